@@ -1,0 +1,6 @@
+//! Everything that happens between two wires: hearing, dialogue, speaking. The outside (vendors,
+//! HTTP, files) is behind [`ports`].
+//!
+//! Reading order: [`ports`].
+
+pub mod ports;

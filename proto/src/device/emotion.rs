@@ -1,0 +1,105 @@
+//! The 21 faces that firmware can show, their names on the wire and the emoji that stand for
+//! them. Not for deciding which one to show.
+
+/// A face. Names and emoji as in the firmware's emoji collection (78/xiaozhi-esp32).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Emotion {
+    #[default]
+    Neutral,
+    Happy,
+    Laughing,
+    Funny,
+    Sad,
+    Angry,
+    Crying,
+    Loving,
+    Embarrassed,
+    Surprised,
+    Shocked,
+    Thinking,
+    Winking,
+    Cool,
+    Relaxed,
+    Delicious,
+    Kissy,
+    Confident,
+    Sleepy,
+    Silly,
+    Confused,
+}
+
+const TABLE: [(Emotion, &str, &str); 21] = [
+    (Emotion::Neutral, "neutral", "😶"),
+    (Emotion::Happy, "happy", "🙂"),
+    (Emotion::Laughing, "laughing", "😆"),
+    (Emotion::Funny, "funny", "😂"),
+    (Emotion::Sad, "sad", "😔"),
+    (Emotion::Angry, "angry", "😠"),
+    (Emotion::Crying, "crying", "😭"),
+    (Emotion::Loving, "loving", "😍"),
+    (Emotion::Embarrassed, "embarrassed", "😳"),
+    (Emotion::Surprised, "surprised", "😲"),
+    (Emotion::Shocked, "shocked", "😱"),
+    (Emotion::Thinking, "thinking", "🤔"),
+    (Emotion::Winking, "winking", "😉"),
+    (Emotion::Cool, "cool", "😎"),
+    (Emotion::Relaxed, "relaxed", "😌"),
+    (Emotion::Delicious, "delicious", "🤤"),
+    (Emotion::Kissy, "kissy", "😘"),
+    (Emotion::Confident, "confident", "😏"),
+    (Emotion::Sleepy, "sleepy", "😴"),
+    (Emotion::Silly, "silly", "😜"),
+    (Emotion::Confused, "confused", "🙄"),
+];
+
+impl Emotion {
+    /// All faces, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|(e, ..)| *e)
+    }
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        TABLE.iter().find(|(e, ..)| *e == self).map_or("neutral", |(_, name, _)| name)
+    }
+
+    /// The emoji that stands for it.
+    pub fn emoji(self) -> &'static str {
+        TABLE.iter().find(|(e, ..)| *e == self).map_or("😶", |(.., emoji)| emoji)
+    }
+
+    /// The face that an emoji stands for; common relatives count too (`😊` is happy).
+    pub fn from_emoji(emoji: char) -> Option<Self> {
+        let listed = TABLE.iter().find(|(.., e)| e.starts_with(emoji)).map(|(e, ..)| *e);
+        listed.or(match emoji {
+            '😊' | '😀' | '😃' | '😄' | '😁' | '☺' | '👋' | '🎉' => {
+                Some(Self::Happy)
+            }
+            '🤣' | '😅' => Some(Self::Funny),
+            '😢' | '😞' | '😟' | '☹' => Some(Self::Sad),
+            '😡' | '🤬' => Some(Self::Angry),
+            '🥰' | '❤' | '💕' => Some(Self::Loving),
+            '😮' | '😯' => Some(Self::Surprised),
+            '😋' => Some(Self::Delicious),
+            '😕' | '🤷' => Some(Self::Confused),
+            '💤' | '🥱' => Some(Self::Sleepy),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_emoji_go_both_ways() {
+        assert_eq!(Emotion::all().count(), 21);
+        for emotion in Emotion::all() {
+            let emoji = emotion.emoji().chars().next().unwrap();
+            assert_eq!(Emotion::from_emoji(emoji), Some(emotion), "{}", emotion.as_str());
+        }
+        assert_eq!(Emotion::from_emoji('x'), None);
+    }
+}

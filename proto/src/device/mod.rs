@@ -1,0 +1,63 @@
+//! What a xiaozhi device and the server say to each other over one WebSocket: JSON text frames
+//! ([`Uplink`], [`Downlink`]) and binary audio frames ([`packet`]). Not for MCP payloads, which
+//! pass through as JSON.
+
+pub mod downlink;
+pub mod emotion;
+pub mod packet;
+pub mod uplink;
+
+pub use downlink::{Downlink, ServerHello};
+pub use emotion::Emotion;
+pub use packet::{AudioPacket, Framing};
+pub use uplink::{Features, Hello, ListenMode, Uplink};
+
+use serde::{Deserialize, Serialize};
+
+/// Shape of the audio in one direction, as both hellos carry it. All fields have the firmware's
+/// own defaults where absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AudioParams {
+    /// Codec; `opus` for everything we speak.
+    #[serde(default = "default_format")]
+    pub format: String,
+    /// Samples per second: 8000, 12000, 16000, 24000 or 48000.
+    #[serde(default = "default_sample_rate")]
+    pub sample_rate: u32,
+    /// Number of channels; always 1.
+    #[serde(default = "default_channels")]
+    pub channels: u8,
+    /// Length of one packet in milliseconds: 20, 40 or 60 in practice.
+    #[serde(default = "default_frame_duration")]
+    pub frame_duration: u32,
+}
+
+impl AudioParams {
+    /// Mono Opus of this rate and packet length.
+    pub fn opus(sample_rate: u32, frame_duration: u32) -> Self {
+        Self { format: default_format(), sample_rate, channels: 1, frame_duration }
+    }
+}
+
+impl Default for AudioParams {
+    /// What firmware sends uplink: 16 kHz, 60 ms.
+    fn default() -> Self {
+        Self::opus(default_sample_rate(), default_frame_duration())
+    }
+}
+
+fn default_format() -> String {
+    "opus".into()
+}
+
+fn default_sample_rate() -> u32 {
+    16_000
+}
+
+fn default_channels() -> u8 {
+    1
+}
+
+fn default_frame_duration() -> u32 {
+    60
+}

@@ -1,0 +1,117 @@
+//! The one table of what a client is told when something is wrong: code, HTTP status, WebSocket
+//! close code, and whether trying again may help. Not for why it went wrong inside.
+
+/// What a client is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The server is shutting down or restarting.
+    GoingAway,
+    /// The peer said nothing for as long as it may.
+    Idle,
+    /// No hello came in time.
+    NoHello,
+    /// A message is larger than its limit.
+    TooLarge,
+    /// The peer broke the WebSocket protocol.
+    Protocol,
+    /// The server carries as many connections or turns as it may.
+    Busy,
+    /// Another connection of the same device took over.
+    Replaced,
+    /// No such address.
+    NotFound,
+    /// The request cannot be read.
+    BadRequest,
+    /// Our own mistake.
+    Internal,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultRow {
+    /// The fault.
+    pub fault: Fault,
+    /// Its name in JSON bodies and logs.
+    pub code: &'static str,
+    /// Status of an HTTP answer.
+    pub http_status: u16,
+    /// Code of a WebSocket close (RFC 6455, section 7.4).
+    pub close_code: u16,
+    /// Trying again later may help.
+    pub retryable: bool,
+    /// For people.
+    pub meaning: &'static str,
+}
+
+const fn row(
+    fault: Fault,
+    code: &'static str,
+    http_status: u16,
+    close_code: u16,
+    retryable: bool,
+    meaning: &'static str,
+) -> FaultRow {
+    FaultRow { fault, code, http_status, close_code, retryable, meaning }
+}
+
+/// All faults.
+pub const TABLE: [FaultRow; 10] = [
+    row(Fault::GoingAway, "GOING_AWAY", 503, 1001, true, "the server is stopping"),
+    row(Fault::Idle, "IDLE", 408, 1000, true, "nothing was heard for too long"),
+    row(Fault::NoHello, "NO_HELLO", 408, 1008, true, "no hello came in time"),
+    row(Fault::TooLarge, "TOO_LARGE", 413, 1009, false, "a message is larger than its limit"),
+    row(Fault::Protocol, "PROTOCOL", 400, 1002, false, "the WebSocket protocol was broken"),
+    row(Fault::Busy, "BUSY", 503, 1013, true, "the server is full"),
+    row(Fault::Replaced, "REPLACED", 409, 1008, false, "the device connected again elsewhere"),
+    row(Fault::NotFound, "NOT_FOUND", 404, 1008, false, "there is nothing at this address"),
+    row(Fault::BadRequest, "BAD_REQUEST", 400, 1008, false, "the request cannot be read"),
+    row(Fault::Internal, "INTERNAL", 500, 1011, true, "the server made a mistake"),
+];
+
+impl Fault {
+    /// The fault's row.
+    pub fn row(self) -> &'static FaultRow {
+        TABLE.iter().find(|r| r.fault == self).expect("the table holds every fault, as tested")
+    }
+
+    /// Its name in JSON bodies and logs.
+    pub fn code(self) -> &'static str {
+        self.row().code
+    }
+}
+
+/// The table as Markdown, as it stands in the crate's README.
+pub fn markdown() -> String {
+    let mut out =
+        String::from("| Code | HTTP | Close | Retry | Meaning |\n|---|---|---|---|---|\n");
+    for r in &TABLE {
+        let retry = if r.retryable { "yes" } else { "no" };
+        out += &format!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            r.code, r.http_status, r.close_code, retry, r.meaning
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_found() {
+        for (i, a) in TABLE.iter().enumerate() {
+            assert_eq!(a.fault.row(), a);
+            assert!(TABLE[i + 1..].iter().all(|b| b.code != a.code), "{}", a.code);
+        }
+    }
+
+    #[test]
+    fn the_readme_shows_the_table() {
+        assert!(
+            include_str!("../README.md").contains(&markdown()),
+            "put this in README.md:\n{}",
+            markdown()
+        );
+    }
+}

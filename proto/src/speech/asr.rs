@@ -1,0 +1,252 @@
+//! The recognition service's messages. Text frames are JSON; binary frames are PCM (s16le, 16 kHz,
+//! mono, any length) or, after `set_audio_format opus`, one Opus packet each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::DecodeError;
+
+/// Sample rate of everything on this wire.
+pub const SAMPLE_RATE_HZ: u32 = 16_000;
+
+/// Encoding of the binary frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AudioFormat {
+    /// s16le samples, mono.
+    #[default]
+    Pcm,
+    /// One Opus packet per binary frame.
+    Opus,
+}
+
+/// A text message from the client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum AsrCommand {
+    /// Asks for a `pong`.
+    Ping,
+    /// Drops buffered audio, goes back to streaming mode and to PCM.
+    Reset,
+    /// Chooses the encoding of binary frames.
+    SetAudioFormat {
+        /// The encoding from now on.
+        format: AudioFormat,
+    },
+    /// Opens one utterance: what follows is one piece of audio, without server-side endpointing.
+    BatchStart {
+        /// Always 16000.
+        #[serde(default = "default_rate")]
+        sample_rate: u32,
+        /// Name of the language in Chinese (`中文`, `英文`), or absent to detect it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        language: Option<String>,
+    },
+    /// Ends the utterance: recognise it now.
+    BatchEnd,
+}
+
+fn default_rate() -> u32 {
+    SAMPLE_RATE_HZ
+}
+
+/// Where a batch stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchState {
+    /// Audio may come.
+    Receiving,
+    /// The recogniser runs.
+    Recognizing,
+    /// The result has been sent.
+    Complete,
+}
+
+/// A text message from the service. Timestamps are milliseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AsrEvent {
+    /// Answers `ping`.
+    Pong,
+    /// Answers `reset`.
+    Reset {
+        /// For people.
+        #[serde(default)]
+        message: String,
+    },
+    /// Answers `set_audio_format`.
+    AudioFormatSet {
+        /// The encoding now in force.
+        format: AudioFormat,
+        /// When.
+        #[serde(default)]
+        timestamp: u64,
+    },
+    /// A batch moved on.
+    BatchProgress {
+        /// Where it stands.
+        state: BatchState,
+        /// For people.
+        #[serde(default)]
+        message: String,
+    },
+    /// A batch's transcript; `text` may be empty.
+    BatchResult {
+        /// The transcript.
+        text: String,
+        /// Length of the audio in seconds.
+        #[serde(default)]
+        duration: f64,
+        /// Number of samples recognised.
+        #[serde(default)]
+        samples: u64,
+        /// When.
+        #[serde(default)]
+        timestamp: u64,
+    },
+    /// Streaming mode: speech began or ended.
+    Vad {
+        /// `speech_start` or `speech_end`.
+        event: VadEvent,
+        /// Length of the segment in seconds, at its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration: Option<f64>,
+        /// Samples in the segment, at its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        samples: Option<u64>,
+        /// When.
+        #[serde(default)]
+        timestamp: u64,
+    },
+    /// Streaming mode: a segment's transcript. May never come for noise.
+    Result {
+        /// The transcript.
+        text: String,
+        /// Always true.
+        #[serde(default)]
+        is_final: bool,
+        /// The original's spelling.
+        #[serde(default)]
+        is_speeching: bool,
+        /// When.
+        #[serde(default)]
+        timestamp: u64,
+        /// Counts segments from 1.
+        #[serde(default)]
+        segment_id: u64,
+    },
+    /// Something was wrong with the last command or its audio.
+    Error {
+        /// For people.
+        message: String,
+        /// One of [`code`].
+        code: u32,
+        /// When.
+        #[serde(default)]
+        timestamp: u64,
+    },
+}
+
+/// Kind of a `vad` event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VadEvent {
+    /// Speech began.
+    SpeechStart,
+    /// Speech ended.
+    SpeechEnd,
+}
+
+/// Error codes of the recognition service.
+pub mod code {
+    /// The text frame is not JSON.
+    pub const BAD_JSON: u32 = 1;
+    /// The service failed; also when it is too busy.
+    pub const EXCEPTION: u32 = 2;
+    /// The command is unknown.
+    pub const UNKNOWN_COMMAND: u32 = 3;
+    /// `batch_end` without `batch_start`.
+    pub const BATCH_NOT_STARTED: u32 = 4;
+    /// The batch holds no audio.
+    pub const NO_AUDIO: u32 = 5;
+    /// The batch is shorter than 0.3 s.
+    pub const TOO_SHORT: u32 = 6;
+    /// The audio format is not supported, or a packet does not decode.
+    pub const FORMAT: u32 = 17;
+}
+
+impl AsrEvent {
+    /// Reads one text frame of the service.
+    ///
+    /// # Errors
+    /// Not JSON, an unknown `type`, or a field of the wrong type.
+    pub fn decode(text: &str) -> Result<Self, DecodeError> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// The JSON text of the event.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("strings and numbers always serialise")
+    }
+}
+
+impl AsrCommand {
+    /// Reads one text frame of a client.
+    ///
+    /// # Errors
+    /// Not JSON, an unknown `command`, or a field of the wrong type.
+    pub fn decode(text: &str) -> Result<Self, DecodeError> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// The JSON text of the command.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("strings and numbers always serialise")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn commands_have_their_wire_form() {
+        let text = [
+            AsrCommand::Ping,
+            AsrCommand::Reset,
+            AsrCommand::SetAudioFormat { format: AudioFormat::Opus },
+            AsrCommand::BatchStart { sample_rate: 16_000, language: None },
+            AsrCommand::BatchEnd,
+        ]
+        .map(|c| c.encode())
+        .join("\n");
+        expect![[r#"
+            {"command":"ping"}
+            {"command":"reset"}
+            {"command":"set_audio_format","format":"opus"}
+            {"command":"batch_start","sample_rate":16000}
+            {"command":"batch_end"}"#]]
+        .assert_eq(&text);
+        assert_eq!(
+            AsrCommand::decode(r#"{"command":"batch_start","language":"中文"}"#).unwrap(),
+            AsrCommand::BatchStart { sample_rate: 16_000, language: Some("中文".into()) }
+        );
+    }
+
+    #[test]
+    fn the_originals_events_are_read() {
+        let result =
+            r#"{"type":"batch_result","text":"你好","duration":1.2,"samples":19200,"timestamp":5}"#;
+        assert!(matches!(
+            AsrEvent::decode(result),
+            Ok(AsrEvent::BatchResult { samples: 19_200, .. })
+        ));
+        let vad =
+            r#"{"type":"vad","event":"speech_end","duration":1.5,"samples":24000,"timestamp":9}"#;
+        assert!(matches!(
+            AsrEvent::decode(vad),
+            Ok(AsrEvent::Vad { event: VadEvent::SpeechEnd, samples: Some(24_000), .. })
+        ));
+        assert!(AsrEvent::decode(r#"{"type":"weather"}"#).is_err());
+    }
+}

@@ -1,0 +1,342 @@
+//! The synthesis service's messages: JSON text frames both ways, and audio as binary frames from
+//! the service. The end of a request is `complete` (or `error`), never a flag in a frame.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::DecodeError;
+
+/// Longest text of one request, in characters.
+pub const MAX_TEXT_CHARS: usize = 5_000;
+
+/// A text message from the client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TtsCommand {
+    /// Asks for speech.
+    TtsRequest {
+        /// Chosen by the client, unique on its connection.
+        request_id: String,
+        /// What to say, and how.
+        params: TtsParams,
+    },
+    /// Ends a request early; answered by `complete` with `cancelled`.
+    Cancel {
+        /// The request to end.
+        request_id: String,
+    },
+    /// Asks for a `pong`.
+    Ping {
+        /// Echoed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timestamp: Option<Value>,
+    },
+}
+
+/// What to say, and how. Fields of the original that change nothing here are accepted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TtsParams {
+    /// Up to 5,000 characters.
+    pub text: String,
+    /// Frames as they are made, or one at the end.
+    #[serde(default)]
+    pub mode: TtsMode,
+    /// A voice of the service; leave it out for the default (`null` is an error there).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voice_id: Option<String>,
+    /// Speaking rate, 1.0 is normal; an extension of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f32>,
+}
+
+/// Delivery of the audio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TtsMode {
+    /// Frames as they are made.
+    #[default]
+    Streaming,
+    /// One frame with everything.
+    NonStreaming,
+}
+
+/// A text message from the service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TtsEvent {
+    /// A request moved on.
+    Progress {
+        /// The request.
+        request_id: String,
+        /// `queued`, `processing`, `generating` or `encoding`.
+        state: String,
+        /// 0 to 1.
+        #[serde(default)]
+        progress: f64,
+        /// For people.
+        #[serde(default)]
+        message: String,
+    },
+    /// A request ended well, or was cancelled.
+    Complete {
+        /// The request.
+        request_id: String,
+        /// What was made.
+        #[serde(default)]
+        result: TtsResult,
+    },
+    /// A request failed, or a message could not be read.
+    Error {
+        /// The request; absent where it could not be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
+        /// Why.
+        error: TtsFailure,
+    },
+    /// Answers `ping`.
+    Pong {
+        /// Echo of the ping's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timestamp: Option<Value>,
+    },
+}
+
+/// What a finished request made.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TtsResult {
+    /// Seconds of audio.
+    #[serde(default)]
+    pub duration: f64,
+    /// Of the audio.
+    #[serde(default)]
+    pub sample_rate: u32,
+    /// Number of samples.
+    #[serde(default)]
+    pub samples: u64,
+    /// Number of binary frames.
+    #[serde(default)]
+    pub chunks: u64,
+    /// The request was ended by `cancel`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancelled: bool,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TtsFailure {
+    /// `INVALID_PARAMS`, `INVALID_JSON`, `TEXT_TOO_LONG`, `VOICE_NOT_FOUND`, `QUEUE_FULL`,
+    /// `TIMEOUT`, `RATE_LIMITED`, `UNSUPPORTED_FORMAT` or `INTERNAL_ERROR`.
+    pub code: String,
+    /// For people.
+    #[serde(default)]
+    pub message: String,
+    /// Anything more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+/// What a binary frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameKind {
+    /// Part of a streamed answer (1).
+    Stream,
+    /// The whole answer (2).
+    Whole,
+    /// Meta data alone (3).
+    Meta,
+}
+
+/// One binary frame: `AA 55 | kind | 00 | u32 meta length | meta JSON | u32 payload length | PCM
+/// s16le mono`, lengths big-endian.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioFrame {
+    /// What it holds.
+    pub kind: FrameKind,
+    /// Whose it is.
+    pub meta: FrameMeta,
+    /// PCM, s16le, mono.
+    pub pcm: Bytes,
+}
+
+/// Meta data of a binary frame.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FrameMeta {
+    /// The request it answers.
+    pub request_id: String,
+    /// Counts a request's frames from 0.
+    #[serde(default)]
+    pub sequence: u64,
+    /// Of the PCM.
+    #[serde(default = "default_rate")]
+    pub sample_rate: u32,
+    /// Never true in the original; not the end of anything.
+    #[serde(default)]
+    pub is_final: bool,
+}
+
+fn default_rate() -> u32 {
+    16_000
+}
+
+const MAGIC: [u8; 2] = [0xAA, 0x55];
+
+impl AudioFrame {
+    /// Reads one binary frame.
+    ///
+    /// # Errors
+    /// The magic, kind or reserved byte is wrong, a length exceeds the frame, the meta data is not
+    /// the JSON expected, or the PCM has an odd number of bytes.
+    pub fn decode(frame: &Bytes) -> Result<Self, DecodeError> {
+        if frame.len() < 8 {
+            return Err(DecodeError::Short { what: "frame header", need: 8, have: frame.len() });
+        }
+        if frame[..2] != MAGIC {
+            let value = u64::from(u16::from_be_bytes([frame[0], frame[1]]));
+            return Err(DecodeError::Header { what: "frame magic", value });
+        }
+        let kind = match frame[2] {
+            1 => FrameKind::Stream,
+            2 => FrameKind::Whole,
+            3 => FrameKind::Meta,
+            other => return Err(DecodeError::Header { what: "frame kind", value: other.into() }),
+        };
+        if frame[3] != 0 {
+            return Err(DecodeError::Header { what: "reserved byte", value: frame[3].into() });
+        }
+        let (meta, rest) = sized(frame, 4, "meta data")?;
+        let meta = serde_json::from_slice(&meta)?;
+        let (pcm, _) = sized(frame, rest, "payload")?;
+        if pcm.len() % 2 != 0 {
+            return Err(DecodeError::field("payload", "an odd number of bytes is no s16 audio"));
+        }
+        Ok(Self { kind, meta, pcm })
+    }
+
+    /// The bytes of the frame.
+    pub fn encode(&self) -> Bytes {
+        let meta = serde_json::to_vec(&self.meta).expect("strings and numbers always serialise");
+        let mut out = BytesMut::with_capacity(12 + meta.len() + self.pcm.len());
+        out.put_slice(&MAGIC);
+        out.put_u8(match self.kind {
+            FrameKind::Stream => 1,
+            FrameKind::Whole => 2,
+            FrameKind::Meta => 3,
+        });
+        out.put_u8(0);
+        for part in [&meta[..], &self.pcm[..]] {
+            out.put_u32(u32::try_from(part.len()).unwrap_or(u32::MAX));
+            out.put_slice(part);
+        }
+        out.freeze()
+    }
+}
+
+/// Reads `u32 length | bytes` at `at`; returns the bytes and where they end.
+fn sized(frame: &Bytes, at: usize, what: &'static str) -> Result<(Bytes, usize), DecodeError> {
+    let start = at + 4;
+    let short =
+        |need: usize| DecodeError::Short { what, need, have: frame.len().saturating_sub(at) };
+    let length = frame.get(at..start).ok_or_else(|| short(4))?;
+    let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+    let end = start.checked_add(length).ok_or_else(|| short(length))?;
+    if end > frame.len() {
+        return Err(short(4 + length));
+    }
+    Ok((frame.slice(start..end), end))
+}
+
+impl TtsEvent {
+    /// Reads one text frame of the service.
+    ///
+    /// # Errors
+    /// Not JSON, an unknown `type`, or a field of the wrong type.
+    pub fn decode(text: &str) -> Result<Self, DecodeError> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// The JSON text of the event.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("JSON values always serialise")
+    }
+}
+
+impl TtsCommand {
+    /// Reads one text frame of a client.
+    ///
+    /// # Errors
+    /// Not JSON, an unknown `type`, or a field of the wrong type.
+    pub fn decode(text: &str) -> Result<Self, DecodeError> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// The JSON text of the command.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("JSON values always serialise")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(pcm: &'static [u8]) -> AudioFrame {
+        let meta =
+            FrameMeta { request_id: "r".into(), sequence: 0, sample_rate: 24_000, is_final: false };
+        AudioFrame { kind: FrameKind::Stream, meta, pcm: Bytes::from_static(pcm) }
+    }
+
+    #[test]
+    fn the_frame_is_byte_exact() {
+        let bytes = frame(&[1, 2]).encode();
+        assert_eq!(&bytes[..4], [0xAA, 0x55, 1, 0]);
+        let meta = br#"{"request_id":"r","sequence":0,"sample_rate":24000,"is_final":false}"#;
+        assert_eq!(u32::from_be_bytes(bytes[4..8].try_into().unwrap()) as usize, meta.len());
+        assert_eq!(&bytes[8..8 + meta.len()], meta);
+        assert_eq!(&bytes[8 + meta.len()..], [0, 0, 0, 2, 1, 2]);
+        assert_eq!(AudioFrame::decode(&bytes), Ok(frame(&[1, 2])));
+    }
+
+    #[test]
+    fn odd_audio_and_foreign_bytes_are_refused() {
+        assert!(matches!(
+            AudioFrame::decode(&frame(&[1]).encode()),
+            Err(DecodeError::Field { .. })
+        ));
+        let swapped = Bytes::from_static(&[0xAA, 0x55, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(matches!(AudioFrame::decode(&swapped), Err(DecodeError::Header { .. })));
+    }
+
+    #[test]
+    fn requests_leave_out_an_unset_voice() {
+        let params = TtsParams { text: "hi".into(), ..TtsParams::default() };
+        let request = TtsCommand::TtsRequest { request_id: "a".into(), params };
+        assert_eq!(
+            request.encode(),
+            r#"{"type":"tts_request","request_id":"a","params":{"text":"hi","mode":"streaming"}}"#
+        );
+    }
+
+    #[test]
+    fn cancelled_requests_complete() {
+        let text = r#"{"type":"complete","request_id":"a","result":{"cancelled":true}}"#;
+        let Ok(TtsEvent::Complete { result, .. }) = TtsEvent::decode(text) else {
+            panic!("{text}")
+        };
+        assert!(result.cancelled);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let mut whole = vec![0xAA, 0x55, 1, 0];
+            whole.extend(&bytes);
+            for bytes in [bytes, whole] {
+                if let Ok(frame) = AudioFrame::decode(&bytes.into()) {
+                    prop_assert_eq!(frame.pcm.len() % 2, 0);
+                }
+            }
+        }
+    }
+}

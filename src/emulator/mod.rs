@@ -1,0 +1,1 @@
+//! A firmware-faithful virtual device.

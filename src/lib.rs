@@ -1,0 +1,8 @@
+//! The outside of Hearken: configuration, HTTP, vendors, embedded engines, commands.
+
+pub mod emulator;
+#[cfg(feature = "llm-engine")]
+pub mod llm;
+pub mod models;
+pub mod providers;
+pub mod speech;

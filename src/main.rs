@@ -1,0 +1,2 @@
+//! Entry point: arguments, configuration, telemetry, run, exit code.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The speech service itself: recognition and synthesis over the speech wires.

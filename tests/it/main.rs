@@ -1,0 +1,1 @@
+//! Whole-server tests.

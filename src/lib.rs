@@ -1,5 +1,6 @@
 //! The outside of Hearken: configuration, HTTP, vendors, embedded engines, commands.
 
+pub mod commands;
 pub mod emulator;
 #[cfg(feature = "llm-engine")]
 pub mod llm;

@@ -3,4 +3,5 @@
 //!
 //! Reading order: [`ports`].
 
+pub mod audio;
 pub mod ports;

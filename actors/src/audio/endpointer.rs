@@ -1,0 +1,166 @@
+//! When an utterance starts and ends, from one decision (voice or not) per 20 ms. A small state
+//! machine:
+//!
+//! - **quiet**: voice is gathered; after `min_speech` of it, with no pause longer than
+//!   [`MAX_ONSET_PAUSE`] inside, speech has started;
+//! - **speaking**: after `silence` without voice, or `max_utterance` in all, it has ended.
+//!
+//! Not for samples: the caller keeps the pre-roll.
+
+use std::time::Duration;
+
+/// Voice that pauses longer than this before `min_speech` is reached was a click or a cough.
+pub const MAX_ONSET_PAUSE: Duration = Duration::from_millis(120);
+
+/// Bounds of an utterance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointerSettings {
+    /// Voice needed before speech counts as started.
+    pub min_speech: Duration,
+    /// Silence that ends an utterance.
+    pub silence: Duration,
+    /// Longest utterance; one that reaches it is cut there.
+    pub max_utterance: Duration,
+}
+
+/// What one frame brought about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Speech has started, this long ago.
+    Started {
+        /// From the first voiced frame to now.
+        ago: Duration,
+    },
+    /// Speech has ended.
+    Ended,
+}
+
+/// Finds the ends of utterances.
+#[derive(Debug)]
+pub struct Endpointer {
+    settings: EndpointerSettings,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Quiet { voice: Duration, pause: Duration, since_onset: Duration },
+    Speaking { silence: Duration, total: Duration },
+}
+
+const QUIET: State =
+    State::Quiet { voice: Duration::ZERO, pause: Duration::ZERO, since_onset: Duration::ZERO };
+
+impl Endpointer {
+    /// An endpointer in the quiet state.
+    pub fn new(settings: EndpointerSettings) -> Self {
+        Self { settings, state: QUIET }
+    }
+
+    /// Goes back to the quiet state, whatever was heard.
+    pub fn reset(&mut self) {
+        self.state = QUIET;
+    }
+
+    /// An utterance is open.
+    pub fn is_speaking(&self) -> bool {
+        matches!(self.state, State::Speaking { .. })
+    }
+
+    /// Takes the decision on `length` of sound.
+    pub fn hear(&mut self, voiced: bool, length: Duration) -> Option<Endpoint> {
+        match &mut self.state {
+            State::Quiet { voice, pause, since_onset } => {
+                if voiced {
+                    *voice += length;
+                    *pause = Duration::ZERO;
+                } else if voice.is_zero() {
+                    return None;
+                } else {
+                    *pause += length;
+                }
+                *since_onset += length;
+                if *pause > MAX_ONSET_PAUSE {
+                    self.state = QUIET;
+                    return None;
+                }
+                if *voice < self.settings.min_speech {
+                    return None;
+                }
+                let (ago, silence) = (*since_onset, *pause);
+                self.state = State::Speaking { silence, total: ago };
+                Some(Endpoint::Started { ago })
+            }
+            State::Speaking { silence, total } => {
+                *silence = if voiced { Duration::ZERO } else { *silence + length };
+                *total += length;
+                let ended =
+                    *silence >= self.settings.silence || *total >= self.settings.max_utterance;
+                if ended {
+                    self.state = QUIET;
+                }
+                ended.then_some(Endpoint::Ended)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FRAME: Duration = Duration::from_millis(20);
+
+    fn endpointer() -> Endpointer {
+        Endpointer::new(EndpointerSettings {
+            min_speech: Duration::from_millis(100),
+            silence: Duration::from_millis(200),
+            max_utterance: Duration::from_secs(2),
+        })
+    }
+
+    /// Hears `v` (voice) and `.` (none), one frame each; returns the frames where events fell.
+    fn hear(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
+        let hear = |(i, c)| endpointer.hear(c == 'v', FRAME).map(|e| (i, e));
+        frames.chars().enumerate().filter_map(hear).collect()
+    }
+
+    fn started(ms: u64) -> Endpoint {
+        Endpoint::Started { ago: Duration::from_millis(ms) }
+    }
+
+    #[test]
+    fn speech_starts_after_enough_voice_and_ends_after_enough_silence() {
+        let events = hear(&mut endpointer(), "..vvvvvvvv..........vv");
+        assert_eq!(events, [(6, started(100)), (19, Endpoint::Ended)]);
+    }
+
+    #[test]
+    fn a_cough_does_not_start_it_and_a_pause_does_not_end_it() {
+        assert_eq!(hear(&mut endpointer(), "vvv.......vvvv......."), []);
+        let events = hear(&mut endpointer(), "vvvvvvvv.........vvv..........");
+        assert_eq!(events, [(4, started(100)), (29, Endpoint::Ended)]);
+    }
+
+    #[test]
+    fn short_pauses_at_the_onset_count_as_part_of_it() {
+        assert_eq!(hear(&mut endpointer(), "vv..vv..v"), [(8, started(180))]);
+    }
+
+    #[test]
+    fn an_endless_utterance_is_cut() {
+        let events = hear(&mut endpointer(), &"v".repeat(150));
+        assert_eq!(events[..2], [(4, started(100)), (99, Endpoint::Ended)]);
+    }
+
+    proptest! {
+        #[test]
+        fn starts_and_ends_alternate(frames in "[v.]{0,400}") {
+            let events = hear(&mut endpointer(), &frames);
+            for (i, (_, event)) in events.iter().enumerate() {
+                prop_assert_eq!(matches!(event, Endpoint::Started { .. }), i % 2 == 0);
+            }
+        }
+    }
+}

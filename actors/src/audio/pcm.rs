@@ -1,0 +1,75 @@
+//! Plain arithmetic on mono 16-bit samples. Not for codecs or rates.
+
+use std::time::Duration;
+
+/// Root mean square of the samples, 0 to 32,768; 0 for none.
+pub fn rms(samples: &[i16]) -> f64 {
+    if samples.is_empty() {
+        return 0.0;
+    }
+    let sum: f64 = samples.iter().map(|s| f64::from(*s).powi(2)).sum();
+    #[allow(clippy::cast_precision_loss, reason = "a buffer is far shorter than 2^52 samples")]
+    let mean = sum / samples.len() as f64;
+    mean.sqrt()
+}
+
+/// How long this many samples last.
+pub fn duration(samples: usize, sample_rate_hz: u32) -> Duration {
+    Duration::from_nanos(samples as u64 * 1_000_000_000 / u64::from(sample_rate_hz.max(1)))
+}
+
+/// How many samples a time holds, rounded down.
+pub fn samples_in(time: Duration, sample_rate_hz: u32) -> usize {
+    let samples = time.as_nanos() * u128::from(sample_rate_hz) / 1_000_000_000;
+    usize::try_from(samples).unwrap_or(usize::MAX)
+}
+
+/// Little-endian bytes to samples; a last odd byte is ignored.
+pub fn from_le_bytes(bytes: &[u8]) -> Vec<i16> {
+    bytes.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect()
+}
+
+/// Samples to little-endian bytes.
+pub fn to_le_bytes(samples: &[i16]) -> Vec<u8> {
+    samples.iter().flat_map(|s| s.to_le_bytes()).collect()
+}
+
+/// A sine tone at a quarter of full scale.
+pub fn tone(frequency_hz: f32, samples: usize, sample_rate_hz: u32) -> Vec<i16> {
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a test tone needs no more precision than f32, and stays within i16"
+    )]
+    let sample = |i: usize| {
+        let phase = std::f32::consts::TAU * frequency_hz * i as f32 / sample_rate_hz as f32;
+        (phase.sin() * 8_192.0) as i16
+    };
+    (0..samples).map(sample).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_samples_convert() {
+        assert_eq!(duration(24_000, 24_000), Duration::from_secs(1));
+        assert_eq!(samples_in(Duration::from_millis(60), 24_000), 1_440);
+        assert_eq!(samples_in(Duration::from_millis(20), 16_000), 320);
+    }
+
+    #[test]
+    fn bytes_go_both_ways() {
+        let samples = [0, 1, -1, i16::MAX, i16::MIN];
+        assert_eq!(from_le_bytes(&to_le_bytes(&samples)), samples);
+        assert_eq!(from_le_bytes(&[1, 0, 9]), [1]);
+    }
+
+    #[test]
+    fn loudness_is_the_root_mean_square() {
+        assert!(rms(&[]).abs() < f64::EPSILON);
+        assert!((rms(&[100, -100, 100]) - 100.0).abs() < 1e-9);
+        assert!((rms(&tone(440.0, 16_000, 16_000)) - 5_792.0).abs() < 10.0);
+    }
+}

@@ -1,0 +1,1 @@
+//! One file per subcommand: arguments, calling one thing, printing. No behaviour.

@@ -1,7 +1,23 @@
 //! Everything that happens between two wires: hearing, dialogue, speaking. The outside (vendors,
 //! HTTP, files) is behind [`ports`].
 //!
-//! Reading order: [`ports`].
+//! Reading order: [`messages`], [`pipeline`], [`device`], [`vad`], [`asr`], [`session`], [`tts`],
+//! then the pure parts [`audio`] and [`dialogue`].
+#![doc = include_str!("../README.md")]
 
+pub mod asr;
 pub mod audio;
+pub mod device;
+pub mod dialogue;
+mod lifetime;
+pub mod messages;
+pub mod pipeline;
 pub mod ports;
+pub mod session;
+pub mod settings;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+pub mod tts;
+pub mod turns;
+pub mod vad;
+pub mod ws_link;

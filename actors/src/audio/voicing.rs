@@ -12,10 +12,9 @@ pub const SAMPLE_RATE_HZ: u32 = 16_000;
 
 /// Frames per bucket of the noise floor's history (100 ms).
 const BUCKET_FRAMES: usize = 5;
-/// Buckets kept: the floor is the quietest moment of the last 3 s.
+/// Buckets kept: the floor is the quietest moment of the last 3 s, and unknown before. No speech
+/// goes on for so long without a dip, so speech is never taken for the floor.
 const BUCKETS: usize = 30;
-/// Before this many buckets are full the floor is unknown, so the first word is not gated.
-const WARM_BUCKETS: usize = 5;
 
 /// Tells voice from silence and from steady noise. Not `Send`: libfvad's state is a raw pointer,
 /// so make it on the thread that uses it.
@@ -73,7 +72,7 @@ impl NoiseFloor {
             }
         }
         let quietest = self.buckets.iter().copied().reduce(f64::min);
-        quietest.filter(|_| self.buckets.len() >= WARM_BUCKETS)
+        quietest.filter(|_| self.buckets.len() == BUCKETS)
     }
 }
 
@@ -92,6 +91,12 @@ mod tests {
         (0..frames * FRAME_SAMPLES).map(|_| next()).collect()
     }
 
+    /// A tone with harmonics.
+    fn buzz(frames: usize) -> Vec<i16> {
+        let tone = |hz| pcm::tone(hz, frames * FRAME_SAMPLES, SAMPLE_RATE_HZ);
+        tone(150.0).iter().zip(tone(450.0)).map(|(a, b)| a.saturating_add(b)).collect()
+    }
+
     fn voiced(voicing: &mut Voicing, samples: &[i16]) -> usize {
         samples.chunks_exact(FRAME_SAMPLES).filter(|f| voicing.is_voice(f)).count()
     }
@@ -108,12 +113,14 @@ mod tests {
     #[test]
     fn a_loud_harmonic_sound_over_noise_is_voice() {
         let mut voicing = Voicing::new(2, 60.0, 1.6);
-        voiced(&mut voicing, &hiss(100, 600));
-        let mut buzz = pcm::tone(150.0, 50 * FRAME_SAMPLES, SAMPLE_RATE_HZ);
-        for (i, s) in pcm::tone(450.0, buzz.len(), SAMPLE_RATE_HZ).iter().enumerate() {
-            buzz[i] = buzz[i].saturating_add(*s);
-        }
-        assert!(voiced(&mut voicing, &buzz) > 40);
+        voiced(&mut voicing, &hiss(150, 600));
+        assert!(voiced(&mut voicing, &buzz(50)) > 40);
+    }
+
+    #[test]
+    fn speech_from_the_first_frame_on_is_voice_to_its_end() {
+        let mut voicing = Voicing::new(2, 60.0, 1.6);
+        assert!(voiced(&mut voicing, &buzz(100)) > 90);
     }
 
     #[test]

@@ -1,0 +1,103 @@
+//! AsrActor: one utterance after another goes to the recogniser while it is spoken, and comes
+//! back as words. Not for telling voice from noise.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::fut::{ActorFutureExt as _, WrapFuture as _};
+use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::audio::pcm;
+use crate::audio::voicing::SAMPLE_RATE_HZ;
+use crate::messages::{Heard, OpenUtterance};
+use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
+
+/// An utterance shorter than this holds no word: a press of the button, an empty recording.
+const MIN_UTTERANCE: Duration = Duration::from_millis(150);
+
+/// Recognises one device's utterances.
+pub struct AsrActor {
+    connection: CancellationToken,
+    asr: Arc<dyn Asr>,
+    heard: Recipient<Heard>,
+}
+
+impl AsrActor {
+    /// An actor that tells `heard` what was said.
+    pub fn new(connection: CancellationToken, asr: Arc<dyn Asr>, heard: Recipient<Heard>) -> Self {
+        Self { connection, asr, heard }
+    }
+}
+
+impl Actor for AsrActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        crate::lifetime::stop_with(&self.connection, ctx);
+    }
+
+    /// Also after a panic: a connection with a stage missing must end.
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.connection.cancel();
+    }
+}
+
+impl Handler<OpenUtterance> for AsrActor {
+    type Result = ();
+
+    fn handle(&mut self, message: OpenUtterance, ctx: &mut Self::Context) {
+        let OpenUtterance { turn, audio } = message;
+        let asr = Arc::clone(&self.asr);
+        let work = async move {
+            let outcome = tokio::select! {
+                biased;
+                () = turn.cancelled() => return None,
+                outcome = recognise(asr, audio) => outcome,
+            };
+            Some(Heard { turn, outcome })
+        };
+        ctx.spawn(work.into_actor(self).map(|heard, act, _| {
+            if let Some(heard) = heard {
+                act.heard.do_send(heard);
+            }
+        }));
+    }
+}
+
+/// Sends the utterance on while it is spoken and returns what was said. A recogniser that fails
+/// early is reported when the person has finished, so that nobody is interrupted by an apology.
+async fn recognise(
+    asr: Arc<dyn Asr>,
+    mut audio: mpsc::Receiver<Vec<i16>>,
+) -> Result<Transcript, ProviderError> {
+    let mut samples = 0;
+    let mut stream: Option<Result<Box<dyn AsrStream>, ProviderError>> = None;
+    let mut held = Vec::new();
+    while let Some(pcm) = audio.recv().await {
+        samples += pcm.len();
+        if stream.is_none() {
+            held.extend_from_slice(&pcm);
+            if pcm::duration(samples, SAMPLE_RATE_HZ) < MIN_UTTERANCE {
+                continue;
+            }
+            let mut opened = asr.open(UtteranceSpec::default()).await;
+            if let Ok(open) = &mut opened
+                && let Err(error) = open.push(&held).await
+            {
+                opened = Err(error);
+            }
+            held = Vec::new();
+            stream = Some(opened);
+        } else if let Some(Ok(open)) = &mut stream
+            && let Err(error) = open.push(&pcm).await
+        {
+            stream = Some(Err(error));
+        }
+    }
+    match stream {
+        None => Ok(Transcript::default()),
+        Some(opened) => opened?.finish().await,
+    }
+}

@@ -1,0 +1,16 @@
+//! Pure talk: what is said, in what order, and what is remembered. No actix, no audio codecs, no
+//! SQL, no vendor's JSON.
+//!
+//! Reading order: [`turn`], [`run_turn`], [`sentence`], [`speakable`], [`history`], [`phrases`].
+
+pub mod history;
+pub mod phrases;
+pub mod run_turn;
+pub mod sentence;
+pub mod speakable;
+pub mod turn;
+
+pub use history::{Dialogue, DialogueSettings};
+pub use phrases::{Phrase, Phrases};
+pub use run_turn::run_turn;
+pub use turn::{Sentence, Turn, TurnEnd, TurnError, TurnEvent, TurnInput, TurnRecord, TurnSink};

@@ -1,0 +1,117 @@
+//! A turn: one thing said to us and everything done to answer it. Not for doing it.
+
+use hearken_proto::device::Emotion;
+use hearken_proto::ids::TurnId;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+
+use crate::ports::ProviderError;
+
+/// One turn's identity and the means to end it. Travels in every message; a stage whose turn is
+/// no longer live does nothing, so what is late dies where it is.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// Counted from 1 within a connection.
+    pub id: TurnId,
+    cancel: CancellationToken,
+}
+
+impl Turn {
+    /// A live turn that ends when its connection does.
+    pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
+        Self { id, cancel: connection.child_token() }
+    }
+
+    /// The turn has not been cut.
+    pub fn is_live(&self) -> bool {
+        !self.cancel.is_cancelled()
+    }
+
+    /// Resolves when the turn is cut; at once if it was.
+    pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
+        self.cancel.cancelled()
+    }
+
+    /// Ends the turn everywhere. Being cut is an ending, not an error.
+    pub fn cut(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// What a turn answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnInput {
+    /// Words of a person, recognised or typed.
+    Words(String),
+    /// A wake word: greeted with a fixed phrase, without asking the model.
+    Wake(String),
+    /// Nothing: a phrase of our own is spoken.
+    Say(String),
+    /// Speech that could not be recognised: an apology is spoken.
+    Unrecognised,
+}
+
+/// A speakable unit of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence {
+    /// Plain words, no Markdown, no emoji.
+    pub text: String,
+}
+
+/// What a turn produces, in order. Each face renders the same stream in its own way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnEvent {
+    /// The face to show; at most one, before the first sentence.
+    Emotion(Emotion),
+    /// Something to say.
+    Sentence(Sentence),
+}
+
+/// Where a turn's events go: bounded, so that a slow listener slows the model down.
+pub type TurnSink = mpsc::Sender<TurnEvent>;
+
+/// How a turn ended.
+#[derive(Debug)]
+pub enum TurnEnd {
+    /// Everything was said.
+    Completed,
+    /// Somebody cut it.
+    Interrupted,
+    /// A stage failed; the apology has been said or shown.
+    Failed(TurnError),
+}
+
+/// The stage that failed, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// The recogniser.
+    #[error("recognition failed")]
+    Recognition,
+    /// The language model.
+    #[error("the language model failed")]
+    Llm(#[source] ProviderError),
+    /// The model answered nothing that can be spoken.
+    #[error("the language model gave no words")]
+    NoWords,
+}
+
+/// What a turn leaves behind.
+#[derive(Debug)]
+pub struct TurnRecord {
+    /// The person's words, where there were any.
+    pub user: Option<String>,
+    /// Every sentence handed to the face, in order; apologies and other fixed phrases are not
+    /// among those remembered.
+    pub said: Vec<Said>,
+    /// How it ended.
+    pub end: TurnEnd,
+}
+
+/// A sentence that was handed to the face.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Its words.
+    pub text: String,
+    /// It belongs to the dialogue; false for apologies and greetings.
+    pub remembered: bool,
+}

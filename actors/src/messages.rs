@@ -1,0 +1,145 @@
+//! Every message between actors: from, to, lane, how often. No behaviour. Control messages go
+//! through mailboxes; data goes through bounded lanes, so that it cannot bury control.
+//!
+//! ```text
+//! DeviceActor --UplinkItem--> VadActor --OpenUtterance--> AsrActor --Heard--> SessionActor
+//!      ^  \______StartTurn, PlaybackEnded___________________________________/    |
+//!      |________________________ PlaybackItem _____ TtsActor <---StartSpeaking---|
+//! ```
+
+use actix::Message;
+use bytes::Bytes;
+use hearken_proto::device::{Emotion, ListenMode};
+use hearken_proto::ids::TurnId;
+use tokio::sync::mpsc;
+
+use crate::audio::playout::Heard as HeardPart;
+use crate::dialogue::phrases::Language;
+use crate::dialogue::{Turn, TurnEvent, TurnInput};
+use crate::ports::{ProviderError, Transcript};
+
+/// DeviceActor -> VadActor, data lane, up to 50 a second. Listening orders travel among the
+/// packets, so that none is overtaken by the audio that it concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UplinkItem {
+    /// One Opus packet, header stripped.
+    Packet(Bytes),
+    /// The microphone opened.
+    ListenStart(ListenMode),
+    /// The microphone closed.
+    ListenStop,
+    /// What was heard so far is not for us (wake word, our own voice).
+    Forget,
+}
+
+/// VadActor -> DeviceActor, control, once an utterance.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct SpeechStarted {
+    /// The turn that begins with this utterance.
+    pub turn: Turn,
+}
+
+/// VadActor -> DeviceActor, control, once an utterance.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct SpeechEnded {
+    /// The turn whose utterance ended.
+    pub turn: TurnId,
+}
+
+/// VadActor -> AsrActor, control, once an utterance.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct OpenUtterance {
+    /// Whose utterance it is; cut means abandoned.
+    pub turn: Turn,
+    /// Its audio, 16 kHz mono; closed when the person has finished.
+    pub audio: mpsc::Receiver<Vec<i16>>,
+}
+
+/// AsrActor -> SessionActor, control, once an utterance.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Heard {
+    /// Whose utterance it was.
+    pub turn: Turn,
+    /// What was said; an empty text where there were no words.
+    pub outcome: Result<Transcript, ProviderError>,
+}
+
+/// SessionActor -> DeviceActor, control, at most once a turn.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct Transcribed {
+    /// The turn.
+    pub turn: TurnId,
+    /// What the person said.
+    pub text: String,
+}
+
+/// SessionActor -> DeviceActor, control: the turn ended without anything to answer.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct NothingHeard {
+    /// The turn.
+    pub turn: TurnId,
+}
+
+/// DeviceActor -> SessionActor, control: begin a turn that did not come from speech.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct StartTurn {
+    /// The turn.
+    pub turn: Turn,
+    /// What it answers.
+    pub input: TurnInput,
+}
+
+/// SessionActor -> TtsActor, control, once a turn.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct StartSpeaking {
+    /// The turn.
+    pub turn: Turn,
+    /// What to say, as it is thought of.
+    pub events: mpsc::Receiver<TurnEvent>,
+    /// The language of an apology.
+    pub language: Language,
+}
+
+/// TtsActor -> DeviceActor, data lane, about 17 a second while speaking.
+#[derive(Debug, Clone)]
+pub struct PlaybackItem {
+    /// Whose playback; items of a turn that is no longer live are dropped.
+    pub turn: TurnId,
+    /// What happens.
+    pub step: PlaybackStep,
+}
+
+/// One step of a turn's playback, in the order of the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlaybackStep {
+    /// The face to show.
+    Emotion(Emotion),
+    /// The device goes to speaking.
+    Start,
+    /// A sentence's audio follows.
+    SentenceStart(String),
+    /// One Opus packet, due now.
+    Packet(Bytes),
+    /// All packets of the sentence have been sent.
+    SentenceEnd(String),
+    /// Everything has been played.
+    Stop,
+}
+
+/// DeviceActor -> SessionActor, control, once a turn that was answered.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct PlaybackEnded {
+    /// The turn.
+    pub turn: TurnId,
+    /// How much was heard.
+    pub heard: HeardPart,
+}

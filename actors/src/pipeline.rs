@@ -1,0 +1,140 @@
+//! Starts one connection's actors and ties the ring. The only file that knows all of them; takes
+//! no decision about speech or talk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use actix::{Actor as _, Addr, Arbiter, ArbiterHandle};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::asr::AsrActor;
+use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
+use crate::dialogue::Dialogue;
+use crate::ports::{Asr, Llm, Tts};
+use crate::session::{SessionActor, SessionOutputs};
+use crate::settings::PipelineSettings;
+use crate::tts::TtsActor;
+use crate::turns::Turns;
+use crate::vad::{VadActor, VadOutputs};
+
+/// What the outside supplies.
+#[derive(Clone)]
+pub struct Ports {
+    /// The recogniser.
+    pub asr: Arc<dyn Asr>,
+    /// The language model.
+    pub llm: Arc<dyn Llm>,
+    /// The synthesiser.
+    pub tts: Arc<dyn Tts>,
+}
+
+/// The threads that encode and pace, so that no socket waits for a codec.
+#[derive(Clone)]
+pub struct AudioPool {
+    arbiters: Arc<[ArbiterHandle]>,
+    next: Arc<AtomicUsize>,
+}
+
+impl AudioPool {
+    /// This many threads of its own; they end with the actix system.
+    pub fn new(threads: usize) -> Self {
+        let arbiters = (0..threads.max(1)).map(|_| Arbiter::new().handle()).collect();
+        Self { arbiters, next: Arc::default() }
+    }
+
+    /// The thread that asks: for tests in virtual time, which has one clock a thread.
+    pub fn current_thread() -> Self {
+        Self { arbiters: Arc::new([Arbiter::current()]), next: Arc::default() }
+    }
+
+    fn pick(&self) -> &ArbiterHandle {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        &self.arbiters[next % self.arbiters.len()]
+    }
+}
+
+/// Makes the actors of connections.
+#[derive(Clone)]
+pub struct Pipeline {
+    ports: Ports,
+    settings: Arc<PipelineSettings>,
+    audio: AudioPool,
+    process: CancellationToken,
+}
+
+impl Pipeline {
+    /// A pipeline whose connections all end with `process`.
+    pub fn new(
+        ports: Ports,
+        settings: PipelineSettings,
+        audio: AudioPool,
+        process: CancellationToken,
+    ) -> Self {
+        Self { ports, settings: Arc::new(settings), audio, process }
+    }
+
+    /// The socket actor of a device that has just connected; its ring is tied when it starts.
+    pub fn device(&self, visitor: Visitor) -> DeviceActor {
+        let settings = &self.settings;
+        let rules = DeviceRules {
+            device: settings.device.clone(),
+            speaking: settings.speaking.clone(),
+            farewell: settings.phrases.farewell.in_language(settings.dialogue.language).to_owned(),
+        };
+        let turns = Turns::new(self.process.clone());
+        let ring = self.clone();
+        let ring_turns = turns.clone();
+        let tie = Box::new(move |edge: &Addr<DeviceActor>| ring.tie(edge, &ring_turns));
+        DeviceActor::new(visitor, rules, turns, tie)
+    }
+
+    /// Built from the sink backwards: voice, session, recogniser, ear.
+    fn tie(&self, edge: &Addr<DeviceActor>, turns: &Turns) -> Wiring {
+        let (settings, lanes) = (&self.settings, self.settings.lanes);
+        let connection = turns.connection();
+        let (to_socket, playback) = mpsc::channel(lanes.playback);
+        let (uplink, from_socket) = mpsc::channel(lanes.uplink + LANE_RESERVE);
+
+        let tts = {
+            let (token, tts) = (connection.clone(), Arc::clone(&self.ports.tts));
+            let (phrases, speaking) = (settings.phrases.clone(), settings.speaking.clone());
+            TtsActor::start_in_arbiter(self.audio.pick(), move |_| {
+                TtsActor::new(token, tts, phrases, speaking, to_socket)
+            })
+        };
+        let outputs = SessionOutputs {
+            transcribed: edge.clone().recipient(),
+            nothing_heard: edge.clone().recipient(),
+            speaking: tts.recipient(),
+        };
+        let session = SessionActor::new(
+            connection.clone(),
+            Arc::clone(&self.ports.llm),
+            outputs,
+            settings.phrases.clone(),
+            lanes.sentences,
+            Dialogue::new(settings.dialogue.clone()),
+        )
+        .start();
+        let asr = AsrActor::new(
+            connection.clone(),
+            Arc::clone(&self.ports.asr),
+            session.clone().recipient(),
+        )
+        .start();
+        let outputs = VadOutputs {
+            started: edge.clone().recipient(),
+            ended: edge.clone().recipient(),
+            utterances: asr.recipient(),
+        };
+        let hearing = settings.hearing.clone();
+        VadActor::new(from_socket, outputs, turns.clone(), lanes.utterance, hearing).start();
+        Wiring {
+            uplink,
+            start_turn: session.clone().recipient(),
+            playback_ended: session.recipient(),
+            playback,
+        }
+    }
+}

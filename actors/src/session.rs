@@ -1,0 +1,196 @@
+//! SessionActor: one dialogue. Runs one turn at a time, in the order they were begun, and
+//! remembers of each what was heard. Not for sound or sockets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::fut::{ActorFutureExt as _, WrapFuture as _};
+use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::audio::playout::Heard as HeardPart;
+use crate::dialogue::run_turn::say_phrase;
+use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
+use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, run_turn};
+use crate::messages::{Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, Transcribed};
+use crate::ports::Llm;
+
+/// A turn that was cut and has not reported back after this is given up.
+const CUT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Where a session's turns show.
+pub struct SessionOutputs {
+    /// The edge, told what was understood.
+    pub transcribed: Recipient<Transcribed>,
+    /// The edge, told that there is nothing to answer.
+    pub nothing_heard: Recipient<NothingHeard>,
+    /// The voice.
+    pub speaking: Recipient<StartSpeaking>,
+}
+
+/// One dialogue with one device.
+pub struct SessionActor {
+    connection: CancellationToken,
+    llm: Arc<dyn Llm>,
+    outputs: SessionOutputs,
+    phrases: Phrases,
+    sentence_lane: usize,
+    dialogue: Dialogue,
+    running: Option<Running>,
+    /// The turn that begins when the running one is remembered.
+    next: Option<StartTurn>,
+}
+
+/// A turn on its way; over when both its record and its playback have come back.
+struct Running {
+    turn: Turn,
+    record: Option<TurnRecord>,
+    heard: Option<HeardPart>,
+}
+
+impl SessionActor {
+    /// A session that has not begun.
+    pub fn new(
+        connection: CancellationToken,
+        llm: Arc<dyn Llm>,
+        outputs: SessionOutputs,
+        phrases: Phrases,
+        sentence_lane: usize,
+        dialogue: Dialogue,
+    ) -> Self {
+        let (running, next) = (None, None);
+        Self { connection, llm, outputs, phrases, sentence_lane, dialogue, running, next }
+    }
+
+    fn begin(&mut self, start: StartTurn, ctx: &mut Context<Self>) {
+        if !start.turn.is_live() {
+            return;
+        }
+        if let Some(running) = &self.running {
+            let waited = running.turn.id;
+            self.next = Some(start);
+            ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
+            return;
+        }
+        let StartTurn { turn, input } = start;
+        let (sink, events) = mpsc::channel(self.sentence_lane);
+        if let TurnInput::Words(words) | TurnInput::Wake(words) = &input {
+            self.dialogue.heard_words(words);
+            let text = words.clone();
+            self.outputs.transcribed.do_send(Transcribed { turn: turn.id, text });
+        }
+        let language = self.dialogue.language();
+        let speaking = StartSpeaking { turn: turn.clone(), events, language };
+        self.outputs.speaking.do_send(speaking);
+        self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
+        let greeting = self.phrases.greeting.in_language(language).to_owned();
+        let apology = self.phrases.apology.in_language(language).to_owned();
+        let llm = Arc::clone(&self.llm);
+        let prompt = match &input {
+            TurnInput::Words(words) => self.dialogue.prompt(words),
+            _ => Default::default(),
+        };
+        let work = async move {
+            let record = match input {
+                TurnInput::Words(words) => {
+                    run_turn(&turn, words, prompt, &*llm, &apology, &sink).await
+                }
+                TurnInput::Wake(_) => say_phrase(&turn, &greeting, None, &sink).await,
+                TurnInput::Say(phrase) => say_phrase(&turn, &phrase, None, &sink).await,
+                TurnInput::Unrecognised => {
+                    say_phrase(&turn, &apology, Some(TurnError::Recognition), &sink).await
+                }
+            };
+            (turn, record)
+        };
+        ctx.spawn(work.into_actor(self).map(|(turn, record), act, ctx| {
+            act.recorded(&turn, record, ctx);
+        }));
+    }
+
+    fn recorded(&mut self, turn: &Turn, record: TurnRecord, ctx: &mut Context<Self>) {
+        match &record.end {
+            TurnEnd::Failed(error) => {
+                let cause = std::error::Error::source(error).map(ToString::to_string);
+                tracing::warn!(turn = %turn.id, %error, cause, "turn failed");
+            }
+            end => {
+                tracing::debug!(turn = %turn.id, ?end, sentences = record.said.len(), "turn thought")
+            }
+        }
+        if let Some(running) = self.running.as_mut().filter(|r| r.turn.id == turn.id) {
+            running.record = Some(record);
+            self.settle(ctx);
+        }
+    }
+
+    /// Remembers the running turn when both halves of its end are known, and begins the next.
+    fn settle(&mut self, ctx: &mut Context<Self>) {
+        let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
+        let Some(Running { record: Some(record), heard: Some(heard), .. }) = over else { return };
+        self.dialogue.commit(&record, heard);
+        if let Some(next) = self.next.take() {
+            self.begin(next, ctx);
+        }
+    }
+
+    fn give_up(&mut self, waited: hearken_proto::ids::TurnId, ctx: &mut Context<Self>) {
+        if self.running.take_if(|r| r.turn.id == waited).is_some() {
+            tracing::error!(turn = %waited, "turn did not end after it was cut");
+            if let Some(next) = self.next.take() {
+                self.begin(next, ctx);
+            }
+        }
+    }
+}
+
+impl Actor for SessionActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        crate::lifetime::stop_with(&self.connection, ctx);
+    }
+
+    /// Also after a panic: a connection with a stage missing must end.
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.connection.cancel();
+    }
+}
+
+impl Handler<Heard> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, Heard { turn, outcome }: Heard, ctx: &mut Self::Context) {
+        let input = match outcome {
+            Ok(transcript) if transcript.text.trim().is_empty() => {
+                return self.outputs.nothing_heard.do_send(NothingHeard { turn: turn.id });
+            }
+            Ok(transcript) => TurnInput::Words(transcript.text.trim().to_owned()),
+            Err(error) => {
+                tracing::warn!(turn = %turn.id, %error, "recognition failed");
+                TurnInput::Unrecognised
+            }
+        };
+        self.begin(StartTurn { turn, input }, ctx);
+    }
+}
+
+impl Handler<StartTurn> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, start: StartTurn, ctx: &mut Self::Context) {
+        self.begin(start, ctx);
+    }
+}
+
+impl Handler<PlaybackEnded> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, ended: PlaybackEnded, ctx: &mut Self::Context) {
+        if let Some(running) = self.running.as_mut().filter(|r| r.turn.id == ended.turn) {
+            running.heard = Some(ended.heard);
+            self.settle(ctx);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the actors need to know of a deployment, one small struct a part. Defaults are the
+//! product's; where a number comes from outside, its doc says from where.
+
+use std::time::Duration;
+
+use crate::audio::endpointer::EndpointerSettings;
+use crate::dialogue::phrases::Language;
+use crate::dialogue::{DialogueSettings, Phrases};
+
+/// Everything one connection's actors need.
+#[derive(Debug, Clone, Default)]
+pub struct PipelineSettings {
+    /// The socket.
+    pub device: DeviceSettings,
+    /// Voice activity and utterances.
+    pub hearing: HearingSettings,
+    /// Synthesis, encoding and pacing.
+    pub speaking: SpeakingSettings,
+    /// The model's instructions and the session's memory.
+    pub dialogue: DialogueSettings,
+    /// Fixed phrases.
+    pub phrases: Phrases,
+    /// Bounds of the data lanes.
+    pub lanes: LaneSizes,
+}
+
+/// A device's socket.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceSettings {
+    /// A connection without hello is closed after this; firmware waits 10 s for our answer.
+    pub hello_timeout: Duration,
+    /// A connection without speech is closed after this.
+    pub no_voice_timeout: Duration,
+    /// A WebSocket Ping is sent this often.
+    pub ping_every: Duration,
+    /// A peer that sent nothing at all for this long, not even a Pong, is gone.
+    pub dead_after: Duration,
+    /// Texts of `listen detect` that are wake words, compared without case, spaces and
+    /// punctuation; any other text is a question.
+    pub wake_words: Vec<String>,
+}
+
+impl Default for DeviceSettings {
+    fn default() -> Self {
+        let wake_words =
+            ["你好小智", "小智小智", "嗨小智", "小爱同学", "hi esp", "hey xiaozhi", "hey hearken"];
+        Self {
+            hello_timeout: Duration::from_secs(10),
+            no_voice_timeout: Duration::from_secs(120),
+            ping_every: Duration::from_secs(15),
+            dead_after: Duration::from_secs(60),
+            wake_words: wake_words.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// Voice activity and utterances.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HearingSettings {
+    /// When an utterance starts and ends.
+    pub endpointer: EndpointerSettings,
+    /// Audio from before the first voice that belongs to the utterance.
+    pub pre_roll: Duration,
+    /// libfvad's mode, 0 (all but silence is voice) to 3.
+    pub aggressiveness: u8,
+    /// Sound below this level (of 32,768) is never voice.
+    pub min_rms: f64,
+    /// Voice is at least this many times louder than the noise floor.
+    pub over_noise: f64,
+}
+
+impl Default for HearingSettings {
+    fn default() -> Self {
+        Self {
+            endpointer: EndpointerSettings {
+                min_speech: Duration::from_millis(160),
+                silence: Duration::from_millis(700),
+                max_utterance: Duration::from_secs(28),
+            },
+            pre_roll: Duration::from_millis(300),
+            aggressiveness: 2,
+            min_rms: 80.0,
+            over_noise: 1.6,
+        }
+    }
+}
+
+/// Synthesis, encoding and pacing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpeakingSettings {
+    /// Downlink rate: 8000, 12000, 16000, 24000 or 48000. Most boards' codec runs at 24000.
+    pub sample_rate_hz: u32,
+    /// Length of a downlink packet: 20, 40 or 60 ms.
+    pub packet: Duration,
+    /// Opus bitrate.
+    pub bitrate_bps: i32,
+    /// Opus complexity, 0 to 10.
+    pub complexity: u8,
+    /// Packets sent ahead of the clock. Firmware 1.6.0 queues 5 and drops beyond; boards with an
+    /// ESP32-C3 misbehave at bursts of 5.
+    pub lead_packets: u32,
+    /// Audio comes this long after `tts start` at the earliest: firmware clears its queue one
+    /// loop turn after that message.
+    pub start_guard: Duration,
+    /// `tts stop` comes this long after the last packet has played out: firmware up to 2.0 cuts
+    /// the tail otherwise.
+    pub stop_margin: Duration,
+    /// Packets synthesised ahead of the one that is sent.
+    pub ahead_packets: usize,
+}
+
+impl Default for SpeakingSettings {
+    fn default() -> Self {
+        Self {
+            sample_rate_hz: 24_000,
+            packet: Duration::from_millis(60),
+            bitrate_bps: 24_000,
+            complexity: 5,
+            lead_packets: 3,
+            start_guard: Duration::from_millis(40),
+            stop_margin: Duration::from_millis(120),
+            ahead_packets: 250,
+        }
+    }
+}
+
+impl Default for DialogueSettings {
+    fn default() -> Self {
+        Self {
+            system_prompt: "You are Hearken, a friendly voice assistant. Answer in the language \
+                            that the user speaks, in one or two short spoken sentences, in plain \
+                            text without Markdown."
+                .into(),
+            max_messages: 10,
+            max_tokens: 200,
+            temperature: 0.6,
+            language: Language::Chinese,
+        }
+    }
+}
+
+/// Bounds of the data lanes, and what happens at the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneSizes {
+    /// Packets from a device that wait for the VadActor; beyond, the newest is dropped. A few
+    /// places more are kept for listening orders, which are never dropped.
+    pub uplink: usize,
+    /// Pieces of an utterance (60 ms each) that wait for the AsrActor; beyond, the newest is
+    /// dropped and the utterance has a gap.
+    pub utterance: usize,
+    /// Sentences that wait for the TtsActor; beyond, the model's stream is not read.
+    pub sentences: usize,
+    /// Playback steps that wait for the socket; beyond, pacing waits.
+    pub playback: usize,
+}
+
+impl Default for LaneSizes {
+    fn default() -> Self {
+        Self { uplink: 64, utterance: 128, sentences: 4, playback: 8 }
+    }
+}

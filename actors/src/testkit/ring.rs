@@ -1,0 +1,248 @@
+//! One device's whole ring on scripted ports, in virtual time: the real socket actor fed with
+//! WebSocket bytes from memory. At the end it proves that no actor outlived its connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::ws::{Codec, Frame, Message};
+use actix_web::error::PayloadError;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use hearken_proto::device::{AudioPacket, Framing};
+use hearken_proto::ids::DeviceId;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::codec::{Decoder as _, Encoder as _};
+use tokio_util::sync::CancellationToken;
+
+use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts};
+use super::sound::PACKET_MS;
+use crate::device::Visitor;
+use crate::pipeline::{AudioPool, Pipeline, Ports};
+use crate::settings::PipelineSettings;
+use crate::ws_link;
+
+/// Longest wait for anything, in virtual time.
+const PATIENCE: Duration = Duration::from_secs(400);
+
+/// Something that the server sent, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Down {
+    /// Since the ring was started.
+    pub at: Duration,
+    /// What it was.
+    pub what: Told,
+}
+
+/// What a server can send.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// A JSON message.
+    Text(serde_json::Value),
+    /// An Opus packet.
+    Audio(Bytes),
+    /// A Close frame with this code.
+    Closed(u16),
+    /// The end of the bytes.
+    Gone,
+}
+
+impl Told {
+    /// In short: `tts/start`, `stt`, `audio`, `closed 1000`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Text(json) => {
+                let kind = json["type"].as_str().unwrap_or("?");
+                match json["state"].as_str() {
+                    Some(state) => format!("{kind}/{state}"),
+                    None => kind.to_owned(),
+                }
+            }
+            Self::Audio(_) => "audio".into(),
+            Self::Closed(code) => format!("closed {code}"),
+            Self::Gone => "gone".into(),
+        }
+    }
+
+    /// The `text` of a JSON message.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(json) => json["text"].as_str().unwrap_or(""),
+            _ => "",
+        }
+    }
+}
+
+/// One device's ring and its socket.
+pub struct Ring {
+    /// What the ports do, and were asked.
+    pub script: Arc<Script>,
+    /// Ends the server.
+    pub process: CancellationToken,
+    /// Everything that came so far.
+    pub log: Vec<Down>,
+    epoch: Instant,
+    framing: Framing,
+    up: Option<mpsc::UnboundedSender<Result<Bytes, PayloadError>>>,
+    down: mpsc::UnboundedReceiver<Down>,
+    ports: Ports,
+}
+
+impl Ring {
+    /// A connected device that has not said hello. Needs an actix system and a paused clock.
+    pub fn connect(settings: PipelineSettings) -> Self {
+        let script = Arc::<Script>::default();
+        let ports = Ports {
+            asr: Arc::new(ScriptedAsr(Arc::clone(&script))),
+            llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
+            tts: Arc::new(ScriptedTts(Arc::clone(&script))),
+        };
+        let process = CancellationToken::new();
+        let audio = AudioPool::current_thread();
+        let pipeline = Pipeline::new(ports.clone(), settings, audio, process.clone());
+        let visitor = Visitor { device_id: DeviceId::new("ring"), framing: Framing::V1, tap: None };
+        let (up, bytes) = mpsc::unbounded_channel();
+        let out = ws_link::attach(pipeline.device(visitor), UnboundedReceiverStream::new(bytes));
+        let (tell, down) = mpsc::unbounded_channel();
+        let pong = up.downgrade();
+        let epoch = Instant::now();
+        actix::spawn(async move {
+            let mut out = std::pin::pin!(out);
+            let mut codec = Codec::new().client_mode();
+            let mut buffer = BytesMut::new();
+            while let Some(Ok(bytes)) = out.next().await {
+                buffer.extend_from_slice(&bytes);
+                while let Ok(Some(frame)) = codec.decode(&mut buffer) {
+                    if let (Frame::Ping(payload), Some(up)) = (&frame, pong.upgrade()) {
+                        up.send(Ok(encoded(Message::Pong(payload.clone())))).unwrap_or_default();
+                    }
+                    if let Some(what) = told(frame)
+                        && tell.send(Down { at: epoch.elapsed(), what }).is_err()
+                    {
+                        return;
+                    }
+                }
+            }
+            let gone = Down { at: epoch.elapsed(), what: Told::Gone };
+            // The test may have ended already.
+            tell.send(gone).unwrap_or_default();
+        });
+        let framing = Framing::V1;
+        Self { script, process, log: Vec::new(), epoch, framing, up: Some(up), down, ports }
+    }
+
+    /// A device that has said hello with this framing.
+    pub async fn greeted(settings: PipelineSettings, version: u32) -> Self {
+        let mut ring = Self::connect(settings);
+        ring.framing = Framing::from_version(version);
+        ring.text(&format!(r#"{{"type":"hello","version":{version},"transport":"websocket"}}"#));
+        ring.until("hello").await;
+        ring
+    }
+
+    /// Time since the start.
+    pub fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    fn send(&self, message: Message) {
+        if let Some(up) = &self.up {
+            // A server that has closed no longer reads, which is no fault of the test.
+            up.send(Ok(encoded(message))).unwrap_or_default();
+        }
+    }
+
+    /// Sends a text frame.
+    pub fn text(&self, json: &str) {
+        self.send(Message::Text(json.to_owned().into()));
+    }
+
+    /// Sends a binary frame as it stands.
+    pub fn binary(&self, bytes: Bytes) {
+        self.send(Message::Binary(bytes));
+    }
+
+    /// Sends one Opus packet in the device's framing.
+    pub fn packet(&self, opus: Bytes) {
+        self.binary(self.framing.encode(&AudioPacket { opus, timestamp_ms: 0 }));
+    }
+
+    /// Sends packets as a microphone does, one every 60 ms.
+    pub async fn stream(&self, packets: Vec<Bytes>) {
+        for packet in packets {
+            self.packet(packet);
+            tokio::time::sleep(Duration::from_millis(PACKET_MS)).await;
+        }
+    }
+
+    /// Waits for a message of this name and returns it.
+    ///
+    /// # Panics
+    /// It does not come in 400 s of virtual time.
+    pub async fn until(&mut self, name: &str) -> Down {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let next = tokio::time::timeout_at(deadline, self.down.recv()).await;
+            let Ok(Some(down)) = next else {
+                panic!("no {name} came; so far: {:#?}", self.names());
+            };
+            self.log.push(down.clone());
+            if down.what.name() == name {
+                return down;
+            }
+        }
+    }
+
+    /// Lets this much time pass and notes what comes.
+    pub async fn pass(&mut self, time: Duration) {
+        let deadline = Instant::now() + time;
+        while let Ok(Some(down)) = tokio::time::timeout_at(deadline, self.down.recv()).await {
+            self.log.push(down);
+        }
+    }
+
+    /// Names of all that came, runs of audio as one.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.log.iter().map(|d| d.what.name()).collect();
+        names.dedup_by(|a, b| a == b && a == "audio");
+        names
+    }
+
+    /// Forgets what came so far.
+    pub fn forget(&mut self) {
+        self.log.clear();
+    }
+
+    /// Drops the connection without a word, as firmware does, and proves that every actor of it
+    /// has ended.
+    ///
+    /// # Panics
+    /// An actor still holds its port 2 s later.
+    pub async fn hang_up(mut self) {
+        self.up = None;
+        self.pass(Duration::from_secs(2)).await;
+        let held = [
+            Arc::strong_count(&self.ports.asr),
+            Arc::strong_count(&self.ports.llm),
+            Arc::strong_count(&self.ports.tts),
+        ];
+        assert_eq!(held, [1; 3], "actors outlived their connection");
+    }
+}
+
+fn encoded(message: Message) -> Bytes {
+    let mut bytes = BytesMut::new();
+    let done = Codec::new().client_mode().encode(message, &mut bytes);
+    done.expect("text, binary and pong messages always encode");
+    bytes.freeze()
+}
+
+fn told(frame: Frame) -> Option<Told> {
+    match frame {
+        Frame::Text(text) => serde_json::from_slice(&text).ok().map(Told::Text),
+        Frame::Binary(bytes) => Some(Told::Audio(bytes)),
+        Frame::Close(reason) => Some(Told::Closed(reason.map_or(1005, |r| r.code.into()))),
+        _ => None,
+    }
+}

@@ -1,0 +1,240 @@
+//! Ports that do what a script says, and note what was asked of them. A script runs out into
+//! sensible answers, so that a test only writes what it is about.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use tokio::time::Instant;
+
+use crate::ports::{
+    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Transcript,
+    Tts, UtteranceSpec,
+};
+
+/// What the recogniser does with one utterance.
+#[derive(Debug, Clone)]
+pub enum AsrAct {
+    /// Answers after this long.
+    Text(&'static str, Duration),
+    /// Cannot be opened.
+    Refuse,
+    /// Breaks off while audio is sent.
+    Reset,
+    /// Fails like this after this long.
+    Fail(ProviderErrorKind, Duration),
+}
+
+/// What the model does with one prompt.
+#[derive(Debug, Clone)]
+pub enum LlmAct {
+    /// Writes these pieces, each after this long.
+    Write(Vec<&'static str>, Duration),
+    /// Fails like this after this long.
+    Fail(ProviderErrorKind, Duration),
+    /// Writes this, then breaks off.
+    Break(&'static str, ProviderErrorKind),
+}
+
+/// What the synthesiser does with one sentence.
+#[derive(Debug, Clone)]
+pub enum TtsAct {
+    /// Makes audio of this length, in pieces of 100 ms: the first after `first`, each further one
+    /// after `each`.
+    Audio {
+        /// Length of the audio.
+        length: Duration,
+        /// Wait before the first piece.
+        first: Duration,
+        /// Wait before each further piece.
+        each: Duration,
+    },
+    /// Fails like this after this long.
+    Fail(ProviderErrorKind, Duration),
+    /// Makes 300 ms of audio, then breaks off.
+    Break(ProviderErrorKind),
+}
+
+/// What the ports will do, in order, and what they were asked.
+#[derive(Default)]
+pub struct Script {
+    /// For each utterance.
+    pub asr: Mutex<VecDeque<AsrAct>>,
+    /// For each prompt.
+    pub llm: Mutex<VecDeque<LlmAct>>,
+    /// For each sentence.
+    pub tts: Mutex<VecDeque<TtsAct>>,
+    /// Samples of each utterance that came to its end.
+    pub utterances: Mutex<Vec<usize>>,
+    /// Prompts asked.
+    pub prompts: Mutex<Vec<Prompt>>,
+    /// Sentences asked for, and when.
+    pub lines: Mutex<Vec<(Instant, String)>>,
+    /// When each reply of the model was complete.
+    pub written: Mutex<Vec<Instant>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no test panics while it holds a script")
+}
+
+impl Script {
+    /// The next utterance is handled like this.
+    pub fn hears(&self, act: AsrAct) -> &Self {
+        lock(&self.asr).push_back(act);
+        self
+    }
+
+    /// The next prompt is handled like this.
+    pub fn thinks(&self, act: LlmAct) -> &Self {
+        lock(&self.llm).push_back(act);
+        self
+    }
+
+    /// The next sentence is handled like this.
+    pub fn says(&self, act: TtsAct) -> &Self {
+        lock(&self.tts).push_back(act);
+        self
+    }
+
+    /// The last prompt's messages, as `role: content`.
+    pub fn last_prompt(&self) -> Vec<String> {
+        let prompts = lock(&self.prompts);
+        let messages = prompts.last().map(|p| p.messages.clone()).unwrap_or_default();
+        messages.iter().map(|m| format!("{:?}: {}", m.role, m.content)).collect()
+    }
+}
+
+fn failure(kind: ProviderErrorKind) -> ProviderError {
+    ProviderError::because("scripted", kind, "as the script says")
+}
+
+/// The recogniser of a script.
+pub struct ScriptedAsr(pub Arc<Script>);
+
+struct ScriptedUtterance {
+    script: Arc<Script>,
+    act: AsrAct,
+    samples: usize,
+}
+
+#[async_trait]
+impl Asr for ScriptedAsr {
+    async fn open(&self, _: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
+        let next = lock(&self.0.asr).pop_front();
+        let act = next.unwrap_or(AsrAct::Text("hello there", Duration::from_millis(50)));
+        if matches!(act, AsrAct::Refuse) {
+            return Err(failure(ProviderErrorKind::Unavailable));
+        }
+        Ok(Box::new(ScriptedUtterance { script: Arc::clone(&self.0), act, samples: 0 }))
+    }
+}
+
+#[async_trait]
+impl AsrStream for ScriptedUtterance {
+    async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
+        self.samples += pcm.len();
+        match self.act {
+            AsrAct::Reset => Err(failure(ProviderErrorKind::Unavailable)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
+        lock(&self.script.utterances).push(self.samples);
+        match self.act {
+            AsrAct::Text(text, wait) => {
+                tokio::time::sleep(wait).await;
+                Ok(Transcript { text: text.into() })
+            }
+            AsrAct::Fail(kind, wait) => {
+                tokio::time::sleep(wait).await;
+                Err(failure(kind))
+            }
+            AsrAct::Refuse | AsrAct::Reset => Err(failure(ProviderErrorKind::Unavailable)),
+        }
+    }
+}
+
+/// The language model of a script.
+pub struct ScriptedLlm(pub Arc<Script>);
+
+impl Llm for ScriptedLlm {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        lock(&self.0.prompts).push(prompt);
+        let act = lock(&self.0.llm).pop_front();
+        let act = act.unwrap_or(LlmAct::Write(vec!["Good ", "day."], Duration::from_millis(20)));
+        let script = Arc::clone(&self.0);
+        let text = |t: &str| Ok(LlmDelta::Text(t.to_owned()));
+        match act {
+            LlmAct::Write(pieces, each) => {
+                let pieces = stream::iter(pieces).then(move |piece| async move {
+                    tokio::time::sleep(each).await;
+                    text(piece)
+                });
+                let end = stream::once(async move {
+                    lock(&script.written).push(Instant::now());
+                    Ok(LlmDelta::Finished { truncated: false })
+                });
+                pieces.chain(end).boxed()
+            }
+            LlmAct::Fail(kind, wait) => stream::once(async move {
+                tokio::time::sleep(wait).await;
+                Err(failure(kind))
+            })
+            .boxed(),
+            LlmAct::Break(piece, kind) => stream::iter([text(piece), Err(failure(kind))]).boxed(),
+        }
+    }
+}
+
+/// The synthesiser of a script.
+pub struct ScriptedTts(pub Arc<Script>);
+
+const TTS_RATE_HZ: u32 = 16_000;
+const PIECE: Duration = Duration::from_millis(100);
+
+impl Tts for ScriptedTts {
+    fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+        lock(&self.0.lines).push((Instant::now(), line.text.to_string()));
+        let act = lock(&self.0.tts).pop_front().unwrap_or(TtsAct::Audio {
+            length: Duration::from_millis(900),
+            first: Duration::from_millis(80),
+            each: Duration::from_millis(5),
+        });
+        match act {
+            TtsAct::Audio { length, first, each } => {
+                let pieces = usize::try_from(length.as_millis() / PIECE.as_millis()).unwrap_or(0);
+                pieces_of_audio(pieces, first, each)
+            }
+            TtsAct::Fail(kind, wait) => stream::once(async move {
+                tokio::time::sleep(wait).await;
+                Err(failure(kind))
+            })
+            .boxed(),
+            TtsAct::Break(kind) => pieces_of_audio(3, PIECE, Duration::ZERO)
+                .chain(stream::once(async move { Err(failure(kind)) }))
+                .boxed(),
+        }
+    }
+}
+
+fn pieces_of_audio(
+    pieces: usize,
+    first: Duration,
+    each: Duration,
+) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+    let samples: Arc<[i16]> = crate::audio::pcm::tone(300.0, 1_600, TTS_RATE_HZ).into();
+    stream::iter(0..pieces)
+        .then(move |n| {
+            let samples = Arc::clone(&samples);
+            async move {
+                tokio::time::sleep(if n == 0 { first } else { each }).await;
+                Ok(Pcm { samples, sample_rate_hz: TTS_RATE_HZ })
+            }
+        })
+        .boxed()
+}

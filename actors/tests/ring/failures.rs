@@ -1,0 +1,108 @@
+//! Providers that fail, each in each way: an apology, `tts stop`, and the next turn works.
+
+use hearken_actors::ports::ProviderErrorKind as Kind;
+use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct};
+
+use crate::{listening, ms, next_turn_works, shown, speak};
+
+const SORRY: &str = "Sorry, something went wrong. Please try again.";
+
+async fn apologises(mut ring: Ring, shows: &[&str], audible: bool) {
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), shows);
+    let spoken = ring.names().iter().any(|n| n == "audio");
+    assert_eq!(spoken, audible, "{:?}", ring.names());
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_recogniser_that_fails_is_apologised_for() {
+    for act in [
+        AsrAct::Refuse,
+        AsrAct::Reset,
+        AsrAct::Fail(Kind::Timeout, ms(30_000)),
+        AsrAct::Fail(Kind::Protocol, ms(10)),
+        AsrAct::Fail(Kind::Unauthorized, ms(10)),
+    ] {
+        let ring = listening("auto").await;
+        ring.script.hears(act);
+        // No word was understood, so the language is the deployment's.
+        apologises(ring, &["抱歉，我这边出了点问题，请再说一遍。"], true).await;
+    }
+}
+
+#[actix::test]
+async fn a_model_that_fails_before_the_first_word_is_apologised_for() {
+    for act in [
+        LlmAct::Fail(Kind::Unavailable, ms(0)),
+        LlmAct::Fail(Kind::Timeout, ms(30_000)),
+        LlmAct::Fail(Kind::RateLimited, ms(10)),
+        LlmAct::Write(vec![], ms(10)),
+        LlmAct::Write(vec!["🎉", "**", "\n---\n"], ms(10)),
+        LlmAct::Break("", Kind::Protocol),
+    ] {
+        let ring = listening("auto").await;
+        ring.script.thinks(act);
+        apologises(ring, &[SORRY], true).await;
+    }
+}
+
+#[actix::test]
+async fn a_model_that_breaks_off_is_apologised_for_after_what_it_said() {
+    let ring = listening("auto").await;
+    ring.script.thinks(LlmAct::Break("First this. Then th", Kind::Unavailable));
+    apologises(ring, &["First this.", "Then th", SORRY], true).await;
+}
+
+#[actix::test]
+async fn a_synthesiser_that_fails_once_is_apologised_for_aloud() {
+    for act in [
+        TtsAct::Fail(Kind::Unavailable, ms(0)),
+        TtsAct::Fail(Kind::Timeout, ms(30_000)),
+        TtsAct::Fail(Kind::Protocol, ms(10)),
+        TtsAct::Break(Kind::Unavailable),
+    ] {
+        let ring = listening("auto").await;
+        ring.script.says(act);
+        apologises(ring, &["Good day.", SORRY], true).await;
+    }
+}
+
+#[actix::test]
+async fn a_synthesiser_that_is_down_is_apologised_for_on_the_display() {
+    let ring = listening("auto").await;
+    ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
+    ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
+    apologises(ring, &["Good day.", SORRY], false).await;
+}
+
+#[actix::test]
+async fn slow_providers_are_waited_for() {
+    let ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("hello there", ms(20_000)));
+    ring.script.thinks(LlmAct::Write(vec!["Slow but ", "sure."], ms(10_000)));
+    ring.script.says(TtsAct::Audio { length: ms(600), first: ms(20_000), each: ms(300) });
+    apologises(ring, &["Slow but sure."], true).await;
+}
+
+#[actix::test]
+async fn garbage_from_the_device_is_survived() {
+    let mut ring = listening("auto").await;
+    for text in [
+        "",
+        "{",
+        "[]",
+        "{\"type\":7}",
+        r#"{"type":"listen","state":"later"}"#,
+        r#"{"type":"mcp","payload":"x"}"#,
+    ] {
+        ring.text(text);
+    }
+    for bytes in [&[][..], &[0xff; 3][..], &[1][..], &[0x55; 900][..]] {
+        ring.packet(bytes::Bytes::copy_from_slice(bytes));
+    }
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}

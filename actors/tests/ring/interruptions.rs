@@ -1,0 +1,172 @@
+//! Turns that are cut: in each phase, by each means. The cut falls at the socket, and nothing of
+//! the old turn follows.
+
+use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct, sound};
+
+use crate::{abort, audio_times, listening, ms, next_turn_works, shown, speak, start};
+
+/// After an abort: one `tts stop` at once, then nothing.
+async fn is_silent_after_abort(ring: &mut Ring) {
+    ring.forget();
+    let asked = ring.now();
+    abort(ring);
+    let stop = ring.until("tts/stop").await;
+    assert!(stop.at - asked < ms(20), "stopped after {:?}", stop.at - asked);
+    ring.forget();
+    ring.pass(ms(10_000)).await;
+    assert_eq!(ring.names(), [""; 0], "something of the old turn followed");
+}
+
+#[actix::test]
+async fn abort_while_nothing_happens() {
+    let mut ring = listening("auto").await;
+    is_silent_after_abort(&mut ring).await;
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn abort_while_the_person_speaks() {
+    let mut ring = listening("auto").await;
+    ring.stream(sound::voice(600)).await;
+    is_silent_after_abort(&mut ring).await;
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn abort_while_recognising() {
+    let mut ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("too late", ms(5_000)));
+    speak(&ring).await;
+    is_silent_after_abort(&mut ring).await;
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn abort_while_thinking() {
+    let mut ring = listening("auto").await;
+    ring.script.thinks(LlmAct::Write(vec!["Too late."], ms(5_000)));
+    speak(&ring).await;
+    ring.until("stt").await;
+    is_silent_after_abort(&mut ring).await;
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn abort_while_synthesising() {
+    let mut ring = listening("auto").await;
+    ring.script.says(TtsAct::Audio { length: ms(900), first: ms(5_000), each: ms(0) });
+    speak(&ring).await;
+    ring.until("tts/sentence_start").await;
+    is_silent_after_abort(&mut ring).await;
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn abort_while_speaking_and_only_what_was_heard_is_remembered() {
+    let mut ring = listening("auto").await;
+    ring.script
+        .thinks(LlmAct::Write(vec!["One is here. ", "Two and three and four. ", "Five."], ms(20)));
+    ring.script.says(TtsAct::Audio { length: ms(900), first: ms(50), each: ms(5) });
+    ring.script.says(TtsAct::Audio { length: ms(2_400), first: ms(50), each: ms(5) });
+    speak(&ring).await;
+    ring.until("tts/sentence_end").await;
+    ring.until("tts/sentence_start").await;
+    ring.pass(ms(1_300)).await;
+    is_silent_after_abort(&mut ring).await;
+    next_turn_works(&mut ring).await;
+    assert_eq!(
+        ring.script.last_prompt()[1..],
+        ["User: hello there", "Assistant: One is here. Two and three", "User: hello there"]
+    );
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn speech_in_realtime_mode_cuts_playback_within_200_ms_of_voice() {
+    let mut ring = listening("realtime").await;
+    ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
+    speak(&ring).await;
+    ring.until("tts/sentence_start").await;
+    ring.stream(sound::silence(1_200)).await;
+    let voiced = ring.now();
+    ring.stream(sound::voice(900)).await;
+    ring.stream(sound::silence(900)).await;
+    let stop = ring.until("tts/stop").await.at;
+    let last = audio_times(&ring).into_iter().max().unwrap();
+    assert!(last <= stop && last - voiced <= ms(240), "audio went on for {:?}", last - voiced);
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["Good day.", "Good day."]);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn in_auto_mode_what_the_microphone_hears_while_speaking_is_ignored() {
+    let mut ring = listening("auto").await;
+    ring.script.says(TtsAct::Audio { length: ms(3_000), first: ms(50), each: ms(5) });
+    speak(&ring).await;
+    ring.until("tts/sentence_start").await;
+    ring.stream(sound::voice(1_500)).await;
+    ring.until("tts/stop").await;
+    assert_eq!(audio_times(&ring).len(), 50);
+    ring.pass(ms(5_000)).await;
+    assert_eq!(ring.names().iter().filter(|n| *n == "stt").count(), 1);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn going_on_speaking_before_the_answer_joins_both_parts() {
+    let mut ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("Tell me", ms(10))).hears(AsrAct::Text("about cats.", ms(10)));
+    ring.script.thinks(LlmAct::Write(vec!["Tell you what?"], ms(3_000)));
+    speak(&ring).await;
+    ring.until("stt").await;
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(ring.script.last_prompt()[1..], ["User: Tell me about cats."]);
+    assert_eq!(shown(&ring), ["Good day."]);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn the_button_while_speaking_starts_a_new_recording() {
+    let mut ring = listening("manual").await;
+    ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
+    ring.stream(sound::voice(600)).await;
+    ring.text(r#"{"type":"listen","state":"stop"}"#);
+    ring.until("tts/sentence_start").await;
+    ring.pass(ms(1_000)).await;
+    abort(&ring);
+    start(&ring, "manual");
+    ring.until("tts/stop").await;
+    ring.forget();
+    ring.stream(sound::voice(600)).await;
+    ring.text(r#"{"type":"listen","state":"stop"}"#);
+    ring.until("tts/stop").await;
+    assert_eq!(ring.names()[..3], ["stt", "llm", "tts/start"]);
+    assert_eq!(audio_times(&ring).len(), 15);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_wake_word_while_speaking_cuts_and_greets() {
+    let mut ring = listening("auto").await;
+    ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
+    speak(&ring).await;
+    ring.until("tts/sentence_start").await;
+    ring.pass(ms(500)).await;
+    ring.forget();
+    ring.text(r#"{"type":"abort","reason":"wake_word_detected"}"#);
+    ring.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+    start(&ring, "auto");
+    ring.until("tts/sentence_end").await;
+    ring.until("tts/stop").await;
+    let names = ring.names();
+    assert_eq!(names[..4], ["tts/stop", "stt", "tts/start", "tts/sentence_start"]);
+    assert_eq!(shown(&ring), ["I'm here."]);
+    ring.hang_up().await;
+}

@@ -1,0 +1,72 @@
+//! One device's whole ring in virtual time, on scripted ports. Not for real engines or sockets.
+
+mod failures;
+mod interruptions;
+mod turns;
+
+use std::time::Duration;
+
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{Ring, Told, sound};
+
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Makes time virtual, once a test: each runs on a thread of its own.
+pub(crate) fn freeze() {
+    thread_local!(static FROZEN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    if !FROZEN.replace(true) {
+        tokio::time::pause();
+    }
+}
+
+/// A greeted device in this mode whose microphone is open.
+pub(crate) async fn listening(mode: &str) -> Ring {
+    listening_with(PipelineSettings::default(), mode).await
+}
+
+pub(crate) async fn listening_with(settings: PipelineSettings, mode: &str) -> Ring {
+    freeze();
+    let mut ring = Ring::greeted(settings, 1).await;
+    start(&ring, mode);
+    ring.forget();
+    ring
+}
+
+pub(crate) fn start(ring: &Ring, mode: &str) {
+    ring.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
+}
+
+pub(crate) fn abort(ring: &Ring) {
+    ring.text(r#"{"type":"abort"}"#);
+}
+
+/// A person says something for a second, and is silent long enough to be answered.
+pub(crate) async fn speak(ring: &Ring) {
+    ring.stream(sound::voice(1_000)).await;
+    ring.stream(sound::silence(900)).await;
+}
+
+/// A whole further turn works: the proof that nothing is stuck.
+pub(crate) async fn next_turn_works(ring: &mut Ring) {
+    ring.forget();
+    start(ring, "auto");
+    speak(ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(
+        ring.names(),
+        ["stt", "llm", "tts/start", "tts/sentence_start", "audio", "tts/sentence_end", "tts/stop"]
+    );
+}
+
+/// Texts of the sentences shown.
+pub(crate) fn shown(ring: &Ring) -> Vec<String> {
+    let starts = ring.log.iter().filter(|d| d.what.name() == "tts/sentence_start");
+    starts.map(|d| d.what.text().to_owned()).collect()
+}
+
+/// When each audio packet came.
+pub(crate) fn audio_times(ring: &Ring) -> Vec<Duration> {
+    ring.log.iter().filter(|d| matches!(d.what, Told::Audio(_))).map(|d| d.at).collect()
+}

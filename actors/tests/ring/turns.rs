@@ -1,0 +1,233 @@
+//! Turns that go well: order of messages, pacing, early speech, modes, timers.
+
+use std::time::Duration;
+
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct, sound};
+
+use crate::{
+    audio_times, freeze, listening, listening_with, ms, next_turn_works, shown, speak, start,
+};
+
+#[actix::test]
+async fn messages_come_in_order_and_audio_only_while_speaking() {
+    let mut ring = listening("auto").await;
+    ring.script.thinks(LlmAct::Write(vec!["😊 One is here. ", "Two is there."], ms(30)));
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(
+        ring.names(),
+        [
+            "stt",
+            "llm",
+            "tts/start",
+            "tts/sentence_start",
+            "audio",
+            "tts/sentence_end",
+            "tts/sentence_start",
+            "audio",
+            "tts/sentence_end",
+            "tts/stop"
+        ]
+    );
+    assert_eq!(ring.log[0].what.text(), "hello there");
+    assert_eq!(shown(&ring), ["One is here.", "Two is there."]);
+    let hearken_actors::testkit::Told::Text(face) = &ring.log[1].what else { panic!("no llm") };
+    assert_eq!(face["emotion"], "happy");
+    assert!(ring.log.iter().all(|d| match &d.what {
+        hearken_actors::testkit::Told::Text(json) => json["session_id"].is_string(),
+        _ => true,
+    }));
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn packets_are_paced_with_at_most_three_of_lead_and_no_tail_is_cut() {
+    let mut ring = listening("auto").await;
+    let (length, first, each) = (ms(3_000), ms(100), ms(10));
+    ring.script.says(TtsAct::Audio { length, first, each });
+    speak(&ring).await;
+    let begun = ring.until("tts/start").await.at;
+    let stop = ring.until("tts/stop").await.at;
+    let times = audio_times(&ring);
+    assert_eq!(times.len(), 50);
+    assert!(times[0] >= begun + ms(20), "first audio {:?} after tts start", times[0] - begun);
+    for (n, at) in times.iter().enumerate() {
+        let ahead = ms(60) * u32::try_from(n + 1).unwrap();
+        assert!(times[0] + ahead <= *at + ms(3 * 60), "packet {n} is too early");
+        assert!(*at <= times[0] + ahead, "packet {n} is late");
+    }
+    let played_out = times[0] + ms(50 * 60);
+    assert!(stop >= played_out, "the tail was cut by {:?}", played_out - stop);
+    assert!(stop <= played_out + ms(300), "stop came {:?} late", stop - played_out);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn speech_begins_while_the_model_still_writes_and_the_next_sentence_is_fetched_early() {
+    let mut ring = listening("auto").await;
+    let pieces = vec!["First things first. ", "Then more. ", "And more. ", "And an end."];
+    ring.script.thinks(LlmAct::Write(pieces, ms(700)));
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    let first_audio = audio_times(&ring)[0];
+    let lines = ring.script.lines.lock().unwrap().clone();
+    let written = ring.script.written.lock().unwrap()[0];
+    let epoch = tokio::time::Instant::now() - ring.now();
+    assert!(epoch + first_audio < written, "spoke only after the model was done");
+    assert_eq!(lines.len(), 4);
+    let second_shown = ring.log.iter().filter(|d| d.what.name() == "tts/sentence_start").nth(1);
+    assert!(lines[1].0 < epoch + second_shown.unwrap().at, "the next sentence was fetched late");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_slow_listener_slows_the_model_down() {
+    let mut settings = PipelineSettings::default();
+    settings.speaking.ahead_packets = 10;
+    let mut ring = listening_with(settings, "auto").await;
+    ring.script.thinks(LlmAct::Write(vec!["A sentence is here. "; 20], ms(1)));
+    speak(&ring).await;
+    ring.until("tts/sentence_end").await;
+    let asked = ring.script.lines.lock().unwrap().len();
+    assert!(asked <= 3, "{asked} sentences were synthesised while the first was playing");
+    assert!(ring.script.written.lock().unwrap().is_empty(), "the model was not held back");
+    ring.until("tts/stop").await;
+    assert_eq!(ring.script.lines.lock().unwrap().len(), 20);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn in_manual_mode_only_the_button_ends_an_utterance() {
+    let mut ring = listening("manual").await;
+    ring.stream(sound::voice(600)).await;
+    ring.stream(sound::silence(3_000)).await;
+    ring.stream(sound::voice(600)).await;
+    assert_eq!(ring.script.utterances.lock().unwrap().len(), 0);
+    ring.text(r#"{"type":"listen","state":"stop"}"#);
+    ring.until("tts/stop").await;
+    let samples = ring.script.utterances.lock().unwrap().clone();
+    assert_eq!(samples, [4_200 * 16], "the whole recording, nothing more");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn an_empty_recording_asks_nobody() {
+    let mut ring = listening("manual").await;
+    ring.text(r#"{"type":"listen","state":"stop"}"#);
+    ring.pass(ms(5_000)).await;
+    assert_eq!(ring.names(), [""; 0]);
+    assert!(ring.script.prompts.lock().unwrap().is_empty());
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn speech_without_words_is_not_answered() {
+    let mut ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("  ", ms(10)));
+    speak(&ring).await;
+    ring.pass(ms(3_000)).await;
+    assert_eq!(ring.names(), [""; 0]);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn an_utterance_carries_its_pre_roll_and_ends_by_the_clock_when_packets_stop() {
+    let mut ring = listening("auto").await;
+    ring.stream(sound::silence(1_200)).await;
+    ring.stream(sound::voice(1_200)).await;
+    ring.until("tts/stop").await;
+    let samples = ring.script.utterances.lock().unwrap()[0];
+    let length = samples / 16;
+    assert!((1_380..=1_620).contains(&length), "{length} ms");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn every_framing_carries_audio_both_ways() {
+    freeze();
+    for version in [1, 2, 3] {
+        let mut ring = Ring::greeted(PipelineSettings::default(), version).await;
+        start(&ring, "auto");
+        speak(&ring).await;
+        ring.until("tts/stop").await;
+        let framing = hearken_proto::device::Framing::from_version(version);
+        let mut packets = 0;
+        for down in &ring.log {
+            if let hearken_actors::testkit::Told::Audio(bytes) = &down.what {
+                let packet = framing.decode(bytes).unwrap();
+                assert_eq!(bytes.len(), framing.header_len() + packet.opus.len());
+                packets += 1;
+            }
+        }
+        assert_eq!(packets, 15, "framing {version}");
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn a_wake_word_is_greeted_once_and_other_text_is_answered() {
+    let mut ring = listening("auto").await;
+    ring.stream(sound::voice(900)).await;
+    ring.text(r#"{"type":"listen","state":"detect","text":"你好，小智"}"#);
+    start(&ring, "auto");
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["我在。"]);
+    assert!(ring.script.prompts.lock().unwrap().is_empty(), "the model was asked");
+    ring.pass(ms(5_000)).await;
+    assert_eq!(ring.names().iter().filter(|n| *n == "tts/start").count(), 1);
+    ring.forget();
+    ring.text(r#"{"type":"listen","state":"detect","text":"What time is it?"}"#);
+    ring.until("tts/stop").await;
+    assert_eq!(ring.log[0].what.text(), "What time is it?");
+    assert_eq!(shown(&ring), ["Good day."]);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_quiet_connection_is_closed_after_a_farewell() {
+    let mut ring = listening("auto").await;
+    ring.until("closed 1000").await;
+    assert_eq!(
+        ring.names(),
+        ["tts/start", "tts/sentence_start", "audio", "tts/sentence_end", "tts/stop", "closed 1000"]
+    );
+    let begun = ring.log[0].at;
+    assert!((Duration::from_secs(120)..Duration::from_secs(123)).contains(&begun), "{begun:?}");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_reply_longer_than_the_idle_limit_is_not_cut() {
+    let mut ring = listening("auto").await;
+    let (length, first, each) = (Duration::from_secs(150), ms(100), ms(10));
+    ring.script.says(TtsAct::Audio { length, first, each });
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(audio_times(&ring).len(), 2_500);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_peer_that_says_no_hello_is_closed_after_ten_seconds() {
+    freeze();
+    let mut ring = Ring::connect(PipelineSettings::default());
+    let closed = ring.until("closed 1008").await.at;
+    assert!((Duration::from_secs(10)..Duration::from_secs(12)).contains(&closed), "{closed:?}");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_stopping_server_tells_the_device_and_leaves() {
+    let mut ring = listening("auto").await;
+    speak(&ring).await;
+    ring.until("tts/sentence_start").await;
+    ring.process.cancel();
+    ring.until("closed 1001").await;
+    let names = ring.names();
+    assert_eq!(names[names.len() - 2..], ["tts/stop", "closed 1001"]);
+    ring.hang_up().await;
+}

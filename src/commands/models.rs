@@ -147,7 +147,11 @@ async fn verify(catalogue: &Catalogue, root: &Path, names: &[String]) -> anyhow:
             root.display()
         );
     }
-    println!("{} models are as they should be", chosen.len());
+    if chosen.is_empty() {
+        println!("no model is here yet; `hearken models fetch` fetches the default ones");
+    } else {
+        println!("{} models are as they should be", chosen.len());
+    }
     Ok(())
 }
 
@@ -213,7 +217,8 @@ impl Display {
             line.current = Some((what.to_owned(), now, done));
         }
         let pause = if self.terminal { ON_TERMINAL } else { ELSEWHERE };
-        if line.written.is_some_and(|at| now.duration_since(at) < pause) {
+        let nothing_yet = done == 0 && !self.terminal;
+        if nothing_yet || line.written.is_some_and(|at| now.duration_since(at) < pause) {
             return;
         }
         line.written = Some(now);

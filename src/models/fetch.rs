@@ -173,6 +173,8 @@ impl Fetch<'_> {
         }
         let part = work.join(format!("{}.part", input.to));
         let mut reasons = Vec::new();
+        // One note for each host that cannot be reached says it all.
+        let noted = input.hub.as_ref().is_some_and(|url| self.hub.gave_up_on(url));
         if let Some(url) = &input.hub {
             match self.official(model, input, url, &part, &what).await {
                 Ok(()) => return keep(&part, &to),
@@ -180,7 +182,7 @@ impl Fetch<'_> {
             }
         }
         if !input.parts.is_empty() {
-            if let Some(reason) = reasons.first() {
+            if let Some(reason) = reasons.first().filter(|_| !noted) {
                 self.note(model, &format!("{reason}; taking {} from packages", input.to));
             }
             let on_event = self.on_event;

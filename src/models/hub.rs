@@ -38,6 +38,11 @@ impl Hub {
         Ok(Self { client, unreachable: HashSet::new() })
     }
 
+    /// Whether the host of `url` could not be reached earlier in this run.
+    pub(super) fn gave_up_on(&self, url: &str) -> bool {
+        self.unreachable.contains(&host(url))
+    }
+
     /// Downloads `url` to `part`, continuing at its present end; `on_bytes` gets the length so far.
     ///
     /// After one failure to connect, the host's other addresses fail at once.
@@ -48,10 +53,7 @@ impl Hub {
         longest: Option<u64>,
         on_bytes: impl Fn(u64),
     ) -> Result<(), ModelError> {
-        let host = url::Url::parse(url)
-            .ok()
-            .and_then(|url| Some(url.host_str()?.to_owned()))
-            .unwrap_or_default();
+        let host = host(url);
         if self.unreachable.contains(&host) {
             return Err(unreachable(url, format!("{host} could not be reached before")));
         }
@@ -107,6 +109,11 @@ impl Hub {
         }
         file.flush().await.map_err(ModelError::at(part))
     }
+}
+
+fn host(url: &str) -> String {
+    let parsed = url::Url::parse(url).ok();
+    parsed.and_then(|url| Some(url.host_str()?.to_owned())).unwrap_or_default()
 }
 
 /// Whether a partial answer continues where the file ends.
@@ -199,6 +206,23 @@ pub(super) mod tests {
         assert_eq!(std::fs::read_to_string(&part).unwrap(), "hello world");
         assert!(heads.lock().unwrap()[0].contains("range: bytes=6-"));
         assert_eq!(seen.lock().unwrap().last(), Some(&11));
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_the_range_starts_the_file_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}/a", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+            while stream.read_line(&mut String::new()).await.unwrap() > 2 {}
+            let answer = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 3\r\n\r\nnew";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let part = folder.path().join("a.part");
+        std::fs::write(&part, "older").unwrap();
+        Hub::new().unwrap().download(&base, &part, None, |_| {}).await.unwrap();
+        assert_eq!(std::fs::read_to_string(&part).unwrap(), "new");
     }
 
     #[tokio::test]

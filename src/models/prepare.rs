@@ -16,6 +16,7 @@ use super::program::Run;
 const INSTALL_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const PREPARE_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const VENV_REMEDY: &str = "on Debian install python3 and python3-venv";
+const PIP_REMEDY: &str = "check that pip reaches its registry, then fetch again";
 /// Left in an environment once everything is installed in it.
 const READY: &str = ".ready";
 
@@ -71,7 +72,7 @@ pub(super) fn remove_folder(folder: &Path) -> Result<(), ModelError> {
 async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError> {
     let mut command = Command::new("python3");
     command.args(["-c", "import sys; print(sys.version, sys.executable)"]);
-    let version = install("looking for Python").run(command, |_| {}).await?;
+    let version = install("looking for Python", VENV_REMEDY).run(command, |_| {}).await?;
     let digest = hex(&Sha256::digest(format!("{version}{}", python.requires.join("\n"))));
     let folder = root.join(".python").join(&digest[..16]);
     let interpreter = folder.join("bin/python");
@@ -81,7 +82,7 @@ async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError
     remove_folder(&folder)?;
     let mut command = Command::new("python3");
     command.args(["-m", "venv"]).arg(&folder);
-    install("making a Python environment").run(command, |_| {}).await?;
+    install("making a Python environment", VENV_REMEDY).run(command, |_| {}).await?;
     let mut command = Command::new(&interpreter);
     command.args([
         "-m",
@@ -93,12 +94,12 @@ async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError
         "--only-binary=:all:",
     ]);
     command.args(["--disable-pip-version-check"]).args(&python.requires);
-    install("installing the converters' requirements").run(command, |_| {}).await?;
+    install("installing the converters' requirements", PIP_REMEDY).run(command, |_| {}).await?;
     let ready = folder.join(READY);
     std::fs::write(&ready, "").map_err(ModelError::at(&ready))?;
     Ok(interpreter)
 }
 
-fn install(what: &str) -> Run<'_> {
+fn install<'a>(what: &'a str, remedy: &'a str) -> Run<'a> {
     Run { what, remedy: VENV_REMEDY, deadline: INSTALL_DEADLINE, watch: None }
 }

@@ -101,5 +101,5 @@ async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError
 }
 
 fn install<'a>(what: &'a str, remedy: &'a str) -> Run<'a> {
-    Run { what, remedy: VENV_REMEDY, deadline: INSTALL_DEADLINE, watch: None }
+    Run { what, remedy, deadline: INSTALL_DEADLINE, watch: None }
 }

@@ -68,18 +68,21 @@ impl Run<'_> {
         output: impl Future<Output = io::Result<Output>>,
         on_bytes: impl Fn(u64),
     ) -> io::Result<Output> {
+        let look = || {
+            if let Some(folder) = self.watch {
+                on_bytes(size_bytes(folder));
+            }
+        };
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tokio::pin!(output);
         loop {
             tokio::select! {
-                biased;
-                _ = looks.tick() => {
-                    if let Some(folder) = self.watch {
-                        on_bytes(size_bytes(folder));
-                    }
+                _ = looks.tick() => look(),
+                output = &mut output => {
+                    look();
+                    return output;
                 }
-                output = &mut output => return output,
             }
         }
     }

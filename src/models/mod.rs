@@ -1,1 +1,18 @@
-//! The model catalogue: what can be had, from where, and whether it is whole.
+//! The model catalogue, and everything that turns hub files and packages into folders of model files.
+//! Not here: the engines that load the models, and where the model folder is (that is configuration).
+
+mod archive;
+mod catalogue;
+mod error;
+mod fetch;
+mod hash;
+mod hub;
+mod package;
+mod prepare;
+mod program;
+mod stamp;
+
+pub use catalogue::{Catalogue, Input, Model, ModelFile, Package, Purpose, Python, Registry};
+pub use error::ModelError;
+pub use fetch::{Event, OnEvent, fetch};
+pub use stamp::{FileReport, FileState, folder, inspect, is_ready};

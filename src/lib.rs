@@ -1,9 +1,19 @@
 //! The outside of Hearken: configuration, HTTP, vendors, embedded engines, commands.
+//!
+//! Reading order: [`config`], [`app`], [`http`], [`providers`], then the engines [`speech`] and
+//! [`llm`], and the virtual device [`emulator`].
 
+pub mod app;
 pub mod commands;
+pub mod config;
 pub mod emulator;
-#[cfg(feature = "llm-engine")]
+pub mod engines;
+pub mod http;
 pub mod llm;
 pub mod models;
 pub mod providers;
+pub mod recorder;
+pub mod shutdown;
 pub mod speech;
+pub mod supervise;
+pub mod telemetry;

@@ -13,7 +13,7 @@ use hearken_proto::device::{
 };
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -58,6 +58,8 @@ pub struct Visitor {
     pub framing: Framing,
     /// Sees every frame, where recording is on.
     pub tap: Option<Box<dyn SessionTap>>,
+    /// Its place among the connections; given back when the actor is dropped.
+    pub place: Option<OwnedSemaphorePermit>,
 }
 
 /// What a socket needs to know.

@@ -1,0 +1,164 @@
+//! The composition root: the one place where concrete types meet.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::{Server, ServerHandle};
+use actix_web::rt::net::TcpStream;
+use actix_web::{App, HttpServer};
+use anyhow::Context as _;
+use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
+use socket2::SockRef;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::http::{self, Doorman, Health};
+use crate::providers;
+use crate::recorder::Recorder;
+use crate::supervise::{Engine, EngineStates, Supervisor};
+
+/// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
+const SOCKET_STALL: Duration = Duration::from_secs(20);
+
+/// A server that listens.
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    server: Server,
+    supervisor: Supervisor,
+    places: Arc<Semaphore>,
+    connections: u32,
+    process: CancellationToken,
+    warming: tokio::task::JoinHandle<()>,
+}
+
+/// Builds everything from the configuration and starts to listen. Needs an actix system; ends
+/// with `process`.
+///
+/// # Errors
+/// A setting that cannot be used, or an address that is taken.
+pub fn start(
+    config: &Config,
+    engines: Vec<Engine>,
+    process: CancellationToken,
+) -> anyhow::Result<Running> {
+    let tts = providers::tts(&config.tts)?;
+    let ports = Ports {
+        asr: providers::asr(&config.asr)?,
+        llm: providers::llm(&config.llm)?,
+        tts: tts.clone(),
+    };
+    let settings = config.pipeline();
+    let phrases = settings.phrases.all();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let or_cores = |n: usize| if n == 0 { cores } else { n };
+    let audio = AudioPool::new(or_cores(config.server.audio_threads));
+    let recorder = match config.server.record_dir.as_path() {
+        none if none.as_os_str().is_empty() => None,
+        dir => Some(Arc::new(Recorder::new(dir).with_context(|| {
+            format!("`server.record_dir`: cannot record into {}", dir.display())
+        })?)),
+    };
+    let supervisor = Supervisor::start(engines, &process);
+    let places = Arc::new(Semaphore::new(config.server.max_connections));
+    let doorman = Doorman {
+        pipeline: Pipeline::new(ports, settings, audio, process.clone()),
+        places: Arc::clone(&places),
+        recorder,
+    };
+    let health = Health { engines: supervisor.states().clone() };
+    let factory = move || {
+        let (doorman, health) = (doorman.clone(), health.clone());
+        App::new().configure(|services| http::routes(services, doorman, health))
+    };
+    let at = (config.server.host.as_str(), config.server.port);
+    let server = HttpServer::new(factory)
+        .workers(or_cores(config.server.workers))
+        .on_connect(|connection, _| tune(connection))
+        .disable_signals()
+        .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000))
+        .bind(at)
+        .with_context(|| {
+            format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1)
+        })?;
+    let address = *server.addrs().first().context("no address to listen on")?;
+    let warming = warm(tts, phrases, supervisor.states().clone(), process.clone());
+    Ok(Running {
+        address,
+        server: server.run(),
+        supervisor,
+        places,
+        connections: u32::try_from(config.server.max_connections).unwrap_or(u32::MAX),
+        process,
+        warming,
+    })
+}
+
+impl Running {
+    /// Where the engines stand.
+    pub fn engines(&self) -> &EngineStates {
+        self.supervisor.states()
+    }
+
+    /// Serves until the process's token is cancelled; then tells the sockets, lets them end, and
+    /// ends the engines.
+    ///
+    /// # Errors
+    /// The server failed.
+    pub async fn serve(self) -> anyhow::Result<()> {
+        let handle = self.server.handle();
+        let ending = end(handle, self.places, self.connections, self.process);
+        let (served, ()) = tokio::join!(self.server, ending);
+        self.warming.abort();
+        self.supervisor.stop().await;
+        served.context("the server failed")
+    }
+}
+
+/// Sockets hear of the end by their tokens; those that are gone give their places back.
+async fn end(
+    handle: ServerHandle,
+    places: Arc<Semaphore>,
+    connections: u32,
+    process: CancellationToken,
+) {
+    process.cancelled().await;
+    let all = places.acquire_many(connections);
+    if tokio::time::timeout(Duration::from_secs(2), all).await.is_err() {
+        tracing::warn!("some connections did not end in time");
+    }
+    handle.stop(true).await;
+}
+
+/// Small packets leave at once, and a peer that takes none is given up.
+fn tune(connection: &dyn std::any::Any) {
+    let Some(stream) = connection.downcast_ref::<TcpStream>() else { return };
+    let socket = SockRef::from(stream);
+    let tuned = socket.set_tcp_nodelay(true);
+    if let Err(error) = tuned.and_then(|()| socket.set_tcp_user_timeout(Some(SOCKET_STALL))) {
+        tracing::debug!(%error, "cannot tune a socket");
+    }
+}
+
+/// Makes the audio of the fixed phrases when the engines are ready, so that an apology is heard
+/// even when the synthesiser is down.
+fn warm(
+    tts: Arc<providers::tts::CachedTts>,
+    phrases: Vec<String>,
+    engines: EngineStates,
+    process: CancellationToken,
+) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        let work = async {
+            while !engines.all_ready() {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            tts.warm(&phrases).await;
+        };
+        if process.run_until_cancelled(work).await.is_some() {
+            tracing::debug!("the fixed phrases are ready");
+        }
+    })
+}

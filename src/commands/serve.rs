@@ -1,0 +1,61 @@
+//! `hearken serve`: the voice server, with the engines that its configuration needs.
+
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{self, EnvVars};
+use crate::{app, engines, shutdown, telemetry};
+
+/// Run the voice server.
+///
+/// Examples:
+///   hearken serve
+///   hearken serve --config /etc/hearken/config.toml
+///   LLM_BASE_URL=https://api.example.com/v1 LLM_API_KEY=sk-... hearken serve
+///   hearken serve --record sessions/
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Configuration file [default: config.toml here, where there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Record every session into this folder
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
+    /// Print the whole configuration, secrets masked, and end
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+/// Serves until a signal.
+///
+/// # Errors
+/// A configuration, model or address that cannot be used.
+pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
+    let here = PathBuf::from("config.toml");
+    let file = args.config.or_else(|| here.exists().then_some(here));
+    let mut config = config::load(file.as_deref(), env)?;
+    if let Some(dir) = args.record {
+        config.server.record_dir = dir;
+    }
+    if args.check_config {
+        return super::print(&toml::to_string_pretty(&config)?);
+    }
+    telemetry::start(&config.log)?;
+    let models = config::env::models_dir(&config.embedded.models_dir, env);
+    let engines = engines::needed(&config, &models)?;
+    let process = CancellationToken::new();
+    let running = app::start(&config, engines, process.clone())?;
+    tracing::info!(address = %running.address, "listening for devices at /xiaozhi/v1/");
+    let (served, signalled) = tokio::join!(
+        async {
+            let served = running.serve().await;
+            process.cancel();
+            served
+        },
+        shutdown::on_signal(process.clone()),
+    );
+    served?;
+    Ok(signalled?)
+}

@@ -1,0 +1,70 @@
+//! Whether a configuration makes sense, beyond the types of its values. What concerns one
+//! provider alone is checked where it is built.
+
+use super::Config;
+use super::load::ConfigError;
+
+/// Checks the values that no type checks.
+///
+/// # Errors
+/// The first value that cannot be used, with its key and what may stand there.
+pub fn check(config: &Config) -> Result<(), ConfigError> {
+    let (s, h, d, l) = (&config.speaking, &config.hearing, &config.device, &config.lanes);
+    one_of("speaking.sample_rate_hz", s.sample_rate_hz, &[8_000, 12_000, 16_000, 24_000, 48_000])?;
+    one_of("speaking.packet_ms", s.packet_ms, &[20, 40, 60])?;
+    within("speaking.bitrate_bps", s.bitrate_bps, 6_000, 128_000)?;
+    within("speaking.complexity", s.complexity, 0, 10)?;
+    within("speaking.lead_packets", s.lead_packets, 1, 5)?;
+    within("speaking.start_guard_ms", s.start_guard_ms, 20, 1_000)?;
+    within("speaking.stop_margin_ms", s.stop_margin_ms, 0, 300)?;
+    within("speaking.ahead_packets", s.ahead_packets, 1, 10_000)?;
+    within("hearing.aggressiveness", h.aggressiveness, 0, 3)?;
+    within("hearing.min_rms", h.min_rms, 0.0, 32_768.0)?;
+    within("hearing.over_noise", h.over_noise, 0.0, 100.0)?;
+    within("hearing.pre_roll_ms", h.pre_roll_ms, 0, 2_000)?;
+    within("hearing.min_speech_ms", h.min_speech_ms, 20, 5_000)?;
+    within("hearing.silence_ms", h.silence_ms, 100, 10_000)?;
+    within("hearing.max_utterance_ms", h.max_utterance_ms, 1_000, 300_000)?;
+    within("device.hello_timeout_ms", d.hello_timeout_ms, 1_000, 60_000)?;
+    within("device.no_voice_timeout_ms", d.no_voice_timeout_ms, 1_000, 86_400_000)?;
+    within("device.ping_every_ms", d.ping_every_ms, 1_000, 600_000)?;
+    within("device.dead_after_ms", d.dead_after_ms, d.ping_every_ms + 1_000, 3_600_000)?;
+    within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
+    for (key, size) in [
+        ("lanes.uplink", l.uplink),
+        ("lanes.utterance", l.utterance),
+        ("lanes.sentences", l.sentences),
+        ("lanes.playback", l.playback),
+    ] {
+        within(key, size, 1, 10_000)?;
+    }
+    within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
+    within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    key: &'static str,
+    value: T,
+    low: T,
+    high: T,
+) -> Result<(), ConfigError> {
+    if value >= low && value <= high {
+        return Ok(());
+    }
+    let remedy = format!("use {low} to {high}");
+    Err(ConfigError::Value { key, value: value.to_string(), remedy })
+}
+
+fn one_of<T: PartialEq + std::fmt::Display>(
+    key: &'static str,
+    value: T,
+    allowed: &[T],
+) -> Result<(), ConfigError> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
+    let mut names: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+    let last = names.pop().unwrap_or_default();
+    let remedy = format!("use {} or {last}", names.join(", "));
+    Err(ConfigError::Value { key, value: value.to_string(), remedy })
+}

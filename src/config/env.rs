@@ -1,0 +1,102 @@
+//! Every environment variable that we read, and the only place that reads them. Tests pass a map
+//! instead of the process's environment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Prefix of the variables that name a key: `HEARKEN__SECTION__KEY`.
+pub const PREFIX: &str = "HEARKEN__";
+/// Folder of the models, where `embedded.models_dir` is empty.
+pub const MODELS: &str = "HEARKEN_MODELS";
+/// The user's cache folder (XDG base directory specification).
+pub const CACHE_HOME: &str = "XDG_CACHE_HOME";
+/// The user's home folder.
+pub const HOME: &str = "HOME";
+
+/// A well-known name for a key.
+#[derive(Debug, Clone, Copy)]
+pub struct Alias {
+    /// The variable.
+    pub name: &'static str,
+    /// The key, with dots.
+    pub key: &'static str,
+    /// The variable is in seconds and the key in milliseconds.
+    pub seconds: bool,
+}
+
+const fn alias(name: &'static str, key: &'static str) -> Alias {
+    Alias { name, key, seconds: false }
+}
+
+/// Names of the LLM gateway's documentation, and the two speech services' URLs.
+pub const ALIASES: [Alias; 8] = [
+    alias("CLOUD_HOST", "server.host"),
+    alias("CLOUD_PORT", "server.port"),
+    alias("LLM_BASE_URL", "llm.base_url"),
+    alias("LLM_MODEL", "llm.model"),
+    alias("LLM_API_KEY", "llm.api_key"),
+    Alias { name: "LLM_TIMEOUT", key: "llm.timeout_ms", seconds: true },
+    alias("ASR_URL", "asr.url"),
+    alias("TTS_URL", "tts.url"),
+];
+
+/// Where variables come from.
+pub trait EnvVars {
+    /// Every variable, by name.
+    fn all(&self) -> BTreeMap<String, String>;
+
+    /// One variable; empty counts as absent.
+    fn get(&self, name: &str) -> Option<String> {
+        self.all().remove(name).filter(|v| !v.is_empty())
+    }
+}
+
+/// The process's environment; names and values that are no UTF-8 are left out.
+pub struct ProcessEnv;
+
+impl EnvVars for ProcessEnv {
+    fn all(&self) -> BTreeMap<String, String> {
+        let text = |s: std::ffi::OsString| s.into_string().ok();
+        std::env::vars_os().filter_map(|(k, v)| Some((text(k)?, text(v)?))).collect()
+    }
+}
+
+impl EnvVars for BTreeMap<String, String> {
+    fn all(&self) -> BTreeMap<String, String> {
+        self.clone()
+    }
+}
+
+/// The folder of the models: `configured`, else [`MODELS`], else in the user's cache folder, else
+/// below the working directory.
+pub fn models_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
+    if !configured.as_os_str().is_empty() {
+        return configured.to_owned();
+    }
+    if let Some(folder) = env.get(MODELS) {
+        return folder.into();
+    }
+    let cache = env.get(CACHE_HOME).map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(env.get(HOME)?).join(".cache")));
+    cache.unwrap_or_else(|| ".cache".into()).join("hearken").join("models")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_models_folder_is_looked_for_in_order() {
+        let env = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
+        };
+        let all = env(&[(MODELS, "/m"), (CACHE_HOME, "/c"), (HOME, "/h")]);
+        let none = std::path::Path::new("");
+        assert_eq!(models_dir("/x".as_ref(), &all), PathBuf::from("/x"));
+        assert_eq!(models_dir(none, &all), PathBuf::from("/m"));
+        let rest = env(&[(MODELS, ""), (CACHE_HOME, "/c"), (HOME, "/h")]);
+        assert_eq!(models_dir(none, &rest), PathBuf::from("/c/hearken/models"));
+        let home = env(&[(HOME, "/h")]);
+        assert_eq!(models_dir(none, &home), PathBuf::from("/h/.cache/hearken/models"));
+    }
+}

@@ -1,0 +1,269 @@
+//! Reads the configuration: defaults, then the file, then the environment; then checks that it
+//! makes sense. Errors name the file or variable, the key and the remedy.
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::env::{ALIASES, EnvVars, PREFIX};
+use super::{Config, check};
+
+/// Why there is no usable configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no TOML, or has an unknown key or a value of the wrong type.
+    #[error("{}: {reason}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, and in which line.
+        reason: String,
+    },
+    /// A variable of ours names no key.
+    #[error("environment variable {name}: there is no key `{key}`{hint}", hint = nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    UnknownVariable {
+        /// The variable.
+        name: String,
+        /// The key that it would set.
+        key: String,
+        /// The variable that was probably meant.
+        nearest: Option<String>,
+    },
+    /// A variable has a value of the wrong type.
+    #[error("environment variable {name}: `{key}` must be {expected}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// The key that it sets.
+        key: String,
+        /// What may stand there.
+        expected: String,
+    },
+    /// A value is out of range.
+    #[error("`{key}` is {value}: {remedy}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What may stand there.
+        remedy: String,
+    },
+}
+
+/// Reads `file`, where one is given, and the environment.
+///
+/// # Errors
+/// See [`ConfigError`].
+pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
+    let mut table = file.map(read_file).transpose()?.unwrap_or_default();
+    let defaults = Table::try_from(Config::default()).expect("the defaults are plain TOML");
+    for (name, key, value) in variables(env, &defaults)? {
+        set(&mut table, &key, value).map_err(|expected| ConfigError::Variable {
+            name,
+            key: key.clone(),
+            expected,
+        })?;
+    }
+    let config: Config = Value::Table(table).try_into().map_err(|e: toml::de::Error| {
+        let file = file.map_or_else(|| "environment".into(), Path::to_owned);
+        ConfigError::File { file, reason: e.to_string().trim_end().to_owned() }
+    })?;
+    check::check(&config)?;
+    Ok(config)
+}
+
+/// Reads the file alone first, so that errors tell the line.
+fn read_file(file: &Path) -> Result<Table, ConfigError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
+    let wrong = |e: toml::de::Error| ConfigError::File {
+        file: file.to_owned(),
+        reason: e.to_string().trim_end().to_owned(),
+    };
+    toml::from_str::<Config>(&text).map_err(wrong)?;
+    toml::from_str(&text).map_err(wrong)
+}
+
+/// What the environment sets: variable, key, value. Exact names win over well-known ones.
+fn variables(
+    env: &dyn EnvVars,
+    defaults: &Table,
+) -> Result<Vec<(String, String, Value)>, ConfigError> {
+    let mut found = Vec::new();
+    let all = env.all();
+    for alias in ALIASES {
+        let (name, key) = (alias.name.to_owned(), alias.key.to_owned());
+        if let Some(text) = all.get(alias.name).filter(|v| !v.is_empty()) {
+            let text = if alias.seconds { milliseconds(text) } else { text.clone() };
+            found.push((name, key, text));
+        } else if let Some(file) = all.get(&format!("{}_FILE", alias.name)) {
+            found.push((format!("{name}_FILE"), key, read_secret(file)?));
+        }
+    }
+    for (name, text) in &all {
+        let Some(path) = name.strip_prefix(PREFIX) else { continue };
+        let key = path.to_lowercase().replace("__", ".");
+        match key.strip_suffix("_file").filter(|k| lookup(defaults, k).is_some()) {
+            Some(secret) if lookup(defaults, &key).is_none() => {
+                found.push((name.clone(), secret.to_owned(), read_secret(text)?));
+            }
+            _ => found.push((name.clone(), key, text.clone())),
+        }
+    }
+    found.into_iter().map(|(name, key, text)| typed(defaults, name, key, &text)).collect()
+}
+
+fn milliseconds(seconds: &str) -> String {
+    seconds.trim().parse::<u64>().map_or_else(|_| seconds.to_owned(), |s| (s * 1_000).to_string())
+}
+
+fn read_secret(file: &str) -> Result<String, ConfigError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| ConfigError::Unreadable { file: file.into(), source })?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// The text as a value of the type that the key's default has.
+fn typed(
+    defaults: &Table,
+    name: String,
+    key: String,
+    text: &str,
+) -> Result<(String, String, Value), ConfigError> {
+    let Some(default) = lookup(defaults, &key) else {
+        let nearest = nearest(defaults, &key);
+        return Err(ConfigError::UnknownVariable { name, key, nearest });
+    };
+    let text = text.trim();
+    let (value, expected) = match default {
+        Value::Integer(_) => (text.parse().ok().map(Value::Integer), "a whole number"),
+        Value::Float(_) => (text.parse().ok().map(Value::Float), "a number"),
+        Value::Boolean(_) => (text.parse().ok().map(Value::Boolean), "true or false"),
+        Value::Array(_) => {
+            let items = text.split(',').map(|s| Value::String(s.trim().to_owned()));
+            (Some(Value::Array(items.collect())), "a list, with commas between")
+        }
+        Value::Table(_) => (None, "one of its keys: this is a section"),
+        _ => (Some(Value::String(text.to_owned())), "text"),
+    };
+    match value {
+        Some(value) => Ok((name, key, value)),
+        None => Err(ConfigError::Variable { name, key, expected: expected.to_owned() }),
+    }
+}
+
+fn lookup<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+    let mut parts = key.split('.');
+    let first = table.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.get(part))
+}
+
+/// The variable whose name is nearest to this key.
+fn nearest(defaults: &Table, key: &str) -> Option<String> {
+    let best = keys(defaults).into_iter().min_by_key(|k| strsim::levenshtein(k, key))?;
+    let close = strsim::levenshtein(&best, key) <= 4;
+    close.then(|| format!("{PREFIX}{}", best.to_uppercase().replace('.', "__")))
+}
+
+/// Every key of a table, with dots.
+pub fn keys(table: &Table) -> Vec<String> {
+    let mut out = Vec::new();
+    for (name, value) in table {
+        match value {
+            Value::Table(inner) => out.extend(keys(inner).iter().map(|k| format!("{name}.{k}"))),
+            _ => out.push(name.clone()),
+        }
+    }
+    out
+}
+
+fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+            Ok(())
+        }
+        Some((section, rest)) => {
+            let inner = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            let inner = inner.as_table_mut().ok_or("in a section")?;
+            set(inner, rest, value)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn environment_wins_over_file_over_defaults() {
+        let file = file("[server]\nport = 1\nworkers = 3\n[llm]\nmodel = \"from-file\"\n");
+        let vars = env(&[
+            ("CLOUD_PORT", "2"),
+            ("HEARKEN__SERVER__PORT", "3"),
+            ("LLM_TIMEOUT", "7"),
+            ("HEARKEN__ASR__POOL__MAX_IDLE", "5"),
+            ("HEARKEN__DEVICE__WAKE_WORDS", "hello, 你好"),
+            ("LLM_API_KEY", "sk-1"),
+        ]);
+        let config = load(Some(file.path()), &vars).unwrap();
+        assert_eq!((config.server.port, config.server.workers), (3, 3));
+        assert_eq!(config.server.host, "0.0.0.0");
+        assert_eq!((config.llm.model.as_str(), config.llm.timeout_ms), ("from-file", 7_000));
+        assert_eq!(config.asr.pool.max_idle, 5);
+        assert_eq!(config.device.wake_words, ["hello", "你好"]);
+        assert!(!format!("{config:?}").contains("sk-1"));
+    }
+
+    #[test]
+    fn secrets_may_come_from_files() {
+        let key = file("sk-from-file\n");
+        let path = key.path().to_str().unwrap();
+        for name in ["LLM_API_KEY_FILE", "HEARKEN__LLM__API_KEY_FILE"] {
+            let config = load(None, &env(&[(name, path)])).unwrap();
+            assert_eq!(config.llm.api_key, crate::providers::Secret::new("sk-from-file"), "{name}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_place_and_the_remedy() {
+        let message = |file: Option<&Path>, vars: &[(&str, &str)]| {
+            load(file, &env(vars)).unwrap_err().to_string()
+        };
+        let wrong = file("[server]\nport = 1\nprot = 2\n");
+        let told = message(Some(wrong.path()), &[]);
+        assert!(told.contains("line 3") && told.contains("prot"), "{told}");
+        let told = message(None, &[("HEARKEN__SERVER__PROT", "2")]);
+        assert!(told.contains("did you mean HEARKEN__SERVER__PORT?"), "{told}");
+        let told = message(None, &[("CLOUD_PORT", "many")]);
+        assert_eq!(told, "environment variable CLOUD_PORT: `server.port` must be a whole number");
+        let told = message(None, &[("HEARKEN__SERVER__PORT", "70000")]);
+        assert!(told.contains("port") && told.contains("u16"), "{told}");
+        let told = message(None, &[("HEARKEN__SPEAKING__PACKET_MS", "30")]);
+        assert_eq!(told, "`speaking.packet_ms` is 30: use 20, 40 or 60");
+        let told = message(Some("/no/such/file".as_ref()), &[]);
+        assert_eq!(told, "cannot read /no/such/file");
+    }
+}

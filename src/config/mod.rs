@@ -1,0 +1,262 @@
+//! Every key of the configuration, with its default. Read by [`load`], environment over file over
+//! defaults; not passed around whole: each part gets its own small settings.
+
+pub mod check;
+pub mod env;
+pub mod load;
+mod pipeline;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::providers::{AsrSettings, LlmSettings, TtsSettings};
+
+pub use env::{EnvVars, ProcessEnv};
+pub use load::{ConfigError, load};
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Addresses, threads and limits of the server.
+    pub server: ServerConfig,
+    /// Engines that run beside the server, where no other is named.
+    pub embedded: EmbeddedConfig,
+    /// The recogniser.
+    pub asr: AsrSettings,
+    /// The language model.
+    pub llm: LlmSettings,
+    /// The synthesiser.
+    pub tts: TtsSettings,
+    /// What the model is told, and what is remembered.
+    pub dialogue: DialogueConfig,
+    /// Fixed phrases, in both languages.
+    pub phrases: PhrasesConfig,
+    /// When an utterance starts and ends.
+    pub hearing: HearingConfig,
+    /// Shape and pace of the audio to devices.
+    pub speaking: SpeakingConfig,
+    /// Timers and wake words of devices' connections.
+    pub device: DeviceConfig,
+    /// Bounds of the queues within a connection.
+    pub lanes: LanesConfig,
+    /// What is logged, and how.
+    pub log: LogConfig,
+}
+
+/// Addresses, threads and limits of the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Address to listen on.
+    pub host: String,
+    /// Port to listen on; 0 takes a free one.
+    pub port: u16,
+    /// Threads that serve sockets; 0 means one a core.
+    pub workers: usize,
+    /// Threads that encode and pace speech; 0 means one a core.
+    pub audio_threads: usize,
+    /// Connections of devices at once; one more is refused with 503.
+    pub max_connections: usize,
+    /// Time that open connections have to end when the server stops.
+    pub shutdown_timeout_ms: u64,
+    /// Folder where every session is recorded; empty records none.
+    pub record_dir: PathBuf,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            host: "0.0.0.0".into(),
+            port: 9400,
+            workers: 0,
+            audio_threads: 0,
+            max_connections: 10_000,
+            shutdown_timeout_ms: 8_000,
+            record_dir: PathBuf::new(),
+        }
+    }
+}
+
+/// Engines that run beside the server, each as a child process. An engine is started only where
+/// the matching URL points at the address that it would listen on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmbeddedConfig {
+    /// False never starts an engine.
+    pub enabled: bool,
+    /// Where the embedded recogniser listens.
+    pub asr_listen: SocketAddr,
+    /// Its try-it page.
+    pub asr_page: SocketAddr,
+    /// Where the embedded synthesiser listens.
+    pub tts_listen: SocketAddr,
+    /// Its try-it page.
+    pub tts_page: SocketAddr,
+    /// Where the embedded language model listens.
+    pub llm_listen: SocketAddr,
+    /// The embedded language model: a name of the catalogue, or a GGUF file.
+    pub llm_model: String,
+    /// Folder of the models; empty means `HEARKEN_MODELS`, else `hearken/models` in the user's
+    /// cache folder.
+    pub models_dir: PathBuf,
+}
+
+impl Default for EmbeddedConfig {
+    fn default() -> Self {
+        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Self {
+            enabled: true,
+            asr_listen: local(9200),
+            asr_page: local(9201),
+            tts_listen: local(9300),
+            tts_page: local(9301),
+            llm_listen: local(9401),
+            llm_model: "qwen2.5-coder-0.5b".into(),
+            models_dir: PathBuf::new(),
+        }
+    }
+}
+
+/// What the model is told, and what is remembered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DialogueConfig {
+    /// How the model is to behave.
+    pub system_prompt: String,
+    /// Messages of both sides that a session remembers.
+    pub max_messages: usize,
+    /// Language before the first words are known: `zh` or `en`.
+    pub language: LanguageConfig,
+}
+
+/// A language that we have phrases for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LanguageConfig {
+    /// Chinese.
+    #[default]
+    Zh,
+    /// English.
+    En,
+}
+
+/// Fixed phrases, in both languages; an empty one is not spoken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PhrasesConfig {
+    /// Answers a wake word.
+    pub greeting_zh: String,
+    /// Answers a wake word.
+    pub greeting_en: String,
+    /// Said when a provider failed.
+    pub apology_zh: String,
+    /// Said when a provider failed.
+    pub apology_en: String,
+    /// Said before a quiet connection is closed.
+    pub farewell_zh: String,
+    /// Said before a quiet connection is closed.
+    pub farewell_en: String,
+}
+
+/// When an utterance starts and ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HearingConfig {
+    /// Audio from before the first voice that belongs to the utterance.
+    pub pre_roll_ms: u64,
+    /// Voice needed before speech counts as started; a shorter cough does not.
+    pub min_speech_ms: u64,
+    /// Silence that ends an utterance.
+    pub silence_ms: u64,
+    /// Longest utterance.
+    pub max_utterance_ms: u64,
+    /// How strict the voice detector is, 0 to 3.
+    pub aggressiveness: u8,
+    /// Sound below this level (of 32768) is never voice.
+    pub min_rms: f64,
+    /// Voice is at least this many times louder than the noise around it.
+    pub over_noise: f64,
+}
+
+/// Shape and pace of the audio to devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SpeakingConfig {
+    /// 8000, 12000, 16000, 24000 or 48000; most boards play 24000 as it is.
+    pub sample_rate_hz: u32,
+    /// Length of a packet: 20, 40 or 60.
+    pub packet_ms: u64,
+    /// Opus bitrate, 6000 to 128000.
+    pub bitrate_bps: i32,
+    /// Opus complexity, 0 (cheap) to 10.
+    pub complexity: u8,
+    /// Packets sent ahead of the clock, 1 to 5; firmware 1.6.0 holds 5.
+    pub lead_packets: u32,
+    /// Audio follows `tts start` after this time at the earliest.
+    pub start_guard_ms: u64,
+    /// `tts stop` follows the end of playback after this time.
+    pub stop_margin_ms: u64,
+    /// Packets synthesised ahead of the one that is sent.
+    pub ahead_packets: usize,
+}
+
+/// Timers and wake words of devices' connections.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeviceConfig {
+    /// A connection that says no hello is closed after this.
+    pub hello_timeout_ms: u64,
+    /// A connection without speech is closed after this.
+    pub no_voice_timeout_ms: u64,
+    /// How often a connection is pinged.
+    pub ping_every_ms: u64,
+    /// A connection that sends nothing at all for this long is dropped.
+    pub dead_after_ms: u64,
+    /// Texts of `listen detect` that are greeted; any other text is answered.
+    pub wake_words: Vec<String>,
+}
+
+/// Bounds of the queues within a connection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LanesConfig {
+    /// Packets from a device; beyond, the newest is dropped.
+    pub uplink: usize,
+    /// Pieces of an utterance on their way to the recogniser; beyond, the newest is dropped.
+    pub utterance: usize,
+    /// Sentences on their way to the synthesiser; beyond, the model waits.
+    pub sentences: usize,
+    /// Packets on their way to the socket; beyond, pacing waits.
+    pub playback: usize,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// A level (`error`, `warn`, `info`, `debug`, `trace`), or rules such as
+    /// `info,hearken_actors=debug`.
+    pub level: String,
+    /// `text` or `json`.
+    pub format: LogFormat,
+}
+
+/// Shape of the log's lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { level: "info".into(), format: LogFormat::Text }
+    }
+}

@@ -1,0 +1,135 @@
+//! Which engines run beside the server: those whose address the configuration points at. Not for
+//! running them.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use url::Url;
+
+use crate::config::Config;
+use crate::models::{self, Catalogue};
+use crate::supervise::Engine;
+
+/// Models that the speech engine loads, by their names in the catalogue.
+const ASR_MODELS: [&str; 2] = ["whisper-base", "silero-vad"];
+const TTS_MODELS: [&str; 2] = ["piper-en-joe", "kokoro-zh"];
+
+/// The engines that this configuration needs, with models from `models_dir`.
+///
+/// # Errors
+/// An engine is needed that this build does not have, or whose models are not there.
+pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>> {
+    let e = &config.embedded;
+    if !e.enabled {
+        return Ok(Vec::new());
+    }
+    let asr = points_at(&config.asr.url, e.asr_listen);
+    let tts = points_at(&config.tts.url, e.tts_listen);
+    let llm = points_at(&config.llm.base_url, e.llm_listen);
+    let program = std::env::current_exe().context("cannot find the running program")?;
+    let mut engines = Vec::new();
+    if asr || tts {
+        require(cfg!(feature = "speech-engine"), "speech engine", "ASR_URL and TTS_URL")?;
+        let wanted = [(asr, ASR_MODELS), (tts, TTS_MODELS)];
+        let names = wanted.iter().filter(|(on, _)| *on).flat_map(|(_, names)| names);
+        require_models(models_dir, names.copied())?;
+        let mut args = base_args("speech", models_dir);
+        if asr {
+            push(&mut args, "--asr-listen", e.asr_listen);
+            push(&mut args, "--asr-page", e.asr_page);
+        } else {
+            args.push("--no-asr".into());
+        }
+        if tts {
+            push(&mut args, "--tts-listen", e.tts_listen);
+            push(&mut args, "--tts-page", e.tts_page);
+        } else {
+            args.push("--no-tts".into());
+        }
+        let page = if asr { e.asr_page } else { e.tts_page };
+        let health_url = format!("http://{page}/healthz");
+        engines.push(Engine { name: "speech", program: program.clone(), args, health_url });
+    }
+    if llm {
+        require(cfg!(feature = "llm-engine"), "language model engine", "LLM_BASE_URL")?;
+        if Path::new(&e.llm_model).extension().is_none_or(|x| x != "gguf") {
+            require_models(models_dir, [e.llm_model.as_str()])?;
+        }
+        let mut args = base_args("llm", models_dir);
+        push(&mut args, "--listen", e.llm_listen);
+        push(&mut args, "--model", &e.llm_model);
+        let health_url = format!("http://{}/healthz", e.llm_listen);
+        engines.push(Engine { name: "llm", program, args, health_url });
+    }
+    Ok(engines)
+}
+
+fn base_args(command: &str, models_dir: &Path) -> Vec<OsString> {
+    vec![command.into(), "--with-parent".into(), "--models".into(), models_dir.into()]
+}
+
+fn push(args: &mut Vec<OsString>, name: &str, value: impl ToString) {
+    args.push(name.into());
+    args.push(value.to_string().into());
+}
+
+fn require(built: bool, what: &str, variables: &str) -> anyhow::Result<()> {
+    if !built {
+        bail!(
+            "this build has no {what}: build with `scripts/run`, or point {variables} at services \
+             of your own, or set embedded.enabled = false"
+        );
+    }
+    Ok(())
+}
+
+fn require_models<'a>(
+    models_dir: &Path,
+    names: impl IntoIterator<Item = &'a str>,
+) -> anyhow::Result<()> {
+    let catalogue = Catalogue::built_in();
+    for name in names {
+        let model = catalogue.model(name)?;
+        if !models::is_ready(models_dir, model) {
+            let folder = models_dir.display();
+            bail!("model {name} is not in {folder}: run `hearken models fetch {name}`");
+        }
+    }
+    Ok(())
+}
+
+/// The URL leads to this loopback address.
+fn points_at(url: &str, address: SocketAddr) -> bool {
+    let Ok(url) = Url::parse(url.trim_start_matches("funasr+")) else { return false };
+    let host = url.host_str().unwrap_or_default();
+    let same_host = host == address.ip().to_string()
+        || (address.ip().is_loopback() && matches!(host, "localhost" | "127.0.0.1" | "[::1]"));
+    same_host && url.port_or_known_default() == Some(address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_needed_only_where_its_address_is_pointed_at() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9200));
+        for url in ["ws://127.0.0.1:9200", "ws://localhost:9200/", "ws://127.0.0.1:9200/asr"] {
+            assert!(points_at(url, address), "{url}");
+        }
+        for url in ["ws://127.0.0.1:9201", "wss://asr.example.com:9200", "nonsense", ""] {
+            assert!(!points_at(url, address), "{url}");
+        }
+    }
+
+    #[test]
+    fn no_engine_is_needed_when_all_urls_lead_elsewhere() {
+        let mut config = Config::default();
+        config.asr.url = "ws://10.0.0.1:9200".into();
+        config.tts.url = "https://api.example.com/v1".into();
+        config.llm.base_url = "https://api.example.com/v1".into();
+        assert!(needed(&config, Path::new("/none")).unwrap().is_empty());
+    }
+}

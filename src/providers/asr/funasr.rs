@@ -6,7 +6,7 @@
 //! - The runtime may answer nothing at all to noise: that ends as a timeout.
 //! - `is_final` means different things in its C++ and Python servers, so in `offline` mode the
 //!   first offline result is the transcript, and in `2pass` mode the end is `is_final`, or a
-//!   result after the end of the audio with [`SETTLE`] of quiet behind it.
+//!   result after the end of the audio with 800 ms of quiet behind it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Implementations of the recogniser's port, one wire per file. Not for choosing between them:
-//! that is [`super::asr`].
+//! that is [`super::asr()`].
 
 pub mod funasr;
 pub mod listenai;

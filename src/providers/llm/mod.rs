@@ -1,4 +1,4 @@
 //! Implementations of the language model's port. Not for choosing between them: that is
-//! [`super::llm`].
+//! [`super::llm()`].
 
 pub mod openai;

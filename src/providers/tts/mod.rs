@@ -1,5 +1,5 @@
 //! Implementations of the synthesiser's port, one wire per file, and the cache in front of them.
-//! Not for choosing between them: that is [`super::tts`].
+//! Not for choosing between them: that is [`super::tts()`].
 
 pub mod cache;
 pub mod listenai;

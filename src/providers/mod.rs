@@ -1,5 +1,251 @@
-//! One vendor API per file behind one port each. Knows nothing of sessions, devices or actors.
+//! One vendor API per file behind one port each, and the choice between them by the scheme of a
+//! URL. Knows nothing of sessions, devices or actors.
 
 pub mod asr;
+mod http;
 pub mod llm;
+mod pool;
+pub mod retry;
+mod secret;
+mod settings;
 pub mod tts;
+mod ws;
+
+use std::sync::Arc;
+
+use hearken_actors::ports::{Asr, BoxError, Llm, Tts};
+use url::Url;
+
+use asr::funasr::FunAsr;
+use asr::listenai::ListenAiAsr;
+use asr::openai::OpenAiAsr;
+use llm::openai::OpenAiLlm;
+use retry::{RetryPolicy, Retrying};
+use tts::CachedTts;
+use tts::listenai::ListenAiTts;
+use tts::openai::OpenAiTts;
+
+pub use secret::Secret;
+pub use settings::{AsrSettings, FunAsrMode, LlmSettings, PoolSettings, TtsSettings};
+
+use settings::ms;
+
+/// Why a provider cannot be built from its settings.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderConfigError {
+    /// A setting has a value that cannot be used.
+    #[error("`{key}` is `{value}`: use {allowed}")]
+    Value {
+        /// The setting, as in `config.toml`.
+        key: &'static str,
+        /// Its value; passwords in URLs are left out.
+        value: String,
+        /// What may stand there.
+        allowed: &'static str,
+    },
+    /// The HTTP client cannot be set up.
+    #[error("cannot set up the HTTP client for `{key}`: install the machine's CA certificates")]
+    Client {
+        /// The setting that asks for it.
+        key: &'static str,
+        /// What the client says.
+        #[source]
+        source: BoxError,
+    },
+}
+
+impl ProviderConfigError {
+    fn value(key: &'static str, value: impl ToString, allowed: &'static str) -> Self {
+        Self::Value { key, value: value.to_string(), allowed }
+    }
+
+    fn client(key: &'static str, source: reqwest::Error) -> Self {
+        Self::Client { key, source: source.into() }
+    }
+}
+
+/// The recogniser that `asr.url` points to. HTTP calls are repeated where safe.
+///
+/// # Errors
+/// A setting that cannot be used, with its key, its value and what is allowed.
+pub fn asr(settings: &AsrSettings) -> Result<Arc<dyn Asr>, ProviderConfigError> {
+    const ALLOWED: &str = "ws:// or wss:// (ListenAI), funasr+ws:// or funasr+wss:// (FunASR), or \
+                           http(s)://.../v1 (an OpenAI-compatible base)";
+    check_key("asr.api_key", &settings.api_key)?;
+    check_pool(["asr.pool.max_connections", "asr.pool.ping_every_ms"], &settings.pool)?;
+    check_times(&[
+        ("asr.connect_timeout_ms", settings.connect_timeout_ms),
+        ("asr.send_timeout_ms", settings.send_timeout_ms),
+        ("asr.result_timeout_ms", settings.result_timeout_ms),
+        ("asr.max_utterance_ms", settings.max_utterance_ms),
+    ])?;
+    let url = parse("asr.url", &settings.url, ALLOWED)?;
+    Ok(match url.scheme() {
+        "ws" | "wss" => Arc::new(ListenAiAsr::new(settings.clone())),
+        "funasr+ws" | "funasr+wss" => {
+            let plain = settings.url.trim().get("funasr+".len()..).unwrap_or_default();
+            Arc::new(FunAsr::new(plain.to_owned(), settings))
+        }
+        "http" | "https" => {
+            let inner = Arc::new(OpenAiAsr::new(&url, settings.clone())?);
+            Arc::new(Retrying::new(inner, policy(settings.retry_within_ms)))
+        }
+        _ => return Err(ProviderConfigError::value("asr.url", shown(&url), ALLOWED)),
+    })
+}
+
+/// The synthesiser that `tts.url` points to, with retries before the first audio and a cache.
+///
+/// # Errors
+/// A setting that cannot be used, with its key, its value and what is allowed.
+pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, ProviderConfigError> {
+    const ALLOWED: &str =
+        "ws:// or wss:// (ListenAI), or http(s)://.../v1 (an OpenAI-compatible base)";
+    check_key("tts.api_key", &settings.api_key)?;
+    check_pool(["tts.pool.max_connections", "tts.pool.ping_every_ms"], &settings.pool)?;
+    check_times(&[
+        ("tts.connect_timeout_ms", settings.connect_timeout_ms),
+        ("tts.first_audio_timeout_ms", settings.first_audio_timeout_ms),
+        ("tts.idle_timeout_ms", settings.idle_timeout_ms),
+        ("tts.timeout_ms", settings.timeout_ms),
+    ])?;
+    if !(0.25..=4.0).contains(&settings.speed) {
+        return Err(ProviderConfigError::value("tts.speed", settings.speed, "0.25 to 4.0"));
+    }
+    let rate = settings.http_sample_rate_hz;
+    if !tts::SAMPLE_RATES_HZ.contains(&rate) {
+        return Err(ProviderConfigError::value("tts.http_sample_rate_hz", rate, "8000 to 48000"));
+    }
+    let url = parse("tts.url", &settings.url, ALLOWED)?;
+    let inner: Arc<dyn Tts> = match url.scheme() {
+        "ws" | "wss" => Arc::new(ListenAiTts::new(settings.clone())),
+        "http" | "https" => Arc::new(OpenAiTts::new(&url, settings.clone())?),
+        _ => return Err(ProviderConfigError::value("tts.url", shown(&url), ALLOWED)),
+    };
+    let patient = Arc::new(Retrying::new(inner, policy(settings.retry_within_ms)));
+    Ok(Arc::new(CachedTts::new(patient, settings.cache_bytes)))
+}
+
+/// The language model that `llm.base_url` points to, with retries before the first words.
+///
+/// # Errors
+/// A setting that cannot be used, with its key, its value and what is allowed.
+pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, ProviderConfigError> {
+    const ALLOWED: &str = "http(s)://.../v1 (an OpenAI-compatible base)";
+    check_key("llm.api_key", &settings.api_key)?;
+    check_times(&[
+        ("llm.connect_timeout_ms", settings.connect_timeout_ms),
+        ("llm.first_token_timeout_ms", settings.first_token_timeout_ms),
+        ("llm.idle_timeout_ms", settings.idle_timeout_ms),
+        ("llm.timeout_ms", settings.timeout_ms),
+        ("llm.max_tokens", settings.max_tokens.into()),
+    ])?;
+    if !(0.0..=2.0).contains(&settings.temperature) {
+        let value = settings.temperature;
+        return Err(ProviderConfigError::value("llm.temperature", value, "0.0 to 2.0"));
+    }
+    let url = parse("llm.base_url", &settings.base_url, ALLOWED)?;
+    match url.scheme() {
+        "http" | "https" => {
+            let inner = Arc::new(OpenAiLlm::new(&url, settings.clone())?);
+            Ok(Arc::new(Retrying::new(inner, policy(settings.retry_within_ms))))
+        }
+        _ => Err(ProviderConfigError::value("llm.base_url", shown(&url), ALLOWED)),
+    }
+}
+
+fn policy(retry_within_ms: u64) -> RetryPolicy {
+    RetryPolicy { within: ms(retry_within_ms) }
+}
+
+/// The URL, if it is one with a host.
+fn parse(
+    key: &'static str,
+    value: &str,
+    allowed: &'static str,
+) -> Result<Url, ProviderConfigError> {
+    match Url::parse(value.trim()) {
+        Ok(url) if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(url),
+        Ok(url) => Err(ProviderConfigError::value(key, shown(&url), allowed)),
+        Err(_) => Err(ProviderConfigError::value(key, value, allowed)),
+    }
+}
+
+/// The URL without a password.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    if url.password().is_some() && url.set_password(Some("***")).is_err() {
+        return format!("{}://...", url.scheme());
+    }
+    url.into()
+}
+
+fn check_key(key: &'static str, secret: &Secret) -> Result<(), ProviderConfigError> {
+    match http::bearer(secret) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(ProviderConfigError::value(key, secret, "visible characters, on one line")),
+    }
+}
+
+fn check_pool(keys: [&'static str; 2], pool: &PoolSettings) -> Result<(), ProviderConfigError> {
+    if pool.max_connections == 0 || pool.max_connections > 10_000 {
+        return Err(ProviderConfigError::value(keys[0], pool.max_connections, "1 to 10000"));
+    }
+    check_times(&[(keys[1], pool.ping_every_ms)])
+}
+
+/// Numbers that must not be zero nor beyond a day of milliseconds.
+fn check_times(times: &[(&'static str, u64)]) -> Result<(), ProviderConfigError> {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+    match times.iter().find(|(_, value)| *value == 0 || *value > DAY_MS) {
+        Some((key, value)) => Err(ProviderConfigError::value(key, value, "1 to 86400000")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T>(built: Result<T, ProviderConfigError>) -> String {
+        built.err().map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    fn asr_at(url: &str) -> String {
+        refused(asr(&AsrSettings { url: url.into(), ..AsrSettings::default() }))
+    }
+
+    #[test]
+    fn every_scheme_has_its_builder() {
+        for url in ["ws://h:1", "wss://h/asr", "funasr+ws://h:1", "funasr+wss://h", "http://h/v1"] {
+            assert_eq!(asr_at(url), "", "{url}");
+        }
+        assert_eq!(refused(tts(&TtsSettings::default())), "");
+        assert_eq!(refused(llm(&LlmSettings::default())), "");
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_key_and_remedy() {
+        for url in ["", "127.0.0.1:9200", "ftp://h", "file:///tmp/x", "funasr://h"] {
+            let told = asr_at(url);
+            assert!(told.starts_with("`asr.url` is `") && told.contains("funasr+ws://"), "{told}");
+        }
+        let told = asr_at("ftp://me:hush@h/");
+        assert!(!told.contains("hush"), "{told}");
+        let funasr = TtsSettings { url: "funasr+ws://h".into(), ..TtsSettings::default() };
+        assert!(refused(tts(&funasr)).starts_with("`tts.url` is `funasr+ws://h`"));
+        let ws = LlmSettings { base_url: "ws://h".into(), ..LlmSettings::default() };
+        assert!(refused(llm(&ws)).starts_with("`llm.base_url` is `ws://h"));
+    }
+
+    #[test]
+    fn numbers_and_keys_out_of_range_are_refused() {
+        let key = Secret::new("two\nlines");
+        let llm_settings = LlmSettings { api_key: key, ..LlmSettings::default() };
+        assert!(refused(llm(&llm_settings)).starts_with("`llm.api_key` is `***`"));
+        let fast = TtsSettings { speed: f32::NAN, ..TtsSettings::default() };
+        assert!(refused(tts(&fast)).starts_with("`tts.speed` is `NaN`"));
+        let never = AsrSettings { result_timeout_ms: 0, ..AsrSettings::default() };
+        assert!(refused(asr(&never)).starts_with("`asr.result_timeout_ms` is `0`"));
+    }
+}

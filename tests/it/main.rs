@@ -1,1 +1,4 @@
 //! Whole-server tests.
+
+mod providers;
+mod support;

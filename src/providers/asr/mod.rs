@@ -1,1 +1,43 @@
-//! Implementations of the asr port.
+//! Implementations of the recogniser's port, one wire per file. Not for choosing between them:
+//! that is [`super::asr()`].
+
+pub mod funasr;
+pub mod listenai;
+pub mod openai;
+
+use hearken_actors::ports::UtteranceSpec;
+
+/// Samples per millisecond of the audio that the port takes: 16 kHz.
+const SAMPLES_PER_MS: u64 = 16;
+
+/// The primary part of the language's tag, lower case, from the utterance or else the settings;
+/// none where both leave it open.
+fn language(spec: &UtteranceSpec, fallback: &str) -> Option<String> {
+    let tag = spec.language.as_deref().unwrap_or(fallback);
+    let primary = tag.split(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
+    (!primary.is_empty() && primary != "auto").then_some(primary)
+}
+
+/// Samples as the bytes that go over a wire: s16le.
+fn s16le(pcm: &[i16]) -> Vec<u8> {
+    pcm.iter().flat_map(|sample| sample.to_le_bytes()).collect()
+}
+
+/// Samples in the longest utterance that is kept.
+fn max_samples(max_utterance_ms: u64) -> usize {
+    usize::try_from(max_utterance_ms.saturating_mul(SAMPLES_PER_MS)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_utterances_language_goes_before_the_settings() {
+        let spec = |tag: Option<&str>| UtteranceSpec { language: tag.map(str::to_owned) };
+        assert_eq!(language(&spec(Some("zh-CN")), "en"), Some("zh".into()));
+        assert_eq!(language(&spec(None), "EN_us"), Some("en".into()));
+        assert_eq!(language(&spec(None), "auto"), None);
+        assert_eq!(language(&spec(Some("")), "en"), None);
+    }
+}

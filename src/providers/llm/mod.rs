@@ -1,1 +1,4 @@
-//! Implementations of the llm port.
+//! Implementations of the language model's port. Not for choosing between them: that is
+//! [`super::llm()`].
+
+pub mod openai;

@@ -1,0 +1,270 @@
+//! The OpenAI chat API, streamed, through async-openai, at any compatible base. Not for prompts
+//! or for what is done with the answer.
+//!
+//! - async-openai would repeat failed requests by itself; here it makes one attempt, since when to
+//!   repeat is decided in [`super::super::retry`].
+//! - Compatible bases leave out or add fields, so its answer types are replaced by tolerant ones.
+//! - async-openai reads the body into an unbounded channel, so the body itself is bounded here.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use async_openai::Client;
+use async_openai::config::OpenAIConfig;
+use async_openai::error::OpenAIError;
+use async_openai::middleware::HttpRequestFactory;
+use async_openai::types::stream::StreamResponse;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, StreamExt, TryStreamExt, try_unfold};
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+use tower_service::Service;
+use url::Url;
+
+use crate::providers::ProviderConfigError;
+use crate::providers::http;
+use crate::providers::settings::{LlmSettings, ms};
+
+const PROVIDER: &str = "openai-llm";
+
+/// Longest body of an answer: a hundred times what a spoken answer needs.
+const MAX_ANSWER_BYTES: usize = 4 << 20;
+
+/// A language model behind an OpenAI-compatible base.
+pub struct OpenAiLlm {
+    call: Arc<Call>,
+}
+
+/// What one request needs.
+struct Call {
+    client: Client<OpenAIConfig>,
+    settings: LlmSettings,
+}
+
+impl OpenAiLlm {
+    /// A client of the base `base`; nothing is connected yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up, or the key cannot be a header.
+    pub fn new(base: &Url, settings: LlmSettings) -> Result<Self, ProviderConfigError> {
+        let client = http::client(base, ms(settings.connect_timeout_ms))
+            .map_err(|e| ProviderConfigError::client("llm.base_url", e))?;
+        // Set explicitly: left alone, async-openai takes all four from its own environment names.
+        let config = OpenAIConfig::new()
+            .with_api_base(base.as_str().trim_end_matches('/'))
+            .with_api_key(settings.api_key.expose())
+            .with_org_id("")
+            .with_project_id("");
+        let client = Client::with_config(config).with_http_service(OneAttempt { client });
+        Ok(Self { call: Arc::new(Call { client, settings }) })
+    }
+}
+
+impl Llm for OpenAiLlm {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        let order = Stage::Ordered(self.call.clone(), prompt);
+        try_unfold(order, |stage| async move {
+            let mut answer = match stage {
+                Stage::Ordered(call, prompt) => Answer::begin(call, &prompt).await?,
+                Stage::Answering(answer) => answer,
+                Stage::Over => return Ok(None),
+            };
+            let delta = answer.next().await?;
+            let finished = matches!(delta, LlmDelta::Finished { .. });
+            Ok(Some((delta, if finished { Stage::Over } else { Stage::Answering(answer) })))
+        })
+        .boxed()
+    }
+}
+
+enum Stage {
+    Ordered(Arc<Call>, Prompt),
+    Answering(Answer),
+    Over,
+}
+
+/// An answer being read. Dropping it closes the request.
+struct Answer {
+    chunks: StreamResponse<Value>,
+    call: Arc<Call>,
+    first_by: Instant,
+    total_by: Instant,
+    begun: bool,
+    /// Why the answer ended, which a chunk with text may tell too.
+    truncated: Option<bool>,
+}
+
+impl Answer {
+    async fn begin(call: Arc<Call>, prompt: &Prompt) -> Result<Self, ProviderError> {
+        let start = Instant::now();
+        let total_by = start + ms(call.settings.timeout_ms);
+        let first_by = total_by.min(start + ms(call.settings.first_token_timeout_ms));
+        let chat = call.client.chat();
+        let order = chat.create_stream_byot::<Value, Value>(order(&call.settings, prompt));
+        let chunks = timeout_at(first_by, Box::pin(order))
+            .await
+            .map_err(|_| http::timed_out(PROVIDER, "no words within their deadline"))?
+            .map_err(failure)?;
+        Ok(Self { chunks, call, first_by, total_by, begun: false, truncated: None })
+    }
+
+    async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
+        loop {
+            if let Some(truncated) = self.truncated {
+                return Ok(LlmDelta::Finished { truncated });
+            }
+            let (by, missing) = if self.begun {
+                let idle = ms(self.call.settings.idle_timeout_ms);
+                (Instant::now() + idle, "the answer stood still")
+            } else {
+                (self.first_by, "no words within their deadline")
+            };
+            let chunk = timeout_at(by.min(self.total_by), self.chunks.next())
+                .await
+                .map_err(|_| http::timed_out(PROVIDER, missing))?
+                .ok_or_else(|| {
+                    let why = "the answer broke off without a finish reason";
+                    ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, why)
+                })?
+                .map_err(failure)?;
+            if let Some(text) = self.read(&chunk)? {
+                self.begun = true;
+                return Ok(LlmDelta::Text(text));
+            }
+        }
+    }
+
+    /// The text of a chunk, if it has any.
+    fn read(&mut self, chunk: &Value) -> Result<Option<String>, ProviderError> {
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            return Err(told(error));
+        }
+        let chunk = Chunk::deserialize(chunk).map_err(|_| violated("a piece is no chat chunk"))?;
+        // The last chunk may have none, where usage is told.
+        let Some(choice) = chunk.choices.into_iter().next() else { return Ok(None) };
+        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+            self.truncated = Some(reason == "length");
+        }
+        let text = choice.delta.and_then(|delta| delta.content).unwrap_or_default();
+        Ok((!text.is_empty()).then_some(text))
+    }
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    choices: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    delta: Option<Delta>,
+    #[serde(default)]
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    #[serde(default)]
+    content: Option<String>,
+}
+
+/// The request's JSON. A prompt that leaves its longest length open gets the settings' one.
+fn order(settings: &LlmSettings, prompt: &Prompt) -> Value {
+    let message = |message: &hearken_actors::ports::ChatMessage| {
+        let role = match message.role {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        json!({ "role": role, "content": message.content })
+    };
+    let messages: Vec<Value> = prompt.messages.iter().map(message).collect();
+    let max_tokens = if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
+    json!({
+        "model": settings.model,
+        "messages": messages,
+        "stream": true,
+        "max_tokens": max_tokens,
+        "temperature": prompt.temperature,
+    })
+}
+
+/// What an error of async-openai means.
+fn failure(error: OpenAIError) -> ProviderError {
+    match error {
+        OpenAIError::Boxed(error) => match error.downcast::<ProviderError>() {
+            Ok(refusal) => *refusal,
+            Err(other) => ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, other),
+        },
+        OpenAIError::Reqwest(error) => http::transport(PROVIDER, error),
+        OpenAIError::StreamError(_) => {
+            let why = "the answer broke off";
+            ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, why)
+        }
+        OpenAIError::InvalidArgument(_) => {
+            ProviderError::because(PROVIDER, ProviderErrorKind::BadRequest, "invalid request")
+        }
+        // Its text may hold what was said.
+        _ => violated("a piece of the answer is not JSON"),
+    }
+}
+
+/// An error told in the midst of the stream.
+fn told(error: &Value) -> ProviderError {
+    let body = json!({ "error": error }).to_string();
+    let why = match http::error_code(body.as_bytes()) {
+        Some(code) => format!("the answer ended with an error, code {code}"),
+        None => "the answer ended with an error".into(),
+    };
+    ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, why)
+}
+
+fn violated(what: &'static str) -> ProviderError {
+    ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
+}
+
+/// Makes each request once; a status other than success becomes a [`ProviderError`].
+#[derive(Clone)]
+struct OneAttempt {
+    client: reqwest::Client,
+}
+
+impl Service<HttpRequestFactory> for OneAttempt {
+    type Response = reqwest::Response;
+    type Error = OpenAIError;
+    type Future = BoxFuture<'static, Result<reqwest::Response, OpenAIError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), OpenAIError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequestFactory) -> Self::Future {
+        let client = self.client.clone();
+        Box::pin(async move {
+            let response = client.execute(request.build().await?).await?;
+            if response.status().is_success() {
+                return Ok(bounded(response));
+            }
+            Err(OpenAIError::Boxed(Box::new(http::refusal(PROVIDER, response).await)))
+        })
+    }
+}
+
+/// The response with a body that fails beyond [`MAX_ANSWER_BYTES`].
+fn bounded(response: reqwest::Response) -> reqwest::Response {
+    let mut parts = ::http::Response::new(()).into_parts().0;
+    parts.status = response.status();
+    parts.headers = response.headers().clone();
+    let mut left = MAX_ANSWER_BYTES;
+    let body = response.bytes_stream().map_err(std::io::Error::other).map(move |piece| {
+        let piece = piece?;
+        left = left
+            .checked_sub(piece.len())
+            .ok_or_else(|| std::io::Error::other("the answer is too long"))?;
+        Ok::<_, std::io::Error>(piece)
+    });
+    ::http::Response::from_parts(parts, reqwest::Body::wrap_stream(body)).into()
+}

@@ -1,0 +1,297 @@
+//! Makes failed calls again where that is safe: nothing has been heard of the answer yet, and the
+//! kind of failure may pass. Wrappers of the same ports, so callers never see them. Not for
+//! failures within an answer: those end the turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::{BoxStream, StreamExt, try_unfold};
+use hearken_actors::ports::{
+    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, Transcript, Tts, UtteranceSpec,
+};
+use tokio::time::{Instant, sleep};
+
+/// Waits before the second and the third attempt; there is no fourth.
+const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+
+/// Longest wait that a provider may ask for: a person is waiting too.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// When a failed call is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// No attempt begins later than this after the first.
+    pub within: Duration,
+}
+
+impl RetryPolicy {
+    /// How long to wait before the next attempt, if there is to be one. `failures` counts from 1;
+    /// a provider that asks for a longer wait than a person would bear is not asked again.
+    fn wait(self, failures: usize, since: Instant, error: &ProviderError) -> Option<Duration> {
+        let usual = *WAITS.get(failures.checked_sub(1)?)?;
+        let wait = error.retry_after.map_or(usual, |asked| asked.max(usual));
+        let soon = wait <= LONGEST_WAIT && since.elapsed() + wait <= self.within;
+        (soon && error.kind.is_retryable()).then_some(wait)
+    }
+}
+
+/// Any port with retries.
+pub struct Retrying<P: ?Sized> {
+    inner: Arc<P>,
+    policy: RetryPolicy,
+}
+
+impl<P: ?Sized> Retrying<P> {
+    /// Calls `inner`, and again as `policy` says.
+    pub fn new(inner: Arc<P>, policy: RetryPolicy) -> Self {
+        Self { inner, policy }
+    }
+}
+
+impl<P: Llm + ?Sized + 'static> Llm for Retrying<P> {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        let inner = self.inner.clone();
+        again_before_the_first(self.policy, move || inner.reply(prompt.clone()))
+    }
+}
+
+impl<P: Tts + ?Sized + 'static> Tts for Retrying<P> {
+    fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+        let inner = self.inner.clone();
+        again_before_the_first(self.policy, move || inner.speak(line.clone()))
+    }
+}
+
+/// The stream that `call` makes, made again while it fails before its first item.
+fn again_before_the_first<T, F>(
+    policy: RetryPolicy,
+    call: F,
+) -> BoxStream<'static, Result<T, ProviderError>>
+where
+    T: Send + 'static,
+    F: Fn() -> BoxStream<'static, Result<T, ProviderError>> + Send + Sync + 'static,
+{
+    try_unfold(Calling::Waiting(call), move |calling| async move {
+        let (first, stream) = match calling {
+            Calling::Waiting(call) => first(policy, &call).await?,
+            Calling::Begun(mut stream) => (stream.next().await.transpose()?, stream),
+        };
+        Ok(first.map(|item| (item, Calling::Begun(stream))))
+    })
+    .boxed()
+}
+
+enum Calling<T, F> {
+    Waiting(F),
+    Begun(BoxStream<'static, Result<T, ProviderError>>),
+}
+
+/// The first item of the first attempt that has one, and the stream behind it.
+async fn first<T, F>(
+    policy: RetryPolicy,
+    call: &F,
+) -> Result<(Option<T>, BoxStream<'static, Result<T, ProviderError>>), ProviderError>
+where
+    F: Fn() -> BoxStream<'static, Result<T, ProviderError>>,
+{
+    let since = Instant::now();
+    let mut failures = 0;
+    loop {
+        let mut stream = call();
+        let error = match stream.next().await.transpose() {
+            Ok(item) => return Ok((item, stream)),
+            Err(error) => error,
+        };
+        drop(stream);
+        failures += 1;
+        pause(policy, failures, since, error).await?;
+    }
+}
+
+/// Waits for the next attempt, or gives the error back if there is to be none.
+async fn pause(
+    policy: RetryPolicy,
+    failures: usize,
+    since: Instant,
+    error: ProviderError,
+) -> Result<(), ProviderError> {
+    let Some(wait) = policy.wait(failures, since, &error) else { return Err(error) };
+    tracing::warn!(provider = error.provider, kind = %error.kind, failures, "trying again");
+    sleep(wait).await;
+    Ok(())
+}
+
+#[async_trait]
+impl<P: Asr + ?Sized + 'static> Asr for Retrying<P> {
+    async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
+        let first = self.inner.open(spec.clone()).await?;
+        let (inner, policy) = (self.inner.clone(), self.policy);
+        Ok(Box::new(Remembered { inner, policy, spec, first, samples: Vec::new() }))
+    }
+}
+
+/// An utterance kept for another attempt. Only for recognisers that themselves gather the whole
+/// utterance and bound it: the bound is theirs.
+struct Remembered<P: ?Sized> {
+    inner: Arc<P>,
+    policy: RetryPolicy,
+    spec: UtteranceSpec,
+    first: Box<dyn AsrStream>,
+    samples: Vec<i16>,
+}
+
+#[async_trait]
+impl<P: Asr + ?Sized> AsrStream for Remembered<P> {
+    async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
+        self.first.push(pcm).await?;
+        self.samples.extend_from_slice(pcm);
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
+        let Self { inner, policy, spec, first, samples } = *self;
+        let since = Instant::now();
+        let mut outcome = first.finish().await;
+        let mut failures = 0;
+        loop {
+            let error = match outcome {
+                Ok(transcript) => return Ok(transcript),
+                Err(error) => error,
+            };
+            failures += 1;
+            pause(policy, failures, since, error).await?;
+            outcome = whole(&*inner, spec.clone(), &samples).await;
+        }
+    }
+}
+
+/// One more attempt with the whole utterance.
+async fn whole<P: Asr + ?Sized>(
+    inner: &P,
+    spec: UtteranceSpec,
+    samples: &[i16],
+) -> Result<Transcript, ProviderError> {
+    let mut stream = inner.open(spec).await?;
+    stream.push(samples).await?;
+    stream.finish().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+    use hearken_actors::ports::ProviderErrorKind::{self, BadRequest, RateLimited, Unavailable};
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    type Attempt = Vec<Result<i16, ProviderError>>;
+
+    /// Gives the scripted attempts one after the other; the transcript is the first value and the
+    /// number of samples.
+    struct Scripted(Mutex<VecDeque<Attempt>>);
+
+    impl Scripted {
+        fn next(&self) -> Attempt {
+            self.0.lock().unwrap().pop_front().expect("no more attempts than scripted")
+        }
+    }
+
+    impl Tts for Scripted {
+        fn speak(&self, _: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+            let pcm = |value| Pcm { samples: [value].into(), sample_rate_hz: 16_000 };
+            stream::iter(self.next().into_iter().map(move |item| item.map(pcm))).boxed()
+        }
+    }
+
+    struct Heard(Result<i16, ProviderError>, usize);
+
+    #[async_trait]
+    impl Asr for Scripted {
+        async fn open(&self, _: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
+            Ok(Box::new(Heard(self.next().remove(0), 0)))
+        }
+    }
+
+    #[async_trait]
+    impl AsrStream for Heard {
+        async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
+            self.1 += pcm.len();
+            Ok(())
+        }
+
+        async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
+            self.0.map(|value| Transcript { text: format!("{value}/{}", self.1) })
+        }
+    }
+
+    fn error(kind: ProviderErrorKind) -> Result<i16, ProviderError> {
+        Err(ProviderError::new("scripted", kind))
+    }
+
+    fn asked(seconds: u64) -> Result<i16, ProviderError> {
+        let wait = Some(Duration::from_secs(seconds));
+        Err(ProviderError::new("scripted", RateLimited).retry_after(wait))
+    }
+
+    fn scripted(attempts: Vec<Attempt>) -> Arc<Scripted> {
+        Arc::new(Scripted(Mutex::new(attempts.into())))
+    }
+
+    fn policy(seconds: u64) -> RetryPolicy {
+        RetryPolicy { within: Duration::from_secs(seconds) }
+    }
+
+    /// What is heard, how long it took and how many attempts were left.
+    async fn hear(seconds: u64, attempts: Vec<Attempt>) -> (String, Duration, usize) {
+        let inner = scripted(attempts);
+        let start = Instant::now();
+        let heard = Retrying::new(inner.clone(), policy(seconds))
+            .speak(Line { text: "a".into() })
+            .map(|item| match item {
+                Ok(pcm) => pcm.samples[0].to_string(),
+                Err(e) => e.kind.to_string(),
+            })
+            .collect::<Vec<_>>()
+            .await;
+        let left = inner.0.lock().unwrap().len();
+        (heard.join(","), start.elapsed(), left)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_more_attempts_are_made_after_their_waits() {
+        let fail = || vec![error(Unavailable)];
+        let (heard, took, _) = hear(10, vec![fail(), fail(), vec![Ok(1), Ok(2)]]).await;
+        assert_eq!((&*heard, took), ("1,2", Duration::from_millis(1_250)));
+        let (heard, _, left) = hear(10, vec![fail(), fail(), fail(), fail()]).await;
+        assert_eq!((&*heard, left), ("unavailable", 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_repeated_once_heard_or_hopeless() {
+        let (heard, took, left) = hear(10, vec![vec![Ok(1), error(Unavailable)], vec![]]).await;
+        assert_eq!((&*heard, took, left), ("1,unavailable", Duration::ZERO, 1));
+        let (heard, took, left) = hear(10, vec![vec![error(BadRequest)], vec![]]).await;
+        assert_eq!((&*heard, took, left), ("request refused", Duration::ZERO, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_providers_wait_is_kept_up_to_a_limit() {
+        let (heard, took, _) = hear(10, vec![vec![asked(3)], vec![Ok(1)]]).await;
+        assert_eq!((&*heard, took), ("1", Duration::from_secs(3)));
+        let (heard, took, left) = hear(10, vec![vec![asked(6)], vec![Ok(1)]]).await;
+        assert_eq!((&*heard, took, left), ("rate limited", Duration::ZERO, 1));
+        let (heard, took, left) = hear(2, vec![vec![asked(3)], vec![Ok(1)]]).await;
+        assert_eq!((&*heard, took, left), ("rate limited", Duration::ZERO, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_retried_utterance_is_whole() {
+        let inner = scripted(vec![vec![error(Unavailable)], vec![Ok(7)]]);
+        let asr = Retrying::new(inner, policy(10));
+        let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+        utterance.push(&[0; 30]).await.unwrap();
+        utterance.push(&[0; 12]).await.unwrap();
+        assert_eq!(utterance.finish().await.unwrap().text, "7/42");
+    }
+}

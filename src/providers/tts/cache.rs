@@ -1,0 +1,274 @@
+//! A memory of sentences spoken before, in front of any synthesiser. Not for files: it is gone
+//! with the process.
+//!
+//! - Only complete sentences are stored; a hit gives the same pieces again.
+//! - The least recently used go first when the bound in bytes is passed; warmed phrases are
+//!   outside the bound and stay.
+//! - Two who ask for the same text at once are both served by the synthesiser; one result stays.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use hearken_actors::ports::{Line, Pcm, ProviderError, Tts};
+
+/// What an entry costs besides its audio and text, roughly.
+const ENTRY_BYTES: usize = 128;
+
+/// A synthesiser that remembers.
+pub struct CachedTts {
+    inner: Arc<dyn Tts>,
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl CachedTts {
+    /// Remembers what `inner` speaks, in at most `max_bytes` of audio.
+    pub fn new(inner: Arc<dyn Tts>, max_bytes: usize) -> Self {
+        let memory = Memory { max_bytes, ..Memory::default() };
+        Self { inner, memory: Arc::new(Mutex::new(memory)) }
+    }
+
+    /// Speaks phrases into the memory and keeps them for good, so that they are heard even when
+    /// the synthesiser is down. Those already kept cost nothing, so this may be called again.
+    ///
+    /// # Errors
+    /// The first failure of the synthesiser; the other phrases are still tried.
+    pub async fn warm(&self, phrases: &[String]) -> Result<(), ProviderError> {
+        let mut failed = None;
+        for phrase in phrases {
+            let text: Arc<str> = phrase.as_str().into();
+            if lock(&self.memory).pin(&text) {
+                continue;
+            }
+            let spoken = self.inner.speak(Line { text: text.clone() });
+            match spoken.try_collect::<Vec<Pcm>>().await {
+                Ok(pieces) => lock(&self.memory).store(text, pieces.into(), true),
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Tts for CachedTts {
+    fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+        if let Some(pieces) = lock(&self.memory).recall(&line.text) {
+            let count = pieces.len();
+            return stream::iter((0..count).map(move |at| Ok(pieces[at].clone()))).boxed();
+        }
+        let recording = Recording {
+            text: line.text.clone(),
+            spoken: self.inner.speak(line),
+            pieces: Some(Vec::new()),
+            bytes: 0,
+            memory: self.memory.clone(),
+        };
+        stream::try_unfold(recording, |mut recording| async move {
+            match recording.spoken.try_next().await? {
+                Some(pcm) => {
+                    recording.add(&pcm);
+                    Ok(Some((pcm, recording)))
+                }
+                None => {
+                    recording.store();
+                    Ok(None)
+                }
+            }
+        })
+        .boxed()
+    }
+}
+
+/// A sentence being passed on, and gathered on the way.
+struct Recording {
+    text: Arc<str>,
+    spoken: BoxStream<'static, Result<Pcm, ProviderError>>,
+    /// None once they are more than the memory holds.
+    pieces: Option<Vec<Pcm>>,
+    bytes: usize,
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl Recording {
+    fn add(&mut self, pcm: &Pcm) {
+        self.bytes += size_of_val(&*pcm.samples);
+        if self.bytes > lock(&self.memory).max_bytes {
+            self.pieces = None;
+        }
+        if let Some(pieces) = &mut self.pieces {
+            pieces.push(pcm.clone());
+        }
+    }
+
+    fn store(&mut self) {
+        if let Some(pieces) = self.pieces.take() {
+            lock(&self.memory).store(self.text.clone(), pieces.into(), false);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Memory {
+    max_bytes: usize,
+    /// Of the entries that are not pinned.
+    bytes: usize,
+    /// Counts uses, to tell which are longest ago.
+    clock: u64,
+    entries: HashMap<Arc<str>, Entry>,
+}
+
+struct Entry {
+    pieces: Arc<[Pcm]>,
+    bytes: usize,
+    used: u64,
+    pinned: bool,
+}
+
+impl Memory {
+    fn recall(&mut self, text: &str) -> Option<Arc<[Pcm]>> {
+        self.clock += 1;
+        let entry = self.entries.get_mut(text)?;
+        entry.used = self.clock;
+        Some(entry.pieces.clone())
+    }
+
+    /// Keeps what is known of the text for good; false where nothing is known.
+    fn pin(&mut self, text: &str) -> bool {
+        let Some(entry) = self.entries.get_mut(text) else { return false };
+        if !entry.pinned {
+            entry.pinned = true;
+            self.bytes -= entry.bytes;
+        }
+        true
+    }
+
+    fn store(&mut self, text: Arc<str>, pieces: Arc<[Pcm]>, pinned: bool) {
+        let audio: usize = pieces.iter().map(|pcm| size_of_val(&*pcm.samples)).sum();
+        let bytes = audio + text.len() + ENTRY_BYTES;
+        if pieces.is_empty() || (bytes > self.max_bytes && !pinned) {
+            return;
+        }
+        self.clock += 1;
+        let before = self.entries.get(&text);
+        let pinned = pinned || before.is_some_and(|entry| entry.pinned);
+        if let Some(entry) = before.filter(|entry| !entry.pinned) {
+            self.bytes -= entry.bytes;
+        }
+        if !pinned {
+            self.bytes += bytes;
+        }
+        self.entries.insert(text, Entry { pieces, bytes, used: self.clock, pinned });
+        while self.bytes > self.max_bytes && self.forget_oldest() {}
+    }
+
+    fn forget_oldest(&mut self) -> bool {
+        let loose = self.entries.iter().filter(|(_, entry)| !entry.pinned);
+        let Some(oldest) = loose.min_by_key(|(_, entry)| entry.used).map(|(text, _)| text.clone())
+        else {
+            return false;
+        };
+        if let Some(entry) = self.entries.remove(&oldest) {
+            self.bytes -= entry.bytes;
+        }
+        true
+    }
+}
+
+fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hearken_actors::ports::ProviderErrorKind;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Speaks two pieces of 100 samples; texts with `!` break after the first.
+    #[derive(Default)]
+    struct Counting {
+        asked: AtomicUsize,
+    }
+
+    impl Tts for Counting {
+        fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let piece =
+                |value: i16| Pcm { samples: vec![value; 100].into(), sample_rate_hz: 16_000 };
+            let last = if line.text.contains('!') {
+                Err(ProviderError::new("counting", ProviderErrorKind::Unavailable))
+            } else {
+                Ok(piece(2))
+            };
+            stream::iter([Ok(piece(1)), last]).boxed()
+        }
+    }
+
+    /// Room for this many entries with a text of one byte.
+    fn cache(entries: usize) -> (Arc<Counting>, CachedTts) {
+        let counting = Arc::new(Counting::default());
+        (counting.clone(), CachedTts::new(counting, entries * (400 + 1 + ENTRY_BYTES)))
+    }
+
+    async fn hear(cache: &CachedTts, text: &str) -> Vec<Result<Pcm, ProviderErrorKind>> {
+        let line = Line { text: text.into() };
+        cache.speak(line).map(|piece| piece.map_err(|e| e.kind)).collect().await
+    }
+
+    #[tokio::test]
+    async fn a_sentence_heard_before_is_the_same_and_asked_once() {
+        let (counting, cache) = cache(2);
+        let first = hear(&cache, "a").await;
+        assert_eq!(first.len(), 2);
+        assert_eq!(hear(&cache, "a").await, first);
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn broken_and_abandoned_sentences_are_not_stored() {
+        let (counting, cache) = cache(2);
+        assert_eq!(hear(&cache, "!").await.last(), Some(&Err(ProviderErrorKind::Unavailable)));
+        assert_eq!(hear(&cache, "!").await.len(), 2);
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 2);
+        let mut abandoned = cache.speak(Line { text: "b".into() });
+        assert!(abandoned.next().await.is_some());
+        drop(abandoned);
+        assert_eq!(hear(&cache, "b").await.len(), 2);
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 4);
+    }
+
+    #[tokio::test]
+    async fn the_least_recently_used_goes_first_and_warmed_phrases_stay() {
+        let (counting, cache) = cache(2);
+        cache.warm(&["w".into()]).await.unwrap();
+        for text in ["a", "b", "a", "c"] {
+            hear(&cache, text).await;
+        }
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 4);
+        for text in ["w", "a", "c"] {
+            hear(&cache, text).await;
+        }
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 4, "w, a and c are remembered");
+        hear(&cache, "b").await;
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 5, "b had to go");
+    }
+
+    #[tokio::test]
+    async fn warming_tells_a_failure_and_still_tries_the_rest() {
+        let (counting, cache) = cache(0);
+        let phrases = ["!".to_owned(), "w".to_owned()];
+        assert!(cache.warm(&phrases).await.is_err());
+        assert_eq!(hear(&cache, "w").await.len(), 2);
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 2);
+        assert!(cache.warm(&phrases).await.is_err());
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 3, "only the failed one is tried again");
+    }
+
+    #[tokio::test]
+    async fn two_at_once_are_both_served() {
+        let (_, cache) = cache(2);
+        let (one, two) = tokio::join!(hear(&cache, "a"), hear(&cache, "a"));
+        assert_eq!(one, two);
+        assert_eq!(lock(&cache.memory).bytes, 400 + 1 + ENTRY_BYTES);
+    }
+}

@@ -1,0 +1,224 @@
+//! The OpenAI speech API: `POST {base}/audio/speech` with `response_format: pcm`, streamed. Not
+//! for its other formats.
+//!
+//! - The PCM is s16le mono without any header; its rate is not said (24 kHz at OpenAI).
+//! - Pieces of the body end anywhere, also between the two bytes of a sample.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{BoxStream, StreamExt, try_unfold};
+use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::samples;
+use crate::providers::ProviderConfigError;
+use crate::providers::http;
+use crate::providers::settings::{TtsSettings, ms};
+
+const PROVIDER: &str = "openai-tts";
+
+/// The voice asked for where none is set: the field is required.
+const DEFAULT_VOICE: &str = "alloy";
+
+/// A synthesiser behind an OpenAI-compatible base.
+#[derive(Debug)]
+pub struct OpenAiTts {
+    call: Arc<Call>,
+}
+
+/// What one request needs.
+#[derive(Debug)]
+struct Call {
+    client: reqwest::Client,
+    url: String,
+    settings: TtsSettings,
+}
+
+impl OpenAiTts {
+    /// A client of the base `base`; nothing is connected yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up.
+    pub fn new(base: &Url, settings: TtsSettings) -> Result<Self, ProviderConfigError> {
+        let client = http::client(base, ms(settings.connect_timeout_ms))
+            .map_err(|e| ProviderConfigError::client("tts.url", e))?;
+        let url = format!("{}/audio/speech", base.as_str().trim_end_matches('/'));
+        Ok(Self { call: Arc::new(Call { client, url, settings }) })
+    }
+}
+
+impl Tts for OpenAiTts {
+    fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+        let order = Stage::Ordered(self.call.clone(), line);
+        try_unfold(order, |stage| async move {
+            let mut answer = match stage {
+                Stage::Ordered(call, line) => Answer::begin(call, &line).await?,
+                Stage::Answering(answer) => answer,
+            };
+            match answer.next().await? {
+                Some(pcm) => Ok(Some((pcm, Stage::Answering(answer)))),
+                None => Ok(None),
+            }
+        })
+        .boxed()
+    }
+}
+
+enum Stage {
+    Ordered(Arc<Call>, Line),
+    Answering(Answer),
+}
+
+/// A body being read. Dropping it closes the request.
+struct Answer {
+    response: Response,
+    call: Arc<Call>,
+    first_by: Instant,
+    total_by: Instant,
+    begun: bool,
+    pairs: Pairs,
+}
+
+impl Answer {
+    async fn begin(call: Arc<Call>, line: &Line) -> Result<Self, ProviderError> {
+        let settings = &call.settings;
+        let start = Instant::now();
+        let total_by = start + ms(settings.timeout_ms);
+        let first_by = total_by.min(start + ms(settings.first_audio_timeout_ms));
+        let voice = if settings.voice.is_empty() { DEFAULT_VOICE } else { &settings.voice };
+        let mut order = json!({
+            "model": settings.model,
+            "input": &*line.text,
+            "voice": voice,
+            "response_format": "pcm",
+        });
+        if settings.speed != 1.0 {
+            order["speed"] = json!(settings.speed);
+        }
+        let mut request = call.client.post(&call.url).json(&order);
+        if !settings.api_key.is_empty() {
+            request = request.bearer_auth(settings.api_key.expose());
+        }
+        let response = timeout_at(first_by, request.send())
+            .await
+            .map_err(|_| http::timed_out(PROVIDER, "no audio within its deadline"))?
+            .map_err(|e| http::transport(PROVIDER, e))?;
+        if !response.status().is_success() {
+            return Err(http::refusal(PROVIDER, response).await);
+        }
+        refuse_other_formats(&response)?;
+        Ok(Self { response, call, first_by, total_by, begun: false, pairs: Pairs::default() })
+    }
+
+    async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
+        let settings = &self.call.settings;
+        loop {
+            let (by, missing) = if self.begun {
+                (Instant::now() + ms(settings.idle_timeout_ms), "the audio stood still")
+            } else {
+                (self.first_by, "no audio within its deadline")
+            };
+            let piece = timeout_at(by.min(self.total_by), self.response.chunk())
+                .await
+                .map_err(|_| http::timed_out(PROVIDER, missing))?
+                .map_err(|e| http::transport(PROVIDER, e))?;
+            let Some(piece) = piece else { return self.end().map(|()| None) };
+            let whole = self.pairs.take(&piece);
+            if !whole.is_empty() {
+                self.begun = true;
+                let sample_rate_hz = settings.http_sample_rate_hz;
+                return Ok(Some(Pcm { samples: samples(&whole), sample_rate_hz }));
+            }
+        }
+    }
+
+    fn end(&self) -> Result<(), ProviderError> {
+        if self.pairs.is_odd() {
+            return Err(violated("the audio ended within a sample"));
+        }
+        if !self.begun {
+            return Err(violated("the answer holds no audio"));
+        }
+        Ok(())
+    }
+}
+
+/// Puts together samples that were cut between two pieces.
+#[derive(Debug, Default)]
+struct Pairs {
+    odd: Option<u8>,
+}
+
+impl Pairs {
+    /// The whole samples so far; a last odd byte waits for its other half.
+    fn take(&mut self, piece: &Bytes) -> Bytes {
+        let mut whole = match self.odd.take() {
+            None => piece.clone(),
+            Some(odd) => {
+                let mut joined = BytesMut::with_capacity(piece.len() + 1);
+                joined.extend_from_slice(&[odd]);
+                joined.extend_from_slice(piece);
+                joined.freeze()
+            }
+        };
+        if whole.len() % 2 == 1 {
+            self.odd = whole.last().copied();
+            whole.truncate(whole.len() - 1);
+        }
+        whole
+    }
+
+    fn is_odd(&self) -> bool {
+        self.odd.is_some()
+    }
+}
+
+/// A base that ignores `response_format` would be heard as noise, where its content type gives it
+/// away; other types are let through, since bases label raw PCM in many ways.
+fn refuse_other_formats(response: &Response) -> Result<(), ProviderError> {
+    let Some(kind) = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok())
+    else {
+        return Ok(());
+    };
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let other = kind.starts_with("text/")
+        || kind == "application/json"
+        || matches!(kind.as_str(), "audio/wav" | "audio/x-wav" | "audio/ogg" | "audio/flac");
+    if other {
+        return Err(violated(format!("the answer is {kind}, not raw PCM")));
+    }
+    Ok(())
+}
+
+fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
+    ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn samples_survive_any_cutting(
+            bytes in prop::collection::vec(any::<u8>(), 0..64),
+            cuts in prop::collection::vec(0usize..9, 0..16),
+        ) {
+            let (mut pairs, mut heard, mut rest) = (Pairs::default(), Vec::new(), &bytes[..]);
+            for cut in cuts {
+                let (piece, after) = rest.split_at(cut.min(rest.len()));
+                heard.extend_from_slice(&samples(&pairs.take(&Bytes::copy_from_slice(piece))));
+                rest = after;
+            }
+            heard.extend_from_slice(&samples(&pairs.take(&Bytes::copy_from_slice(rest))));
+            prop_assert_eq!(&heard[..], &*samples(&bytes));
+            prop_assert_eq!(pairs.is_odd(), bytes.len() % 2 == 1);
+        }
+    }
+}

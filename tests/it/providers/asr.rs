@@ -1,0 +1,200 @@
+//! The recogniser's contract, and what is particular to each of its wires.
+
+use std::time::Instant;
+
+use hearken::providers::{self, AsrSettings, FunAsrMode};
+use hearken_actors::ports::{ProviderError, ProviderErrorKind, UtteranceSpec};
+use hearken_proto::speech::asr::AudioFormat;
+
+use super::{check_failure, failures};
+use crate::support::vendors::{
+    Behaviour, FunAsr, ListenAiAsr, OpenAiTranscriptions, Stub, nowhere,
+};
+
+/// Half a second of something that is not silence, in the pieces that devices send.
+const PIECES: usize = 8;
+const PIECE: [i16; 960] = [1_000; 960];
+
+fn settings(url: String) -> AsrSettings {
+    AsrSettings {
+        url,
+        connect_timeout_ms: 1_000,
+        send_timeout_ms: 1_000,
+        result_timeout_ms: 400,
+        retry_within_ms: 0,
+        ..AsrSettings::default()
+    }
+}
+
+async fn hear(settings: &AsrSettings) -> Result<String, ProviderError> {
+    let asr = providers::asr(settings).expect("the settings are right");
+    let mut utterance = asr.open(UtteranceSpec::default()).await?;
+    for _ in 0..PIECES {
+        utterance.push(&PIECE).await?;
+    }
+    Ok(utterance.finish().await?.text)
+}
+
+async fn check_transcript(stub: Stub, settings: AsrSettings) {
+    assert_eq!(hear(&settings).await.unwrap(), "你好 hello");
+    assert!(stub.seen().audio_bytes > 0, "{:?}", stub.seen());
+    stub.set(Behaviour::Slow);
+    assert_eq!(hear(&settings).await.unwrap(), "你好 hello");
+    stub.set(Behaviour::Empty);
+    assert_eq!(hear(&settings).await.unwrap(), "");
+}
+
+async fn check_failures(stub: Stub, settings: AsrSettings) {
+    for failure in failures() {
+        stub.set(failure.0);
+        let began = Instant::now();
+        check_failure(began, hear(&settings).await, failure);
+    }
+}
+
+async fn check_drop(stub: Stub, settings: AsrSettings) {
+    let hearing = hear(&settings);
+    tokio::select! {
+        heard = hearing => panic!("a silent vendor let {heard:?} be heard"),
+        _ = stub.until(|seen| seen.audio_messages > 0) => {}
+    }
+    stub.until(|seen| seen.closed == 1).await;
+}
+
+async fn check_nowhere(mut settings: AsrSettings) {
+    let scheme = settings.url.split(':').next().unwrap().to_owned();
+    settings.url = nowhere(&scheme).await;
+    let failure = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
+    check_failure(Instant::now(), hear(&settings).await, failure);
+}
+
+macro_rules! contract {
+    ($name:ident, $stub:ident, $tweak:expr) => {
+        mod $name {
+            use super::*;
+
+            async fn stub(behaviour: Behaviour) -> (Stub, AsrSettings) {
+                let stub = $stub::start(behaviour, " 你好 hello ").await;
+                let mut settings = settings(stub.url());
+                let tweak: fn(&mut AsrSettings) = $tweak;
+                tweak(&mut settings);
+                (stub, settings)
+            }
+
+            #[tokio::test]
+            async fn a_transcript_arrives() {
+                let (stub, settings) = stub(Behaviour::Normal).await;
+                check_transcript(stub, settings).await;
+            }
+
+            #[tokio::test]
+            async fn each_failure_has_its_kind() {
+                let (stub, settings) = stub(Behaviour::Normal).await;
+                check_nowhere(settings.clone()).await;
+                check_failures(stub, settings).await;
+            }
+
+            #[tokio::test]
+            async fn a_dropped_utterance_is_abandoned() {
+                let (stub, settings) = stub(Behaviour::Silent).await;
+                check_drop(stub, AsrSettings { result_timeout_ms: 60_000, ..settings }).await;
+            }
+        }
+    };
+}
+
+contract!(listenai_pcm, ListenAiAsr, |_| {});
+contract!(listenai_opus, ListenAiAsr, |settings| settings.audio = AudioFormat::Opus);
+contract!(funasr_offline, FunAsr, |_| {});
+contract!(funasr_two_pass, FunAsr, |settings| {
+    settings.funasr_mode = FunAsrMode::TwoPass;
+    settings.result_timeout_ms = 1_200;
+});
+contract!(openai, OpenAiTranscriptions, |_| {});
+
+#[tokio::test]
+async fn listenai_gets_the_batch_as_its_protocol_says() {
+    let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
+    hear(&AsrSettings { language: "zh-CN".into(), ..settings(stub.url()) }).await.unwrap();
+    let seen = stub.seen();
+    assert_eq!(
+        seen.texts,
+        [
+            r#"{"command":"batch_start","sample_rate":16000,"language":"中文"}"#,
+            r#"{"command":"batch_end"}"#
+        ]
+    );
+    assert_eq!((seen.audio_messages, seen.audio_bytes), (PIECES, PIECES * PIECE.len() * 2));
+}
+
+#[tokio::test]
+async fn listenai_gets_opus_in_packets_of_20_ms_and_the_rest_filled_up() {
+    let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
+    let settings = AsrSettings { audio: AudioFormat::Opus, ..settings(stub.url()) };
+    let asr = providers::asr(&settings).unwrap();
+    let mut utterance = asr.open(UtteranceSpec { language: Some("en".into()) }).await.unwrap();
+    for length in [100, 900, 1] {
+        utterance.push(&PIECE[..length]).await.unwrap();
+    }
+    utterance.finish().await.unwrap();
+    let seen = stub.seen();
+    assert_eq!(seen.texts[0], r#"{"command":"set_audio_format","format":"opus"}"#);
+    assert_eq!(seen.audio_messages, 4, "1001 samples are three packets and a bit");
+}
+
+#[tokio::test]
+async fn nothing_said_is_an_empty_transcript_everywhere_it_is_known() {
+    let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
+    let http = OpenAiTranscriptions::start(Behaviour::Normal, "x").await;
+    for stub in [&stub, &http] {
+        let asr = providers::asr(&settings(stub.url())).unwrap();
+        let utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+        assert_eq!(utterance.finish().await.unwrap().text, "");
+    }
+    assert_eq!(http.seen().connections, 0, "there is nothing to ask about");
+}
+
+#[tokio::test]
+async fn funasr_segments_are_joined() {
+    let stub = FunAsr::start(Behaviour::Normal, "你好，\n今天\n").await;
+    let mode = FunAsrMode::TwoPass;
+    let patient = AsrSettings { result_timeout_ms: 5_000, ..settings(stub.url()) };
+    let heard = hear(&AsrSettings { funasr_mode: mode, ..patient }).await;
+    assert_eq!(heard.unwrap(), "你好，今天");
+    let config: serde_json::Value = serde_json::from_str(&stub.seen().texts[0]).unwrap();
+    assert_eq!(config["mode"], "2pass");
+    assert_eq!(config["chunk_size"], serde_json::json!([5, 10, 5]));
+}
+
+#[tokio::test]
+async fn an_http_upload_is_tried_again_and_never_longer_than_allowed() {
+    let stub = OpenAiTranscriptions::start(Behaviour::HttpStatus(503, None), "x").await;
+    let settings = AsrSettings { retry_within_ms: 5_000, ..settings(stub.url()) };
+    let (heard, ()) = tokio::join!(hear(&settings), async {
+        stub.until(|seen| seen.requests == 1).await;
+        stub.set(Behaviour::Normal);
+    });
+    assert_eq!(heard.unwrap(), "x");
+    assert_eq!(stub.seen().requests, 2);
+    assert_eq!(stub.seen().audio_messages, 2);
+    let short = AsrSettings { max_utterance_ms: 100, ..settings };
+    assert_eq!(hear(&short).await.unwrap_err().kind, ProviderErrorKind::BadRequest);
+}
+
+#[tokio::test]
+async fn a_key_is_sent_as_a_bearer_token() {
+    let stub = OpenAiTranscriptions::start(Behaviour::Normal, "x").await;
+    let key = providers::Secret::new("sk-1");
+    hear(&AsrSettings { api_key: key, ..settings(stub.url()) }).await.unwrap();
+    assert!(stub.seen().texts[0].contains("authorization: Bearer sk-1"), "{:?}", stub.seen());
+}
+
+#[tokio::test]
+async fn audio_leaves_while_the_person_still_speaks() {
+    let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
+    let asr = providers::asr(&settings(stub.url())).unwrap();
+    let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+    utterance.push(&PIECE).await.unwrap();
+    stub.until(|seen| seen.audio_bytes == PIECE.len() * 2).await;
+    assert_eq!(utterance.finish().await.unwrap().text, "x");
+}

@@ -1,0 +1,137 @@
+//! The language model's contract, at an OpenAI-compatible base.
+
+use std::time::Instant;
+
+use futures_util::{StreamExt, TryStreamExt};
+use hearken::providers::{self, LlmSettings};
+use hearken_actors::ports::{
+    ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
+};
+
+use super::{check_failure, failures};
+use crate::support::vendors::{Behaviour, OpenAiChat, nowhere};
+
+const REPLY: &str = "你好！今天 it is sunny.";
+
+fn settings(base_url: String) -> LlmSettings {
+    LlmSettings {
+        base_url,
+        connect_timeout_ms: 1_000,
+        first_token_timeout_ms: 400,
+        idle_timeout_ms: 1_000,
+        retry_within_ms: 0,
+        ..LlmSettings::default()
+    }
+}
+
+fn prompt() -> Prompt {
+    let messages = vec![
+        ChatMessage::new(Role::System, "Be brief."),
+        ChatMessage::new(Role::User, "你好"),
+        ChatMessage::new(Role::Assistant, "Hi."),
+        ChatMessage::new(Role::User, "Weather?"),
+    ];
+    Prompt { messages, max_tokens: 40, temperature: 0.5 }
+}
+
+async fn hear(settings: &LlmSettings) -> Result<Vec<LlmDelta>, ProviderError> {
+    providers::llm(settings).expect("the settings are right").reply(prompt()).try_collect().await
+}
+
+fn check_reply(deltas: &[LlmDelta]) {
+    let (last, words) = deltas.split_last().unwrap();
+    assert_eq!(*last, LlmDelta::Finished { truncated: false });
+    assert!(words.len() > 1, "the reply is streamed");
+    let text: String = words
+        .iter()
+        .map(|delta| match delta {
+            LlmDelta::Text(text) => text.as_str(),
+            LlmDelta::Finished { .. } => panic!("finished twice"),
+        })
+        .collect();
+    assert_eq!(text, REPLY);
+}
+
+#[tokio::test]
+async fn a_reply_arrives_in_pieces() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    check_reply(&hear(&settings(stub.url())).await.unwrap());
+    stub.set(Behaviour::Slow);
+    check_reply(&hear(&settings(stub.url())).await.unwrap());
+    stub.set(Behaviour::Empty);
+    let nothing = hear(&settings(stub.url())).await.unwrap();
+    assert_eq!(nothing, [LlmDelta::Finished { truncated: false }]);
+}
+
+#[tokio::test]
+async fn the_conversation_is_sent_as_the_api_wants_it() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    let key = providers::Secret::new("sk-1");
+    hear(&LlmSettings { api_key: key, ..settings(stub.url() + "/") }).await.unwrap();
+    let texts = stub.seen().texts;
+    assert!(texts[0].starts_with("POST /v1/chat/completions "), "{}", texts[0]);
+    assert!(texts[0].to_ascii_lowercase().contains("authorization: bearer sk-1"), "{}", texts[0]);
+    assert!(!texts[0].to_ascii_lowercase().contains("openai-organization"), "{}", texts[0]);
+    let asked: serde_json::Value = serde_json::from_str(&texts[1]).unwrap();
+    let expected = serde_json::json!({
+        "model": "local", "stream": true, "max_tokens": 40, "temperature": 0.5,
+        "messages": [
+            { "role": "system", "content": "Be brief." },
+            { "role": "user", "content": "你好" },
+            { "role": "assistant", "content": "Hi." },
+            { "role": "user", "content": "Weather?" },
+        ],
+    });
+    assert_eq!(asked, expected);
+}
+
+#[tokio::test]
+async fn each_failure_has_its_kind_and_one_attempt() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    for failure in failures() {
+        stub.set(failure.0);
+        let began = Instant::now();
+        let before = stub.seen().connections;
+        check_failure(began, hear(&settings(stub.url())).await, failure);
+        assert_eq!(stub.seen().connections, before + 1, "{failure:?}");
+    }
+    stub.set(Behaviour::Slow);
+    let standing = LlmSettings { idle_timeout_ms: 30, ..settings(stub.url()) };
+    let failure = (Behaviour::Slow, ProviderErrorKind::Timeout, None);
+    check_failure(Instant::now(), hear(&standing).await, failure);
+    let short = LlmSettings { timeout_ms: 250, ..settings(stub.url()) };
+    check_failure(Instant::now(), hear(&short).await, failure);
+    let refused = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
+    check_failure(Instant::now(), hear(&settings(nowhere("http").await)).await, refused);
+}
+
+#[tokio::test]
+async fn a_dropped_reply_ends_its_request() {
+    for behaviour in [Behaviour::Slow, Behaviour::Silent] {
+        let stub = OpenAiChat::start(behaviour, REPLY).await;
+        let settings = LlmSettings { first_token_timeout_ms: 60_000, ..settings(stub.url()) };
+        let mut reply = providers::llm(&settings).unwrap().reply(prompt());
+        tokio::select! {
+            delta = reply.next() => assert_eq!(behaviour, Behaviour::Slow, "{delta:?}"),
+            _ = stub.until(|seen| behaviour == Behaviour::Silent && seen.requests == 1) => {}
+        }
+        assert_eq!(stub.seen().closed, 0);
+        drop(reply);
+        stub.until(|seen| seen.closed == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_failure_before_the_first_words_is_tried_again_and_none_after() {
+    let stub = OpenAiChat::start(Behaviour::HttpStatus(503, None), REPLY).await;
+    let settings = LlmSettings { retry_within_ms: 5_000, ..settings(stub.url()) };
+    let (heard, ()) = tokio::join!(hear(&settings), async {
+        stub.until(|seen| seen.requests == 1).await;
+        stub.set(Behaviour::Normal);
+    });
+    check_reply(&heard.unwrap());
+    assert_eq!(stub.seen().requests, 2);
+    stub.set(Behaviour::ResetMidStream);
+    assert!(hear(&settings).await.is_err());
+    assert_eq!(stub.seen().requests, 3);
+}

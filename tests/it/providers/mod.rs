@@ -1,0 +1,44 @@
+//! Every provider against its stub vendor over real sockets: one contract per port, the same for
+//! all implementations, and what is particular to each wire. Not for the pipeline behind them.
+
+#![allow(clippy::unwrap_used, reason = "a stub or a test that fails here should say where")]
+
+mod asr;
+mod llm;
+mod pool;
+mod tts;
+
+use std::time::{Duration, Instant};
+
+use hearken_actors::ports::{ProviderError, ProviderErrorKind};
+
+use crate::support::vendors::Behaviour;
+
+/// Failures that every provider must tell apart, and how.
+fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {
+    use ProviderErrorKind::{
+        BadRequest, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
+    };
+    vec![
+        (Behaviour::Refuse, Unavailable, None),
+        (Behaviour::ResetMidStream, Unavailable, None),
+        (Behaviour::Silent, Timeout, None),
+        (Behaviour::Garbage, Protocol, None),
+        (Behaviour::HttpStatus(401, None), Unauthorized, None),
+        (Behaviour::HttpStatus(404, None), BadRequest, None),
+        (Behaviour::HttpStatus(429, Some(7)), RateLimited, Some(7)),
+        (Behaviour::HttpStatus(503, None), Unavailable, None),
+    ]
+}
+
+/// The failure is the one expected, and came within its deadline.
+fn check_failure<T: std::fmt::Debug>(
+    began: Instant,
+    outcome: Result<T, ProviderError>,
+    (behaviour, kind, retry_after_s): (Behaviour, ProviderErrorKind, Option<u64>),
+) {
+    let error = outcome.expect_err(&format!("{behaviour:?} must fail"));
+    assert_eq!(error.kind, kind, "{behaviour:?}: {error}");
+    assert_eq!(error.retry_after, retry_after_s.map(Duration::from_secs), "{behaviour:?}");
+    assert!(began.elapsed() < Duration::from_secs(2), "{behaviour:?}: {:?}", began.elapsed());
+}

@@ -1,0 +1,191 @@
+//! Kept connections, seen through the two ListenAI clients: used again, replaced when dead, never
+//! used while an answer is owed.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt};
+use hearken::providers::{self, AsrSettings, PoolSettings, TtsSettings};
+use hearken_actors::ports::{Asr, Line, Pcm, ProviderErrorKind, Tts, UtteranceSpec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, Stub};
+
+fn tts(stub: &Stub, pool: PoolSettings) -> Arc<dyn Tts> {
+    let settings = TtsSettings {
+        url: stub.url(),
+        connect_timeout_ms: 300,
+        first_audio_timeout_ms: 300,
+        retry_within_ms: 0,
+        cache_bytes: 0,
+        pool,
+        ..TtsSettings::default()
+    };
+    providers::tts(&settings).unwrap()
+}
+
+fn asr(url: String, pool: PoolSettings) -> Arc<dyn Asr> {
+    let settings = AsrSettings { url, result_timeout_ms: 2_000, pool, ..AsrSettings::default() };
+    providers::asr(&settings).unwrap()
+}
+
+async fn say(tts: &Arc<dyn Tts>, text: &str) {
+    let pieces: Vec<Pcm> = tts.speak(Line { text: text.into() }).try_collect().await.unwrap();
+    assert!(!pieces.is_empty());
+}
+
+async fn hear(asr: &Arc<dyn Asr>) -> String {
+    let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+    utterance.push(&[1; 9_600]).await.unwrap();
+    utterance.finish().await.unwrap().text
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_in_turn_and_several_serve_many_at_once() {
+    let stub = ListenAiTts::start(Behaviour::Normal).await;
+    let tts = tts(&stub, PoolSettings::default());
+    for text in ["one", "two", "three"] {
+        say(&tts, text).await;
+    }
+    assert_eq!((stub.seen().connections, stub.seen().requests), (1, 3));
+    stub.set(Behaviour::Slow);
+    tokio::join!(say(&tts, "four"), say(&tts, "five"), say(&tts, "six"));
+    assert_eq!((stub.seen().connections, stub.seen().requests), (3, 6));
+}
+
+#[tokio::test]
+async fn no_more_connections_are_in_use_than_allowed_nor_kept() {
+    let stub = ListenAiTts::start(Behaviour::Silent).await;
+    let pool = PoolSettings { max_connections: 1, max_idle: 0, ..PoolSettings::default() };
+    let tts = tts(&stub, pool);
+    let mut holding = tts.speak(Line { text: "one".into() });
+    tokio::select! {
+        piece = holding.next() => panic!("a silent vendor said {piece:?}"),
+        _ = stub.until(|seen| seen.requests == 1) => {}
+    }
+    let refused = tts.speak(Line { text: "two".into() }).next().await.unwrap().unwrap_err();
+    assert_eq!(refused.kind, ProviderErrorKind::Unavailable, "{refused}");
+    assert!(refused.to_string().contains("pool.max_connections"), "{refused}");
+    drop(holding);
+    stub.until(|seen| seen.closed == 1).await;
+    stub.set(Behaviour::Normal);
+    say(&tts, "three").await;
+    stub.until(|seen| seen.closed == 2).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_sentence_leaves_its_connection_usable_once_it_has_ended() {
+    let stub = ListenAiTts::start(Behaviour::Slow).await;
+    let tts = tts(&stub, PoolSettings { max_connections: 1, ..PoolSettings::default() });
+    let mut sound = tts.speak(Line { text: "one".into() });
+    assert!(sound.next().await.unwrap().is_ok());
+    drop(sound);
+    stub.until(|seen| seen.cancels == 1).await;
+    stub.set(Behaviour::Normal);
+    say(&tts, "two").await;
+    assert_eq!((stub.seen().connections, stub.seen().closed), (1, 0));
+}
+
+#[tokio::test]
+async fn unused_connections_are_closed_after_their_time_and_with_their_pool() {
+    let stub = ListenAiTts::start(Behaviour::Normal).await;
+    let short = tts(&stub, PoolSettings { idle_for_ms: 30, ..PoolSettings::default() });
+    say(&short, "one").await;
+    stub.until(|seen| seen.closed == 1).await;
+    let dropped = tts(&stub, PoolSettings::default());
+    say(&dropped, "two").await;
+    drop(dropped);
+    stub.until(|seen| seen.closed == 2).await;
+}
+
+/// A relay to a stub that can lose its connections, loudly or without a word.
+struct Relay {
+    url: String,
+    cut: tokio::sync::watch::Sender<Cut>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Cut {
+    Open,
+    /// The first connection reads and passes nothing on.
+    FirstIsDeaf,
+    /// The first connection is lost as soon as something more is sent on it.
+    FirstBreaksWhenUsed,
+}
+
+impl Relay {
+    async fn start(stub: &Stub) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let target = stub.url().trim_start_matches("ws://").to_owned();
+        let (cut, seen) = tokio::sync::watch::channel(Cut::Open);
+        tokio::spawn(async move {
+            let mut first = true;
+            while let Ok((near, _)) = listener.accept().await {
+                let far = TcpStream::connect(&target).await.unwrap();
+                tokio::spawn(relay(near, far, seen.clone(), first));
+                first = false;
+            }
+        });
+        Self { url, cut }
+    }
+}
+
+async fn relay(
+    mut near: TcpStream,
+    mut far: TcpStream,
+    cut: tokio::sync::watch::Receiver<Cut>,
+    first: bool,
+) {
+    let (mut up, mut down) = ([0; 4_096], [0; 4_096]);
+    loop {
+        let (length, to_far) = tokio::select! {
+            Ok(length) = near.read(&mut up) => (length, true),
+            Ok(length) = far.read(&mut down) => (length, false),
+            else => return,
+        };
+        let cut = if first { *cut.borrow() } else { Cut::Open };
+        match cut {
+            _ if length == 0 => return,
+            Cut::FirstIsDeaf => {}
+            Cut::FirstBreaksWhenUsed => return,
+            Cut::Open if to_far => far.write_all(&up[..length]).await.unwrap(),
+            Cut::Open => near.write_all(&down[..length]).await.unwrap(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_utterance_survives_the_death_of_its_kept_connection() {
+    let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
+    let relay = Relay::start(&stub).await;
+    let asr = asr(relay.url.clone(), PoolSettings::default());
+    assert_eq!(hear(&asr).await, "x");
+    let before = stub.seen().audio_bytes;
+    relay.cut.send(Cut::FirstBreaksWhenUsed).unwrap();
+    assert_eq!(hear(&asr).await, "x");
+    assert_eq!(stub.seen().connections, 2);
+    assert_eq!(stub.seen().audio_bytes - before, 9_600 * 2, "all of the audio came");
+}
+
+#[tokio::test]
+async fn a_half_open_connection_is_found_by_its_pings() {
+    let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
+    let relay = Relay::start(&stub).await;
+    let asr = asr(relay.url.clone(), PoolSettings { ping_every_ms: 40, ..PoolSettings::default() });
+    assert_eq!(hear(&asr).await, "x");
+    relay.cut.send(Cut::FirstIsDeaf).unwrap();
+    stub.until(|seen| seen.closed == 1).await;
+    assert_eq!(hear(&asr).await, "x");
+    assert_eq!(stub.seen().connections, 2);
+}
+
+#[tokio::test]
+async fn pings_keep_a_living_connection() {
+    let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
+    let asr = asr(stub.url(), PoolSettings { ping_every_ms: 20, ..PoolSettings::default() });
+    assert_eq!(hear(&asr).await, "x");
+    stub.until(|seen| seen.pings == 4).await;
+    assert_eq!(hear(&asr).await, "x");
+    assert_eq!(stub.seen().connections, 1);
+}

@@ -1,0 +1,159 @@
+//! The synthesiser's contract, and what is particular to each of its wires.
+
+use std::time::Instant;
+
+use futures_util::{StreamExt, TryStreamExt};
+use hearken::providers::{self, TtsSettings};
+use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
+
+use super::{check_failure, failures};
+use crate::support::vendors::{
+    Behaviour, ListenAiTts, OpenAiSpeech, SPEECH_SAMPLES, Stub, nowhere, speech_sample,
+};
+
+fn settings(url: String) -> TtsSettings {
+    TtsSettings {
+        url,
+        connect_timeout_ms: 1_000,
+        first_audio_timeout_ms: 400,
+        idle_timeout_ms: 1_000,
+        retry_within_ms: 0,
+        cache_bytes: 0,
+        ..TtsSettings::default()
+    }
+}
+
+fn line() -> Line {
+    Line { text: "你好, \"hello\"".into() }
+}
+
+async fn hear(settings: &TtsSettings) -> Result<Vec<Pcm>, ProviderError> {
+    providers::tts(settings).expect("the settings are right").speak(line()).try_collect().await
+}
+
+/// Every sample of the vendor's sound, in order, at its rate.
+fn check_sound(pieces: &[Pcm]) {
+    assert!(pieces.len() > 1, "the sound is streamed");
+    assert!(pieces.iter().all(|pcm| pcm.sample_rate_hz == 24_000));
+    let heard: Vec<i16> = pieces.iter().flat_map(|pcm| pcm.samples.iter().copied()).collect();
+    let spoken: Vec<i16> = (0..SPEECH_SAMPLES).map(speech_sample).collect();
+    assert!(heard == spoken, "{} samples of {}", heard.len(), spoken.len());
+}
+
+async fn check_speech(stub: Stub, settings: TtsSettings) {
+    check_sound(&hear(&settings).await.unwrap());
+    stub.set(Behaviour::Slow);
+    check_sound(&hear(&settings).await.unwrap());
+}
+
+async fn check_failures(stub: Stub, settings: TtsSettings) {
+    let silence = (Behaviour::Empty, ProviderErrorKind::Protocol, None);
+    for failure in failures().into_iter().chain([silence]) {
+        stub.set(failure.0);
+        let began = Instant::now();
+        check_failure(began, hear(&settings).await, failure);
+    }
+    stub.set(Behaviour::Slow);
+    let standing = TtsSettings { idle_timeout_ms: 30, ..settings };
+    let failure = (Behaviour::Slow, ProviderErrorKind::Timeout, None);
+    check_failure(Instant::now(), hear(&standing).await, failure);
+}
+
+async fn check_drop(stub: Stub, settings: TtsSettings) -> Stub {
+    let tts = providers::tts(&settings).unwrap();
+    let mut sound = tts.speak(line());
+    assert!(sound.next().await.unwrap().is_ok());
+    drop(sound);
+    stub.until(|seen| seen.closed + seen.cancels == 1).await;
+    stub
+}
+
+macro_rules! contract {
+    ($name:ident, $stub:ident) => {
+        mod $name {
+            use super::*;
+
+            async fn stub(behaviour: Behaviour) -> (Stub, TtsSettings) {
+                let stub = $stub::start(behaviour).await;
+                let settings = settings(stub.url());
+                (stub, settings)
+            }
+
+            #[tokio::test]
+            async fn a_sentence_is_heard_whole() {
+                let (stub, settings) = stub(Behaviour::Normal).await;
+                check_speech(stub, settings).await;
+            }
+
+            #[tokio::test]
+            async fn each_failure_has_its_kind() {
+                let (stub, mut settings) = stub(Behaviour::Normal).await;
+                check_failures(stub, settings.clone()).await;
+                settings.url = nowhere(settings.url.split(':').next().unwrap()).await;
+                let failure = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
+                check_failure(Instant::now(), hear(&settings).await, failure);
+            }
+
+            #[tokio::test]
+            async fn a_dropped_sentence_is_cancelled() {
+                let (stub, settings) = stub(Behaviour::Slow).await;
+                check_drop(stub, settings).await;
+            }
+
+            #[tokio::test]
+            async fn nothing_is_sent_before_it_is_polled() {
+                let (stub, settings) = stub(Behaviour::Normal).await;
+                drop(providers::tts(&settings).unwrap().speak(line()));
+                check_sound(&hear(&settings).await.unwrap());
+                assert_eq!((stub.seen().connections, stub.seen().requests), (1, 1));
+            }
+
+            #[tokio::test]
+            async fn a_failure_before_the_first_audio_is_tried_again() {
+                let (stub, settings) = stub(Behaviour::HttpStatus(503, None)).await;
+                let settings = TtsSettings { retry_within_ms: 5_000, ..settings };
+                let (heard, ()) = tokio::join!(hear(&settings), async {
+                    stub.until(|seen| seen.closed == 1).await;
+                    stub.set(Behaviour::Normal);
+                });
+                check_sound(&heard.unwrap());
+                assert_eq!(stub.seen().connections, 2);
+            }
+
+            #[tokio::test]
+            async fn a_failure_after_the_first_audio_is_not() {
+                let (stub, settings) = stub(Behaviour::ResetMidStream).await;
+                let settings = TtsSettings { retry_within_ms: 5_000, ..settings };
+                let failure = (Behaviour::ResetMidStream, ProviderErrorKind::Unavailable, None);
+                check_failure(Instant::now(), hear(&settings).await, failure);
+                assert_eq!(stub.seen().requests, 1);
+            }
+        }
+    };
+}
+
+contract!(listenai, ListenAiTts);
+contract!(openai, OpenAiSpeech);
+
+#[tokio::test]
+async fn warmed_phrases_are_heard_when_the_vendor_is_down() {
+    let stub = ListenAiTts::start(Behaviour::Normal).await;
+    let tts = providers::tts(&settings(stub.url())).unwrap();
+    tts.warm(&[line().text.to_string()]).await.unwrap();
+    stub.set(Behaviour::Refuse);
+    check_sound(&tts.speak(line()).try_collect::<Vec<_>>().await.unwrap());
+    assert_eq!(stub.seen().requests, 1);
+}
+
+#[tokio::test]
+async fn an_openai_base_is_asked_for_pcm_with_its_voice_and_speed() {
+    let stub = OpenAiSpeech::start(Behaviour::Normal).await;
+    let settings = TtsSettings { voice: "nova".into(), speed: 1.5, ..settings(stub.url()) };
+    hear(&settings).await.unwrap();
+    let asked: serde_json::Value = serde_json::from_str(&stub.seen().texts[1]).unwrap();
+    let expected = serde_json::json!({
+        "model": "tts-1", "input": &*line().text, "voice": "nova", "response_format": "pcm",
+        "speed": 1.5,
+    });
+    assert_eq!(asked, expected);
+}

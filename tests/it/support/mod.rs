@@ -1,0 +1,3 @@
+//! What whole-server tests stand on. Not for assertions.
+
+pub(crate) mod vendors;

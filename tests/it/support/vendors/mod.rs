@@ -1,0 +1,197 @@
+//! Stub vendors on loopback: real sockets, scripted behaviour, a record of what they saw. Not for
+//! assertions, and not for sound that anyone could understand.
+//!
+//! ```text
+//! let asr = ListenAiAsr::start(Behaviour::Normal, "hello").await;
+//! connect_to(asr.url());
+//! asr.until(|seen| seen.closed == 1).await;
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a stub or a test that fails here should say where")]
+
+mod listenai;
+mod openai;
+mod sockets;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+pub(crate) use listenai::{FunAsr, ListenAiAsr, ListenAiTts};
+pub(crate) use openai::{OpenAiChat, OpenAiSpeech, OpenAiTranscriptions};
+
+/// How a stub behaves; may be changed while it runs, for requests that come later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// As its protocol says.
+    Normal,
+    /// Takes connections and drops them at once.
+    Refuse,
+    /// Breaks off in the midst of audio or of an answer.
+    ResetMidStream,
+    /// Takes everything and never answers (but ends what is cancelled).
+    Silent,
+    /// [`SLOW`] between any two pieces.
+    Slow,
+    /// Answers with something else than its protocol.
+    Garbage,
+    /// An answer without words or without sound.
+    Empty,
+    /// Answers the HTTP request (of the handshake too) with this status and `Retry-After` seconds.
+    HttpStatus(u16, Option<u64>),
+}
+
+/// The pause of [`Behaviour::Slow`].
+pub(crate) const SLOW: Duration = Duration::from_millis(100);
+
+/// Samples of the sound that every synthesiser answers with.
+pub(crate) const SPEECH_SAMPLES: usize = 4_800;
+
+/// What a stub has seen so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Connections taken.
+    pub(crate) connections: usize,
+    /// Connections that ended, from either side.
+    pub(crate) closed: usize,
+    /// Requests: batches, sentences, HTTP requests.
+    pub(crate) requests: usize,
+    /// Text messages as they came; for HTTP the head and, where it is text, the body.
+    pub(crate) texts: Vec<String>,
+    /// Bytes of audio, of all requests together.
+    pub(crate) audio_bytes: usize,
+    /// Binary messages, or uploaded files.
+    pub(crate) audio_messages: usize,
+    /// WebSocket pings.
+    pub(crate) pings: usize,
+    /// Requests cancelled by a message.
+    pub(crate) cancels: usize,
+}
+
+/// One vendor, running until dropped.
+pub(crate) struct Stub {
+    address: SocketAddr,
+    scheme: &'static str,
+    path: &'static str,
+    shared: Shared,
+    task: JoinHandle<()>,
+}
+
+/// What a stub's connections share.
+#[derive(Clone)]
+struct Shared {
+    behaviour: Arc<Mutex<Behaviour>>,
+    seen: Arc<watch::Sender<Seen>>,
+    /// What it says: a transcript or a reply.
+    words: Arc<str>,
+}
+
+impl Shared {
+    fn behaviour(&self) -> Behaviour {
+        *self.behaviour.lock().unwrap()
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Seen)) {
+        self.seen.send_modify(change);
+    }
+}
+
+impl Stub {
+    /// Serves each connection by `serve` on a free port.
+    async fn start<F, S>(
+        (scheme, path): (&'static str, &'static str),
+        behaviour: Behaviour,
+        words: &str,
+        serve: S,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+        S: Fn(TcpStream, Shared) -> F + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Shared {
+            behaviour: Arc::new(Mutex::new(behaviour)),
+            seen: Arc::default(),
+            words: words.into(),
+        };
+        let task = tokio::spawn(accept(listener, shared.clone(), serve));
+        Self { address, scheme, path, shared, task }
+    }
+
+    /// Where it is, in the form that the settings take.
+    pub(crate) fn url(&self) -> String {
+        format!("{}://{}{}", self.scheme, self.address, self.path)
+    }
+
+    /// Behaves differently from the next request on.
+    pub(crate) fn set(&self, behaviour: Behaviour) {
+        *self.shared.behaviour.lock().unwrap() = behaviour;
+    }
+
+    /// What it has seen so far.
+    pub(crate) fn seen(&self) -> Seen {
+        self.shared.seen.borrow().clone()
+    }
+
+    /// Waits until what it has seen satisfies `wanted`, at most 5 s; then panics with what it saw.
+    pub(crate) async fn until(&self, wanted: impl FnMut(&Seen) -> bool) -> Seen {
+        let mut seen = self.shared.seen.subscribe();
+        let found = tokio::time::timeout(Duration::from_secs(5), seen.wait_for(wanted)).await;
+        match found {
+            Ok(seen) => seen.expect("the stub holds the sender").clone(),
+            Err(_) => panic!("never seen; so far: {:?}", self.seen()),
+        }
+    }
+}
+
+impl Drop for Stub {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept<F, S>(listener: TcpListener, shared: Shared, serve: S)
+where
+    F: Future<Output = ()> + Send + 'static,
+    S: Fn(TcpStream, Shared) -> F,
+{
+    let mut visits = JoinSet::new();
+    loop {
+        tokio::select! {
+            Ok((stream, _)) = listener.accept() => {
+                shared.note(|seen| seen.connections += 1);
+                stream.set_nodelay(true).unwrap();
+                let (visit, shared) = (serve(stream, shared.clone()), shared.clone());
+                visits.spawn(async move {
+                    if shared.behaviour() != Behaviour::Refuse {
+                        visit.await;
+                    }
+                    shared.note(|seen| seen.closed += 1);
+                });
+            }
+            Some(_) = visits.join_next() => {}
+        }
+    }
+}
+
+/// A loopback URL where nothing listens.
+pub(crate) async fn nowhere(scheme: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("{scheme}://{}", listener.local_addr().unwrap())
+}
+
+/// The sound that every synthesiser answers with, s16le.
+fn speech() -> Vec<u8> {
+    (0..SPEECH_SAMPLES).flat_map(|i| speech_sample(i).to_le_bytes()).collect()
+}
+
+/// One sample of that sound: a saw, so that any byte lost or swapped shows.
+pub(crate) fn speech_sample(index: usize) -> i16 {
+    i16::try_from(index % 6_000).expect("below 6000") - 3_000
+}

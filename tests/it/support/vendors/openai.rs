@@ -1,0 +1,123 @@
+//! Stubs of the OpenAI-compatible vendors: chat, transcriptions, speech. Not for WebSockets.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use super::sockets::{gone, read_request, respond, respond_in_pieces, respond_status};
+use super::{Behaviour, SLOW, Shared, Stub, speech};
+
+/// A chat base.
+pub(crate) struct OpenAiChat;
+
+impl OpenAiChat {
+    /// Replies `reply` to everything, four characters at a time.
+    pub(crate) async fn start(behaviour: Behaviour, reply: &str) -> Stub {
+        Stub::start(("http", "/v1"), behaviour, reply, chat).await
+    }
+}
+
+/// A transcription base.
+pub(crate) struct OpenAiTranscriptions;
+
+impl OpenAiTranscriptions {
+    /// Hears `transcript` in everything.
+    pub(crate) async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
+        Stub::start(("http", "/v1"), behaviour, transcript, transcribe).await
+    }
+}
+
+/// A speech base.
+pub(crate) struct OpenAiSpeech;
+
+impl OpenAiSpeech {
+    /// Answers every sentence with the same sound, cut within samples.
+    pub(crate) async fn start(behaviour: Behaviour) -> Stub {
+        Stub::start(("http", "/v1"), behaviour, "", synthesise).await
+    }
+}
+
+/// Reads the request and answers it where the behaviour is the same for every vendor.
+async fn begin(stream: &mut TcpStream, shared: &Shared, path: &str) -> Option<Behaviour> {
+    let request = read_request(stream).await?;
+    let behaviour = shared.behaviour();
+    let right = request.head.starts_with(&format!("POST {path} "));
+    shared.note(|seen| {
+        seen.requests += 1;
+        seen.texts.push(request.head);
+        if let Some(file) = request.body.windows(4).position(|four| four == b"RIFF") {
+            seen.audio_messages += 1;
+            seen.audio_bytes += request.body.len() - file;
+        } else {
+            seen.texts.push(String::from_utf8_lossy(&request.body).into_owned());
+        }
+    });
+    match behaviour {
+        _ if !right => respond(stream, 404, "", b"no such path").await,
+        Behaviour::HttpStatus(status, wait) => respond_status(stream, status, wait).await,
+        Behaviour::Silent => while !gone(stream, Duration::from_secs(3_600)).await {},
+        _ => return Some(behaviour),
+    }
+    None
+}
+
+async fn chat(mut stream: TcpStream, shared: Shared) {
+    let Some(behaviour) = begin(&mut stream, &shared, "/v1/chat/completions").await else { return };
+    let event = |value: serde_json::Value| format!("data: {value}\n\n").into_bytes();
+    let chunk = |delta: serde_json::Value, reason: Option<&str>| {
+        event(json!({
+            "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "stub",
+            "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }],
+        }))
+    };
+    let mut pieces = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
+    let words: Vec<char> = shared.words.chars().collect();
+    if behaviour != Behaviour::Empty {
+        for few in words.chunks(4) {
+            pieces.push(chunk(json!({ "content": few.iter().collect::<String>() }), None));
+        }
+    }
+    match behaviour {
+        Behaviour::Garbage => pieces = vec![b"data: no JSON\n\n".to_vec()],
+        // The first piece has no words yet: break off after some.
+        Behaviour::ResetMidStream => pieces = vec![pieces[..2].concat(), Vec::new()],
+        _ => {
+            pieces.push(chunk(json!({}), Some("stop")));
+            pieces.push(b"data: [DONE]\n\n".to_vec());
+        }
+    }
+    respond_in_pieces(&mut stream, behaviour, "text/event-stream", &pieces).await.ok();
+}
+
+async fn transcribe(mut stream: TcpStream, shared: Shared) {
+    let Some(behaviour) = begin(&mut stream, &shared, "/v1/audio/transcriptions").await else {
+        return;
+    };
+    let words = if behaviour == Behaviour::Empty { "" } else { &shared.words };
+    let answer = json!({ "text": words }).to_string().into_bytes();
+    match behaviour {
+        Behaviour::Garbage => respond(&mut stream, 200, "", b"no JSON").await,
+        _ => {
+            let (first, second) = answer.split_at(answer.len() / 2);
+            let pieces = [first.to_vec(), second.to_vec()];
+            respond_in_pieces(&mut stream, behaviour, "application/json", &pieces).await.ok();
+        }
+    }
+}
+
+async fn synthesise(mut stream: TcpStream, shared: Shared) {
+    let Some(behaviour) = begin(&mut stream, &shared, "/v1/audio/speech").await else { return };
+    match behaviour {
+        Behaviour::Garbage => {
+            respond(&mut stream, 200, "content-type: text/html\r\n", b"<html></html>").await;
+        }
+        Behaviour::Empty => respond(&mut stream, 200, "content-type: audio/pcm\r\n", b"").await,
+        _ => {
+            let sound = speech();
+            let pieces: Vec<Vec<u8>> = sound.chunks(2_401).map(<[u8]>::to_vec).collect();
+            respond_in_pieces(&mut stream, behaviour, "audio/pcm", &pieces).await.ok();
+        }
+    }
+    gone(&mut stream, SLOW).await;
+}

@@ -6,4 +6,5 @@ pub mod emulator;
 pub mod llm;
 pub mod models;
 pub mod providers;
+pub mod recorder;
 pub mod speech;

@@ -45,8 +45,10 @@ pub struct Recording {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
-    format: String,
-    version: u32,
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// Always [`VERSION`].
+    pub version: u32,
     /// One line on what is in here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -77,6 +79,10 @@ pub struct Header {
     /// Licence of the speech.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
+    /// When the person has finished speaking, in seconds since the first frame: the moment from
+    /// which a replay counts how long the answer takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speech_end_s: Option<f64>,
     /// Anything else a reader should know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
@@ -101,6 +107,7 @@ impl Default for Header {
             speaker: None,
             origin: None,
             licence: None,
+            speech_end_s: None,
             notes: None,
             expect: None,
         }

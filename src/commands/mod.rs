@@ -1,1 +1,4 @@
 //! One file per subcommand: arguments, calling one thing, printing. No behaviour.
+
+pub mod convert;
+pub mod replay;

@@ -1,11 +1,9 @@
 //! One file per subcommand: arguments, calling one thing, printing. No behaviour.
 
 pub mod convert;
-pub mod llm;
 pub mod models;
 pub mod replay;
 pub mod serve;
-pub mod speech;
 
 use std::io::Write as _;
 

@@ -1,0 +1,288 @@
+//! The table of firmware rules, each as a test in virtual time. Not for sockets.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hearken_proto::device::{AudioParams, ListenMode};
+use serde_json::json;
+
+use super::firmware::{CHANNEL_IDLE, Event, Fact, Firmware, HELLO_TIMEOUT, Loss, Output, State};
+use super::profile::Profile;
+
+const HELLO: &str = r#"{"type":"hello","transport":"websocket","session_id":"s",
+    "audio_params":{"format":"opus","sample_rate":24000,"channels":1,"frame_duration":60}}"#;
+const START: &str = r#"{"type":"tts","state":"start"}"#;
+const STOP: &str = r#"{"type":"tts","state":"stop"}"#;
+
+/// A device under test, with all that came out of it.
+struct Bench {
+    device: Firmware,
+    out: Vec<Output>,
+}
+
+impl Bench {
+    fn new(profile: &str, mode: ListenMode) -> Self {
+        let profile = Profile::named(profile).unwrap();
+        let device = Firmware::new(profile, mode, 1, &AudioParams::default());
+        Self { device, out: Vec::new() }
+    }
+
+    /// A device that has connected and listens, at time zero.
+    fn listening(profile: &str, mode: ListenMode) -> Self {
+        let mut bench = Self::new(profile, mode);
+        let begin = match mode {
+            ListenMode::Manual => Event::TalkPressed,
+            _ => Event::Wake { word: None },
+        };
+        bench.at(0, begin).at(0, Event::SocketOpen).at(0, Event::Text(HELLO.into()));
+        assert_eq!(bench.device.state(), State::Listening);
+        bench.out.clear();
+        bench
+    }
+
+    fn at(&mut self, ms: u64, event: Event) -> &mut Self {
+        self.out.extend(self.device.step(Duration::from_millis(ms), event));
+        self
+    }
+
+    fn text(&mut self, ms: u64, text: &str) -> &mut Self {
+        self.at(ms, Event::Text(text.into()))
+    }
+
+    /// A packet of 60 ms.
+    fn packet(&mut self, ms: u64) -> &mut Self {
+        self.at(ms, Event::Audio(Bytes::from_static(&[3 << 3, 1, 2])))
+    }
+
+    fn facts(&self) -> impl Iterator<Item = (u64, &Fact)> {
+        self.out.iter().filter_map(|o| match o {
+            Output::Note(note) => Some((note.at.as_millis() as u64, &note.fact)),
+            _ => None,
+        })
+    }
+
+    fn lost(&self, wanted: Loss) -> usize {
+        self.facts().filter(|(_, fact)| **fact == Fact::PacketLost(wanted)).count()
+    }
+
+    fn played_at(&self) -> Vec<u64> {
+        let played = |fact: &Fact| matches!(fact, Fact::PacketPlayed { .. });
+        self.facts().filter(|(_, fact)| played(fact)).map(|(at, _)| at).collect()
+    }
+
+    fn sent(&self) -> Vec<String> {
+        let text = |v: &serde_json::Value| {
+            ["type", "state", "mode", "reason", "text"]
+                .iter()
+                .filter_map(|f| v.get(f).and_then(|v| v.as_str()))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let sent = self.out.iter().filter_map(|o| match o {
+            Output::Send(json) => Some(text(json)),
+            _ => None,
+        });
+        sent.collect()
+    }
+}
+
+#[test]
+fn waking_says_hello_then_detect_then_listens() {
+    let mut bench = Bench::new("2.4.2", ListenMode::Auto);
+    bench.at(0, Event::Wake { word: Some("小智".into()) });
+    assert_eq!(bench.out.last(), Some(&Output::Connect));
+    bench.at(5, Event::SocketOpen).text(9, HELLO);
+    assert_eq!(bench.sent(), ["hello", "listen detect 小智", "listen start auto"]);
+    let Some(Output::Send(last)) =
+        bench.out.iter().rev().find(|o| matches!(o, Output::Send(_)))
+    else {
+        panic!("nothing sent")
+    };
+    assert_eq!(last["session_id"], json!("s"), "the server's session id is copied");
+}
+
+#[test]
+fn a_server_that_never_says_hello_is_given_up() {
+    let mut bench = Bench::new("2.4.2", ListenMode::Auto);
+    bench.at(0, Event::Button).at(0, Event::SocketOpen);
+    bench.at(9_999, Event::Nothing);
+    assert_eq!(bench.device.state(), State::Connecting);
+    bench.at(HELLO_TIMEOUT.as_millis() as u64, Event::Nothing);
+    assert_eq!(bench.device.state(), State::Idle);
+    assert!(bench.out.contains(&Output::Disconnect));
+}
+
+#[test]
+fn a_hello_of_another_transport_is_ignored_and_one_without_crashes() {
+    let mut bench = Bench::new("2.4.2", ListenMode::Auto);
+    bench.at(0, Event::Button).at(0, Event::SocketOpen);
+    bench.text(1, r#"{"type":"hello","transport":"udp"}"#);
+    assert_eq!(bench.device.state(), State::Connecting);
+    bench.text(2, r#"{"type":"hello"}"#);
+    assert_eq!(bench.device.state(), State::Idle);
+    assert!(bench.out.contains(&Output::Disconnect));
+}
+
+#[test]
+fn audio_is_taken_only_while_speaking() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
+    bench.packet(10);
+    assert_eq!(bench.lost(Loss::NotSpeaking), 1);
+    bench.text(20, START).packet(40).text(200, STOP).packet(300);
+    assert_eq!(bench.lost(Loss::NotSpeaking), 2);
+    assert_eq!(bench.played_at(), [40]);
+}
+
+#[test]
+fn a_packet_in_the_same_instant_as_tts_start_is_lost() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
+    bench.text(0, START).packet(0).packet(1).packet(20).at(500, Event::Nothing);
+    assert_eq!(bench.lost(Loss::ClearedAtStart), 1, "the one that waited");
+    assert!(bench.facts().any(|(at, f)| at == 10 && matches!(f, Fact::PacketCut { .. })));
+    assert_eq!(bench.played_at(), [0, 20]);
+}
+
+#[test]
+fn the_decode_queue_is_counted_in_packets_and_drops_in_silence() {
+    for (profile, queue) in [("1.6.0", 5), ("1.6.2", 10), ("2.4.2", 40), ("newest", 20)] {
+        let mut bench = Bench::listening(profile, ListenMode::Auto);
+        bench.text(0, START);
+        // One plays, the queue waits, three are too many.
+        for _ in 0..queue + 4 {
+            bench.packet(20);
+        }
+        assert_eq!(bench.lost(Loss::QueueFull), 3, "{profile}");
+        bench.at(60_000, Event::Nothing);
+        assert_eq!(bench.played_at().len(), queue + 1, "{profile}");
+    }
+}
+
+#[test]
+fn playback_runs_at_its_own_rate_and_gaps_are_told() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
+    bench.text(0, START).packet(20).packet(30).packet(230).at(1_000, Event::Nothing);
+    assert_eq!(bench.played_at(), [20, 80, 230]);
+    let gaps: Vec<_> = bench.facts().filter(|(_, f)| matches!(f, Fact::Gap { .. })).collect();
+    assert_eq!(gaps, [(230, &Fact::Gap { length: Duration::from_millis(90) })]);
+}
+
+#[test]
+fn a_packet_longer_than_announced_does_not_decode() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
+    let two_of_60_ms = Bytes::from_static(&[(3 << 3) | 1, 0]);
+    bench.text(0, START).at(20, Event::Audio(two_of_60_ms));
+    assert_eq!(bench.lost(Loss::TooLong), 1);
+}
+
+#[test]
+fn tts_stop_cuts_the_tail_of_old_firmware_only() {
+    for (profile, cut, listens_at) in [("2.0.0", 2, 100), ("2.4.2", 0, 200)] {
+        let mut bench = Bench::listening(profile, ListenMode::Auto);
+        bench.text(0, START).packet(20).packet(20).packet(20).packet(20).text(100, STOP);
+        bench.at(200, Event::Nothing).at(260, Event::Nothing);
+        let told = bench.lost(Loss::TailCut);
+        assert_eq!(told, cut, "{profile}");
+        assert_eq!(bench.sent(), ["listen start auto"], "{profile}");
+        let at = bench.facts().find(|(_, f)| **f == Fact::MicrophoneOpen).map(|(at, _)| at);
+        assert_eq!(at, Some(if cut == 0 { 260 } else { listens_at }), "{profile}");
+    }
+}
+
+#[test]
+fn the_microphone_is_closed_while_speaking_except_in_realtime() {
+    let hears = |mode| {
+        let mut bench = Bench::listening("2.4.2", mode);
+        bench.text(0, START).at(50, Event::Microphone(Bytes::from_static(b"x")));
+        bench.out.iter().any(|o| matches!(o, Output::SendAudio(_)))
+    };
+    assert!(!hears(ListenMode::Auto));
+    assert!(!hears(ListenMode::Manual));
+    assert!(hears(ListenMode::Realtime));
+}
+
+#[test]
+fn realtime_goes_on_listening_without_saying_so() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Realtime);
+    bench.text(0, START).packet(20).packet(30).text(40, STOP).at(500, Event::Nothing);
+    assert_eq!(bench.device.state(), State::Listening);
+    assert_eq!(bench.sent(), Vec::<String>::new());
+    assert_eq!(bench.played_at(), [20, 80], "the queue goes on playing");
+}
+
+#[test]
+fn push_to_talk_ends_idle_and_is_answered_there() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Manual);
+    bench.at(900, Event::TalkReleased);
+    assert_eq!(bench.device.state(), State::Idle);
+    bench.text(1_000, START);
+    assert_eq!(bench.device.state(), State::Speaking);
+    bench.packet(1_020).text(1_200, STOP);
+    assert_eq!(bench.device.state(), State::Idle);
+    bench.at(2_000, Event::TalkPressed);
+    assert_eq!(bench.sent(), ["listen stop", "listen start manual"], "over the same socket");
+}
+
+#[test]
+fn the_button_interrupts_but_speaking_lasts_until_tts_stop() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
+    bench.text(0, START).packet(20).at(30, Event::Button);
+    assert_eq!(bench.sent(), ["abort"]);
+    assert_eq!(bench.device.state(), State::Speaking);
+    bench.text(100, STOP);
+    assert_eq!(bench.device.state(), State::Listening);
+    bench.at(200, Event::Button);
+    assert_eq!(bench.device.state(), State::Idle, "a button while listening hangs up");
+    assert!(bench.out.contains(&Output::Disconnect));
+}
+
+#[test]
+fn a_wake_word_while_speaking_interrupts_and_listens_at_once() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
+    bench.text(0, START).packet(20).packet(20).at(30, Event::Wake { word: Some("小智".into()) });
+    assert_eq!(bench.sent(), ["abort wake_word_detected", "listen start auto"]);
+    assert!(bench.device.microphone_open());
+    bench.packet(40);
+    assert_eq!((bench.lost(Loss::TailCut), bench.lost(Loss::NotSpeaking)), (1, 1));
+    // What the server sends of the old turn flips the device back to speaking.
+    bench.text(50, START);
+    assert_eq!(bench.device.state(), State::Speaking);
+}
+
+#[test]
+fn tts_without_state_crashes_old_firmware_only() {
+    for (profile, state) in [("2.0.0", State::Idle), ("2.4.2", State::Listening)] {
+        let mut bench = Bench::listening(profile, ListenMode::Auto);
+        bench.text(0, r#"{"type":"tts"}"#);
+        assert_eq!(bench.device.state(), state, "{profile}");
+    }
+}
+
+#[test]
+fn tts_start_while_connecting_and_garbage_are_ignored() {
+    let mut bench = Bench::new("2.4.2", ListenMode::Auto);
+    bench.at(0, Event::Button).at(0, Event::SocketOpen).text(1, START).text(2, "{").text(3, "[]");
+    assert_eq!(bench.device.state(), State::Connecting);
+    let offences = bench.facts().filter(|(_, f)| matches!(f, Fact::Offence(_))).count();
+    assert_eq!(offences, 3);
+}
+
+#[test]
+fn a_closed_socket_ends_in_idle_and_is_not_reopened_by_itself() {
+    let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
+    bench.text(0, START).packet(20).packet(20).at(30, Event::SocketClosed);
+    assert_eq!(bench.device.state(), State::Idle);
+    assert_eq!(bench.lost(Loss::SocketClosed), 1);
+    assert!(!bench.out.contains(&Output::Connect));
+    bench.at(100, Event::Button);
+    assert!(bench.out.contains(&Output::Connect));
+}
+
+#[test]
+fn a_socket_silent_for_two_minutes_counts_as_closed_at_the_next_wake() {
+    let idle = CHANNEL_IDLE.as_millis() as u64;
+    for (after, reconnects) in [(idle, false), (idle + 1, true)] {
+        let mut bench = Bench::listening("2.4.2", ListenMode::Manual);
+        bench.at(0, Event::TalkReleased).at(after, Event::TalkPressed);
+        assert_eq!(bench.out.contains(&Output::Connect), reconnects, "{after}");
+    }
+}

@@ -1,0 +1,65 @@
+//! What the virtual device makes of each text message from the server. Not for what the device
+//! sends, nor for states.
+
+use std::time::Duration;
+
+use hearken_proto::device::AudioParams;
+use serde_json::Value;
+
+use super::firmware::{Fact, Firmware, Output, note};
+
+/// Takes one text frame. Unknown and malformed ones are ignored, as firmware does, but noted.
+pub(super) fn receive(device: &mut Firmware, now: Duration, text: &str, out: &mut Vec<Output>) {
+    let Ok(message) = serde_json::from_str::<Value>(text) else {
+        note(out, now, Fact::Offence("a text frame is no JSON"));
+        return;
+    };
+    let string = |name: &str| message.get(name).and_then(Value::as_str);
+    let Some(kind) = string("type") else {
+        note(out, now, Fact::Offence("a message needs `type`"));
+        return;
+    };
+    let state = string("state").filter(|_| kind == "tts");
+    let shown = match kind {
+        "llm" => string("emotion"),
+        "alert" => string("message"),
+        _ => string("text"),
+    };
+    let kind_and_state = state.map_or_else(|| kind.to_owned(), |s| format!("{kind} {s}"));
+    let fact = Fact::Message { kind: kind_and_state, text: shown.map(str::to_owned) };
+    note(out, now, fact);
+    match (kind, state) {
+        ("hello", _) => hello(device, now, &message, out),
+        ("tts", Some("start")) => device.speak(now, out),
+        ("tts", Some("stop")) => device.stop_speaking(now, out),
+        ("tts", None) => device.missing_tts_state(now, out),
+        _ => {}
+    }
+}
+
+fn hello(device: &mut Firmware, now: Duration, message: &Value, out: &mut Vec<Output>) {
+    match message.get("transport").and_then(Value::as_str) {
+        Some("websocket") => {}
+        Some(_) => {
+            note(out, now, Fact::Offence("a hello of another transport is ignored"));
+            return;
+        }
+        None => {
+            note(out, now, Fact::Offence("a hello without `transport` crashes firmware"));
+            device.crash(now, out);
+            return;
+        }
+    }
+    // Only these two fields are read; the defaults are the firmware's own.
+    let params = message.get("audio_params");
+    let number = |name: &str, default: u32| {
+        params
+            .and_then(|p| p.get(name))
+            .and_then(Value::as_u64)
+            .and_then(|n| n.try_into().ok())
+            .unwrap_or(default)
+    };
+    let audio = AudioParams::opus(number("sample_rate", 24_000), number("frame_duration", 60));
+    let session_id = message.get("session_id").and_then(Value::as_str);
+    device.server_hello(now, session_id, &audio, out);
+}

@@ -1,0 +1,153 @@
+//! The device's decode queue and loudspeaker: which packet is played when, and which never. Pure:
+//! time comes in as an argument. Not for states and messages, which are in [`super::firmware`].
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::firmware::{Fact, Loss, Note};
+
+/// The queue before the decoder and the packet being played.
+#[derive(Debug)]
+pub(super) struct Playback {
+    capacity: usize,
+    queue: VecDeque<Waiting>,
+    current: Option<Current>,
+    /// When the loudspeaker last fell silent with more expected.
+    starved_at: Option<Duration>,
+    /// Longest packet that the decoder has room for.
+    longest: Duration,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    opus: Bytes,
+    length: Duration,
+}
+
+#[derive(Debug)]
+struct Current {
+    until: Duration,
+}
+
+impl Playback {
+    pub(super) fn new(capacity: usize, longest: Duration) -> Self {
+        Self { capacity, queue: VecDeque::new(), current: None, starved_at: None, longest }
+    }
+
+    /// A new hello says how long packets will be.
+    pub(super) fn set_longest(&mut self, longest: Duration) {
+        self.longest = longest;
+    }
+
+    /// Lets time pass up to `now`.
+    pub(super) fn advance(&mut self, now: Duration, notes: &mut Vec<Note>) {
+        while let Some(current) = &self.current {
+            let until = current.until;
+            if until > now {
+                return;
+            }
+            self.current = None;
+            if !self.start_next(until, notes) {
+                self.starved_at = Some(until);
+                notes.push(Note { at: until, fact: Fact::PlaybackEmpty });
+            }
+        }
+    }
+
+    /// A packet arrives while the device speaks.
+    pub(super) fn push(&mut self, now: Duration, opus: Bytes, notes: &mut Vec<Note>) {
+        let length = packet_length(&opus).unwrap_or(self.longest);
+        if length > self.longest {
+            notes.push(Note { at: now, fact: Fact::PacketLost(Loss::TooLong) });
+        } else if self.queue.len() >= self.capacity {
+            notes.push(Note { at: now, fact: Fact::PacketLost(Loss::QueueFull) });
+        } else {
+            self.queue.push_back(Waiting { opus, length });
+            if self.current.is_none() {
+                if let Some(since) = self.starved_at.take()
+                    && now > since
+                {
+                    let fact = Fact::Gap { length: now - since };
+                    notes.push(Note { at: now, fact });
+                }
+                self.start_next(now, notes);
+            }
+        }
+    }
+
+    fn start_next(&mut self, at: Duration, notes: &mut Vec<Note>) -> bool {
+        let Some(Waiting { opus, length }) = self.queue.pop_front() else { return false };
+        self.current = Some(Current { until: at + length });
+        notes.push(Note { at, fact: Fact::PacketPlayed { opus, length } });
+        true
+    }
+
+    /// Throws away what waits and what plays; tells each packet's loss.
+    pub(super) fn clear(&mut self, now: Duration, loss: Loss, notes: &mut Vec<Note>) {
+        for _ in self.queue.drain(..) {
+            notes.push(Note { at: now, fact: Fact::PacketLost(loss) });
+        }
+        if let Some(Current { until }) = self.current.take()
+            && until > now
+        {
+            notes.push(Note { at: now, fact: Fact::PacketCut { unplayed: until - now } });
+        }
+        self.starved_at = None;
+    }
+
+    /// Silence from here on is no gap: the server has said that it is done.
+    pub(super) fn expect_no_more(&mut self) {
+        self.starved_at = None;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.current.is_none() && self.queue.is_empty()
+    }
+
+    /// When the packet being played ends.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.current.as_ref().map(|c| c.until)
+    }
+}
+
+/// Length of an Opus packet from its first byte (RFC 6716, section 3.1); None where it is empty
+/// or cut short.
+pub fn packet_length(opus: &[u8]) -> Option<Duration> {
+    let toc = *opus.first()?;
+    let config = toc >> 3;
+    let frame_us: u64 = match config {
+        0..=11 => [10_000, 20_000, 40_000, 60_000][usize::from(config % 4)],
+        12..=15 => [10_000, 20_000][usize::from(config % 2)],
+        _ => [2_500, 5_000, 10_000, 20_000][usize::from(config % 4)],
+    };
+    let frames = match toc & 3 {
+        0 => 1,
+        1 | 2 => 2,
+        _ => u64::from(opus.get(1)? & 0x3f),
+    };
+    Some(Duration::from_micros(frame_us * frames))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_lengths_follow_the_first_byte() {
+        let ms = Duration::from_millis;
+        // SILK 60 ms, SILK 20 ms, CELT 20 ms, hybrid 10 ms x 2, three SILK frames of 20 ms.
+        for (packet, length) in [
+            (&[3 << 3][..], ms(60)),
+            (&[9 << 3], ms(20)),
+            (&[31 << 3], ms(20)),
+            (&[(12 << 3) | 1], ms(20)),
+            (&[(1 << 3) | 3, 3], ms(60)),
+        ] {
+            assert_eq!(packet_length(packet), Some(length), "{packet:?}");
+        }
+        assert_eq!(packet_length(&[]), None);
+        assert_eq!(packet_length(&[3]), None);
+    }
+}

@@ -1,0 +1,285 @@
+//! Writes sessions to files while they run (`serve --record DIR`), in the format of
+//! [`hearken_proto::recording`]. Not for reading them.
+//!
+//! - Sessions never wait for the disk: a bounded queue lies between, and frames that find it full
+//!   are dropped, counted, and told once per connection.
+//! - One thread writes all files; it ends when the recorder is dropped.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hearken_actors::ports::{SessionTap, TapFrame};
+use hearken_proto::device::AudioParams;
+use hearken_proto::recording::{Content, Frame, Header};
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+/// Frames that wait for the disk: about eight seconds of 20 devices in full conversation.
+const QUEUE_FRAMES: usize = 8_192;
+/// Files are flushed when nothing has come for this long.
+const FLUSH_AFTER: Duration = Duration::from_secs(1);
+
+/// What is known of a connection when its recording begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordingMeta {
+    /// `Device-Id` of the handshake, if any.
+    pub device_id: Option<String>,
+    /// `Client-Id` of the handshake, if any.
+    pub client_id: Option<String>,
+    /// Version of the binary framing.
+    pub framing: u32,
+    /// Shape of the audio from the device.
+    pub uplink: AudioParams,
+    /// Shape of the audio to the device.
+    pub downlink: AudioParams,
+}
+
+/// Writes one file per connection into a folder.
+pub struct Recorder {
+    directory: PathBuf,
+    queue: SyncSender<Line>,
+    next: AtomicU64,
+    dropped: Arc<AtomicU64>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// A piece of work for the writing thread.
+enum Line {
+    Open { id: u64, path: PathBuf, header: Box<Header> },
+    Frame { id: u64, frame: Frame },
+    Close { id: u64 },
+    End,
+}
+
+impl Recorder {
+    /// Starts the writing thread; makes the folder where it is missing.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or no thread can be started.
+    pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
+        let directory = directory.into();
+        fs::create_dir_all(&directory)?;
+        let (queue, lines) = sync_channel(QUEUE_FRAMES);
+        let writer =
+            std::thread::Builder::new().name("recorder".into()).spawn(move || write_all(&lines))?;
+        Ok(Self {
+            directory,
+            queue,
+            next: AtomicU64::new(1),
+            dropped: Arc::default(),
+            writer: Some(writer),
+        })
+    }
+
+    /// A tap for one connection that begins now.
+    pub fn tap(&self, meta: RecordingMeta) -> Box<dyn SessionTap> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let path = self.directory.join(file_name(meta.device_id.as_deref(), id));
+        let header = Header {
+            device_id: meta.device_id,
+            client_id: meta.client_id,
+            framing: meta.framing,
+            uplink: meta.uplink,
+            downlink: meta.downlink,
+            ..Header::default()
+        };
+        let queue = Some(self.queue.clone());
+        let tap = Tap { id, queue, begin: None, dropped: Arc::clone(&self.dropped), lossy: false };
+        let mut tap = Box::new(tap);
+        tap.put(|id| Line::Open { id, path, header: Box::new(header) });
+        tap
+    }
+
+    /// Frames that the disk was too slow for, over all connections.
+    pub fn dropped_frames(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Recorder {
+    /// Waits until everything is on the disk; taps still alive record no further.
+    fn drop(&mut self) {
+        // Fails only where the thread is gone already.
+        self.queue.send(Line::End).ok();
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the recorder's thread panicked; recordings may be incomplete");
+        }
+    }
+}
+
+/// Name by time and device: `20260131T235959Z-020000000001-7.jsonl`.
+fn file_name(device_id: Option<&str>, id: u64) -> String {
+    let format = format_description!("[year][month][day]T[hour][minute][second]Z");
+    let time = OffsetDateTime::now_utc().format(&format).unwrap_or_else(|_| "unknown".into());
+    let mut device: String =
+        device_id.unwrap_or_default().chars().filter(char::is_ascii_alphanumeric).take(32).collect();
+    if device.is_empty() {
+        device.push_str("unnamed");
+    }
+    format!("{time}-{device}-{id}.jsonl")
+}
+
+struct Tap {
+    id: u64,
+    queue: Option<SyncSender<Line>>,
+    begin: Option<Instant>,
+    dropped: Arc<AtomicU64>,
+    lossy: bool,
+}
+
+impl Tap {
+    fn put(&mut self, line: impl FnOnce(u64) -> Line) {
+        let Some(queue) = &self.queue else { return };
+        match queue.try_send(line(self.id)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                if !self.lossy {
+                    self.lossy = true;
+                    tracing::warn!(recording = self.id, "the disk is too slow: frames are missing");
+                }
+            }
+            Err(TrySendError::Disconnected(_)) => self.queue = None,
+        }
+    }
+}
+
+impl SessionTap for Tap {
+    fn frame(&mut self, frame: TapFrame) {
+        let at = self.begin.get_or_insert_with(Instant::now).elapsed();
+        let content = match frame {
+            TapFrame::UpText(text) => Content::up(&text),
+            TapFrame::UpAudio(opus) => Content::UpAudio(opus),
+            TapFrame::DownText(text) => Content::down(&text),
+            TapFrame::DownAudio(opus) => Content::DownAudio(opus),
+        };
+        self.put(|id| Line::Frame { id, frame: Frame { at, content } });
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.put(|id| Line::Close { id });
+    }
+}
+
+type Files = HashMap<u64, (PathBuf, BufWriter<File>)>;
+
+fn write_all(lines: &Receiver<Line>) {
+    let mut files = Files::new();
+    loop {
+        match lines.recv_timeout(FLUSH_AFTER) {
+            Ok(Line::End) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(line) => write_line(&mut files, line),
+            Err(RecvTimeoutError::Timeout) => files.retain(|_, (path, f)| told(path, f.flush())),
+        }
+    }
+    for (path, file) in files.values_mut() {
+        told(path, file.flush());
+    }
+}
+
+/// A file that fails is told of once and given up.
+fn write_line(files: &mut Files, line: Line) {
+    match line {
+        Line::Open { id, path, header } => match File::create_new(&path) {
+            Ok(file) => {
+                let mut file = BufWriter::new(file);
+                if told(&path, file.write_all(header.to_line().as_bytes())) {
+                    files.insert(id, (path, file));
+                }
+            }
+            Err(e) => {
+                told(&path, Err(e));
+            }
+        },
+        Line::Frame { id, frame } => {
+            if let Some((path, file)) = files.get_mut(&id)
+                && !told(path, file.write_all(frame.to_line().as_bytes()))
+            {
+                files.remove(&id);
+            }
+        }
+        Line::Close { id } => {
+            if let Some((path, mut file)) = files.remove(&id) {
+                told(&path, file.flush());
+            }
+        }
+        Line::End => {}
+    }
+}
+
+/// Whether it went well; where not, the log says so.
+fn told(path: &Path, result: io::Result<()>) -> bool {
+    if let Err(e) = &result {
+        tracing::error!(file = %path.display(), "cannot write a recording: {e}");
+    }
+    result.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use hearken_proto::recording::Recording;
+
+    fn meta(device_id: Option<&str>) -> RecordingMeta {
+        RecordingMeta {
+            device_id: device_id.map(str::to_owned),
+            client_id: None,
+            framing: 3,
+            uplink: AudioParams::default(),
+            downlink: AudioParams::opus(24_000, 60),
+        }
+    }
+
+    #[test]
+    fn each_connection_becomes_a_file_that_reads_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = Recorder::new(folder.path().join("new")).unwrap();
+        let mut tap = recorder.tap(meta(Some("02:00:00:00:00:0A")));
+        drop(recorder.tap(meta(Some("../../etc"))));
+        tap.frame(TapFrame::UpText("{\"type\":\"hello\"}".into()));
+        tap.frame(TapFrame::DownAudio(Bytes::from_static(&[1, 2])));
+        tap.frame(TapFrame::UpText("oops".into()));
+        assert_eq!(recorder.dropped_frames(), 0);
+        // A tap that outlives the recorder does not hold up its end.
+        drop(recorder);
+        drop(tap);
+        let mut files: Vec<_> = fs::read_dir(folder.path().join("new"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.sort();
+        assert_eq!(files.len(), 2);
+        let name = files[0].file_name().unwrap().to_str().unwrap();
+        assert!(name.ends_with("Z-02000000000A-1.jsonl"), "{name}");
+        let recording = Recording::parse(&fs::read_to_string(&files[0]).unwrap()).unwrap();
+        assert_eq!(recording.header.framing, 3);
+        let contents: Vec<_> = recording.frames.iter().map(|f| f.content.clone()).collect();
+        let wanted = [
+            Content::up("{\"type\":\"hello\"}"),
+            Content::DownAudio(Bytes::from_static(&[1, 2])),
+            Content::UpText("oops".into()),
+        ];
+        assert_eq!(contents, wanted);
+        assert_eq!(recording.frames[0].at, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(Recorder::new(file.join("below")).is_err());
+    }
+}

@@ -9,6 +9,7 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_proto::device::AudioParams;
 use socket2::SockRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,9 @@ use crate::supervise::{Engine, EngineStates, Supervisor};
 
 /// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
 const SOCKET_STALL: Duration = Duration::from_secs(20);
+
+/// Wait before the fixed phrases are asked for again.
+const WARM_AGAIN: Duration = Duration::from_secs(15);
 
 /// A server that listens.
 pub struct Running {
@@ -52,6 +56,8 @@ pub fn start(
     };
     let settings = config.pipeline();
     let phrases = settings.phrases.all();
+    let packet_ms = u32::try_from(config.speaking.packet_ms).context("`speaking.packet_ms`")?;
+    let downlink = AudioParams::opus(config.speaking.sample_rate_hz, packet_ms);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let or_cores = |n: usize| if n == 0 { cores } else { n };
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
@@ -66,6 +72,7 @@ pub fn start(
     let doorman = Doorman {
         pipeline: Pipeline::new(ports, settings, audio, process.clone()),
         places: Arc::clone(&places),
+        downlink,
         recorder,
     };
     let health = Health { engines: supervisor.states().clone() };
@@ -155,7 +162,10 @@ fn warm(
             while !engines.all_ready() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
-            tts.warm(&phrases).await;
+            while let Err(error) = tts.warm(&phrases).await {
+                tracing::warn!(%error, "cannot make the fixed phrases yet");
+                tokio::time::sleep(WARM_AGAIN).await;
+            }
         };
         if process.run_until_cancelled(work).await.is_some() {
             tracing::debug!("the fixed phrases are ready");

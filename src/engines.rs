@@ -89,7 +89,7 @@ fn require_models<'a>(
     models_dir: &Path,
     names: impl IntoIterator<Item = &'a str>,
 ) -> anyhow::Result<()> {
-    let catalogue = Catalogue::built_in();
+    let catalogue = Catalogue::built_in()?;
     for name in names {
         let model = catalogue.model(name)?;
         if !models::is_ready(models_dir, model) {

@@ -1,2 +1,48 @@
-//! Entry point: arguments, configuration, telemetry, run, exit code.
-fn main() {}
+//! Entry point: arguments, the command, the exit code.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use hearken::commands::{convert, models, replay, serve};
+use hearken::config::{ProcessEnv, env::models_dir};
+
+/// A voice server for ESP32 speakers: hears, thinks and speaks back.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Replay(replay::ReplayArgs),
+    Convert(convert::ConvertArgs),
+    Models(models::Args),
+}
+
+#[actix_web::main]
+async fn main() -> ExitCode {
+    // An error of this call only says that a provider is installed already.
+    rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
+    match run(Cli::parse().command).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("hearken: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(args) => serve::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::Replay(args) => replay::run(args).await,
+        Command::Convert(args) => convert::run(args).await,
+        Command::Models(args) => {
+            let root = models_dir("".as_ref(), &ProcessEnv);
+            models::run(args, &root).await.map(|()| ExitCode::SUCCESS)
+        }
+    }
+}

@@ -120,8 +120,12 @@ impl Drop for Recorder {
 fn file_name(device_id: Option<&str>, id: u64) -> String {
     let format = format_description!("[year][month][day]T[hour][minute][second]Z");
     let time = OffsetDateTime::now_utc().format(&format).unwrap_or_else(|_| "unknown".into());
-    let mut device: String =
-        device_id.unwrap_or_default().chars().filter(char::is_ascii_alphanumeric).take(32).collect();
+    let mut device: String = device_id
+        .unwrap_or_default()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(32)
+        .collect();
     if device.is_empty() {
         device.push_str("unnamed");
     }

@@ -238,8 +238,9 @@ impl Recording {
 
 impl Header {
     fn parse(number: usize, line: &str) -> Result<Self, RecordingError> {
-        let value: Value = serde_json::from_str(line)
-            .map_err(|e| RecordingError::new(number, None, format!("the header is no JSON: {e}")))?;
+        let value: Value = serde_json::from_str(line).map_err(|e| {
+            RecordingError::new(number, None, format!("the header is no JSON: {e}"))
+        })?;
         if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
             return Err(RecordingError::new(number, Some("format"), format!("must be `{FORMAT}`")));
         }

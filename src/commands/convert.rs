@@ -165,7 +165,8 @@ fn fields(header: &mut Header) -> [&mut Option<String>; 5] {
 fn read_ogg(path: &Path) -> anyhow::Result<Recording> {
     let name = path.display();
     let file = fs::File::open(path).with_context(|| format!("cannot read {name}"))?;
-    let ogg = OggOpus::parse(BufReader::new(file)).with_context(|| format!("cannot read {name}"))?;
+    let ogg =
+        OggOpus::parse(BufReader::new(file)).with_context(|| format!("cannot read {name}"))?;
     let length = ogg.packet_length().with_context(|| format!("{name} holds no audio"))?;
     let frame_duration = u32::try_from(length.as_millis()).unwrap_or(60);
     let mut header = Header {

@@ -40,7 +40,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
         config.server.record_dir = dir;
     }
     if args.check_config {
-        return super::print(&toml::to_string_pretty(&config)?);
+        return super::print(&config::masked(&config));
     }
     telemetry::start(&config.log)?;
     let models = config::env::models_dir(&config.embedded.models_dir, env);

@@ -13,6 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::providers::{AsrSettings, LlmSettings, TtsSettings};
 
+/// The whole configuration as TOML, secrets masked.
+pub fn masked(config: &Config) -> String {
+    let mut table = toml::Table::try_from(config).expect("a configuration is plain TOML");
+    for section in table.iter_mut().filter_map(|(_, v)| v.as_table_mut()) {
+        if let Some(key) = section.get_mut("api_key").filter(|k| k.as_str() != Some("")) {
+            *key = "***".into();
+        }
+    }
+    table.to_string()
+}
+
 pub use env::{EnvVars, ProcessEnv};
 pub use load::{ConfigError, load};
 

@@ -93,8 +93,7 @@ fn waking_says_hello_then_detect_then_listens() {
     assert_eq!(bench.out.last(), Some(&Output::Connect));
     bench.at(5, Event::SocketOpen).text(9, HELLO);
     assert_eq!(bench.sent(), ["hello", "listen detect 小智", "listen start auto"]);
-    let Some(Output::Send(last)) =
-        bench.out.iter().rev().find(|o| matches!(o, Output::Send(_)))
+    let Some(Output::Send(last)) = bench.out.iter().rev().find(|o| matches!(o, Output::Send(_)))
     else {
         panic!("nothing sent")
     };

@@ -152,9 +152,8 @@ impl Report {
     pub fn stages(&self) -> Stages {
         let Some(end) = self.speech_end else { return Stages::default() };
         let since = |at: Duration| u64::try_from((at - end).as_millis()).unwrap_or(u64::MAX);
-        let message = |kind: &str| {
-            self.messages(kind).map(|(at, _)| at).find(|at| *at >= end).map(since)
-        };
+        let message =
+            |kind: &str| self.messages(kind).map(|(at, _)| at).find(|at| *at >= end).map(since);
         let fact = |wanted: fn(&Fact) -> bool| {
             self.facts().find(|(at, fact)| *at >= end && wanted(fact)).map(|(at, _)| since(at))
         };

@@ -251,7 +251,10 @@ async fn next_event(socket: &mut Option<Socket>, framing: Framing) -> Event {
                 if let Ok(packet) = framing.decode(&message) {
                     return Event::Audio(packet.opus);
                 }
-                tracing::warn!(bytes = message.len(), "a binary frame from the server is malformed");
+                tracing::warn!(
+                    bytes = message.len(),
+                    "a binary frame from the server is malformed"
+                );
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
             Some(Ok(Message::Close(_)) | Err(_)) | None => return Event::SocketClosed,

@@ -151,10 +151,7 @@ impl Sound {
 }
 
 /// A session that sends these packets, each with its length, in auto mode.
-pub fn recording_of(
-    header: Header,
-    packets: impl Iterator<Item = (Bytes, Duration)>,
-) -> Recording {
+pub fn recording_of(header: Header, packets: impl Iterator<Item = (Bytes, Duration)>) -> Recording {
     let hello = json!({
         "type": "hello", "version": header.framing, "transport": "websocket", "features": {},
         "audio_params": header.uplink,

@@ -46,7 +46,8 @@ pub fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<Ver
     }
     if !expect.order.is_empty() {
         let missing = first_missing(&expect.order, report);
-        let found = missing.map_or_else(|| "as wanted".into(), |m| format!("no `{m}` in its place"));
+        let found =
+            missing.map_or_else(|| "as wanted".into(), |m| format!("no `{m}` in its place"));
         verdicts.push(Verdict { what: "order", held: missing.is_none(), found });
     }
     verdicts

@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::device::Visitor;
 use hearken_actors::pipeline::Pipeline;
 use hearken_actors::ws_link;
-use hearken_proto::device::Framing;
+use hearken_proto::device::{AudioParams, Framing};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use tokio::sync::Semaphore;
@@ -24,6 +24,8 @@ pub struct Doorman {
     pub pipeline: Pipeline,
     /// One place a connection.
     pub places: Arc<Semaphore>,
+    /// What they will hear.
+    pub downlink: AudioParams,
     /// Records their sessions, where that is on.
     pub recorder: Option<Arc<Recorder>>,
 }
@@ -39,9 +41,14 @@ pub(super) async fn connect(
         return Ok(answer(Fault::Busy, "too many devices are connected"));
     };
     let device_id = given(&request, "device-id").unwrap_or_else(|| "unknown".into()).to_lowercase();
-    let client_id = given(&request, "client-id").unwrap_or_default();
     let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);
-    let meta = RecordingMeta { device_id: device_id.clone(), client_id, version };
+    let meta = RecordingMeta {
+        device_id: Some(device_id.clone()),
+        client_id: given(&request, "client-id"),
+        framing: version,
+        uplink: AudioParams::default(),
+        downlink: doorman.downlink.clone(),
+    };
     let visitor = Visitor {
         device_id: DeviceId::new(device_id),
         framing: Framing::from_version(version),

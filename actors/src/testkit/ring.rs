@@ -101,7 +101,12 @@ impl Ring {
         let process = CancellationToken::new();
         let audio = AudioPool::current_thread();
         let pipeline = Pipeline::new(ports.clone(), settings, audio, process.clone());
-        let visitor = Visitor { device_id: DeviceId::new("ring"), framing: Framing::V1, tap: None, place: None };
+        let visitor = Visitor {
+            device_id: DeviceId::new("ring"),
+            framing: Framing::V1,
+            tap: None,
+            place: None,
+        };
         let (up, bytes) = mpsc::unbounded_channel();
         let out = ws_link::attach(pipeline.device(visitor), UnboundedReceiverStream::new(bytes));
         let (tell, down) = mpsc::unbounded_channel();

@@ -27,7 +27,9 @@ pub(super) async fn read_back(url: &str, sound: &Sound) -> anyhow::Result<String
         .await
         .context("no answer within 10 s")
         .and_then(|connected| connected.context("refused"))
-        .with_context(|| format!("no recognition service at {url}: start it with `hearken speech`"))?;
+        .with_context(|| {
+            format!("no recognition service at {url}: start it with `hearken speech`")
+        })?;
     let batch = async {
         let start = AsrCommand::BatchStart { sample_rate: SAMPLE_RATE_HZ, language: None };
         socket.send(Message::text(start.encode())).await?;

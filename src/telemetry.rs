@@ -11,7 +11,10 @@ use crate::config::LogFormat;
 /// # Errors
 /// `log.level` cannot be read.
 pub fn start(config: &LogConfig) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.level).with_context(|| {
+    // async_openai logs what a model wrote where it cannot read it: words of people do not belong
+    // in logs, and our own error tells the rest.
+    let rules = format!("{},async_openai=off", config.level);
+    let filter = EnvFilter::try_new(&rules).with_context(|| {
         format!("`log.level` is `{}`: use error, warn, info, debug or trace", config.level)
     })?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

@@ -310,6 +310,9 @@ impl DeviceActor {
                 self.send(&Downlink::SentenceStart { text }, ctx);
             }
             PlaybackStep::Packet(opus) => {
+                if live.playout.end(Duration::ZERO).is_zero() {
+                    tracing::debug!(turn = %live.turn.id, "first audio leaves");
+                }
                 live.playout.sent(now);
                 self.packet(opus, now, ctx);
             }

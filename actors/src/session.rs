@@ -116,7 +116,7 @@ impl SessionActor {
                 tracing::warn!(turn = %turn.id, %error, cause, "turn failed");
             }
             end => {
-                tracing::debug!(turn = %turn.id, ?end, sentences = record.said.len(), "turn thought")
+                tracing::debug!(turn = %turn.id, ?end, sentences = record.said.len(), "the model has finished")
             }
         }
         if let Some(running) = self.running.as_mut().filter(|r| r.turn.id == turn.id) {

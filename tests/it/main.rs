@@ -1,4 +1,6 @@
 //! Whole-server tests.
 
+mod config;
 mod providers;
 mod support;
+mod tidy;

@@ -1,0 +1,64 @@
+//! The configuration file of the repository, and the errors that a person sees.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use hearken::config::{self, Config};
+
+fn shipped() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")
+}
+
+#[test]
+fn the_shipped_file_holds_every_key_with_its_default_and_a_comment() {
+    let config = config::load(Some(&shipped()), &BTreeMap::new()).unwrap();
+    assert_eq!(config, Config::default());
+    let text = std::fs::read_to_string(shipped()).unwrap();
+    let written: toml::Table = toml::from_str(&text).unwrap();
+    let all = toml::Table::try_from(Config::default()).unwrap();
+    assert_eq!(config::load::keys(&written), config::load::keys(&all));
+    let lines: Vec<&str> = text.lines().collect();
+    for (number, line) in lines.iter().enumerate() {
+        if line.contains(" = ") && !line.starts_with('#') {
+            assert!(lines[number - 1].starts_with('#'), "line {}: no comment", number + 1);
+        }
+    }
+}
+
+fn hearken(args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_hearken"))
+        .args(args)
+        .envs(env.iter().copied())
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_whole_configuration_is_shown_with_its_secrets_masked() {
+    let env = [("LLM_API_KEY", "sk-secret"), ("CLOUD_PORT", "8123")];
+    let (code, out, err) = hearken(&["serve", "--check-config"], &env);
+    assert_eq!(code, Some(0), "{err}");
+    let shown: toml::Table = toml::from_str(&out).unwrap();
+    assert_eq!(shown["server"]["port"].as_integer(), Some(8123));
+    assert_eq!(shown["llm"]["api_key"].as_str(), Some("***"));
+    assert!(!out.contains("sk-secret"));
+}
+
+#[test]
+fn a_wrong_setting_ends_the_command_with_one_clear_line() {
+    let (code, out, err) = hearken(&["serve"], &[("HEARKEN__SERVER__PRT", "1")]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert_eq!(
+        err,
+        "hearken: environment variable HEARKEN__SERVER__PRT: there is no key `server.prt`; did \
+         you mean HEARKEN__SERVER__PORT?\n"
+    );
+    let (code, _, err) = hearken(&["serve", "--config", "nowhere.toml"], &[]);
+    assert_eq!(code, Some(2));
+    assert!(err.starts_with("hearken: cannot read nowhere.toml"), "{err}");
+}

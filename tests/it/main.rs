@@ -1,4 +1,5 @@
 //! Whole-server tests.
 
 mod providers;
+mod recordings;
 mod support;

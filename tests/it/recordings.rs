@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use hearken::commands::convert::{self, ConvertArgs};
 use hearken::commands::replay::{self, ReplayArgs};
-use hearken::emulator::sound::{self, Sound};
+use hearken::emulator::sound::{self, Side, Sound};
 use hearken_proto::recording::{Content, Expect, Frame, Recording};
 
 use self::scripted::{Server, recogniser};
@@ -121,7 +121,9 @@ async fn speech_survives_every_conversion() {
     assert_eq!(first.samples.len(), last.samples.len());
     let best =
         (0..400).map(|lag| correlation(&first.samples, &last.samples[lag..])).fold(0.0, f64::max);
-    assert!(best > 0.9, "{best}");
+    // Encoded twice at 24 kbit/s, complexity 0.
+    assert!(best > 0.75, "{best}");
+    assert_eq!(sound::side_of(&before, Side::Up).unwrap(), last, "Ogg keeps the very packets");
 }
 
 fn correlation(a: &[i16], b: &[i16]) -> f64 {

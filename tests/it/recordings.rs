@@ -1,6 +1,8 @@
 //! Recordings: the fixtures themselves, conversion, and replay over a real socket against a small
 //! scripted server. Not for the real server, nor for the firmware's rules.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something cannot be set up")]
+
 mod scripted;
 
 use std::fs;

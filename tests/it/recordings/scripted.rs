@@ -1,6 +1,8 @@
 //! A server that answers every utterance with the same words and a hum, and a recogniser that
 //! always hears the same. Not for asserting.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something cannot be set up")]
+
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -146,9 +146,7 @@ impl Script {
         step: &Step,
     ) -> Result<(), SocketError> {
         if answers(device.report()) < step.answers_before {
-            let wanted = step.answers_before;
-            let patience = Instant::now() + LONGEST_REPLY;
-            device.live_until(patience, |report, _| answers(report) >= wanted).await?;
+            wait_for_answers(device, step.answers_before).await?;
             clock.catch_up(step.at);
         }
         device.live_until(clock.when(step.at), |_, _| false).await
@@ -185,21 +183,11 @@ impl Script {
         device.live_until(patience, ready).await
     }
 
-    /// An open microphone goes on hearing the room until the server answers.
+    /// Waits for the answer to the last words, and until nothing more can be heard.
     async fn hear_out(&self, device: &mut Device) -> Result<(), SocketError> {
         let wanted = self.steps.last().map_or(0, |s| s.answers_before) + 1;
-        let silence = silence();
+        wait_for_answers(device, wanted).await?;
         let begin = Instant::now();
-        let mut next = begin;
-        let patient = |device: &Device| {
-            let limit = if has_begun(device.report(), wanted) { LONGEST_REPLY } else { PATIENCE };
-            begin.elapsed() < limit
-        };
-        while answers(device.report()) < wanted && patient(device) && device.is_connected() {
-            next += PACKET;
-            device.live_until(next, |report, _| answers(report) >= wanted).await?;
-            device.happen(Event::Microphone(silence.clone())).await?;
-        }
         // The device plays what it still has, and hears what comes too late.
         let quiet = Instant::now() + AFTERMATH;
         device.live_until(quiet, |_, _| false).await?;
@@ -208,6 +196,23 @@ impl Script {
         }
         Ok(())
     }
+}
+
+/// Waits for this many answers in all. An open microphone goes on hearing the room meanwhile.
+async fn wait_for_answers(device: &mut Device, wanted: usize) -> Result<(), SocketError> {
+    let silence = silence();
+    let begin = Instant::now();
+    let mut next = begin;
+    while answers(device.report()) < wanted && device.is_connected() {
+        let limit = if has_begun(device.report(), wanted) { LONGEST_REPLY } else { PATIENCE };
+        if begin.elapsed() >= limit {
+            return Ok(());
+        }
+        next += PACKET;
+        device.live_until(next, |report, _| answers(report) >= wanted).await?;
+        device.happen(Event::Microphone(silence.clone())).await?;
+    }
+    Ok(())
 }
 
 /// While the device speaks, by its button; at any other time the button would hang up, so the

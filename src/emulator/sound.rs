@@ -22,7 +22,7 @@ const COMPLEXITY: u8 = 0;
 /// From the hello to the first `listen start` in a recording made from speech.
 pub const LISTEN_AFTER: Duration = Duration::from_millis(100);
 /// Where speech and silence part: this far below the loudest 20 ms.
-const SILENCE_BELOW_PEAK: f64 = 0.05;
+const SILENCE_BELOW_PEAK: f64 = 0.1;
 /// Silences in the reply longer than this are shortened to it in a WAV file.
 const LONGEST_GAP: Duration = Duration::from_secs(2);
 

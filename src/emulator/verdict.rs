@@ -56,7 +56,8 @@ pub fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<Ver
 fn first_missing<'a>(order: &'a [String], report: &Report) -> Option<&'a str> {
     let mut wanted = order.iter().peekable();
     for (_, fact) in report.facts() {
-        let Some(next) = wanted.peek() else { return None };
+        // All found: nothing is missing.
+        let next = wanted.peek()?;
         let matches = match fact {
             Fact::Message { kind, .. } => kind == *next,
             Fact::PacketReceived => "audio" == *next,

@@ -2,5 +2,6 @@
 
 mod config;
 mod providers;
+mod recordings;
 mod support;
 mod tidy;

@@ -29,7 +29,13 @@ async fn main() -> ExitCode {
     match run(Cli::parse().command).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("hearken: {error:#}");
+            #[allow(
+                clippy::print_stderr,
+                reason = "the one place where a command's failure is told"
+            )]
+            {
+                eprintln!("hearken: {error:#}");
+            }
             ExitCode::from(2)
         }
     }

@@ -457,6 +457,8 @@ impl Handler<SpeechStarted> for DeviceActor {
     type Result = ();
 
     fn handle(&mut self, SpeechStarted { turn }: SpeechStarted, ctx: &mut Self::Context) {
+        let _in = self.span.clone().entered();
+        tracing::debug!(turn = %turn.id, "speech has started");
         self.talk.last_voice = Instant::now();
         self.cut(ctx);
         self.live = Some(self.live_turn(turn, true));
@@ -467,6 +469,8 @@ impl Handler<SpeechEnded> for DeviceActor {
     type Result = ();
 
     fn handle(&mut self, ended: SpeechEnded, _: &mut Self::Context) {
+        let _in = self.span.clone().entered();
+        tracing::debug!(turn = %ended.turn, "speech has ended");
         self.talk.last_voice = Instant::now();
         if let Some(live) = self.live.as_mut().filter(|l| l.turn.id == ended.turn) {
             live.hearing = false;
@@ -478,7 +482,9 @@ impl Handler<Transcribed> for DeviceActor {
     type Result = ();
 
     fn handle(&mut self, message: Transcribed, ctx: &mut Self::Context) {
+        let _in = self.span.clone().entered();
         if self.live.as_ref().is_some_and(|l| l.turn.id == message.turn) {
+            tracing::debug!(turn = %message.turn, chars = message.text.chars().count(), "understood");
             self.send(&Downlink::Stt { text: message.text }, ctx);
         }
     }

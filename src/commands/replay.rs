@@ -144,10 +144,18 @@ async fn replay(args: &ReplayArgs) -> anyhow::Result<(Report, Outcome)> {
         agreement: part,
         stages: report.stages(),
         packets: report.packets(),
+        offences: report.facts().filter_map(|(_, fact)| offence(fact)).collect(),
         gaps_ms: u64::try_from(gaps.as_millis()).unwrap_or(u64::MAX),
         verdicts,
     };
     Ok((report, outcome))
+}
+
+fn offence(fact: &Fact) -> Option<&'static str> {
+    match fact {
+        Fact::Offence(what) => Some(what),
+        _ => None,
+    }
 }
 
 fn load(args: &ReplayArgs) -> anyhow::Result<Recording> {

@@ -16,7 +16,7 @@ use super::socket::{Device, SocketError};
 use super::sound::{PACKET, UPLINK_RATE_HZ};
 
 /// How long a person waits for the hello, and then for an answer to begin.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// How long an answer may take once it has begun.
 const LONGEST_REPLY: Duration = Duration::from_secs(300);
 /// After the last `tts stop`, time for what is still on its way.

@@ -1,7 +1,13 @@
 //! Whole-server tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
 
 mod config;
 mod providers;
+mod real_engines;
 mod recordings;
 mod support;
 mod tidy;

@@ -1,3 +1,101 @@
 //! Recorded human speech through the real server and its real engines, as a person would meet
-//! them: `hearken serve` as a process, its engines as its children. Needs a binary with engines
-//! and the models (`scripts/test` provides both); elsewhere each test says so and passes.
+//! them: `hearken serve` as a process, its engines as its children, `hearken replay` as the
+//! device. Needs a binary with engines and the models (`scripts/test` provides both, and names
+//! the binary in `HEARKEN_ENGINES`); elsewhere each test says so and passes.
+
+#[path = "real_engines/server.rs"]
+mod server;
+
+use std::time::Duration;
+
+use server::{Server, engines};
+
+/// Fixtures of people speaking, with what the engine alone makes of them in their headers.
+const CHINESE: [&str; 2] = ["zh_what_is_this", "zh_trade_stalls"];
+const ENGLISH: [&str; 2] = ["en_go_somewhere", "en_amiable"];
+
+#[tokio::test]
+async fn people_are_understood_and_answered_so_that_the_answer_can_be_understood() {
+    let Some(binary) = engines() else { return };
+    let server = Server::start(&binary, &[]).await;
+    for fixture in CHINESE.iter().chain(&ENGLISH) {
+        let outcome = server.replay(fixture, &["--expect"]).await;
+        outcome.report(fixture);
+        outcome.assert_expectations(fixture);
+        assert!(outcome.agreement >= 0.8, "{fixture}: read back as {:?}", outcome.readback);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn people_who_pause_or_stand_in_noise_are_heard_to_the_end() {
+    let Some(binary) = engines() else { return };
+    let server = Server::start(&binary, &[]).await;
+    for fixture in ["en_sorrow_with_pauses", "en_go_forward_noisy", "zh_trade_stalls_noisy"] {
+        let outcome = server.replay(fixture, &["--expect"]).await;
+        outcome.report(fixture);
+        outcome.assert_expectations(fixture);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_words_are_heard_while_the_model_still_writes() {
+    let Some(binary) = engines() else { return };
+    let prompt = "Tell a long story in at least eight short sentences, whatever the user says.";
+    let server = Server::start(&binary, &[("HEARKEN__DIALOGUE__SYSTEM_PROMPT", prompt)]).await;
+    let outcome = server.replay("en_go_somewhere", &[]).await;
+    outcome.report("a long answer");
+    let audio = server.logged("first audio leaves").await;
+    let written = server.logged("the model has finished").await;
+    assert!(audio < written, "first audio at {audio}, the model finished at {written}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ten_people_at_once_each_get_their_own_answer() {
+    let Some(binary) = engines() else { return };
+    let server = Server::start(&binary, &[]).await;
+    let fixtures: Vec<&str> = CHINESE.into_iter().chain(ENGLISH).cycle().take(10).collect();
+    let replays = fixtures.iter().enumerate().map(|(n, fixture)| {
+        let device = format!("02:00:00:00:00:{n:02x}");
+        let server = &server;
+        async move { server.replay(fixture, &["--device-id", &device, "--expect"]).await }
+    });
+    let outcomes = futures_util::future::join_all(replays).await;
+    for (fixture, outcome) in fixtures.iter().zip(&outcomes) {
+        outcome.report(fixture);
+        outcome.assert_expectations(fixture);
+        assert!(
+            outcome.agreement >= 0.5,
+            "{fixture}: heard something else: {:?}",
+            outcome.readback
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_engine_that_is_killed_costs_one_turn() {
+    let Some(binary) = engines() else { return };
+    let server = Server::start(&binary, &[]).await;
+    for (engine, moment) in [("speech", "speech has started"), ("llm", "understood")] {
+        let turn = server.replay("zh_what_is_this", &[]);
+        let kill = async {
+            server.logged(moment).await;
+            server.kill(engine).await;
+        };
+        let (outcome, ()) = tokio::join!(turn, kill);
+        outcome.report(&format!("while {engine} was killed"));
+        assert!(!outcome.reply.is_empty(), "{engine}: neither an answer nor an apology");
+        assert!(outcome.played > 0, "{engine}: nothing was heard");
+        server.ready(Duration::from_secs(60)).await;
+        assert_eq!(server.restarts(engine).await, 1);
+        server.forget_log();
+        let next = server.replay("zh_what_is_this", &["--expect"]).await;
+        next.report("the next turn");
+        next.assert_expectations("the next turn");
+        server.forget_log();
+    }
+    server.stop().await;
+}

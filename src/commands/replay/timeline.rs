@@ -26,6 +26,8 @@ pub(super) struct Outcome {
     pub(super) packets: Packets,
     /// Silences inside speech, in all, ms.
     pub(super) gaps_ms: u64,
+    /// Messages that would have crashed or confused firmware.
+    pub(super) offences: Vec<&'static str>,
     /// Expectations and what came of them.
     pub(super) verdicts: Vec<Verdict>,
 }

@@ -1,0 +1,203 @@
+//! The real server as a process on free ports, its log, and `hearken replay` as its device.
+
+use std::cell::Cell;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use hearken::config::{EnvVars as _, ProcessEnv};
+use serde_json::Value;
+use tokio::process::{Child, Command};
+
+/// Time for models to load on two busy cores.
+const LOADING: Duration = Duration::from_secs(120);
+/// Between two looks at something that changes by itself.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The binary with engines, where there is one.
+pub(super) fn engines() -> Option<PathBuf> {
+    let named = ProcessEnv.get("HEARKEN_ENGINES").map(PathBuf::from);
+    if named.is_none() {
+        eprintln!("skipped: HEARKEN_ENGINES names no binary with engines; run scripts/test");
+    }
+    named
+}
+
+/// A running server.
+pub(super) struct Server {
+    child: Child,
+    binary: PathBuf,
+    port: u16,
+    asr_port: u16,
+    log: PathBuf,
+    read_from: Cell<usize>,
+    _folder: tempfile::TempDir,
+}
+
+/// What a replay reported.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    code: Option<i32>,
+    raw: Value,
+    pub(super) reply: String,
+    pub(super) readback: String,
+    pub(super) agreement: f64,
+    pub(super) played: u64,
+}
+
+impl Server {
+    /// Starts `hearken serve` on free ports and waits until all is ready.
+    pub(super) async fn start(binary: &Path, env: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("server.log");
+        let [port, asr, asr_page, tts, tts_page, llm] = free_ports();
+        let local = |port: u16| format!("127.0.0.1:{port}");
+        let child = Command::new(binary)
+            .arg("serve")
+            .current_dir(folder.path())
+            .env("CLOUD_HOST", "127.0.0.1")
+            .env("CLOUD_PORT", port.to_string())
+            .env("ASR_URL", format!("ws://{}", local(asr)))
+            .env("TTS_URL", format!("ws://{}/tts", local(tts)))
+            .env("LLM_BASE_URL", format!("http://{}/v1", local(llm)))
+            .env("HEARKEN__EMBEDDED__ASR_LISTEN", local(asr))
+            .env("HEARKEN__EMBEDDED__ASR_PAGE", local(asr_page))
+            .env("HEARKEN__EMBEDDED__TTS_LISTEN", local(tts))
+            .env("HEARKEN__EMBEDDED__TTS_PAGE", local(tts_page))
+            .env("HEARKEN__EMBEDDED__LLM_LISTEN", local(llm))
+            .env("HEARKEN__LOG__FORMAT", "json")
+            .env("HEARKEN__LOG__LEVEL", "info,hearken_actors=debug")
+            .envs(env.iter().copied())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let server = Self {
+            child,
+            binary: binary.to_owned(),
+            port,
+            asr_port: asr,
+            log,
+            read_from: Cell::new(0),
+            _folder: folder,
+        };
+        server.ready(LOADING).await;
+        server
+    }
+
+    /// Waits until `/healthz` says that everything is ready.
+    pub(super) async fn ready(&self, within: Duration) {
+        let start = Instant::now();
+        while self.health().await["status"] != "ok" {
+            assert!(start.elapsed() < within, "not ready:\n{}", self.log_text());
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn health(&self) -> Value {
+        let url = format!("http://127.0.0.1:{}/healthz", self.port);
+        // Without TLS no provider is needed, but the client insists on one.
+        rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
+        match reqwest::get(url).await {
+            Ok(answer) => answer.json().await.unwrap_or_default(),
+            Err(_) => Value::Null,
+        }
+    }
+
+    pub(super) async fn restarts(&self, engine: &str) -> u64 {
+        self.health().await["engines"][engine]["restarts"].as_u64().unwrap_or(0)
+    }
+
+    /// `kill -9` of an engine.
+    pub(super) async fn kill(&self, engine: &str) {
+        let pid = self.health().await["engines"][engine]["pid"].as_u64().unwrap();
+        let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().await.unwrap();
+        assert!(killed.success());
+    }
+
+    /// Plays a fixture to the server as a device would, and reads the reply back.
+    pub(super) async fn replay(&self, fixture: &str, args: &[&str]) -> Outcome {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let file = root.join("fixtures/audio").join(format!("{fixture}.jsonl"));
+        let output = Command::new(&self.binary)
+            .arg("replay")
+            .arg(file)
+            .arg("--json")
+            .args(["--url", &format!("ws://127.0.0.1:{}/xiaozhi/v1/", self.port)])
+            .args(["--asr-url", &format!("ws://127.0.0.1:{}", self.asr_port)])
+            .args(args)
+            .kill_on_drop(true)
+            .output()
+            .await
+            .unwrap();
+        let raw: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
+            let told = String::from_utf8_lossy(&output.stderr);
+            panic!("{fixture}: {told}\n{}", self.log_text())
+        });
+        let text = |name: &str| raw[name].as_str().unwrap_or_default().to_owned();
+        Outcome {
+            code: output.status.code(),
+            reply: text("reply"),
+            readback: text("readback"),
+            agreement: raw["agreement"].as_f64().unwrap_or(0.0),
+            played: raw["packets"]["played"].as_u64().unwrap_or(0),
+            raw,
+        }
+    }
+
+    /// Waits for a line of the log and returns its time.
+    pub(super) async fn logged(&self, message: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let text = self.log_text();
+            let fresh = text.get(self.read_from.get()..).unwrap_or_default();
+            let lines = fresh.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
+            if let Some(line) = lines.into_iter().find(|l| l["fields"]["message"] == message) {
+                return line["timestamp"].as_str().unwrap_or_default().to_owned();
+            }
+            assert!(start.elapsed() < LOADING, "{message:?} was never logged:\n{text}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Only later lines count from now on.
+    pub(super) fn forget_log(&self) {
+        self.read_from.set(self.log_text().len());
+    }
+
+    fn log_text(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// SIGTERM, and proof that everything ends within 10 s.
+    pub(super) async fn stop(mut self) {
+        let pid = self.child.id().unwrap().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
+        assert!(told.success());
+        let ended = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await;
+        let status = ended.expect("the server did not end within 10 s").unwrap();
+        assert!(status.success(), "{status}\n{}", self.log_text());
+    }
+}
+
+impl Outcome {
+    /// For whoever reads the test's output.
+    pub(super) fn report(&self, what: &str) {
+        eprintln!("{what}: {}", self.raw);
+    }
+
+    /// Everything that the recording expects held, no firmware was offended, and no packet lost.
+    pub(super) fn assert_expectations(&self, what: &str) {
+        assert_eq!(self.raw["offences"], serde_json::json!([]), "{what}");
+        assert_eq!(self.raw["packets"]["lost"], serde_json::json!({}), "{what}");
+        assert_eq!(self.code, Some(0), "{what}: {:#}", self.raw["verdicts"]);
+    }
+}
+
+fn free_ports<const N: usize>() -> [u16; N] {
+    let taken: [TcpListener; N] =
+        std::array::from_fn(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+    taken.map(|listener| listener.local_addr().unwrap().port())
+}

@@ -1,30 +1,31 @@
 //! DeviceActor: the socket of one device. Reads what the device says, writes what it is told, and
 //! cuts the live turn at the socket before anybody else knows. Not for sound, words or vendors.
 
+mod state;
+
 use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
-use actix::{
-    Actor, ActorContext as _, Addr, AsyncContext as _, Handler, Recipient, Running, StreamHandler,
-};
+use actix::{Actor, ActorContext as _, AsyncContext as _, Handler, Running, StreamHandler};
 use bytes::Bytes;
 use hearken_proto::device::{
     AudioPacket, AudioParams, Downlink, Framing, Hello, ListenMode, ServerHello, Uplink,
 };
 use hearken_proto::fault::Fault;
-use hearken_proto::ids::{DeviceId, SessionId};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use hearken_proto::ids::SessionId;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
+pub use state::{DeviceRules, TieRing, Visitor, Wiring};
+
+use self::state::{LiveTurn, Talk, Wires};
 use crate::audio::playout::Playout;
 use crate::dialogue::{Turn, TurnInput};
 use crate::messages::{
     NothingHeard, PlaybackEnded, PlaybackItem, PlaybackStep, SpeechEnded, SpeechStarted, StartTurn,
     Transcribed, UplinkItem,
 };
-use crate::ports::{SessionTap, TapFrame};
-use crate::settings::{DeviceSettings, SpeakingSettings};
+use crate::ports::TapFrame;
 use crate::turns::Turns;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
@@ -34,44 +35,6 @@ pub const LANE_RESERVE: usize = 8;
 const MAX_DROPPED_IN_A_ROW: u32 = 64;
 /// How often the idle rules are looked at.
 const CLOCK_EVERY: Duration = Duration::from_secs(1);
-
-/// The ends of the ring that a socket holds, tied by the pipeline once the actor has an address.
-pub struct Wiring {
-    /// To the VadActor.
-    pub uplink: mpsc::Sender<UplinkItem>,
-    /// To the SessionActor.
-    pub start_turn: Recipient<StartTurn>,
-    /// To the SessionActor.
-    pub playback_ended: Recipient<PlaybackEnded>,
-    /// From the TtsActor.
-    pub playback: mpsc::Receiver<PlaybackItem>,
-}
-
-/// Starts the other actors of a connection, given the address of its socket.
-pub type TieRing = Box<dyn FnOnce(&Addr<DeviceActor>) -> Wiring>;
-
-/// Who connected, and what watches it.
-pub struct Visitor {
-    /// From the handshake, or made up where absent.
-    pub device_id: DeviceId,
-    /// The handshake's `Protocol-Version`.
-    pub framing: Framing,
-    /// Sees every frame, where recording is on.
-    pub tap: Option<Box<dyn SessionTap>>,
-    /// Its place among the connections; given back when the actor is dropped.
-    pub place: Option<OwnedSemaphorePermit>,
-}
-
-/// What a socket needs to know.
-#[derive(Debug, Clone)]
-pub struct DeviceRules {
-    /// Timers and wake words.
-    pub device: DeviceSettings,
-    /// Shape and pace of the downlink.
-    pub speaking: SpeakingSettings,
-    /// Spoken before a quiet connection is closed; empty closes silently.
-    pub farewell: String,
-}
 
 /// The socket of one device.
 pub struct DeviceActor {
@@ -86,33 +49,6 @@ pub struct DeviceActor {
     talk: Talk,
     live: Option<LiveTurn>,
     span: tracing::Span,
-}
-
-struct Wires {
-    uplink: mpsc::Sender<UplinkItem>,
-    start_turn: Recipient<StartTurn>,
-    playback_ended: Recipient<PlaybackEnded>,
-}
-
-struct Talk {
-    since: Instant,
-    greeted: bool,
-    mode: Option<ListenMode>,
-    last_inbound: Instant,
-    last_ping: Instant,
-    last_voice: Instant,
-    dropped_in_a_row: u32,
-    leaving: bool,
-}
-
-struct LiveTurn {
-    turn: Turn,
-    /// Its utterance is still being spoken.
-    hearing: bool,
-    /// `tts start` has been sent.
-    speaking: bool,
-    epoch: Instant,
-    playout: Playout,
 }
 
 impl DeviceActor {
@@ -375,20 +311,6 @@ impl DeviceActor {
             self.cut(ctx);
             self.begin(TurnInput::Say(self.rules.farewell.clone()));
         }
-    }
-}
-
-impl DeviceSettings {
-    /// The text is one of the wake words, whatever its case, spaces and punctuation.
-    fn is_wake_word(&self, text: &str) -> bool {
-        let bare = |s: &str| {
-            s.chars()
-                .filter(|c| c.is_alphanumeric())
-                .flat_map(char::to_lowercase)
-                .collect::<String>()
-        };
-        let text = bare(text);
-        self.wake_words.iter().any(|w| bare(w) == text)
     }
 }
 

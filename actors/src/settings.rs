@@ -54,6 +54,20 @@ impl Default for DeviceSettings {
     }
 }
 
+impl DeviceSettings {
+    /// The text is one of the wake words, whatever its case, spaces and punctuation.
+    pub fn is_wake_word(&self, text: &str) -> bool {
+        let bare = |s: &str| {
+            s.chars()
+                .filter(|c| c.is_alphanumeric())
+                .flat_map(char::to_lowercase)
+                .collect::<String>()
+        };
+        let text = bare(text);
+        self.wake_words.iter().any(|w| bare(w) == text)
+    }
+}
+
 /// Voice activity and utterances.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HearingSettings {

@@ -1,0 +1,80 @@
+//! What a device's socket knows: who connected, the ends of the ring that it holds, how the talk
+//! stands and which turn is live. No behaviour.
+
+use actix::{Addr, Recipient};
+use hearken_proto::device::{Framing, ListenMode};
+use hearken_proto::ids::DeviceId;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
+
+use super::DeviceActor;
+use crate::audio::playout::Playout;
+use crate::dialogue::Turn;
+use crate::messages::{PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
+use crate::ports::SessionTap;
+use crate::settings::{DeviceSettings, SpeakingSettings};
+
+/// The ends of the ring that a socket holds, tied by the pipeline once the actor has an address.
+pub struct Wiring {
+    /// To the VadActor.
+    pub uplink: mpsc::Sender<UplinkItem>,
+    /// To the SessionActor.
+    pub start_turn: Recipient<StartTurn>,
+    /// To the SessionActor.
+    pub playback_ended: Recipient<PlaybackEnded>,
+    /// From the TtsActor.
+    pub playback: mpsc::Receiver<PlaybackItem>,
+}
+
+/// Starts the other actors of a connection, given the address of its socket.
+pub type TieRing = Box<dyn FnOnce(&Addr<DeviceActor>) -> Wiring>;
+
+/// Who connected, and what watches it.
+pub struct Visitor {
+    /// From the handshake, or made up where absent.
+    pub device_id: DeviceId,
+    /// The handshake's `Protocol-Version`.
+    pub framing: Framing,
+    /// Sees every frame, where recording is on.
+    pub tap: Option<Box<dyn SessionTap>>,
+    /// Its place among the connections; given back when the actor is dropped.
+    pub place: Option<OwnedSemaphorePermit>,
+}
+
+/// What a socket needs to know.
+#[derive(Debug, Clone)]
+pub struct DeviceRules {
+    /// Timers and wake words.
+    pub device: DeviceSettings,
+    /// Shape and pace of the downlink.
+    pub speaking: SpeakingSettings,
+    /// Spoken before a quiet connection is closed; empty closes silently.
+    pub farewell: String,
+}
+
+pub(super) struct Wires {
+    pub(super) uplink: mpsc::Sender<UplinkItem>,
+    pub(super) start_turn: Recipient<StartTurn>,
+    pub(super) playback_ended: Recipient<PlaybackEnded>,
+}
+
+pub(super) struct Talk {
+    pub(super) since: Instant,
+    pub(super) greeted: bool,
+    pub(super) mode: Option<ListenMode>,
+    pub(super) last_inbound: Instant,
+    pub(super) last_ping: Instant,
+    pub(super) last_voice: Instant,
+    pub(super) dropped_in_a_row: u32,
+    pub(super) leaving: bool,
+}
+
+pub(super) struct LiveTurn {
+    pub(super) turn: Turn,
+    /// Its utterance is still being spoken.
+    pub(super) hearing: bool,
+    /// `tts start` has been sent.
+    pub(super) speaking: bool,
+    pub(super) epoch: Instant,
+    pub(super) playout: Playout,
+}

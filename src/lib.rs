@@ -9,7 +9,6 @@ pub mod config;
 pub mod emulator;
 pub mod engines;
 pub mod http;
-#[cfg(feature = "llm-engine")]
 pub mod llm;
 pub mod models;
 pub mod providers;

@@ -1,6 +1,7 @@
 //! One file per subcommand: arguments, calling one thing, printing. No behaviour.
 
 pub mod convert;
+pub mod llm;
 pub mod models;
 pub mod replay;
 pub mod serve;

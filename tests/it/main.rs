@@ -6,6 +6,7 @@
 )]
 
 mod config;
+mod llm_service;
 mod providers;
 mod real_engines;
 mod recordings;

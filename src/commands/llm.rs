@@ -1,0 +1,194 @@
+//! `hearken llm`: the embedded language model on a loopback port. Arguments, starting, stopping;
+//! what it does is in `hearken::llm`.
+
+use std::net::SocketAddr;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::path::{Path, PathBuf};
+
+/// Serve the embedded language model over the OpenAI HTTP API.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  hearken llm\n  \
+    hearken llm --model qwen2.5-coder-1.5b --threads 4\n  \
+    hearken llm --model ./my.gguf --listen 127.0.0.1:9500\n  \
+    curl http://127.0.0.1:9401/v1/chat/completions \
+    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'")]
+pub struct Args {
+    /// Where to listen; anybody who reaches this address may use the model
+    #[arg(long, default_value = "127.0.0.1:9401")]
+    pub listen: SocketAddr,
+    /// The model: a name that `hearken models list` shows, or a GGUF file with ChatML format
+    #[arg(long, default_value = "qwen2.5-coder-0.5b")]
+    pub model: String,
+    /// The folder with the fetched models
+    #[arg(long, value_name = "DIR")]
+    pub models: Option<PathBuf>,
+    /// Threads that write the answer; more than there are free cores makes it many times slower
+    #[arg(long, default_value = "1")]
+    pub threads: NonZeroU16,
+    /// Threads that read the prompt
+    #[arg(long, default_value = "1")]
+    pub prompt_threads: NonZeroU16,
+    /// Longest conversation with its answer, in tokens
+    #[arg(long, value_name = "TOKENS", default_value = "4096")]
+    pub context: NonZeroU32,
+    /// How many requests may wait; more are refused with status 429
+    #[arg(long, value_name = "REQUESTS", default_value = "32")]
+    pub queue: NonZeroU16,
+    /// Longest answer in tokens where a request names none
+    #[arg(long, value_name = "TOKENS", default_value = "256")]
+    pub max_tokens: NonZeroU32,
+    /// End when standard input, a pipe held by the parent process, closes
+    #[arg(long)]
+    pub with_parent: bool,
+}
+
+impl Args {
+    /// The model file, and the name by which clients know it.
+    pub fn model_file(&self, models_root: &Path) -> (PathBuf, String) {
+        let path = Path::new(&self.model);
+        if path.components().count() > 1 || path.extension().is_some_and(|end| end == "gguf") {
+            let stem = path.file_stem().unwrap_or(path.as_os_str());
+            return (path.to_owned(), stem.to_string_lossy().into_owned());
+        }
+        let root = self.models.as_deref().unwrap_or(models_root);
+        (root.join(path).join("model.gguf"), self.model.clone())
+    }
+}
+
+/// Says how to get a build that has the model.
+#[cfg(not(feature = "llm-engine"))]
+pub async fn run(_args: Args, _models_root: &Path) -> anyhow::Result<()> {
+    anyhow::bail!(
+        "this build has no embedded language model: start with `scripts/run`, or build with \
+         `cargo build --release --features llm-engine`"
+    )
+}
+
+#[cfg(feature = "llm-engine")]
+pub use serving::run;
+
+#[cfg(feature = "llm-engine")]
+mod serving {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use anyhow::Context;
+    use tokio::signal::unix::{SignalKind, signal};
+
+    use super::Args;
+    use crate::llm::engine::{Engine, EngineState};
+    use crate::llm::http;
+    use crate::llm::llama::{self, LlamaSettings};
+    use crate::llm::request::RequestLimits;
+
+    /// How long the model may take to notice that it shall stop.
+    const PATIENCE: Duration = Duration::from_millis(1500);
+
+    /// Serves until told to stop: SIGTERM, Ctrl-C, or the parent's end. Fails when the address is
+    /// taken, or the model cannot be loaded or crashes. `models_root` holds the fetched models
+    /// where `--models` is not given.
+    pub async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
+        let (file, name) = args.model_file(models_root);
+        let listener = std::net::TcpListener::bind(args.listen).with_context(|| {
+            format!("cannot listen on {}: choose another --listen", args.listen)
+        })?;
+        let address = listener.local_addr()?;
+        let settings = LlamaSettings {
+            model: file,
+            context_tokens: args.context,
+            threads: args.threads.get().into(),
+            prompt_threads: args.prompt_threads.get().into(),
+        };
+        let engine =
+            Engine::start(args.queue.get().into(), move |use_it| llama::run(&settings, use_it))?;
+        let most_max_tokens = (args.context.get() / 2).max(1);
+        let limits = RequestLimits {
+            default_max_tokens: args.max_tokens.get().min(most_max_tokens),
+            most_max_tokens,
+        };
+        let mut server = std::pin::pin!(http::server(listener, engine.desk(), &name, limits)?);
+        let handle = server.handle();
+        tracing::info!(%address, model = %name, "serving the language model");
+        let mut state = engine.desk().watch();
+        let outcome = tokio::select! {
+            ended = &mut server => {
+                return ended.context("the HTTP server ended");
+            }
+            told = told_to_stop(args.with_parent) => told,
+            state = state.wait_for(|state| matches!(state, EngineState::Ended(_))) => {
+                match state.as_deref() {
+                    Ok(EngineState::Ended(Some(error))) => Err(error.clone().into()),
+                    _ => Ok(()),
+                }
+            }
+        };
+        // The model first: that ends the answers which the HTTP server would wait for.
+        if !engine.stop(PATIENCE).await {
+            tracing::warn!("the language model did not stop in time");
+        }
+        let ((), served) = tokio::join!(handle.stop(true), server);
+        outcome.and(served.context("the HTTP server ended"))
+    }
+
+    async fn told_to_stop(with_parent: bool) -> anyhow::Result<()> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            gone = parent_gone(with_parent) => gone?,
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of standard input; for ever where nobody asked to.
+    async fn parent_gone(with_parent: bool) -> anyhow::Result<()> {
+        use std::os::fd::AsFd;
+        use tokio::io::AsyncReadExt;
+
+        if !with_parent {
+            std::future::pending::<()>().await;
+        }
+        let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
+        let mut pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(stdin)
+            .context("--with-parent needs standard input to be a pipe")?;
+        let mut ignored = [0; 256];
+        while pipe.read(&mut ignored).await? > 0 {}
+        tracing::info!("the parent has gone");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn file(arguments: &[&str]) -> (PathBuf, String) {
+        let words = ["llm"].iter().chain(arguments);
+        Cli::try_parse_from(words).unwrap().args.model_file(Path::new("/root-of-models"))
+    }
+
+    #[test]
+    fn a_model_is_a_catalogue_name_or_a_file() {
+        let named = |path: &str, name: &str| (PathBuf::from(path), name.to_owned());
+        let default = "/root-of-models/qwen2.5-coder-0.5b/model.gguf";
+        assert_eq!(file(&[]), named(default, "qwen2.5-coder-0.5b"));
+        assert_eq!(file(&["--model", "a", "--models", "m"]), named("m/a/model.gguf", "a"));
+        assert_eq!(file(&["--model", "./dir/b.gguf"]), named("./dir/b.gguf", "b"));
+        assert_eq!(file(&["--model", "b.gguf"]), named("b.gguf", "b"));
+    }
+
+    #[test]
+    fn a_queue_or_context_of_nothing_is_refused() {
+        for wrong in ["--queue=0", "--context=0", "--threads=0", "--max-tokens=0"] {
+            assert!(Cli::try_parse_from(["llm", wrong]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! One model on one thread behind a bounded queue: first come, first served. Knows neither HTTP
+//! nor any particular model.
+//!
+//! - Whoever drops its receiver has cancelled: a waiting request is skipped, a running one stops
+//!   at the next token.
+//! - The model never waits for a reader: the lane of one answer has room for all of it.
+//! - The thread ends with its [`Engine`], or when the model panics or cannot be loaded.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, watch};
+
+use super::answer::{Answer, Part};
+use super::generation::{Finish, FinishReason, Generation, Generator, LlmError, Piece};
+
+/// Room in an answer's lane beyond one part per token.
+const LANE_SLACK: usize = 16;
+
+/// Owns the model's thread.
+#[derive(Debug)]
+pub struct Engine {
+    desk: Desk,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where requests are handed in; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Desk(Arc<Shared>);
+
+/// What a request receives, in order; [`Event::Ended`] or [`Event::Failed`] is the last. A lane
+/// that closes without either: the engine is gone.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A piece of the answer.
+    Part(Part),
+    /// The answer is complete.
+    Ended(Finish),
+    /// There will be no answer.
+    Failed(LlmError),
+}
+
+/// Why a request was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// As many requests as allowed are waiting.
+    #[error("{waiting} requests are waiting already: try again later")]
+    Full {
+        /// How many.
+        waiting: usize,
+        /// When a place is likely free.
+        retry_after: Duration,
+    },
+    /// The model has ended or is about to.
+    #[error("the language model is not running")]
+    Gone,
+}
+
+/// What the model's thread is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineState {
+    /// Reading the model from disk.
+    Loading,
+    /// Answering, or waiting for requests.
+    Ready,
+    /// Over: asked to, or because of this error.
+    Ended(Option<LlmError>),
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    most_waiting: usize,
+    closing: AtomicBool,
+    state: watch::Sender<EngineState>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    busy: bool,
+    last_answer: Duration,
+}
+
+#[derive(Debug)]
+struct Job {
+    request: Generation,
+    lane: mpsc::Sender<Event>,
+}
+
+impl Engine {
+    /// Starts the thread, which runs `load` first. `load` makes a model and passes it to the
+    /// function it is given; when that returns, the model is no longer needed. At most
+    /// `most_waiting` requests (at least one) wait besides the one being answered.
+    pub fn start<L>(most_waiting: usize, load: L) -> std::io::Result<Self>
+    where
+        L: FnOnce(&mut dyn FnMut(&mut dyn Generator)) -> Result<(), LlmError> + Send + 'static,
+    {
+        let desk = Desk(Arc::new(Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            most_waiting: most_waiting.max(1),
+            closing: AtomicBool::new(false),
+            state: watch::Sender::new(EngineState::Loading),
+        }));
+        let shared = desk.0.clone();
+        let thread = std::thread::Builder::new().name("llm".into()).spawn(move || {
+            let mut ending = Ending { shared: &shared, cause: Some(crashed()) };
+            let outcome = load(&mut |model| {
+                shared.state.send_replace(EngineState::Ready);
+                while let Some(job) = shared.next() {
+                    answer_one(&shared, model, job);
+                }
+            });
+            ending.cause = outcome.err();
+        })?;
+        Ok(Self { desk, thread: Some(thread) })
+    }
+
+    /// Where requests are handed in.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    /// Stops the running answer, refuses everything else and waits for the thread, at most this
+    /// long. Gives whether it has ended.
+    pub async fn stop(mut self, patience: Duration) -> bool {
+        self.desk.0.close();
+        let mut state = self.desk.0.state.subscribe();
+        let ended = state.wait_for(|state| matches!(state, EngineState::Ended(_)));
+        let ended = tokio::time::timeout(patience, ended).await.is_ok();
+        if ended && let Some(thread) = self.thread.take() {
+            // Its last act was to say that it has ended; a panic has been reported already.
+            thread.join().ok();
+        }
+        ended
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.desk.0.close();
+    }
+}
+
+impl Desk {
+    /// Queues a request. The answer comes through the receiver; dropping it cancels.
+    pub fn submit(&self, request: Generation) -> Result<mpsc::Receiver<Event>, Refused> {
+        let shared = &self.0;
+        let mut queue = shared.lock();
+        if shared.closing.load(Ordering::Relaxed) || matches!(self.state(), EngineState::Ended(_)) {
+            return Err(Refused::Gone);
+        }
+        if queue.jobs.len() >= shared.most_waiting {
+            queue.jobs.retain(|job| !job.lane.is_closed());
+        }
+        let waiting = queue.jobs.len();
+        if waiting >= shared.most_waiting {
+            let retry_after = queue.last_answer.max(Duration::from_secs(1));
+            return Err(Refused::Full { waiting, retry_after });
+        }
+        let (lane, receiver) = mpsc::channel(request.max_tokens as usize + LANE_SLACK);
+        queue.jobs.push_back(Job { request, lane });
+        drop(queue);
+        shared.wake.notify_one();
+        Ok(receiver)
+    }
+
+    /// What the model's thread is doing now.
+    pub fn state(&self) -> EngineState {
+        self.0.state.borrow().clone()
+    }
+
+    /// Tells of every change of [`Desk::state`].
+    pub fn watch(&self) -> watch::Receiver<EngineState> {
+        self.0.state.subscribe()
+    }
+
+    /// Requests that wait, and whether one is being answered.
+    pub fn load(&self) -> (usize, bool) {
+        let queue = self.0.lock();
+        (queue.jobs.len(), queue.busy)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        let mut queue = self.lock();
+        self.closing.store(true, Ordering::Relaxed);
+        queue.jobs.clear();
+        drop(queue);
+        self.wake.notify_all();
+    }
+
+    /// The next request that somebody still waits for; None when closing.
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        queue.busy = false;
+        loop {
+            if self.closing.load(Ordering::Relaxed) {
+                return None;
+            }
+            match queue.jobs.pop_front() {
+                Some(job) if job.lane.is_closed() => {}
+                Some(job) => {
+                    queue.busy = true;
+                    return Some(job);
+                }
+                None => queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+fn answer_one(shared: &Shared, model: &mut dyn Generator, job: Job) {
+    let Job { request, lane } = job;
+    let started = Instant::now();
+    let mut answer = Answer::new(&request);
+    let outcome = model.generate(&request, &mut |piece| {
+        if lane.is_closed() || shared.closing.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        if let Piece::Bytes(bytes) = piece
+            && let Some(part) = answer.push(bytes)
+            && lane.try_send(Event::Part(part)).is_err()
+        {
+            return ControlFlow::Break(());
+        }
+        if answer.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    shared.lock().last_answer = started.elapsed();
+    if shared.closing.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut events = Vec::new();
+    match outcome {
+        Ok(mut finish) => {
+            if answer.is_stopped() {
+                finish.reason = FinishReason::Stop;
+            }
+            let rest = answer.finish(finish.reason == FinishReason::Length);
+            events.extend(rest.into_iter().map(Event::Part));
+            events.push(Event::Ended(finish));
+        }
+        Err(error) => events.push(Event::Failed(error)),
+    }
+    for event in events {
+        if lane.try_send(event).is_err() {
+            return;
+        }
+    }
+}
+
+fn crashed() -> LlmError {
+    LlmError::Engine("its thread panicked".into())
+}
+
+/// Says that the thread has ended, however it ends.
+struct Ending<'a> {
+    shared: &'a Shared,
+    cause: Option<LlmError>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.shared.close();
+        self.shared.state.send_replace(EngineState::Ended(self.cause.take()));
+    }
+}

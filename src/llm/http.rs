@@ -1,0 +1,195 @@
+//! The routes: `POST /v1/chat/completions`, `GET /v1/models`, `GET /healthz`. Meaning of bodies in
+//! [`super::request`] and [`super::reply`]; no model here.
+
+use std::net::TcpListener;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use actix_web::dev::Server;
+use actix_web::http::{StatusCode, header};
+use actix_web::{App, HttpResponse, HttpServer, web};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::engine::{Desk, EngineState, Event};
+use super::reply::{Envelope, Failure};
+use super::request::{self, RequestLimits};
+
+/// Longest body: a long conversation with many tools is a few hundred kilobytes.
+const BODY_LIMIT_BYTES: usize = 1 << 20;
+/// How long answers in progress may go on when the server is told to stop.
+const SHUTDOWN_TIMEOUT_S: u64 = 1;
+
+/// What every request needs.
+#[derive(Debug, Clone)]
+struct Face {
+    desk: Desk,
+    model: String,
+    limits: RequestLimits,
+}
+
+/// A server on this socket that asks this desk; it runs while it is polled, and stops by its
+/// handle. `model` is the name it tells clients; any name is accepted from them.
+pub fn server(
+    listener: TcpListener,
+    desk: Desk,
+    model: &str,
+    limits: RequestLimits,
+) -> std::io::Result<Server> {
+    let face = Face { desk, model: model.to_owned(), limits };
+    let server = HttpServer::new(move || {
+        App::new()
+            .app_data(web::Data::new(face.clone()))
+            .service(
+                web::resource("/v1/chat/completions")
+                    .route(web::post().to(chat))
+                    .default_service(web::to(wrong_method)),
+            )
+            .service(
+                web::resource("/v1/models")
+                    .route(web::get().to(models))
+                    .default_service(web::to(wrong_method)),
+            )
+            .route("/v1/models/{model}", web::get().to(model_named))
+            .route("/healthz", web::get().to(health))
+            .default_service(web::to(not_found))
+    })
+    .workers(1)
+    // A client that closes has lost interest; without this its answer would be made to the end.
+    .h1_allow_half_closed(false)
+    .shutdown_timeout(SHUTDOWN_TIMEOUT_S)
+    .disable_signals()
+    .listen(listener)?
+    .run();
+    Ok(server)
+}
+
+async fn chat(face: web::Data<Face>, body: web::Payload) -> HttpResponse {
+    match answer(&face, body).await {
+        Ok(response) => response,
+        Err(failure) => refuse(&failure),
+    }
+}
+
+async fn answer(face: &Face, body: web::Payload) -> Result<HttpResponse, Failure> {
+    let body = read_body(body).await?;
+    let asked = request::parse(&body, face.limits)?;
+    let mut events = face.desk.submit(asked.generation)?;
+    let envelope = Envelope::new(&face.model, seconds_since_1970(), asked.include_usage);
+    if asked.stream {
+        // The first event decides the status: a conversation that is too long is a plain 400.
+        let first = events.recv().await.ok_or_else(Failure::gone)?;
+        if let Event::Failed(error) = first {
+            return Err(error.into());
+        }
+        let opening = envelope.opening();
+        let chunks = chunks(envelope, first, events);
+        let stream = futures_util::stream::once(std::future::ready(Ok(opening))).chain(chunks);
+        return Ok(HttpResponse::Ok()
+            .content_type("text/event-stream")
+            .insert_header((header::CACHE_CONTROL, "no-cache"))
+            .streaming(stream));
+    }
+    let mut parts = Vec::new();
+    loop {
+        match events.recv().await.ok_or_else(Failure::gone)? {
+            Event::Part(part) => parts.push(part),
+            Event::Failed(error) => return Err(error.into()),
+            Event::Ended(finish) => {
+                return Ok(HttpResponse::Ok().json(envelope.whole(&parts, &finish)));
+            }
+        }
+    }
+}
+
+/// The rest of a streamed answer. Dropping the stream drops the lane, and that cancels.
+fn chunks(
+    envelope: Envelope,
+    first: Event,
+    events: mpsc::Receiver<Event>,
+) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {
+    let state = Some((envelope, Some(first), events));
+    futures_util::stream::unfold(state, |state| async move {
+        let (mut envelope, first, mut events) = state?;
+        let event = match first {
+            Some(event) => Some(event),
+            None => events.recv().await,
+        };
+        match event {
+            Some(Event::Part(part)) => {
+                let chunk = envelope.part(&part);
+                Some((Ok(chunk), Some((envelope, None, events))))
+            }
+            Some(Event::Ended(finish)) => Some((Ok(envelope.ending(&finish)), None)),
+            Some(Event::Failed(error)) => Some((Ok(Failure::from(error).event()), None)),
+            None => Some((Ok(Failure::gone().event()), None)),
+        }
+    })
+}
+
+async fn read_body(mut body: web::Payload) -> Result<Bytes, Failure> {
+    let mut bytes = BytesMut::new();
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk.map_err(Failure::unreadable)?;
+        if bytes.len() + chunk.len() > BODY_LIMIT_BYTES {
+            return Err(Failure::too_large(BODY_LIMIT_BYTES));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.freeze())
+}
+
+async fn models(face: web::Data<Face>) -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "object": "list", "data": [model_json(&face.model)] }))
+}
+
+async fn model_named(face: web::Data<Face>, name: web::Path<String>) -> HttpResponse {
+    if *name == face.model {
+        HttpResponse::Ok().json(model_json(&face.model))
+    } else {
+        refuse(&Failure::not_found("there is no such model: GET /v1/models lists what there is"))
+    }
+}
+
+fn model_json(model: &str) -> serde_json::Value {
+    json!({ "id": model, "object": "model", "created": 0, "owned_by": "hearken" })
+}
+
+async fn health(face: web::Data<Face>) -> HttpResponse {
+    let (waiting, busy) = face.desk.load();
+    let (status, word) = match face.desk.state() {
+        EngineState::Ready => (StatusCode::OK, "ok"),
+        EngineState::Loading => (StatusCode::SERVICE_UNAVAILABLE, "loading"),
+        EngineState::Ended(_) => (StatusCode::SERVICE_UNAVAILABLE, "ended"),
+    };
+    HttpResponse::build(status)
+        .json(json!({ "status": word, "model": face.model, "waiting": waiting, "answering": busy }))
+}
+
+async fn wrong_method() -> HttpResponse {
+    refuse(&Failure::wrong_method("this path does not know that method"))
+}
+
+async fn not_found() -> HttpResponse {
+    refuse(&Failure::not_found(
+        "there is nothing here: use /v1/chat/completions, /v1/models or /healthz",
+    ))
+}
+
+fn refuse(failure: &Failure) -> HttpResponse {
+    let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = HttpResponse::build(status);
+    if let Some(wait) = failure.retry_after {
+        response.insert_header((header::RETRY_AFTER, whole_seconds(wait)));
+    }
+    response.json(failure.json())
+}
+
+fn whole_seconds(wait: Duration) -> String {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).to_string()
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,285 @@
+//! The language model itself, by llama.cpp. The only file that knows llama.cpp; queues and HTTP
+//! are elsewhere.
+//!
+//! What the model has read stays in its cache between requests: of a new prompt only what follows
+//! the longest common beginning is read. A conversation that goes on, and any other with the same
+//! system message and tools, starts there.
+
+use std::num::NonZeroU32;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use llama_cpp_2::context::LlamaContext;
+use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::llama_backend::LlamaBackend;
+use llama_cpp_2::llama_batch::LlamaBatch;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::model::params::LlamaModelParams;
+use llama_cpp_2::sampling::LlamaSampler;
+use llama_cpp_2::token::LlamaToken;
+use llama_cpp_2::token::data::LlamaTokenData;
+use llama_cpp_2::token::data_array::LlamaTokenDataArray;
+
+use super::chatml::{self, Segment};
+use super::generation::{Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling};
+use super::grammar;
+
+/// Prompt tokens read at once; between two such stretches the request can be cancelled.
+const STRETCH: usize = 64;
+/// How far back repeated words are made less likely, in tokens, and how much: 1.0 is not at all.
+const REPEAT_WINDOW: i32 = 64;
+const REPEAT_PENALTY: f32 = 1.05;
+/// Repeating whole phrases is made less likely over the whole answer ("DRY": multiplier, base,
+/// tokens that may be repeated freely). Without it the small models tell stories in circles.
+const PHRASE_PENALTY: (f32, f32, i32) = (0.8, 1.75, 4);
+const PHRASE_WINDOW: i32 = 1024;
+/// Repetition does not count across these.
+const PHRASE_BREAKS: [&str; 4] = ["\n", ":", "\"", "*"];
+/// Picks among this many words; published for Qwen2.5 in its `generation_config.json`.
+const TOP_K: i32 = 20;
+
+/// How to run a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LlamaSettings {
+    /// The model, a GGUF file whose chat format is ChatML.
+    pub model: PathBuf,
+    /// Longest conversation with its answer, in tokens.
+    pub context_tokens: NonZeroU32,
+    /// Threads that write the answer; more than there are free cores makes it many times slower.
+    pub threads: i32,
+    /// Threads that read the prompt.
+    pub prompt_threads: i32,
+}
+
+/// Loads a model, hands it to `use_it`, and frees it when that returns.
+pub fn run(
+    settings: &LlamaSettings,
+    use_it: &mut dyn FnMut(&mut dyn Generator),
+) -> Result<(), LlmError> {
+    let mut backend = LlamaBackend::init().map_err(load_error)?;
+    backend.void_logs();
+    if !settings.model.is_file() {
+        return Err(LlmError::Load(missing(&settings.model)));
+    }
+    let model = LlamaModel::load_from_file(&backend, &settings.model, &LlamaModelParams::default())
+        .map_err(|error| load_error(format!("{}: {error}", settings.model.display())))?;
+    let params = LlamaContextParams::default()
+        .with_n_ctx(Some(settings.context_tokens))
+        .with_n_batch(STRETCH as u32)
+        .with_n_ubatch(STRETCH as u32)
+        .with_n_threads(settings.threads)
+        .with_n_threads_batch(settings.prompt_threads);
+    let context = model.new_context(&backend, params).map_err(load_error)?;
+    let limit = context.n_ctx() as usize;
+    let batch = LlamaBatch::new(STRETCH, 1);
+    tracing::info!(model = %settings.model.display(), context_tokens = limit, "language model loaded");
+    use_it(&mut Llama { model: &model, context, batch, read: Vec::new(), limit });
+    Ok(())
+}
+
+fn missing(path: &Path) -> String {
+    format!("{}: there is no such file: run `hearken models fetch`", path.display())
+}
+
+fn load_error(error: impl ToString) -> LlmError {
+    LlmError::Load(error.to_string())
+}
+
+fn engine_error(error: impl ToString) -> LlmError {
+    LlmError::Engine(error.to_string())
+}
+
+struct Llama<'m> {
+    model: &'m LlamaModel,
+    context: LlamaContext<'m>,
+    batch: LlamaBatch<'m>,
+    /// The tokens in the cache, in order.
+    read: Vec<LlamaToken>,
+    limit: usize,
+}
+
+impl Generator for Llama<'_> {
+    fn generate(
+        &mut self,
+        request: &Generation,
+        emit: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+    ) -> Result<Finish, LlmError> {
+        let outcome = self.answer(request, emit);
+        if outcome.is_err() {
+            // What a failed decode left in the cache is unknown.
+            self.context.clear_kv_cache();
+            self.read.clear();
+        }
+        outcome
+    }
+}
+
+impl Llama<'_> {
+    fn answer(
+        &mut self,
+        request: &Generation,
+        emit: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+    ) -> Result<Finish, LlmError> {
+        // The answer gets at most half of the context, the prompt at least the other half.
+        let most = (request.max_tokens as usize).min(self.limit / 2);
+        let room = self.limit - most;
+        let fitted = chatml::fit(&request.messages, &request.tools, room, |segments| {
+            self.tokens(segments).len()
+        })?;
+        if fitted.dropped > 0 {
+            tracing::info!(dropped = fitted.dropped, "oldest messages left out of a long prompt");
+        }
+        let prompt = self.tokens(&fitted.segments);
+        let cached = self.keep_common(&prompt)?;
+        let mut finish = Finish {
+            reason: FinishReason::Cut,
+            prompt_tokens: prompt.len() as u32,
+            cached_tokens: cached as u32,
+            completion_tokens: 0,
+        };
+        for stretch in prompt[cached..].chunks(STRETCH) {
+            if emit(Piece::Reading).is_break() {
+                return Ok(finish);
+            }
+            self.decode(stretch)?;
+        }
+        let mut picker = Picker::new(self.model, request)?;
+        loop {
+            if finish.completion_tokens as usize >= most {
+                finish.reason = FinishReason::Length;
+                return Ok(finish);
+            }
+            let token = picker.pick(&self.context, self.batch.n_tokens() - 1)?;
+            if self.model.vocab().is_eog(token) {
+                finish.reason = FinishReason::Stop;
+                return Ok(finish);
+            }
+            finish.completion_tokens += 1;
+            let bytes = self.model.vocab().token_to_piece(token, true, None);
+            if emit(Piece::Bytes(&bytes)).is_break() {
+                return Ok(finish);
+            }
+            self.decode(&[token])?;
+        }
+    }
+
+    /// Only marks become control tokens; a person who says `<|im_end|>` says just that.
+    fn tokens(&self, segments: &[Segment]) -> Vec<LlamaToken> {
+        let vocab = self.model.vocab();
+        let tokens = segments.iter().flat_map(|segment| match segment {
+            Segment::Mark(mark) => vocab.tokenize(mark.as_bytes(), false, true),
+            Segment::Text(text) => vocab.tokenize(text.as_bytes(), false, false),
+        });
+        tokens.collect()
+    }
+
+    /// Forgets what the cache has beyond the common beginning with this prompt. The last token is
+    /// always read again: its result is where the answer starts.
+    fn keep_common(&mut self, prompt: &[LlamaToken]) -> Result<usize, LlmError> {
+        let same = self.read.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let keep = same.min(prompt.len().saturating_sub(1));
+        let removed = self
+            .context
+            .clear_kv_cache_seq(Some(0), Some(keep as u32), None)
+            .map_err(engine_error)?;
+        if !removed {
+            self.context.clear_kv_cache();
+            self.read.clear();
+            return Ok(0);
+        }
+        self.read.truncate(keep);
+        Ok(keep)
+    }
+
+    fn decode(&mut self, tokens: &[LlamaToken]) -> Result<(), LlmError> {
+        self.batch.clear();
+        for (index, token) in tokens.iter().enumerate() {
+            let position = (self.read.len() + index) as i32;
+            let last = index + 1 == tokens.len();
+            self.batch.add(*token, position, &[0], last).map_err(engine_error)?;
+        }
+        self.context.decode(&mut self.batch).map_err(engine_error)?;
+        self.read.extend_from_slice(tokens);
+        Ok(())
+    }
+}
+
+/// Picks the next token.
+struct Picker {
+    sampler: LlamaSampler,
+    grammar: Option<LlamaSampler>,
+}
+
+impl Picker {
+    fn new(model: &LlamaModel, request: &Generation) -> Result<Self, LlmError> {
+        let grammar = match grammar::for_request(request) {
+            None => None,
+            Some(text) => Some(
+                LlamaSampler::grammar(model, &text, "root")
+                    .map_err(|error| LlmError::Engine(format!("the tools' grammar: {error}")))?,
+            ),
+        };
+        Ok(Self { sampler: sampler(model, &request.sampling), grammar })
+    }
+
+    /// The grammar is costly over a whole vocabulary, and mostly the model obeys it by itself: so
+    /// only the picked token is tested, and everything is filtered only when that one fails.
+    fn pick(&mut self, context: &LlamaContext<'_>, index: i32) -> Result<LlamaToken, LlmError> {
+        let mut token = self.likely(context, index, false)?;
+        if let Some(grammar) = &mut self.grammar {
+            let one = LlamaTokenDataArray::new(vec![LlamaTokenData::new(token, 1.0, 0.0)], false);
+            let allowed = one.with_sampler(grammar).data[0].logit().is_finite();
+            if !allowed {
+                token = self.likely(context, index, true)?;
+            }
+        }
+        self.sampler.accept(token);
+        if let Some(grammar) = &mut self.grammar {
+            grammar.accept(token);
+        }
+        Ok(token)
+    }
+
+    fn likely(
+        &mut self,
+        context: &LlamaContext<'_>,
+        index: i32,
+        by_grammar: bool,
+    ) -> Result<LlamaToken, LlmError> {
+        let mut candidates = context.token_data_array_ith(index);
+        if let Some(grammar) = self.grammar.as_mut().filter(|_| by_grammar) {
+            candidates.apply_sampler(grammar);
+            // Even the likeliest may be forbidden; then nothing can follow.
+            candidates.data.retain(|candidate| candidate.logit().is_finite());
+        }
+        if candidates.data.is_empty() {
+            return Err(LlmError::Engine("the tools' grammar allows no word here".into()));
+        }
+        candidates.apply_sampler(&mut self.sampler);
+        candidates.selected_token().ok_or_else(|| engine_error("no word was picked"))
+    }
+}
+
+fn sampler(model: &LlamaModel, sampling: &Sampling) -> LlamaSampler {
+    let penalties = LlamaSampler::penalties(
+        model.n_vocab(),
+        REPEAT_WINDOW,
+        REPEAT_PENALTY,
+        sampling.frequency_penalty,
+        sampling.presence_penalty,
+    );
+    let (multiplier, base, free) = PHRASE_PENALTY;
+    let phrases = LlamaSampler::dry(model, multiplier, base, free, PHRASE_WINDOW, PHRASE_BREAKS);
+    if sampling.temperature <= 0.0 {
+        return LlamaSampler::chain_simple([penalties, phrases, LlamaSampler::greedy()]);
+    }
+    let seed = sampling.seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128() as u32);
+    LlamaSampler::chain_simple([
+        penalties,
+        phrases,
+        LlamaSampler::top_k(TOP_K),
+        LlamaSampler::top_p(sampling.top_p, 1),
+        LlamaSampler::temp(sampling.temperature),
+        LlamaSampler::dist(seed),
+    ])
+}

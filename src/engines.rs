@@ -8,7 +8,8 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use url::Url;
 
-use crate::config::Config;
+use crate::config::env::PREFIX;
+use crate::config::{Config, LogFormat};
 use crate::models::{self, Catalogue};
 use crate::supervise::Engine;
 
@@ -29,6 +30,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     let tts = points_at(&config.tts.url, e.tts_listen);
     let llm = points_at(&config.llm.base_url, e.llm_listen);
     let program = std::env::current_exe().context("cannot find the running program")?;
+    let env = log_env(config);
     let mut engines = Vec::new();
     if asr || tts {
         require(cfg!(feature = "speech-engine"), "speech engine", "ASR_URL and TTS_URL")?;
@@ -50,7 +52,13 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
         }
         let page = if asr { e.asr_page } else { e.tts_page };
         let health_url = format!("http://{page}/healthz");
-        engines.push(Engine { name: "speech", program: program.clone(), args, health_url });
+        engines.push(Engine {
+            name: "speech",
+            program: program.clone(),
+            args,
+            env: env.clone(),
+            health_url,
+        });
     }
     if llm {
         require(cfg!(feature = "llm-engine"), "language model engine", "LLM_BASE_URL")?;
@@ -61,9 +69,19 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
         push(&mut args, "--listen", e.llm_listen);
         push(&mut args, "--model", &e.llm_model);
         let health_url = format!("http://{}/healthz", e.llm_listen);
-        engines.push(Engine { name: "llm", program, args, health_url });
+        engines.push(Engine { name: "llm", program, args, env, health_url });
     }
     Ok(engines)
+}
+
+/// Engines log as their server does.
+fn log_env(config: &Config) -> Vec<(String, String)> {
+    let format = match config.log.format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    };
+    let of = |key: &str, value: &str| (format!("{PREFIX}LOG__{key}"), value.to_owned());
+    vec![of("LEVEL", &config.log.level), of("FORMAT", format)]
 }
 
 fn base_args(command: &str, models_dir: &Path) -> Vec<OsString> {

@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hearken::commands::{convert, models, replay, serve};
-use hearken::config::{ProcessEnv, env::models_dir};
+use hearken::commands::{convert, llm, models, replay, serve};
+use hearken::config::env::models_dir;
+use hearken::config::{self, ProcessEnv};
+use hearken::telemetry;
 
 /// A voice server for ESP32 speakers: hears, thinks and speaks back.
 #[derive(Debug, Parser)]
@@ -17,6 +19,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Llm(llm::Args),
     Replay(replay::ReplayArgs),
     Convert(convert::ConvertArgs),
     Models(models::Args),
@@ -44,6 +47,12 @@ async fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::Llm(args) => {
+            let config = config::load(None, &ProcessEnv)?;
+            telemetry::start(&config.log)?;
+            let models = models_dir(&config.embedded.models_dir, &ProcessEnv);
+            llm::run(args, &models).await.map(|()| ExitCode::SUCCESS)
+        }
         Command::Replay(args) => replay::run(args).await,
         Command::Convert(args) => convert::run(args).await,
         Command::Models(args) => {

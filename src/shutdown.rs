@@ -1,21 +1,50 @@
-//! From a signal to the end: SIGTERM and Ctrl-C cancel one token, and everything hangs on it.
+//! What ends a process: SIGTERM, Ctrl-C and, for an engine, the end of its parent. The server
+//! hangs everything on one token that the first of them cancels.
 
+use std::io;
+use std::os::fd::AsFd as _;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Cancels `token` at the first SIGTERM or SIGINT; ends when the token does.
+/// Cancels `token` when told to stop; ends when the token does.
 ///
 /// # Errors
 /// The system refuses to tell of signals.
-pub async fn on_signal(token: CancellationToken) -> std::io::Result<()> {
+pub async fn on_signal(token: CancellationToken) -> io::Result<()> {
+    if let Some(told) = token.run_until_cancelled(told_to_stop(false)).await {
+        told?;
+        token.cancel();
+    }
+    Ok(())
+}
+
+/// Waits for SIGTERM or SIGINT or, where asked for, for the end of standard input: a pipe that
+/// the parent holds open as long as it lives.
+///
+/// # Errors
+/// The system refuses to tell of signals, or standard input is no pipe.
+pub async fn told_to_stop(with_parent: bool) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let name = tokio::select! {
+    let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
-        () = token.cancelled() => return Ok(()),
+        gone = parent_gone(), if with_parent => {
+            gone?;
+            "the parent has gone"
+        }
     };
-    tracing::info!(signal = name, "stopping");
-    token.cancel();
+    tracing::info!(why, "stopping");
+    Ok(())
+}
+
+async fn parent_gone() -> io::Result<()> {
+    let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+    let mut pipe = pipe::Receiver::from_owned_fd(stdin)?;
+    let mut ignored = [0; 256];
+    while pipe.read(&mut ignored).await? > 0 {}
     Ok(())
 }

@@ -33,6 +33,8 @@ pub struct Engine {
     pub program: PathBuf,
     /// Its arguments. It must end when its standard input closes.
     pub args: Vec<OsString>,
+    /// Variables on top of this process's own.
+    pub env: Vec<(String, String)>,
     /// An address that answers 200 once the engine is ready.
     pub health_url: String,
 }
@@ -145,6 +147,7 @@ async fn keep_running(engine: Engine, states: EngineStates, token: CancellationT
 fn spawn(engine: &Engine) -> std::io::Result<Child> {
     Command::new(&engine.program)
         .args(&engine.args)
+        .envs(engine.env.iter().cloned())
         .stdin(Stdio::piped())
         .stdout(Stdio::inherit())
         .stderr(Stdio::inherit())

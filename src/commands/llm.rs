@@ -73,13 +73,13 @@ mod serving {
     use std::time::Duration;
 
     use anyhow::Context;
-    use tokio::signal::unix::{SignalKind, signal};
 
     use super::Args;
     use crate::llm::engine::{Engine, EngineState};
     use crate::llm::http;
     use crate::llm::llama::{self, LlamaSettings};
     use crate::llm::request::RequestLimits;
+    use crate::shutdown::told_to_stop;
 
     /// How long the model may take to notice that it shall stop.
     const PATIENCE: Duration = Duration::from_millis(1500);
@@ -114,7 +114,7 @@ mod serving {
             ended = &mut server => {
                 return ended.context("the HTTP server ended");
             }
-            told = told_to_stop(args.with_parent) => told,
+            told = told_to_stop(args.with_parent) => Ok(told?),
             state = state.wait_for(|state| matches!(state, EngineState::Ended(_))) => {
                 match state.as_deref() {
                     Ok(EngineState::Ended(Some(error))) => Err(error.clone().into()),
@@ -128,34 +128,6 @@ mod serving {
         }
         let ((), served) = tokio::join!(handle.stop(true), server);
         outcome.and(served.context("the HTTP server ended"))
-    }
-
-    async fn told_to_stop(with_parent: bool) -> anyhow::Result<()> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            gone = parent_gone(with_parent) => gone?,
-        }
-        Ok(())
-    }
-
-    /// Waits for the end of standard input; for ever where nobody asked to.
-    async fn parent_gone(with_parent: bool) -> anyhow::Result<()> {
-        use std::os::fd::AsFd;
-        use tokio::io::AsyncReadExt;
-
-        if !with_parent {
-            std::future::pending::<()>().await;
-        }
-        let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
-        let mut pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(stdin)
-            .context("--with-parent needs standard input to be a pipe")?;
-        let mut ignored = [0; 256];
-        while pipe.read(&mut ignored).await? > 0 {}
-        tracing::info!("the parent has gone");
-        Ok(())
     }
 }
 

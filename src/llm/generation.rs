@@ -9,12 +9,11 @@ use serde_json::Value;
 pub trait Generator {
     /// Answers a conversation. Every piece is handed to `emit` as it is made; when `emit` answers
     /// `Break` the model stops at once and finishes as [`FinishReason::Cut`].
-    fn generate(
-        &mut self,
-        request: &Generation,
-        emit: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
-    ) -> Result<Finish, LlmError>;
+    fn generate(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError>;
 }
+
+/// Takes each piece of an answer as it is made; `Break` when no more is wanted.
+pub type Emit<'a> = &'a mut dyn FnMut(Piece<'_>) -> ControlFlow<()>;
 
 /// One step of the model's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 //! system message and tools, starts there.
 
 use std::num::NonZeroU32;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use llama_cpp_2::context::LlamaContext;
@@ -21,7 +20,9 @@ use llama_cpp_2::token::data::LlamaTokenData;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
 use super::chatml::{self, Segment};
-use super::generation::{Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling};
+use super::generation::{
+    Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
+};
 use super::grammar;
 
 /// Prompt tokens read at once; between two such stretches the request can be cancelled.
@@ -99,11 +100,7 @@ struct Llama<'m> {
 }
 
 impl Generator for Llama<'_> {
-    fn generate(
-        &mut self,
-        request: &Generation,
-        emit: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
-    ) -> Result<Finish, LlmError> {
+    fn generate(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {
         let outcome = self.answer(request, emit);
         if outcome.is_err() {
             // What a failed decode left in the cache is unknown.
@@ -115,11 +112,7 @@ impl Generator for Llama<'_> {
 }
 
 impl Llama<'_> {
-    fn answer(
-        &mut self,
-        request: &Generation,
-        emit: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
-    ) -> Result<Finish, LlmError> {
+    fn answer(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {
         // The answer gets at most half of the context, the prompt at least the other half.
         let most = (request.max_tokens as usize).min(self.limit / 2);
         let room = self.limit - most;

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a stub or a test that fails here should say where")]
 
 use std::net::TcpListener;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
@@ -17,7 +16,7 @@ use async_openai::types::chat::{
 use futures_util::StreamExt;
 use hearken::llm::engine::{Engine, EngineState};
 use hearken::llm::generation::{
-    Finish, FinishReason, Generation, Generator, LlmError, Piece, Role,
+    Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Role,
 };
 use hearken::llm::http;
 use hearken::llm::request::RequestLimits;
@@ -38,8 +37,6 @@ enum Seen {
     Started(String),
     Cut(String),
 }
-
-type Emit<'a> = &'a mut dyn FnMut(Piece<'_>) -> ControlFlow<()>;
 
 impl Generator for Scripted {
     fn generate(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {

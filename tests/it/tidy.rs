@@ -80,7 +80,8 @@ fn functions_are_short() {
             ]
             .iter()
             .any(|f| bare.starts_with(f));
-            if !opens || line.ends_with(';') {
+            let signature = lines[start..].iter().find(|l| l.ends_with([';', '{', '}']));
+            if !opens || signature.is_none_or(|l| l.ends_with(';')) {
                 continue;
             }
             let close = format!("{}}}", &line[..line.len() - bare.len()]);

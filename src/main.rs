@@ -1,9 +1,10 @@
 //! Entry point: arguments, the command, the exit code.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hearken::commands::{convert, llm, models, replay, serve};
+use hearken::commands::{convert, llm, models, replay, serve, speech};
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
 use hearken::telemetry;
@@ -19,6 +20,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Speech(speech::Args),
     Llm(llm::Args),
     Replay(replay::ReplayArgs),
     Convert(convert::ConvertArgs),
@@ -47,10 +49,12 @@ async fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::Speech(args) => {
+            let models = engine_start()?;
+            speech::run(args, &models).await.map(|()| ExitCode::SUCCESS)
+        }
         Command::Llm(args) => {
-            let config = config::load(None, &ProcessEnv)?;
-            telemetry::start(&config.log)?;
-            let models = models_dir(&config.embedded.models_dir, &ProcessEnv);
+            let models = engine_start()?;
             llm::run(args, &models).await.map(|()| ExitCode::SUCCESS)
         }
         Command::Replay(args) => replay::run(args).await,
@@ -60,4 +64,11 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             models::run(args, &root).await.map(|()| ExitCode::SUCCESS)
         }
     }
+}
+
+/// Engines read the environment only: starts the log, and returns the folder of the models.
+fn engine_start() -> anyhow::Result<PathBuf> {
+    let config = config::load(None, &ProcessEnv)?;
+    telemetry::start(&config.log)?;
+    Ok(models_dir(&config.embedded.models_dir, &ProcessEnv))
 }

@@ -5,6 +5,7 @@ pub mod llm;
 pub mod models;
 pub mod replay;
 pub mod serve;
+pub mod speech;
 
 use std::io::Write as _;
 

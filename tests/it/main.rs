@@ -10,5 +10,6 @@ mod llm_service;
 mod providers;
 mod real_engines;
 mod recordings;
+mod speech_service;
 mod support;
 mod tidy;

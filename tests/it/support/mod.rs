@@ -1,3 +1,5 @@
 //! What whole-server tests stand on. Not for assertions.
 
+pub(crate) mod engines;
+pub(crate) mod speech;
 pub(crate) mod vendors;

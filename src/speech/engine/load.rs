@@ -1,0 +1,111 @@
+//! Loads the engines from the models folder, and decides which voice speaks Chinese.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::espeak::{self, PinyinVoice};
+use super::sherpa_asr::Whisper;
+use super::sherpa_tts::{KOKORO_SPEAKERS, Kokoro, Piper};
+use super::sherpa_vad::Silero;
+use super::{EngineError, Hearing, Speaker, Voice};
+use crate::speech::pace::Paces;
+
+/// Loads the recogniser and the detector. Takes a second or two.
+///
+/// # Errors
+/// A model is missing or does not load.
+pub fn hearing(models: &Path, threads: usize) -> Result<Hearing, EngineError> {
+    let silero = Silero::new(&models.join("silero-vad"));
+    let recognizer = Whisper::load(&models.join("whisper-base"), &silero, threads)?;
+    Ok(Hearing { recognizer: Arc::new(recognizer), detectors: Arc::new(silero) })
+}
+
+/// Loads the voices; the first is the default. Measures the Chinese one where `paces` does not
+/// know it yet. Where Kokoro is not installed, or makes a second of speech in more than
+/// `hopeless_cost` seconds, espeak-ng speaks Chinese.
+///
+/// # Errors
+/// The English voice or espeak-ng is missing.
+pub fn speakers(
+    models: &Path,
+    threads: usize,
+    paces: &Paces,
+    hopeless_cost: f64,
+) -> Result<Vec<Speaker>, EngineError> {
+    if !espeak::installed() {
+        return Err(EngineError::NoEspeak);
+    }
+    let english: Arc<dyn Voice> = Arc::new(Piper::load(&models.join("piper-en-joe"), 1)?);
+    let robot: Arc<dyn Voice> = Arc::new(PinyinVoice);
+    let pair = |id: &str, chinese: Arc<dyn Voice>| Speaker {
+        id: id.into(),
+        chinese,
+        english: Arc::clone(&english),
+    };
+    let kokoro = match Kokoro::load(&models.join("kokoro-zh"), threads) {
+        Ok(voices) => voices,
+        Err(error) => {
+            tracing::warn!(%error, "the natural Chinese voice is missing, espeak-ng speaks instead");
+            return Ok(vec![pair("espeak-zh", robot)]);
+        }
+    };
+    let mut speakers: Vec<Speaker> = KOKORO_SPEAKERS
+        .iter()
+        .zip(kokoro)
+        .map(|((id, _), voice)| pair(id, Arc::new(voice)))
+        .collect();
+    speakers.push(pair("espeak-zh", robot));
+    let natural = Arc::clone(&speakers[0].chinese);
+    // A figure beyond hope may come from a busy hour: it is measured again at each start.
+    if paces.cost(natural.name()).is_none_or(|cost| cost > hopeless_cost) {
+        measure(natural.as_ref(), threads, paces)?;
+    }
+    let cost = paces.cost(natural.name()).unwrap_or(0.0);
+    tracing::info!(voice = natural.name(), cost, "seconds of work per second of speech");
+    if cost > hopeless_cost {
+        tracing::warn!(
+            cost,
+            "this machine is too slow for the natural Chinese voice, espeak-ng speaks instead"
+        );
+        speakers.rotate_right(1);
+    }
+    Ok(speakers)
+}
+
+/// Speaks a line twice, the first time to warm up, and keeps what the second took. Other programs
+/// may be busy at a first start (the build, say), so processor time counts where it is less.
+fn measure(voice: &dyn Voice, threads: usize, paces: &Paces) -> Result<(), EngineError> {
+    let stop = CancellationToken::new();
+    for warm in [false, true] {
+        let (begun, spent) = (Instant::now(), processor_time());
+        let mut samples = 0;
+        voice.speak("很高兴认识你，今天天气不错。", 1.0, &stop, &mut |pcm| {
+            samples += pcm.len()
+        })?;
+        if warm {
+            let audio = Duration::from_secs_f64(samples as f64 / f64::from(voice.sample_rate_hz()));
+            let own = spent
+                .zip(processor_time())
+                .map(|(before, after)| after.saturating_sub(before).div_f64(threads.max(1) as f64));
+            let wall = begun.elapsed();
+            paces.forget(voice.name());
+            paces.measured(voice.name(), own.map_or(wall, |own| own.min(wall)), audio);
+        }
+    }
+    if let Err(error) = paces.save() {
+        tracing::warn!(%error, "cannot keep the voices' speeds");
+    }
+    Ok(())
+}
+
+/// Processor time of this process so far, where the system tells it (proc(5), fields 14 and 15 of
+/// `stat`, in hundredths of a second).
+fn processor_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit(") ").next()?.split(' ').skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(Duration::from_millis(10 * (next()? + next()?)))
+}

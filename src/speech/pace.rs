@@ -1,0 +1,99 @@
+//! How fast each voice is on this machine: measured once, kept in a small file, and averaged on.
+//! What is done with the figure is decided in `hold_back`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Weight of a new measurement in the average.
+const WEIGHT: f64 = 0.2;
+
+/// Measured costs of the voices: seconds of work per second of audio.
+#[derive(Debug)]
+pub struct Paces {
+    path: Option<PathBuf>,
+    costs: Mutex<BTreeMap<String, f64>>,
+}
+
+impl Paces {
+    /// Reads the figures kept at `path`; a file that is missing or broken counts as empty.
+    /// Without a path nothing is kept.
+    pub fn open(path: Option<PathBuf>) -> Self {
+        let costs = path.as_deref().map(read).unwrap_or_default();
+        Self { path, costs: Mutex::new(costs) }
+    }
+
+    /// Seconds of work per second of audio of `voice`, once measured.
+    pub fn cost(&self, voice: &str) -> Option<f64> {
+        self.lock().get(voice).copied()
+    }
+
+    /// Adds a measurement: `work` made `audio`. Pieces under 0.3 s say little and are left out.
+    pub fn measured(&self, voice: &str, work: Duration, audio: Duration) {
+        if audio < Duration::from_millis(300) {
+            return;
+        }
+        let cost = (work.as_secs_f64() / audio.as_secs_f64()).clamp(0.001, 100.0);
+        let mut costs = self.lock();
+        let average = costs.entry(voice.to_owned()).or_insert(cost);
+        *average += WEIGHT * (cost - *average);
+    }
+
+    /// Drops what is known of `voice`.
+    pub fn forget(&self, voice: &str) {
+        self.lock().remove(voice);
+    }
+
+    /// Writes the figures to their file, replacing it in one step.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn save(&self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let text = serde_json::to_string_pretty(&*self.lock()).map_err(io::Error::other)?;
+        let fresh = path.with_extension("json.new");
+        fs::write(&fresh, text)?;
+        fs::rename(&fresh, path)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, f64>> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(path: &Path) -> BTreeMap<String, f64> {
+    let Ok(text) = fs::read_to_string(path) else { return BTreeMap::new() };
+    let mut costs: BTreeMap<String, f64> = serde_json::from_str(&text).unwrap_or_else(|error| {
+        tracing::warn!(path = %path.display(), %error, "voice speeds are unreadable, measuring anew");
+        BTreeMap::new()
+    });
+    costs.retain(|_, cost| cost.is_finite() && *cost > 0.0);
+    costs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_survive_a_restart_and_follow_the_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pace.json");
+        let paces = Paces::open(Some(path.clone()));
+        assert_eq!(paces.cost("zh"), None);
+        paces.measured("zh", Duration::from_secs(1), Duration::from_secs(2));
+        paces.measured("zh", Duration::from_secs(2), Duration::from_secs(2));
+        paces.measured("en", Duration::from_secs(1), Duration::from_millis(10));
+        paces.save().unwrap();
+        let again = Paces::open(Some(path.clone()));
+        assert!((again.cost("zh").unwrap() - 0.6).abs() < 1e-9);
+        assert_eq!(again.cost("en"), None);
+        fs::write(&path, r#"{"zh":-1,"en":0.1}"#).unwrap();
+        assert_eq!(Paces::open(Some(path.clone())).cost("zh"), None);
+        fs::write(&path, "not json").unwrap();
+        assert_eq!(Paces::open(Some(path)).cost("en"), None);
+    }
+}

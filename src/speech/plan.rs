@@ -1,0 +1,82 @@
+//! A text as the pieces it is spoken in: which voice says what, how long it should sound, and the
+//! pause behind it. Pure.
+
+use std::time::Duration;
+
+use super::text::script::{self, Language};
+use super::text::{clauses, normalise_zh};
+
+/// One thing for one voice to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// Whose it is.
+    pub language: Language,
+    /// The words, digits already in Chinese where Chinese.
+    pub text: String,
+    /// Silence behind it; none behind the last.
+    pub pause: Duration,
+}
+
+impl Unit {
+    /// How long it should sound at normal speed, pause included.
+    pub fn expected(&self) -> Duration {
+        let units = u32::try_from(clauses::weight(&self.text)).unwrap_or(u32::MAX);
+        // About 4.5 characters, or 18 Latin letters, to the second.
+        (Duration::from_secs(1) * units / 18).max(Duration::from_millis(300)) + self.pause
+    }
+}
+
+/// Cuts a text into units. Empty where there is nothing to say.
+pub fn units(text: &str) -> Vec<Unit> {
+    let mut units = Vec::new();
+    for run in script::split(text) {
+        let said = match run.language {
+            Language::Chinese => normalise_zh::normalise(&run.text),
+            Language::English => run.text,
+        };
+        let pieces = clauses::split(&said).into_iter();
+        units.extend(pieces.map(|text| Unit {
+            language: run.language,
+            pause: pause_behind(&text),
+            text,
+        }));
+    }
+    if let Some(last) = units.last_mut() {
+        last.pause = Duration::ZERO;
+    }
+    units
+}
+
+fn pause_behind(text: &str) -> Duration {
+    let ms = match text.trim_end_matches(['”', '"', '」', '）', ')', ' ']).chars().last() {
+        Some('。' | '！' | '？' | '.' | '!' | '?' | '…' | '；' | ';') => 280,
+        Some('，' | ',' | '：' | ':' | '—') => 140,
+        Some('、') => 90,
+        _ => 30,
+    };
+    Duration::from_millis(ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mixed_text_becomes_units_with_pauses() {
+        let made = units("好的，我用Rust写了3个程序。It works!");
+        let show: Vec<_> = made.iter().map(|u| (u.text.as_str(), u.pause.as_millis())).collect();
+        assert_eq!(
+            show,
+            [("好的，我用", 30), ("Rust", 30), ("写了三个程序。", 280), ("It works!", 0)]
+        );
+        assert!(units("……!!").is_empty());
+    }
+
+    #[test]
+    fn expected_lengths_are_near_the_truth() {
+        let zh = units("今天天气很好，我们去公园吧。")[0].expected();
+        assert!((2.0..4.0).contains(&zh.as_secs_f64()), "{zh:?}");
+        let en = units("Hello, I am your voice assistant.")[0].expected();
+        assert!((1.5..3.0).contains(&en.as_secs_f64()), "{en:?}");
+    }
+}

@@ -1,0 +1,293 @@
+//! The few threads that run the engines: a bounded queue per lane, recognition before synthesis,
+//! and always one thread that synthesis cannot take. Not for waiting on sockets.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// What kind of work a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Speech to text: a person waits for it, so it goes first and may use every thread.
+    Recognition,
+    /// Text to speech: may use all threads but one, and the only one where there is just one.
+    Synthesis,
+}
+
+/// The lane's queue holds as many jobs as it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the speech engines are busy and their queue is full; try again, or raise the queue length"
+)]
+pub struct PoolFull;
+
+/// Threads that run engine work.
+pub struct Pool {
+    shared: Arc<Shared>,
+    queue_len: usize,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    synthesis_limit: usize,
+}
+
+#[derive(Default)]
+struct State {
+    recognition: Queue,
+    synthesis: Queue,
+    synthesising: usize,
+    busy: usize,
+    next: u64,
+    closed: bool,
+}
+
+/// Jobs by priority (lowest first), then by age.
+type Queue = BTreeMap<(u64, u64), Job>;
+
+struct Job {
+    lane: Lane,
+    stop: CancellationToken,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+impl Pool {
+    /// Starts `threads` threads (at least one); each lane queues up to `queue_len` jobs.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn start(threads: usize, queue_len: usize) -> std::io::Result<Self> {
+        let threads = threads.max(1);
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            synthesis_limit: threads.saturating_sub(1).max(1),
+        });
+        // Dropped on an early return, which closes the threads that did start.
+        let pool = Self { shared, queue_len };
+        for number in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            thread::Builder::new().name(format!("speech-{number}")).spawn(move || shared.work())?;
+        }
+        Ok(pool)
+    }
+
+    /// Queues `work`; lower `priority` runs earlier, equal ones in the order of their coming. The
+    /// receiver fails when the job was cancelled before it ran, when it panicked, or when the pool
+    /// closed.
+    ///
+    /// # Errors
+    /// The lane's queue is full.
+    pub fn submit<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        priority: u64,
+        stop: &CancellationToken,
+        work: impl FnOnce(&CancellationToken) -> T + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, PoolFull> {
+        let (done, result) = oneshot::channel();
+        let token = stop.clone();
+        let run = Box::new(move || {
+            // The asker may have gone: then nobody wants the result.
+            let _gone = done.send(work(&token));
+        });
+        let mut state = self.shared.lock();
+        if state.closed {
+            return Ok(result);
+        }
+        let number = state.next;
+        state.next += 1;
+        let queue = match lane {
+            Lane::Recognition => &mut state.recognition,
+            Lane::Synthesis => &mut state.synthesis,
+        };
+        if queue.len() >= self.queue_len {
+            queue.retain(|_, job| !job.stop.is_cancelled());
+        }
+        if queue.len() >= self.queue_len {
+            return Err(PoolFull);
+        }
+        queue.insert((priority, number), Job { lane, stop: stop.clone(), run });
+        drop(state);
+        self.shared.changed.notify_all();
+        Ok(result)
+    }
+
+    /// Drops what is queued, and waits up to `within` for running jobs. True when all ended.
+    pub fn close(&self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        let mut state = self.shared.lock();
+        state.close();
+        self.shared.changed.notify_all();
+        while state.busy > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        true
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.lock().close();
+        self.shared.changed.notify_all();
+    }
+}
+
+impl State {
+    fn close(&mut self) {
+        self.closed = true;
+        self.recognition.clear();
+        self.synthesis.clear();
+    }
+
+    fn take(&mut self, synthesis_limit: usize) -> Option<Job> {
+        loop {
+            let next = match self.recognition.pop_first() {
+                Some((_, job)) => job,
+                None if self.synthesising < synthesis_limit => self.synthesis.pop_first()?.1,
+                None => return None,
+            };
+            if !next.stop.is_cancelled() {
+                return Some(next);
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Jobs run outside the lock, so a poisoned state is still whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return;
+            }
+            let Some(job) = state.take(self.synthesis_limit) else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let synthesis = usize::from(job.lane == Lane::Synthesis);
+            state.busy += 1;
+            state.synthesising += synthesis;
+            drop(state);
+            if catch_unwind(AssertUnwindSafe(job.run)).is_err() {
+                tracing::error!(lane = ?job.lane, "engine work panicked");
+            }
+            state = self.lock();
+            state.busy -= 1;
+            state.synthesising -= synthesis;
+            self.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// Occupies a worker until told.
+    fn hold(pool: &Pool, lane: Lane) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
+        let (go, wait) = mpsc::channel();
+        let (started, running) = mpsc::channel();
+        let done = pool.submit(lane, 0, &CancellationToken::new(), move |_| {
+            started.send(()).unwrap();
+            wait.recv().unwrap();
+        });
+        running.recv().unwrap();
+        (go, done.unwrap())
+    }
+
+    #[test]
+    fn recognition_overtakes_and_priorities_hold() {
+        let pool = Pool::start(1, 8).unwrap();
+        let (go, held) = hold(&pool, Lane::Recognition);
+        let (log, order) = mpsc::channel();
+        let stop = CancellationToken::new();
+        let mut all = Vec::new();
+        for (name, lane, priority) in [
+            ("late", Lane::Synthesis, 2),
+            ("first", Lane::Synthesis, 0),
+            ("second", Lane::Synthesis, 0),
+            ("asr", Lane::Recognition, 0),
+        ] {
+            let log = log.clone();
+            let job = pool.submit(lane, priority, &stop, move |_| log.send(name).unwrap());
+            all.push(job.unwrap());
+        }
+        go.send(()).unwrap();
+        held.blocking_recv().unwrap();
+        for job in all {
+            job.blocking_recv().unwrap();
+        }
+        drop(log);
+        assert_eq!(order.iter().collect::<Vec<_>>(), ["asr", "first", "second", "late"]);
+    }
+
+    #[test]
+    fn synthesis_leaves_a_thread_for_recognition() {
+        let pool = Pool::start(2, 8).unwrap();
+        let (go, _held) = hold(&pool, Lane::Synthesis);
+        let stop = CancellationToken::new();
+        let mut second = pool.submit(Lane::Synthesis, 0, &stop, |_| ()).unwrap();
+        let asr = pool.submit(Lane::Recognition, 0, &stop, |_| 7).unwrap();
+        assert_eq!(asr.blocking_recv(), Ok(7));
+        assert!(second.try_recv().is_err());
+        go.send(()).unwrap();
+        second.blocking_recv().unwrap();
+    }
+
+    #[test]
+    fn a_full_queue_refuses_until_something_is_cancelled() {
+        let pool = Pool::start(1, 1).unwrap();
+        let (go, _held) = hold(&pool, Lane::Synthesis);
+        let stop = CancellationToken::new();
+        let queued = pool.submit(Lane::Synthesis, 0, &stop, |_| ()).unwrap();
+        let other = CancellationToken::new();
+        assert_eq!(pool.submit(Lane::Synthesis, 0, &other, |_| ()).err(), Some(PoolFull));
+        stop.cancel();
+        let accepted = pool.submit(Lane::Synthesis, 0, &other, |_| 3).unwrap();
+        go.send(()).unwrap();
+        assert!(queued.blocking_recv().is_err());
+        assert_eq!(accepted.blocking_recv(), Ok(3));
+    }
+
+    #[test]
+    fn a_panic_costs_one_job() {
+        let pool = Pool::start(1, 4).unwrap();
+        let stop = CancellationToken::new();
+        let bad = pool.submit(Lane::Recognition, 0, &stop, |_| panic!("scripted"));
+        let bad: oneshot::Receiver<()> = bad.unwrap();
+        assert!(bad.blocking_recv().is_err());
+        let good = pool.submit(Lane::Recognition, 0, &stop, |_| 1).unwrap();
+        assert_eq!(good.blocking_recv(), Ok(1));
+    }
+
+    #[test]
+    fn closing_waits_for_what_runs() {
+        let pool = Pool::start(1, 4).unwrap();
+        let (go, _held) = hold(&pool, Lane::Synthesis);
+        assert!(!pool.close(Duration::from_millis(1)));
+        go.send(()).unwrap();
+        assert!(pool.close(Duration::from_secs(10)));
+    }
+}

@@ -1,0 +1,209 @@
+//! Both services and their pages on real engines, from sockets bound to sockets closed.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::asr_service::AsrService;
+use super::engine::{EngineError, Hearing, Speaker, load};
+use super::pace::Paces;
+use super::page::{self, Page};
+use super::pool::Pool;
+use super::tts_service::TtsService;
+
+/// File in the models folder that keeps how fast the voices are here.
+const PACE_FILE: &str = "voice-speed.json";
+/// Waiting for engine work at the end.
+const LAST_WORK: Duration = Duration::from_millis(1_200);
+
+/// Where one service listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    /// Its WebSocket.
+    pub socket: SocketAddr,
+    /// Its try-it page and health.
+    pub page: SocketAddr,
+}
+
+/// What to serve, and with how much.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Recognition; none to leave it out.
+    pub asr: Option<Listen>,
+    /// Synthesis; none to leave it out.
+    pub tts: Option<Listen>,
+    /// The models folder.
+    pub models: PathBuf,
+    /// Threads that run engines.
+    pub threads: usize,
+    /// Jobs that may wait in each lane, and synthesis requests that may be open.
+    pub queue_len: usize,
+    /// Spoken phrases kept, in bytes.
+    pub cache_bytes: usize,
+    /// Seconds of work per second of speech beyond which the natural Chinese voice is not used.
+    pub hopeless_cost: f64,
+}
+
+/// Why the service does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {reason}; is another server running there?")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+    /// An engine is missing.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The system refuses a thread or a socket's use.
+    #[error("the speech service cannot run: {0}")]
+    System(#[from] std::io::Error),
+    /// Loading broke.
+    #[error("loading the speech engines broke: {0}")]
+    Loading(#[from] tokio::task::JoinError),
+}
+
+/// One service's listeners.
+struct Bound {
+    socket: TcpListener,
+    address: SocketAddr,
+    page: TcpListener,
+}
+
+/// Serves until `stop`. Listens at once (clients that come early wait), answers `/healthz` with
+/// 503 until the engines are loaded, and then calls `ready`.
+///
+/// # Errors
+/// An address is taken, or an engine does not load.
+pub async fn run(
+    settings: Settings,
+    stop: CancellationToken,
+    ready: impl FnOnce(),
+) -> Result<(), ServeError> {
+    let asr = settings.asr.map(bind).transpose()?;
+    let tts = settings.tts.map(bind).transpose()?;
+    let loaded = Arc::new(AtomicBool::new(false));
+    let ended = stop.child_token();
+    let _end_pages = ended.clone().drop_guard();
+    let pages = [(Page::Recognition, &asr), (Page::Synthesis, &tts)].map(|(page, bound)| {
+        let bound =
+            bound.as_ref().map(|b| Ok::<_, std::io::Error>((b.page.try_clone()?, b.address)));
+        let (loaded, ended) = (Arc::clone(&loaded), ended.clone());
+        async move {
+            match bound {
+                Some(bound) => {
+                    let (listener, socket) = bound?;
+                    page::serve(page, listener, socket, loaded, ended).await
+                }
+                None => Ok(()),
+            }
+        }
+    });
+    let [asr_page, tts_page] = pages;
+    let serving = async {
+        let outcome = serve(&settings, asr, tts, &stop, || {
+            loaded.store(true, Ordering::Release);
+            ready();
+        })
+        .await;
+        ended.cancel();
+        outcome
+    };
+    let (served, asr_page, tts_page) = tokio::join!(serving, asr_page, tts_page);
+    served?;
+    asr_page?;
+    tts_page?;
+    Ok(())
+}
+
+fn bind(listen: Listen) -> Result<Bound, ServeError> {
+    let open = |address: SocketAddr| {
+        let failed = |reason| ServeError::Listen { address, reason };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok::<_, ServeError>(listener)
+    };
+    let socket = open(listen.socket)?;
+    let address = socket.local_addr()?;
+    Ok(Bound { socket, address, page: open(listen.page)? })
+}
+
+async fn serve(
+    settings: &Settings,
+    asr: Option<Bound>,
+    tts: Option<Bound>,
+    stop: &CancellationToken,
+    ready: impl FnOnce(),
+) -> Result<(), ServeError> {
+    let paces = Arc::new(Paces::open(Some(settings.models.join(PACE_FILE))));
+    let begun = Instant::now();
+    let loading = load_all(settings, asr.is_some(), tts.is_some(), &paces);
+    let (hearing, speakers) = tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        loaded = loading => loaded?,
+    };
+    let engines = (hearing.clone(), speakers.clone());
+    let pool = Arc::new(Pool::start(settings.threads, settings.queue_len)?);
+    tracing::info!(
+        took_ms = begun.elapsed().as_millis(),
+        threads = settings.threads,
+        "speech engines are loaded"
+    );
+    let recognition = async {
+        if let (Some(bound), Some(hearing)) = (asr, hearing) {
+            let listener = tokio::net::TcpListener::from_std(bound.socket)?;
+            AsrService { hearing, pool: Arc::clone(&pool) }.serve(listener, stop.clone()).await;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    let synthesis = async {
+        if let (Some(bound), Some(speakers)) = (tts, speakers) {
+            let listener = tokio::net::TcpListener::from_std(bound.socket)?;
+            let (queue, cache) = (settings.queue_len, settings.cache_bytes);
+            TtsService::new(speakers, Arc::clone(&pool), Arc::clone(&paces), queue, cache)
+                .serve(listener, stop.clone())
+                .await;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    ready();
+    let served = tokio::try_join!(recognition, synthesis);
+    // Freeing a gigabyte of weights piece by piece takes seconds; the end of the process, which is
+    // next, takes none.
+    std::mem::forget(engines);
+    if !pool.close(LAST_WORK) {
+        tracing::warn!("engine work was still running at the end");
+    }
+    if let Err(error) = paces.save() {
+        tracing::debug!(%error, "cannot keep the voices' speeds");
+    }
+    served?;
+    Ok(())
+}
+
+async fn load_all(
+    settings: &Settings,
+    asr: bool,
+    tts: bool,
+    paces: &Arc<Paces>,
+) -> Result<(Option<Hearing>, Option<Vec<Speaker>>), ServeError> {
+    let (models, threads) = (settings.models.clone(), settings.threads);
+    let hearing = tokio::task::spawn_blocking(move || {
+        asr.then(|| load::hearing(&models, threads)).transpose()
+    });
+    // One after the other: the voices are measured, if need be, without company.
+    let hearing = hearing.await??;
+    let (models, hopeless) = (settings.models.clone(), settings.hopeless_cost);
+    let paces = Arc::clone(paces);
+    let speakers = tokio::task::spawn_blocking(move || {
+        tts.then(|| load::speakers(&models, threads, &paces, hopeless)).transpose()
+    });
+    Ok((hearing, speakers.await??))
+}

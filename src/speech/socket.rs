@@ -1,0 +1,160 @@
+//! What the two services' sockets share: accepting, limits, keep-alive, and a bounded way out. What
+//! is said on them is in `asr_service` and `tts_service`.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+use tokio_util::sync::CancellationToken;
+
+/// Largest inbound message; the original services use the same.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// Three pings without any sign of life.
+const IDLE_DEADLINE: Duration = Duration::from_secs(65);
+const WRITE_DEADLINE: Duration = Duration::from_secs(20);
+const MAX_CONNECTIONS: usize = 128;
+
+/// Messages waiting for a slow client.
+pub(super) const OUT_LEN: usize = 64;
+
+/// One accepted connection.
+pub(super) type Socket = WebSocketStream<TcpStream>;
+
+/// Accepts connections on `listener` until `stop`, then waits for the open ones, each of which
+/// sees `stop` too. Paths other than `paths` get 404; beyond 128 connections, 503.
+pub(super) async fn accept<F, C>(
+    listener: TcpListener,
+    paths: &'static [&'static str],
+    stop: CancellationToken,
+    connection: C,
+) where
+    F: Future<Output = ()> + Send + 'static,
+    C: Fn(Socket) -> F + Clone + Send + 'static,
+{
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut open = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = open.join_next(), if !open.is_empty() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, most likely: waiting lets connections end.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let permit = Arc::clone(&room).try_acquire_owned().ok();
+        let connection = connection.clone();
+        open.spawn(async move {
+            let shaken = timeout(HANDSHAKE_DEADLINE, shake(stream, paths, permit.is_some())).await;
+            if let Ok(Some(socket)) = shaken {
+                connection(socket).await;
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    while open.join_next().await.is_some() {}
+}
+
+async fn shake(stream: TcpStream, paths: &'static [&'static str], room: bool) -> Option<Socket> {
+    // Small messages go out at once; a socket that refuses the option works without it.
+    let _refused = stream.set_nodelay(true);
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES))
+        .write_buffer_size(16 << 10);
+    #[expect(clippy::result_large_err, reason = "the library's signature")]
+    let check = |request: &Request, response: Response| {
+        if !room {
+            return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, "too many connections"));
+        }
+        if !paths.contains(&request.uri().path()) {
+            return Err(refusal(StatusCode::NOT_FOUND, "no such path"));
+        }
+        Ok(response)
+    };
+    let shaken = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config)).await;
+    shaken.inspect_err(|error| tracing::debug!(%error, "handshake failed")).ok()
+}
+
+fn refusal(status: StatusCode, reason: &str) -> ErrorResponse {
+    let mut response = ErrorResponse::new(Some(reason.to_owned()));
+    *response.status_mut() = status;
+    response
+}
+
+/// Writes what comes over `out` and pings in between, until the client is gone or too slow, or
+/// `stop`, which closes the socket as going away.
+pub(super) async fn write(
+    mut sink: SplitSink<Socket, Message>,
+    mut out: mpsc::Receiver<Message>,
+    stop: CancellationToken,
+) {
+    let mut ping = interval(PING_EVERY);
+    ping.reset();
+    loop {
+        let message = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            message = out.recv() => match message {
+                Some(message) => message,
+                None => break,
+            },
+            _ = ping.tick() => Message::Ping(Bytes::new()),
+        };
+        match timeout(WRITE_DEADLINE, sink.send(message)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return,
+            Err(_) => {
+                tracing::warn!("a client does not read, its connection is closed");
+                return;
+            }
+        }
+    }
+    let going = CloseFrame { code: CloseCode::Away, reason: "the service stops".into() };
+    let _late = timeout(Duration::from_millis(300), sink.send(Message::Close(Some(going)))).await;
+}
+
+/// The next text or binary message; none when the client is gone, silent too long, or breaks the
+/// protocol.
+pub(super) async fn next(stream: &mut SplitStream<Socket>) -> Option<Message> {
+    loop {
+        match timeout(IDLE_DEADLINE, stream.next()).await {
+            Ok(Some(Ok(message @ (Message::Text(_) | Message::Binary(_))))) => {
+                return Some(message);
+            }
+            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return None,
+            Ok(Some(Ok(_))) => {}
+            Err(_) => {
+                tracing::debug!("a client is silent, its connection is closed");
+                return None;
+            }
+        }
+    }
+}
+
+/// Milliseconds since 1970, as both protocols stamp their messages.
+pub(super) fn now_ms() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,8 @@
+//! Words on their way to a voice or from a recogniser: splitting by script and clause, numbers as
+//! words, simplified characters, repeats. Pure functions; no engines.
+
+pub mod clauses;
+pub mod cleanup;
+pub mod normalise_zh;
+mod numerals;
+pub mod script;

@@ -1,0 +1,298 @@
+//! Numbers, dates, times, percentages and units of a Chinese text as the words people say, since
+//! the Chinese voice knows characters only.
+
+use super::numerals::{decimal, quantity, spelled, telephone};
+
+/// Signs of units behind a number, and their words; longer signs before shorter ones.
+pub(super) const UNITS: [(&str, &str); 22] = [
+    ("km/h", "公里每小时"),
+    ("m/s", "米每秒"),
+    ("km²", "平方公里"),
+    ("m²", "平方米"),
+    ("kWh", "度"),
+    ("°C", "摄氏度"),
+    ("°F", "华氏度"),
+    ("km", "公里"),
+    ("cm", "厘米"),
+    ("mm", "毫米"),
+    ("kg", "公斤"),
+    ("mg", "毫克"),
+    ("ml", "毫升"),
+    ("mL", "毫升"),
+    ("GB", "G"),
+    ("MB", "兆"),
+    ("kW", "千瓦"),
+    ("m", "米"),
+    ("g", "克"),
+    ("L", "升"),
+    ("℃", "摄氏度"),
+    ("°", "度"),
+];
+
+/// Measure words that take 两 instead of 二.
+const MEASURES: &str = "个位只点天年岁次条张本杯块件家种间辆支首句口双对台小分周";
+
+/// Rewrites `text` so that only characters, letters and punctuation are left.
+pub fn normalise(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut at = 0;
+    while at < chars.len() {
+        let scan = Scan { chars: &chars, at };
+        let (words, taken) =
+            scan.currency().or_else(|| scan.number()).unwrap_or_else(|| scan.sign());
+        out.push_str(&words);
+        at += taken;
+    }
+    out
+}
+
+/// A place in the text. Every method answers the words and how many characters they stand for.
+#[derive(Clone, Copy)]
+struct Scan<'a> {
+    chars: &'a [char],
+    at: usize,
+}
+
+/// A number as written: thousands separators dropped.
+struct Figure {
+    whole: String,
+    fraction: Option<String>,
+    len: usize,
+}
+
+impl Scan<'_> {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.chars.get(self.at + ahead).copied()
+    }
+
+    fn before(&self) -> Option<char> {
+        self.at.checked_sub(1).and_then(|i| self.chars.get(i)).copied()
+    }
+
+    fn digits(&self, ahead: usize) -> String {
+        let rest = self.chars.get(self.at + ahead..).unwrap_or_default();
+        rest.iter().take_while(|c| c.is_ascii_digit()).collect()
+    }
+
+    /// True where `sign` stands `ahead`.
+    fn has(&self, ahead: usize, sign: &str) -> bool {
+        sign.chars().enumerate().all(|(i, c)| self.peek(ahead + i) == Some(c))
+    }
+
+    fn figure(&self, ahead: usize) -> Option<Figure> {
+        let mut whole = self.digits(ahead);
+        let mut len = whole.len();
+        if whole.is_empty() {
+            return None;
+        }
+        while whole.len() <= 16 && self.peek(ahead + len) == Some(',') {
+            let group = self.digits(ahead + len + 1);
+            if group.len() != 3 {
+                break;
+            }
+            whole.push_str(&group);
+            len += 4;
+        }
+        let fraction = match self.peek(ahead + len) {
+            Some('.') => Some(self.digits(ahead + len + 1)).filter(|f| !f.is_empty()),
+            _ => None,
+        };
+        len += fraction.as_ref().map_or(0, |f| f.len() + 1);
+        Some(Figure { whole, fraction, len })
+    }
+
+    fn currency(&self) -> Option<(String, usize)> {
+        let name = match self.peek(0)? {
+            '¥' | '￥' => "元",
+            '$' => "美元",
+            '€' => "欧元",
+            '£' => "英镑",
+            _ => return None,
+        };
+        let figure = self.figure(1)?;
+        Some((decimal(&figure.whole, figure.fraction.as_deref()) + name, 1 + figure.len))
+    }
+
+    fn number(&self) -> Option<(String, usize)> {
+        let figure = self.figure(0)?;
+        if figure.fraction.is_none()
+            && let Some(found) = self.date().or_else(|| self.clock()).or_else(|| self.divided())
+        {
+            return Some(found);
+        }
+        let mut words = self.said(&figure);
+        let mut len = figure.len;
+        if self.peek(len) == Some('%') {
+            return Some((format!("百分之{words}"), len + 1));
+        }
+        if let Some((sign, unit)) = UNITS.iter().find(|(sign, _)| self.has(len, sign)) {
+            words.push_str(unit);
+            len += sign.chars().count();
+        } else if matches!(self.peek(len), Some('-' | '~' | '～' | '–' | '—'))
+            && self.figure(len + 1).is_some()
+        {
+            words.push('到');
+            len += 1;
+        }
+        Some((words, len))
+    }
+
+    fn said(&self, figure: &Figure) -> String {
+        let Figure { whole, fraction, len } = figure;
+        if let Some(fraction) = fraction {
+            return decimal(whole, Some(fraction));
+        }
+        let next = self.peek(*len);
+        if next == Some('年') && whole.len() == 4 {
+            return spelled(whole);
+        }
+        if whole.len() == 11 && whole.starts_with('1') || whole.len() >= 7 && whole.starts_with('0')
+        {
+            return telephone(whole);
+        }
+        if whole.len() > 1 && whole.starts_with('0') {
+            return spelled(whole);
+        }
+        let counted = next.is_some_and(|c| MEASURES.contains(c)) && self.before() != Some('第');
+        if whole == "2" && counted {
+            return "两".to_owned();
+        }
+        quantity(whole)
+    }
+
+    /// `2024-05-01`, `2024/5/1`.
+    fn date(&self) -> Option<(String, usize)> {
+        let year = self.digits(0);
+        let mark = self.peek(4).filter(|c| matches!(c, '-' | '/'))?;
+        let month = self.digits(5);
+        let second = 5 + month.len();
+        let day = self.digits(second + 1);
+        let whole = year.len() == 4 && self.peek(second) == Some(mark);
+        let fits = |text: &str, most: u32| text.parse().is_ok_and(|n: u32| (1..=most).contains(&n));
+        (whole && fits(&month, 12) && fits(&day, 31)).then(|| {
+            let words = format!("{}年{}月{}日", spelled(&year), quantity(&month), quantity(&day));
+            (words, second + 1 + day.len())
+        })
+    }
+
+    /// `15:30`, with seconds `15:30:20`.
+    fn clock(&self) -> Option<(String, usize)> {
+        let hour = self.digits(0);
+        let mut len = hour.len();
+        let minute = self.two_digits(len)?;
+        if hour.len() > 2 || hour.parse().is_ok_and(|h: u32| h > 24) {
+            return None;
+        }
+        len += 3;
+        let hour = if hour.trim_start_matches('0') == "2" { "两".into() } else { quantity(&hour) };
+        let mut words = format!("{hour}点");
+        if minute != "00" {
+            words.push_str(&sixtieth(&minute));
+            words.push('分');
+        } else {
+            words.push('整');
+        }
+        if let Some(second) = self.two_digits(len) {
+            words.push_str(&sixtieth(&second));
+            words.push('秒');
+            len += 3;
+        }
+        Some((words, len))
+    }
+
+    fn two_digits(&self, ahead: usize) -> Option<String> {
+        let digits = self.digits(ahead + 1);
+        let sign = matches!(self.peek(ahead), Some(':' | '：'));
+        (sign && digits.len() == 2 && digits.parse().is_ok_and(|n: u32| n < 60)).then_some(digits)
+    }
+
+    /// `3/4` as a fraction.
+    fn divided(&self) -> Option<(String, usize)> {
+        let top = self.digits(0);
+        let bottom = self.digits(top.len() + 1);
+        let len = top.len() + 1 + bottom.len();
+        let short = (1..=3).contains(&bottom.len()) && top.len() <= 3;
+        (short && self.peek(top.len()) == Some('/') && self.peek(len) != Some('/'))
+            .then(|| (format!("{}分之{}", quantity(&bottom), quantity(&top)), len))
+    }
+
+    /// A sign that is said where it stands at a number; anything else as it is.
+    fn sign(&self) -> (String, usize) {
+        let c = self.chars[self.at];
+        let number_next = self.peek(1).is_some_and(|c| c.is_ascii_digit());
+        let number_before = self.before().is_some_and(|c| c.is_ascii_digit());
+        let word = match c {
+            '-' | '−' if number_next && !number_before => "负",
+            '-' | '−' if number_next => "减",
+            '+' if number_next || number_before => "加",
+            '×' | '*' if number_next && number_before => "乘以",
+            '÷' if number_next => "除以",
+            '=' if number_before || number_next => "等于",
+            '%' => "百分号",
+            '℃' => "摄氏度",
+            '&' => "和",
+            c => return (c.to_string(), 1),
+        };
+        (word.to_owned(), 1)
+    }
+}
+
+/// Minutes or seconds below ten are said with a zero.
+fn sixtieth(digits: &str) -> String {
+    match digits.strip_prefix('0') {
+        Some("0") | None => quantity(digits),
+        Some(rest) => format!("零{}", quantity(rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn figures_become_words() {
+        for (written, said) in [
+            ("音量50%", "音量百分之五十"),
+            ("3.5米", "三点五米"),
+            ("2024年5月1日", "二零二四年五月一日"),
+            ("2024-05-01出发", "二零二四年五月一日出发"),
+            ("现在15:30", "现在十五点三十分"),
+            ("2:05", "两点零五分"),
+            ("8:00", "八点整"),
+            ("气温-5°C到20℃", "气温负五摄氏度到二十摄氏度"),
+            ("跑了5km，体重60.5kg", "跑了五公里，体重六十点五公斤"),
+            ("3-5天", "三到五天"),
+            ("电话13800138000", "电话幺三八零零幺三八零零零"),
+            ("¥12.5和$3", "十二点五元和三美元"),
+            ("2个苹果，第2个", "两个苹果，第二个"),
+            ("3+5=8", "三加五等于八"),
+            ("1,234,567人", "一百二十三万四千五百六十七人"),
+            ("3/4的人", "四分之三的人"),
+            ("房间007", "房间零零七"),
+            ("10/20/30", "10/20/30"),
+            ("没有数字。", "没有数字。"),
+        ] {
+            let words = normalise(written);
+            if written == "10/20/30" {
+                assert!(!words.chars().any(|c| c.is_ascii_digit()), "{words}");
+            } else {
+                assert_eq!(words, said, "{written}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_figure_is_left(text in "[0-9.,:/%年月个点+=¥你°Ckm~ -]{0,30}") {
+            let said = normalise(&text);
+            prop_assert!(!said.chars().any(|c| c.is_ascii_digit()), "{}", said);
+        }
+
+        #[test]
+        fn anything_is_read(text in any::<String>()) {
+            normalise(&text);
+        }
+    }
+}

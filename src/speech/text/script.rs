@@ -1,0 +1,164 @@
+//! Which voice speaks which part of a mixed sentence.
+
+/// The language a run of text is spoken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// Mandarin.
+    Chinese,
+    /// English, and whatever else is written in Latin letters.
+    English,
+}
+
+/// A stretch of text for one voice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Whose it is.
+    pub language: Language,
+    /// The words, trimmed.
+    pub text: String,
+}
+
+/// True for Chinese characters.
+pub fn is_han(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{323af}' | '〇')
+}
+
+/// Splits `text` into runs of one language each. Digits, signs and punctuation go with the words
+/// before them; at the start, with what follows. Units right behind a number (`20km`, `36.5°C`)
+/// stay with the number where the text is Chinese. Text without letters is Chinese only if it has
+/// Chinese punctuation; without anything to say, there are no runs.
+pub fn split(text: &str) -> Vec<Run> {
+    let chars: Vec<char> = text.chars().map(narrow).collect();
+    let chinese = chars.iter().any(|c| is_han(*c) || matches!(c, '。' | '，' | '、' | '？' | '！'));
+    let mut runs: Vec<Run> = Vec::new();
+    let mut current = String::new();
+    let mut language = None;
+    let mut at = 0;
+    while at < chars.len() {
+        let c = chars[at];
+        let unit =
+            if chinese && language != Some(Language::English) { unit_at(&chars, at) } else { 0 };
+        let own = if unit > 0 || is_han(c) {
+            Some(Language::Chinese)
+        } else if c.is_alphabetic() {
+            Some(Language::English)
+        } else {
+            None
+        };
+        if let (Some(own), Some(before)) = (own, language)
+            && own != before
+        {
+            push(&mut runs, before, &current);
+            current.clear();
+        }
+        language = own.or(language);
+        if language.is_none() && chinese && c.is_ascii_digit() {
+            language = Some(leading(&chars[at..]));
+        }
+        let take = unit.max(1);
+        current.extend(&chars[at..at + take]);
+        at += take;
+    }
+    let fallback = if chinese { Language::Chinese } else { Language::English };
+    push(&mut runs, language.unwrap_or(fallback), &current);
+    runs
+}
+
+/// The language of the first letter.
+fn leading(chars: &[char]) -> Language {
+    match chars.iter().find(|c| c.is_alphabetic()) {
+        Some(c) if !is_han(*c) => Language::English,
+        _ => Language::Chinese,
+    }
+}
+
+fn push(runs: &mut Vec<Run>, language: Language, text: &str) {
+    let text = text.trim();
+    if text.chars().any(char::is_alphanumeric) {
+        runs.push(Run { language, text: text.to_owned() });
+    } else if let Some(last) = runs.last_mut() {
+        last.text.push_str(text);
+    }
+}
+
+/// Full-width letters, digits and signs as plain ones; control characters as spaces.
+fn narrow(c: char) -> char {
+    match c {
+        '０'..='９' | 'Ａ'..='Ｚ' | 'ａ'..='ｚ' | '％' | '＋' | '－' | '＝' | '／' | '．' => {
+            char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c)
+        }
+        c if c.is_control() => ' ',
+        c => c,
+    }
+}
+
+/// Length of a unit sign at `at`, right behind a digit and not followed by a letter; else 0.
+fn unit_at(chars: &[char], at: usize) -> usize {
+    if at == 0 || !chars[at - 1].is_ascii_digit() {
+        return 0;
+    }
+    super::normalise_zh::UNITS
+        .iter()
+        .map(|(sign, _)| *sign)
+        .filter(|sign| {
+            let mut rest = chars[at..].iter();
+            sign.chars().all(|c| rest.next() == Some(&c))
+                && !rest.next().is_some_and(char::is_ascii_alphabetic)
+        })
+        .map(|sign| sign.chars().count())
+        .max()
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn show(text: &str) -> String {
+        split(text)
+            .into_iter()
+            .map(|run| match run.language {
+                Language::Chinese => format!("zh[{}]", run.text),
+                Language::English => format!("en[{}]", run.text),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn sentences_split_by_script() {
+        for (text, runs) in [
+            ("你好，world！", "zh[你好，]en[world！]"),
+            ("音量调到50%。", "zh[音量调到50%。]"),
+            ("我用 iPhone 15 很久了", "zh[我用]en[iPhone 15]zh[很久了]"),
+            ("It is 20 degrees.", "en[It is 20 degrees.]"),
+            ("距离是20km，温度36.5°C。", "zh[距离是20km，温度36.5°C。]"),
+            ("3点开会", "zh[3点开会]"),
+            ("3 people 来了", "en[3 people]zh[来了]"),
+            ("42", "en[42]"),
+            ("４２％。", "zh[42%。]"),
+            ("……", ""),
+            ("", ""),
+            ("\u{0}hi", "en[hi]"),
+        ] {
+            assert_eq!(show(text), runs, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_letter_is_lost(text in "[a-c0-9你好，。 %!]{0,40}") {
+            let spoken = |s: &str| s.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            let joined: String = split(&text).into_iter().map(|run| run.text).collect();
+            prop_assert_eq!(spoken(&joined), spoken(&text));
+        }
+
+        #[test]
+        fn anything_splits(text in any::<String>()) {
+            for run in split(&text) {
+                prop_assert!(!run.text.contains('\0'));
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Scripted speech engines: what they are told is what they say. They block until let go where a
+//! test needs to look in between.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hearken::speech::engine::{
+    Detected, DetectorSource, EngineError, Hearing, Recognizer, Speaker, SpeechDetector, Voice,
+};
+use hearken::speech::text::script::Language;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// Lets blocking engine work pass, one at a time; open gates let all of it pass.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    passes: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Gate {
+    pub(crate) fn open() -> Self {
+        Self::with(Semaphore::MAX_PERMITS)
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::with(0)
+    }
+
+    fn with(passes: usize) -> Self {
+        Self { passes: Arc::new(Semaphore::new(passes)), waiting: Arc::default() }
+    }
+
+    pub(crate) fn let_pass(&self, count: usize) {
+        self.passes.add_permits(count);
+    }
+
+    /// Waits until that many pieces of work stand at the gate.
+    pub(crate) async fn waiting(&self, count: usize) {
+        let reached = async {
+            while self.waiting.load(Ordering::SeqCst) != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), reached).await.expect("work at the gate");
+    }
+
+    /// Blocks; an error when cancelled meanwhile.
+    fn pass(&self, stop: &CancellationToken) -> Result<(), EngineError> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let passed = futures_util::future::select(
+            Box::pin(self.passes.acquire()),
+            Box::pin(stop.cancelled()),
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let passed = match runtime.block_on(passed) {
+            futures_util::future::Either::Left((permit, _)) => {
+                permit.expect("an open gate").forget();
+                Ok(())
+            }
+            futures_util::future::Either::Right(_) => Err(EngineError::Cancelled),
+        };
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        passed
+    }
+}
+
+/// Answers with the first sample and the length, so that no one can get another's result. The
+/// first sample 13 panics, 14 fails, 15 is heard as nothing.
+pub(crate) struct Echo(pub(crate) Gate);
+
+impl Recognizer for Echo {
+    fn recognize(
+        &self,
+        samples: &[i16],
+        _: Option<Language>,
+        stop: &CancellationToken,
+    ) -> Result<String, EngineError> {
+        self.0.pass(stop)?;
+        match samples[0] {
+            13 => panic!("scripted"),
+            14 => Err(EngineError::Failed { engine: "echo", reason: "scripted".into() }),
+            15 => Ok(String::new()),
+            first => Ok(format!("{first} x {}", samples.len())),
+        }
+    }
+}
+
+/// Speech is what is not zero; it ends at the first zero.
+pub(crate) struct NotZero;
+
+impl DetectorSource for NotZero {
+    fn open(&self) -> Result<Box<dyn SpeechDetector>, EngineError> {
+        Ok(Box::new(Heard(Vec::new())))
+    }
+}
+
+struct Heard(Vec<i16>);
+
+impl SpeechDetector for Heard {
+    fn push(&mut self, samples: &[i16]) -> Vec<Detected> {
+        let mut found = Vec::new();
+        for sample in samples {
+            match (*sample, self.0.is_empty()) {
+                (0, true) => {}
+                (0, false) => found.push(Detected::Ended(std::mem::take(&mut self.0))),
+                (sample, first) => {
+                    if first {
+                        found.push(Detected::Started);
+                    }
+                    self.0.push(sample);
+                }
+            }
+        }
+        found
+    }
+
+    fn reset(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Speaks each character as a tenth of a second of its own code. `x` fails, `p` panics.
+pub(crate) struct Letters {
+    pub(crate) name: &'static str,
+    pub(crate) gate: Gate,
+    pub(crate) spoken: Arc<AtomicUsize>,
+}
+
+impl Voice for Letters {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn sample_rate_hz(&self) -> u32 {
+        24_000
+    }
+
+    fn speak(
+        &self,
+        clause: &str,
+        _: f32,
+        stop: &CancellationToken,
+        sink: &mut dyn FnMut(&[i16]),
+    ) -> Result<(), EngineError> {
+        self.gate.pass(stop)?;
+        self.spoken.fetch_add(1, Ordering::SeqCst);
+        for letter in clause.chars() {
+            match letter {
+                'x' => {
+                    return Err(EngineError::Failed {
+                        engine: "letters",
+                        reason: "scripted".into(),
+                    });
+                }
+                'p' => panic!("scripted"),
+                letter => sink(&[1_000 + (letter as u32 % 1_000) as i16; 2_400]),
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn hearing(gate: &Gate) -> Hearing {
+    Hearing { recognizer: Arc::new(Echo(gate.clone())), detectors: Arc::new(NotZero) }
+}
+
+/// Two speakers, `one` (the default) and `two`, and a count of clauses spoken.
+pub(crate) fn speakers(gate: &Gate) -> (Vec<Speaker>, Arc<AtomicUsize>) {
+    let spoken = Arc::<AtomicUsize>::default();
+    let voice = |name| -> Arc<dyn Voice> {
+        Arc::new(Letters { name, gate: gate.clone(), spoken: Arc::clone(&spoken) })
+    };
+    let speakers = ["one", "two"].map(|id| Speaker {
+        id: id.into(),
+        chinese: voice("zh"),
+        english: voice("en"),
+    });
+    (speakers.into(), spoken)
+}

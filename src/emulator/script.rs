@@ -34,6 +34,8 @@ pub struct Script {
     /// The device's firmware.
     pub profile: Profile,
     steps: Vec<Step>,
+    /// Number of `tts stop` messages after which nobody waits for more.
+    answers: usize,
     /// When the person has finished speaking, on the recording's clock.
     speech_end: Option<Duration>,
 }
@@ -76,18 +78,24 @@ impl Script {
             uplink: header.uplink.clone(),
             profile,
             steps: Vec::new(),
+            answers: 1,
             speech_end: header.speech_end_s.and_then(|s| Duration::try_from_secs_f64(s).ok()),
         };
         let mut answers_before = 0;
         let mut listening = false;
         for frame in &recording.frames {
-            if is_tts_stop(&frame.content) {
+            if is_down(&frame.content, "tts", Some("stop")) {
                 answers_before += 1;
             }
             if let Some(action) = action(&frame.content, &mut listening) {
                 script.steps.push(Step { at: frame.at, answers_before, action });
             }
         }
+        // A session recorded at a server holds all its answers: after the last of them the device
+        // went on listening to an empty room.
+        let whole = recording.frames.iter().any(|f| is_down(&f.content, "hello", None));
+        let last = script.steps.last().map_or(0, |s| s.answers_before);
+        script.answers = if whole { answers_before.max(1) } else { last + 1 };
         script.let_go_in_manual_mode();
         script
     }
@@ -185,8 +193,7 @@ impl Script {
 
     /// Waits for the answer to the last words, and until nothing more can be heard.
     async fn hear_out(&self, device: &mut Device) -> Result<(), SocketError> {
-        let wanted = self.steps.last().map_or(0, |s| s.answers_before) + 1;
-        wait_for_answers(device, wanted).await?;
+        wait_for_answers(device, self.answers).await?;
         let begin = Instant::now();
         // The device plays what it still has, and hears what comes too late.
         let quiet = Instant::now() + AFTERMATH;
@@ -257,9 +264,11 @@ fn uplink(content: &Content) -> Option<Uplink> {
     }
 }
 
-fn is_tts_stop(content: &Content) -> bool {
+/// A message from the server of this type, and of this state where one is asked for.
+fn is_down(content: &Content, kind: &str, state: Option<&str>) -> bool {
     let Content::Down(json) = content else { return false };
-    json.get("type").is_some_and(|t| t == "tts") && json.get("state").is_some_and(|s| s == "stop")
+    let is = |name: &str, value: &str| json.get(name).is_some_and(|v| v == value);
+    is("type", kind) && state.is_none_or(|state| is("state", state))
 }
 
 fn action(content: &Content, listening: &mut bool) -> Option<Action> {

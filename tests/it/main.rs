@@ -10,6 +10,8 @@ mod llm_service;
 mod providers;
 mod real_engines;
 mod recordings;
+mod server;
 mod speech_service;
+mod supervise;
 mod support;
 mod tidy;

@@ -1,5 +1,6 @@
 //! What whole-server tests stand on. Not for assertions.
 
+pub(crate) mod app;
 pub(crate) mod engines;
 pub(crate) mod speech;
 pub(crate) mod vendors;

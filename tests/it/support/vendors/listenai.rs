@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::sockets::Link;
-use super::{Behaviour, SLOW, SPEECH_SAMPLES, Shared, Stub, speech};
+use super::{Behaviour, SLOW, Says, Shared, Stub};
 
 /// A recognition service on the ListenAI wire.
 pub(crate) struct ListenAiAsr;
@@ -18,13 +18,18 @@ pub(crate) struct ListenAiAsr;
 impl ListenAiAsr {
     /// Hears `transcript` in everything.
     pub(crate) async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
-        Stub::start(("ws", ""), behaviour, transcript, recognise).await
+        Stub::start(("ws", ""), behaviour, transcript.into(), recognise).await
+    }
+
+    /// Hears what `hear` makes of the s16le audio of each batch.
+    pub(crate) async fn hearing(hear: fn(&[u8]) -> String) -> Stub {
+        Stub::start(("ws", ""), Behaviour::Normal, Says::Answer(hear), recognise).await
     }
 }
 
 async fn recognise(stream: TcpStream, shared: Shared) {
     let Some(mut link) = Link::accept(stream, &shared).await else { return };
-    let mut samples = None;
+    let mut batch: Option<Vec<u8>> = None;
     while let Some(message) = link.next(&shared).await {
         let behaviour = shared.behaviour();
         if behaviour == Behaviour::Silent {
@@ -33,7 +38,9 @@ async fn recognise(stream: TcpStream, shared: Shared) {
         let text = match message {
             Message::Binary(_) if behaviour == Behaviour::ResetMidStream => return,
             Message::Binary(audio) => {
-                samples = samples.map(|before| before + audio.len() as u64 / 2);
+                if let Some(batch) = &mut batch {
+                    batch.extend_from_slice(&audio);
+                }
                 continue;
             }
             other => other.into_text().unwrap(),
@@ -48,7 +55,7 @@ async fn recognise(stream: TcpStream, shared: Shared) {
                 vec![AsrEvent::AudioFormatSet { format, timestamp: 0 }]
             }
             AsrCommand::BatchStart { .. } => {
-                samples = Some(0);
+                batch = Some(Vec::new());
                 shared.note(|seen| seen.requests += 1);
                 vec![progress(BatchState::Receiving)]
             }
@@ -56,7 +63,7 @@ async fn recognise(stream: TcpStream, shared: Shared) {
                 link.send(Message::text("{{ no JSON")).await;
                 continue;
             }
-            AsrCommand::BatchEnd => conclude(samples.take(), behaviour, &shared.words),
+            AsrCommand::BatchEnd => conclude(batch.take(), behaviour, &shared),
         };
         for event in events {
             link.send(Message::text(event.encode())).await;
@@ -68,13 +75,15 @@ fn progress(state: BatchState) -> AsrEvent {
     AsrEvent::BatchProgress { state, message: String::new() }
 }
 
-fn conclude(samples: Option<u64>, behaviour: Behaviour, words: &str) -> Vec<AsrEvent> {
+fn conclude(batch: Option<Vec<u8>>, behaviour: Behaviour, shared: &Shared) -> Vec<AsrEvent> {
     let refused = |code| vec![AsrEvent::Error { message: "refused".into(), code, timestamp: 0 }];
-    match samples {
+    match batch {
         None => refused(code::BATCH_NOT_STARTED),
-        Some(0) => refused(code::NO_AUDIO),
-        Some(samples) => {
-            let text = if behaviour == Behaviour::Empty { "" } else { words }.to_owned();
+        Some(audio) if audio.is_empty() => refused(code::NO_AUDIO),
+        Some(audio) => {
+            let empty = behaviour == Behaviour::Empty;
+            let text = if empty { String::new() } else { shared.words(&audio) };
+            let samples = audio.len() as u64 / 2;
             let result = AsrEvent::BatchResult { text, duration: 1.0, samples, timestamp: 0 };
             vec![progress(BatchState::Recognizing), result, progress(BatchState::Complete)]
         }
@@ -87,7 +96,7 @@ pub(crate) struct FunAsr;
 impl FunAsr {
     /// Hears `transcript` in everything; in `2pass` mode one segment per line of it.
     pub(crate) async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
-        Stub::start(("funasr+ws", ""), behaviour, transcript, recognise_funasr).await
+        Stub::start(("funasr+ws", ""), behaviour, transcript.into(), recognise_funasr).await
     }
 }
 
@@ -117,8 +126,9 @@ async fn recognise_funasr(stream: TcpStream, shared: Shared) {
             Behaviour::Slow => tokio::time::sleep(SLOW).await,
             _ => {}
         }
-        let words = if behaviour == Behaviour::Empty { "" } else { &shared.words };
-        for answer in funasr_answers(two_pass, words) {
+        let empty = behaviour == Behaviour::Empty;
+        let words = if empty { String::new() } else { shared.words(&[]) };
+        for answer in funasr_answers(two_pass, &words) {
             link.send(Message::text(answer.to_string())).await;
         }
     }
@@ -146,7 +156,12 @@ pub(crate) struct ListenAiTts;
 impl ListenAiTts {
     /// Answers every sentence with the same sound, in four frames at 24 kHz.
     pub(crate) async fn start(behaviour: Behaviour) -> Stub {
-        Stub::start(("ws", "/tts"), behaviour, "", synthesise).await
+        Stub::start(("ws", "/tts"), behaviour, "".into(), synthesise).await
+    }
+
+    /// Answers each sentence with the sound that `sound` makes of it, at 24 kHz.
+    pub(crate) async fn sounding(sound: fn(&str) -> Vec<i16>) -> Stub {
+        Stub::start(("ws", "/tts"), Behaviour::Normal, Says::Sound(sound), synthesise).await
     }
 }
 
@@ -155,9 +170,9 @@ async fn synthesise(stream: TcpStream, shared: Shared) {
     while let Some(message) = link.next(&shared).await {
         let text = message.into_text().unwrap();
         match TtsCommand::decode(&text).unwrap() {
-            TtsCommand::TtsRequest { request_id, .. } => {
+            TtsCommand::TtsRequest { request_id, params } => {
                 shared.note(|seen| seen.requests += 1);
-                if !speak(&mut link, &shared, &request_id).await {
+                if !speak(&mut link, &shared, &request_id, &params.text).await {
                     return;
                 }
             }
@@ -168,7 +183,7 @@ async fn synthesise(stream: TcpStream, shared: Shared) {
 }
 
 /// Answers one request; false where the connection is to break off.
-async fn speak(link: &mut Link, shared: &Shared, request_id: &str) -> bool {
+async fn speak(link: &mut Link, shared: &Shared, request_id: &str, text: &str) -> bool {
     let behaviour = shared.behaviour();
     match behaviour {
         Behaviour::Silent => return true,
@@ -182,7 +197,7 @@ async fn speak(link: &mut Link, shared: &Shared, request_id: &str) -> bool {
     let progress =
         TtsEvent::Progress { request_id: request_id.into(), state, progress: 0.0, message };
     link.send(Message::text(progress.encode())).await;
-    let sound = Bytes::from(speech());
+    let sound = Bytes::from(shared.sound(text));
     let frames = if behaviour == Behaviour::Empty { 0 } else { 4 };
     for sequence in 0..frames {
         if sequence > 0 && behaviour == Behaviour::ResetMidStream {
@@ -198,12 +213,13 @@ async fn speak(link: &mut Link, shared: &Shared, request_id: &str) -> bool {
             sample_rate: 24_000,
             is_final: false,
         };
+        // Whole samples; every sound has a multiple of four of them.
         let quarter = sound.len() / 4;
         let pcm = sound.slice(sequence * quarter..(sequence + 1) * quarter);
         let frame = AudioFrame { kind: FrameKind::Stream, meta, pcm };
         link.send(Message::binary(frame.encode())).await;
     }
-    let samples = if frames == 0 { 0 } else { SPEECH_SAMPLES as u64 };
+    let samples = if frames == 0 { 0 } else { sound.len() as u64 / 2 };
     let result =
         TtsResult { sample_rate: 24_000, samples, chunks: frames as u64, ..TtsResult::default() };
     let complete = TtsEvent::Complete { request_id: request_id.into(), result };

@@ -87,13 +87,40 @@ pub(crate) struct Stub {
 struct Shared {
     behaviour: Arc<Mutex<Behaviour>>,
     seen: Arc<watch::Sender<Seen>>,
-    /// What it says: a transcript or a reply.
-    words: Arc<str>,
+    says: Says,
+}
+
+/// What a stub says to what it was asked.
+#[derive(Clone)]
+enum Says {
+    /// The same words, or the same sound, to everything.
+    Words(Arc<str>),
+    /// A transcript of s16le audio, or a reply to the last message.
+    Answer(fn(&[u8]) -> String),
+    /// The sound of a sentence, at 24 kHz.
+    Sound(fn(&str) -> Vec<i16>),
 }
 
 impl Shared {
     fn behaviour(&self) -> Behaviour {
         *self.behaviour.lock().unwrap()
+    }
+
+    /// The words for this audio or question.
+    fn words(&self, asked: &[u8]) -> String {
+        match &self.says {
+            Says::Words(words) => words.to_string(),
+            Says::Answer(answer) => answer(asked),
+            Says::Sound(_) => String::new(),
+        }
+    }
+
+    /// The sound of this sentence, s16le at 24 kHz.
+    fn sound(&self, sentence: &str) -> Vec<u8> {
+        match &self.says {
+            Says::Sound(sound) => sound(sentence).into_iter().flat_map(i16::to_le_bytes).collect(),
+            _ => speech(),
+        }
     }
 
     fn note(&self, change: impl FnOnce(&mut Seen)) {
@@ -106,7 +133,7 @@ impl Stub {
     async fn start<F, S>(
         (scheme, path): (&'static str, &'static str),
         behaviour: Behaviour,
-        words: &str,
+        says: Says,
         serve: S,
     ) -> Self
     where
@@ -115,11 +142,8 @@ impl Stub {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Shared {
-            behaviour: Arc::new(Mutex::new(behaviour)),
-            seen: Arc::default(),
-            words: words.into(),
-        };
+        let shared =
+            Shared { behaviour: Arc::new(Mutex::new(behaviour)), seen: Arc::default(), says };
         let task = tokio::spawn(accept(listener, shared.clone(), serve));
         Self { address, scheme, path, shared, task }
     }
@@ -147,6 +171,12 @@ impl Stub {
             Ok(seen) => seen.expect("the stub holds the sender").clone(),
             Err(_) => panic!("never seen; so far: {:?}", self.seen()),
         }
+    }
+}
+
+impl From<&str> for Says {
+    fn from(words: &str) -> Self {
+        Self::Words(words.into())
     }
 }
 

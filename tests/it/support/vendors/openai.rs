@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 
 use super::sockets::{gone, read_request, respond, respond_in_pieces, respond_status};
-use super::{Behaviour, SLOW, Shared, Stub, speech};
+use super::{Behaviour, SLOW, Says, Shared, Stub};
 
 /// A chat base.
 pub(crate) struct OpenAiChat;
@@ -14,7 +14,12 @@ pub(crate) struct OpenAiChat;
 impl OpenAiChat {
     /// Replies `reply` to everything, four characters at a time.
     pub(crate) async fn start(behaviour: Behaviour, reply: &str) -> Stub {
-        Stub::start(("http", "/v1"), behaviour, reply, chat).await
+        Stub::start(("http", "/v1"), behaviour, reply.into(), chat).await
+    }
+
+    /// Replies what `reply` makes of the last message.
+    pub(crate) async fn answering(reply: fn(&[u8]) -> String) -> Stub {
+        Stub::start(("http", "/v1"), Behaviour::Normal, Says::Answer(reply), chat).await
     }
 }
 
@@ -24,7 +29,7 @@ pub(crate) struct OpenAiTranscriptions;
 impl OpenAiTranscriptions {
     /// Hears `transcript` in everything.
     pub(crate) async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
-        Stub::start(("http", "/v1"), behaviour, transcript, transcribe).await
+        Stub::start(("http", "/v1"), behaviour, transcript.into(), transcribe).await
     }
 }
 
@@ -34,18 +39,22 @@ pub(crate) struct OpenAiSpeech;
 impl OpenAiSpeech {
     /// Answers every sentence with the same sound, cut within samples.
     pub(crate) async fn start(behaviour: Behaviour) -> Stub {
-        Stub::start(("http", "/v1"), behaviour, "", synthesise).await
+        Stub::start(("http", "/v1"), behaviour, "".into(), synthesise).await
     }
 }
 
 /// Reads the request and answers it where the behaviour is the same for every vendor.
-async fn begin(stream: &mut TcpStream, shared: &Shared, path: &str) -> Option<Behaviour> {
+async fn begin(
+    stream: &mut TcpStream,
+    shared: &Shared,
+    path: &str,
+) -> Option<(Behaviour, Vec<u8>)> {
     let request = read_request(stream).await?;
     let behaviour = shared.behaviour();
     let right = request.head.starts_with(&format!("POST {path} "));
     shared.note(|seen| {
         seen.requests += 1;
-        seen.texts.push(request.head);
+        seen.texts.push(request.head.clone());
         if let Some(file) = request.body.windows(4).position(|four| four == b"RIFF") {
             seen.audio_messages += 1;
             seen.audio_bytes += request.body.len() - file;
@@ -57,13 +66,15 @@ async fn begin(stream: &mut TcpStream, shared: &Shared, path: &str) -> Option<Be
         _ if !right => respond(stream, 404, "", b"no such path").await,
         Behaviour::HttpStatus(status, wait) => respond_status(stream, status, wait).await,
         Behaviour::Silent => while !gone(stream, Duration::from_secs(3_600)).await {},
-        _ => return Some(behaviour),
+        _ => return Some((behaviour, request.body)),
     }
     None
 }
 
 async fn chat(mut stream: TcpStream, shared: Shared) {
-    let Some(behaviour) = begin(&mut stream, &shared, "/v1/chat/completions").await else { return };
+    let Some((behaviour, body)) = begin(&mut stream, &shared, "/v1/chat/completions").await else {
+        return;
+    };
     let event = |value: serde_json::Value| format!("data: {value}\n\n").into_bytes();
     let chunk = |delta: serde_json::Value, reason: Option<&str>| {
         event(json!({
@@ -72,7 +83,10 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
         }))
     };
     let mut pieces = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
-    let words: Vec<char> = shared.words.chars().collect();
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let last = body["messages"].as_array().and_then(|m| m.last()).unwrap();
+    let words: Vec<char> =
+        shared.words(last["content"].as_str().unwrap().as_bytes()).chars().collect();
     if behaviour != Behaviour::Empty {
         for few in words.chunks(4) {
             pieces.push(chunk(json!({ "content": few.iter().collect::<String>() }), None));
@@ -91,10 +105,10 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
 }
 
 async fn transcribe(mut stream: TcpStream, shared: Shared) {
-    let Some(behaviour) = begin(&mut stream, &shared, "/v1/audio/transcriptions").await else {
+    let Some((behaviour, _)) = begin(&mut stream, &shared, "/v1/audio/transcriptions").await else {
         return;
     };
-    let words = if behaviour == Behaviour::Empty { "" } else { &shared.words };
+    let words = if behaviour == Behaviour::Empty { String::new() } else { shared.words(&[]) };
     let answer = json!({ "text": words }).to_string().into_bytes();
     match behaviour {
         Behaviour::Garbage => respond(&mut stream, 200, "", b"no JSON").await,
@@ -107,14 +121,16 @@ async fn transcribe(mut stream: TcpStream, shared: Shared) {
 }
 
 async fn synthesise(mut stream: TcpStream, shared: Shared) {
-    let Some(behaviour) = begin(&mut stream, &shared, "/v1/audio/speech").await else { return };
+    let Some((behaviour, _)) = begin(&mut stream, &shared, "/v1/audio/speech").await else {
+        return;
+    };
     match behaviour {
         Behaviour::Garbage => {
             respond(&mut stream, 200, "content-type: text/html\r\n", b"<html></html>").await;
         }
         Behaviour::Empty => respond(&mut stream, 200, "content-type: audio/pcm\r\n", b"").await,
         _ => {
-            let sound = speech();
+            let sound = shared.sound("");
             let pieces: Vec<Vec<u8>> = sound.chunks(2_401).map(<[u8]>::to_vec).collect();
             respond_in_pieces(&mut stream, behaviour, "audio/pcm", &pieces).await.ok();
         }

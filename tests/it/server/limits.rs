@@ -1,0 +1,134 @@
+//! What a connection may not do, and what it gives back when it is gone.
+
+use std::time::{Duration, Instant};
+
+use futures_util::SinkExt as _;
+use hearken_proto::device::ListenMode;
+use serde_json::Value;
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::person::Person;
+use super::turns::good_answer;
+use super::voices::SPEECH;
+use super::{HELLO, Socket, close_code, json_of, socket};
+use crate::support::app::{PHRASES, TestServer, Vendors, eventually};
+
+/// A socket, or the server's refusal: its status, `Retry-After` and code.
+async fn try_socket(server: &TestServer) -> Result<Socket, (u16, String, String)> {
+    match connect_async(server.device_url()).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(Error::Http(refusal)) => {
+            let body = refusal.body().as_deref().unwrap_or_default();
+            let body: Value = serde_json::from_slice(body).unwrap_or_default();
+            let wait = refusal.headers().get("retry-after").map(|v| v.to_str().unwrap().to_owned());
+            let code = body["error"]["code"].as_str().unwrap_or_default().to_owned();
+            Err((refusal.status().as_u16(), wait.unwrap_or_default(), code))
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_says_when_to_come_again_and_takes_the_next_when_one_has_gone() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| config.server.max_connections = 2).await;
+    let (first, mut second) = (socket(&server).await, socket(&server).await);
+    let (status, wait, code) = try_socket(&server).await.expect_err("the server is full");
+    assert_eq!((status, code.as_str()), (503, "BUSY"));
+    assert!(wait.parse::<u64>().unwrap() > 0, "{wait}");
+    // Those who are in are not disturbed.
+    second.send(Message::text(HELLO)).await.unwrap();
+    json_of(&mut second, "hello").await;
+    drop(first);
+    let third = eventually("a free place", async || try_socket(&server).await.ok()).await;
+    assert!(try_socket(&server).await.is_err(), "one place came free, no more");
+    drop((second, third));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_beyond_64_kib_closes_the_connection_with_1009() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    for message in [Message::binary(vec![0; 65_537]), Message::text("x".repeat(65_537))] {
+        let mut socket = socket(&server).await;
+        socket.send(Message::binary(vec![0; 65_536])).await.unwrap();
+        socket.send(Message::text(HELLO)).await.unwrap();
+        json_of(&mut socket, "hello").await;
+        socket.send(message).await.unwrap();
+        assert_eq!(close_code(&mut socket).await, Some(1009));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_never_says_hello_is_closed_with_1008() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| config.device.hello_timeout_ms = 1_000).await;
+    let mut greeted = socket(&server).await;
+    greeted.send(Message::text(HELLO)).await.unwrap();
+    let mut mute = socket(&server).await;
+    let begun = Instant::now();
+    assert_eq!(close_code(&mut mute).await, Some(1008));
+    assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    json_of(&mut greeted, "hello").await;
+    greeted.send(Message::text(HELLO)).await.unwrap();
+    json_of(&mut greeted, "hello").await;
+}
+
+#[tokio::test]
+async fn a_device_that_is_unplugged_leaves_nothing_behind() {
+    const PLACES: usize = 4;
+    const CYCLES: usize = 200;
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        config.server.max_connections = PLACES;
+        config.asr.pool.max_idle = 0;
+    })
+    .await;
+    vendors.tts.until(|seen| seen.requests >= PHRASES).await;
+    let wake = r#"{"type":"listen","state":"detect","text":"hey hearken"}"#;
+    let listen = r#"{"type":"listen","state":"start","mode":"auto"}"#;
+    for cycle in 0..CYCLES {
+        let mut socket = eventually("a place", async || try_socket(&server).await.ok()).await;
+        if cycle % 4 == 0 {
+            continue;
+        }
+        socket.send(Message::text(HELLO)).await.unwrap();
+        json_of(&mut socket, "hello").await;
+        match cycle % 4 {
+            // In the midst of a word that is being recognised.
+            1 => {
+                let before = vendors.asr.seen().connections;
+                socket.send(Message::text(listen)).await.unwrap();
+                for packet in &SPEECH[..12] {
+                    socket.send(Message::binary(packet.clone())).await.unwrap();
+                }
+                vendors.asr.until(|seen| seen.connections > before).await;
+            }
+            // In the midst of an answer.
+            2 => {
+                socket.send(Message::text(wake)).await.unwrap();
+                json_of(&mut socket, "tts").await;
+            }
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    while all.len() < PLACES {
+        all.push(eventually("every place", async || try_socket(&server).await.ok()).await);
+    }
+    drop(all);
+    // Neither do their utterances hold the recogniser.
+    let seen = vendors.asr.until(|seen| seen.closed == seen.connections).await;
+    assert_eq!(seen.connections, CYCLES / 4);
+    let mut person = eventually("a place", async || {
+        Person::try_meet(&server.device_url(), 1, ListenMode::Auto).await.ok()
+    })
+    .await;
+    person.say(&SPEECH).await;
+    assert_eq!(person.answer().await, good_answer());
+    drop(person);
+    server.stop().await;
+}

@@ -1,0 +1,68 @@
+//! The whole server over real sockets, before stub vendors: the composition. Not for the order,
+//! pace and interruption of turns, which the ring proves in virtual time.
+
+mod crowd;
+mod endings;
+mod failures;
+mod handshake;
+mod limits;
+mod person;
+mod recording;
+mod turns;
+mod voices;
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use crate::support::app::TestServer;
+
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const HELLO: &str = r#"{"type":"hello","version":1,"transport":"websocket"}"#;
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// A bare socket at the device's address.
+async fn socket(server: &TestServer) -> Socket {
+    connect_async(server.device_url()).await.expect("the server takes a socket").0
+}
+
+/// The next message; none at the end.
+async fn next<S>(socket: &mut WebSocketStream<S>) -> Option<Message>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let next = tokio::time::timeout(PATIENCE, socket.next()).await;
+    next.expect("something comes in time").transpose().ok().flatten()
+}
+
+/// The next message that is JSON of this type.
+async fn json_of<S>(socket: &mut WebSocketStream<S>, kind: &str) -> Value
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    loop {
+        if let Message::Text(text) = next(socket).await.expect("the socket is open") {
+            let json: Value = serde_json::from_str(&text).unwrap();
+            if json["type"] == kind {
+                return json;
+            }
+        }
+    }
+}
+
+/// The code that the server closes with; none where it closes without one.
+async fn close_code(socket: &mut Socket) -> Option<u16> {
+    while let Some(message) = next(socket).await {
+        if let Message::Close(reason) = message {
+            return reason.map(|r| r.code.into());
+        }
+    }
+    None
+}

@@ -1,0 +1,141 @@
+//! Somebody with a virtual device who speaks and listens. Not for assertions.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hearken::emulator::firmware::{Event, Fact, Firmware};
+use hearken::emulator::profile::Profile;
+use hearken::emulator::report::Report;
+use hearken::emulator::socket::{Device, Endpoint, SocketError};
+use hearken_proto::device::{AudioParams, ListenMode};
+use tokio::time::Instant;
+
+use super::PATIENCE;
+
+/// Packets come this often: people here speak six times as fast as in life.
+const PACE: Duration = Duration::from_millis(10);
+
+/// A person, their device, and how much of its report they have read.
+pub(super) struct Person {
+    device: Device,
+    mode: ListenMode,
+    read: usize,
+}
+
+/// One answer, as the person met it.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Answer {
+    /// Transcripts shown.
+    pub(super) heard: Vec<String>,
+    /// Sentences shown.
+    pub(super) sentences: Vec<String>,
+    /// Packets that came.
+    pub(super) packets: usize,
+    /// Packets that were played.
+    pub(super) played: usize,
+}
+
+impl Person {
+    /// Connects and opens the microphone.
+    pub(super) async fn meet(url: &str, framing: u32, mode: ListenMode) -> Self {
+        Self::try_meet(url, framing, mode).await.expect("the server takes the device")
+    }
+
+    /// The same, where the server may refuse.
+    pub(super) async fn try_meet(
+        url: &str,
+        framing: u32,
+        mode: ListenMode,
+    ) -> Result<Self, SocketError> {
+        let endpoint = Endpoint {
+            url: url.to_owned(),
+            device_id: "02:00:00:00:00:01".into(),
+            client_id: "00000000-0000-4000-8000-000000000001".into(),
+            token: None,
+            framing,
+        };
+        let uplink = AudioParams::default();
+        let firmware = Firmware::new(Profile::default(), mode, framing, &uplink);
+        let mut person = Self { device: Device::new(endpoint, firmware), mode, read: 0 };
+        person.open_microphone().await?;
+        Ok(person)
+    }
+
+    async fn open_microphone(&mut self) -> Result<(), SocketError> {
+        let manual = self.mode == ListenMode::Manual;
+        let event = if manual { Event::TalkPressed } else { Event::Wake { word: None } };
+        self.device.happen(event).await?;
+        self.until(|_, firmware| firmware.microphone_open()).await;
+        Ok(())
+    }
+
+    async fn until(&mut self, done: impl Fn(&Report, &Firmware) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        self.device.live_until(deadline, &done).await.expect("the server is there");
+        let report = self.device.report();
+        assert!(done(report, self.device.firmware()), "in vain: {:?}", report.entries());
+    }
+
+    /// Says these packets.
+    pub(super) async fn say(&mut self, packets: &[Bytes]) {
+        if !self.device.firmware().microphone_open() {
+            self.open_microphone().await.expect("the server is there");
+        }
+        let mut due = Instant::now();
+        for packet in packets {
+            self.device.happen(Event::Microphone(packet.clone())).await.unwrap();
+            due += PACE;
+            self.device.live_until(due, |_, _| false).await.unwrap();
+        }
+        if self.mode == ListenMode::Manual {
+            self.device.happen(Event::TalkReleased).await.unwrap();
+        }
+    }
+
+    /// Waits for the end of an answer, hears it out, and tells what came since the last.
+    pub(super) async fn answer(&mut self) -> Answer {
+        let before = self.stops();
+        self.until(move |report, firmware| {
+            let stops = report.messages("tts stop").count();
+            // Firmware plays on for a moment and only then listens again.
+            stops > before && firmware.due().is_none()
+        })
+        .await;
+        self.read_on()
+    }
+
+    fn stops(&self) -> usize {
+        let read = self.device.report().facts().take(self.read);
+        read.filter(|(_, f)| matches!(f, Fact::Message { kind, .. } if kind == "tts stop")).count()
+    }
+
+    fn read_on(&mut self) -> Answer {
+        let mut answer = Answer::default();
+        for (_, fact) in self.device.report().facts().skip(self.read) {
+            match fact {
+                Fact::Message { kind, text } => {
+                    let text = text.clone().unwrap_or_default();
+                    match kind.as_str() {
+                        "stt" => answer.heard.push(text),
+                        "tts sentence_start" => answer.sentences.push(text),
+                        _ => {}
+                    }
+                }
+                Fact::PacketReceived => answer.packets += 1,
+                Fact::PacketPlayed { .. } => answer.played += 1,
+                Fact::PacketLost(loss) => {
+                    panic!("a packet was lost: {loss:?}: {:?}", self.report().entries())
+                }
+                Fact::Offence(offence) => panic!("the server offends: {offence}"),
+                _ => {}
+            }
+        }
+        self.read = self.device.report().facts().count();
+        answer
+    }
+
+    /// What their device saw.
+    pub(super) fn report(&self) -> &Report {
+        self.device.report()
+    }
+}

@@ -1,0 +1,147 @@
+//! `serve --record`: what is written can be read and replayed.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use hearken::emulator::script::Script;
+use hearken::emulator::socket::{Device, Endpoint};
+use hearken_proto::device::ListenMode;
+use hearken_proto::recording::{Content, Recording};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use super::PATIENCE;
+use super::person::Person;
+use super::turns::good_answer;
+use super::voices::SPEECH;
+use crate::support::app::{HEARD, REPLY, TestServer, Vendors, eventually};
+
+fn only_file(folder: &Path) -> PathBuf {
+    let files: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [file] = files.as_slice() else { panic!("one session, one file: {files:?}") };
+    file.clone()
+}
+
+fn up_packets(recording: &Recording) -> usize {
+    recording.frames.iter().filter(|f| matches!(f.content, Content::UpAudio(_))).count()
+}
+
+/// A question and its answer, and then an empty room. Tells how many packets the device sent.
+async fn has_one_conversation(url: &str) -> usize {
+    let mut person = Person::meet(url, 2, ListenMode::Auto).await;
+    person.say(&SPEECH).await;
+    assert_eq!(person.answer().await, good_answer());
+    person.say(&SPEECH[16..]).await;
+    person.report().packets().sent
+}
+
+#[tokio::test]
+async fn a_recorded_session_reads_back_whole_and_replays() {
+    let folder = tempfile::tempdir().unwrap();
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        config.server.record_dir = folder.path().join("sessions");
+    })
+    .await;
+    let sent = has_one_conversation(&server.device_url()).await;
+    server.stop().await;
+    let text = std::fs::read_to_string(only_file(&folder.path().join("sessions"))).unwrap();
+    let recording = Recording::parse(&text).expect("a recording is readable");
+    assert_eq!(recording.header.device_id.as_deref(), Some("02:00:00:00:00:01"));
+    assert_eq!(recording.header.framing, 2);
+    assert_eq!(up_packets(&recording), sent);
+    let count = |wanted: fn(&Content) -> bool| {
+        recording.frames.iter().filter(|f| wanted(&f.content)).count()
+    };
+    assert_eq!(count(|c| matches!(c, Content::DownAudio(_))), good_answer().packets);
+    assert_eq!(count(|c| matches!(c, Content::Down(j) if j["text"] == HEARD)), 1);
+
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let script = Script::new(&recording, None);
+    let endpoint = Endpoint {
+        url: server.device_url(),
+        device_id: "02:00:00:00:00:02".into(),
+        client_id: String::new(),
+        token: None,
+        framing: 2,
+    };
+    let mut device = Device::new(endpoint, script.firmware());
+    script.perform(&mut device, 1.0).await.unwrap();
+    let report = device.into_report();
+    assert_eq!((report.transcript(), report.reply()), (HEARD.into(), REPLY.join(" ")));
+    assert_eq!(report.packets().received, good_answer().packets);
+}
+
+/// The program with a configuration that points at the vendors, in an empty folder.
+fn hearken(vendors: &Vendors, folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearken"));
+    command
+        .current_dir(folder)
+        .env("CLOUD_HOST", "127.0.0.1")
+        .env("CLOUD_PORT", "0")
+        .env("ASR_URL", vendors.asr.url())
+        .env("LLM_BASE_URL", vendors.llm.url())
+        .env("TTS_URL", vendors.tts.url())
+        .env("HEARKEN__LOG__FORMAT", "json")
+        .env("HEARKEN__HEARING__SILENCE_MS", "400")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+/// Starts `serve` and waits until its log tells the address.
+async fn serve(mut command: Command) -> (Child, String) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = tokio::time::timeout(PATIENCE, async {
+        while let Some(line) = log.next_line().await.unwrap() {
+            let entry: Value = serde_json::from_str(&line).expect("the log is JSON");
+            if let Some(address) = entry["fields"]["address"].as_str() {
+                return address.to_owned();
+            }
+        }
+        panic!("the program ended");
+    });
+    let address = address.await.expect("the program listens in time");
+    // Whoever stops reading would block the program.
+    tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
+    (child, format!("ws://{address}/xiaozhi/v1/"))
+}
+
+#[tokio::test]
+async fn the_program_records_a_session_ends_at_sigterm_and_replays_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let vendors = Vendors::start().await;
+    let mut command = hearken(&vendors, folder.path());
+    command.args(["serve", "--record", "sessions"]);
+    let (mut child, url) = serve(command).await;
+    let sent = has_one_conversation(&url).await;
+    let sessions = folder.path().join("sessions");
+    let file = only_file(&sessions);
+    // It is complete when the server has noticed that the device is gone.
+    eventually("the whole recording", async || {
+        let recording = Recording::parse(&std::fs::read_to_string(&file).unwrap()).ok()?;
+        (up_packets(&recording) == sent).then_some(())
+    })
+    .await;
+    std::fs::rename(&file, folder.path().join("session.jsonl")).unwrap();
+
+    let mut replay = hearken(&vendors, folder.path());
+    replay.args(["replay", "session.jsonl", "--expect", "--json", "--url", &url]);
+    let outcome = replay.output().await.unwrap();
+    let (out, err) = (&outcome.stdout, &outcome.stderr);
+    let told = [String::from_utf8_lossy(out), String::from_utf8_lossy(err)].concat();
+    assert_eq!(outcome.status.code(), Some(0), "{told}");
+    let json: Value = serde_json::from_slice(out).unwrap();
+    assert_eq!((&json["transcript"], &json["reply"]), (&HEARD.into(), &REPLY.join(" ").into()));
+
+    let id = child.id().unwrap().to_string();
+    assert!(Command::new("kill").arg(&id).status().await.unwrap().success());
+    let ended = tokio::time::timeout(Duration::from_secs(10), child.wait()).await;
+    assert_eq!(ended.expect("it ends in time").unwrap().code(), Some(0));
+    let text = std::fs::read_to_string(only_file(&sessions)).unwrap();
+    Recording::parse(&text).expect("the second session was recorded as well");
+}

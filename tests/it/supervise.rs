@@ -1,0 +1,124 @@
+//! Engines as child processes: ready, killed, started again, ended with the server. Not for real
+//! engines.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hearken::supervise::{Engine, EngineReport, EngineState, Supervisor};
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::app::{HealthStub, eventually};
+
+/// An engine that is this shell script.
+fn engine(script: &str, args: &[&Path], health: &HealthStub) -> Engine {
+    let mut all = vec!["-c".into(), script.into(), "engine".into()];
+    all.extend(args.iter().map(Into::into));
+    Engine {
+        name: "test",
+        program: "/bin/sh".into(),
+        args: all,
+        env: Vec::new(),
+        health_url: health.url.clone(),
+    }
+}
+
+fn start(engine: Engine) -> Supervisor {
+    Supervisor::start(vec![engine], &CancellationToken::new())
+}
+
+async fn until(
+    supervisor: &Supervisor,
+    what: &str,
+    wanted: impl Fn(&EngineReport) -> bool,
+) -> EngineReport {
+    eventually(what, async || Some(supervisor.states().snapshot()["test"]).filter(&wanted)).await
+}
+
+async fn stop(supervisor: Supervisor) -> Duration {
+    let begun = Instant::now();
+    supervisor.stop().await;
+    begun.elapsed()
+}
+
+fn is_alive(id: u32) -> bool {
+    Path::new(&format!("/proc/{id}")).exists()
+}
+
+#[tokio::test]
+async fn an_engine_killed_in_its_work_is_started_again() {
+    let health = HealthStub::start(true).await;
+    let supervisor = start(engine("exec cat", &[], &health));
+    assert!(!supervisor.states().all_ready());
+    let first = until(&supervisor, "ready", |r| r.state == EngineState::Ready).await;
+    assert!(supervisor.states().all_ready());
+    assert_eq!(first.restarts, 0);
+    let id = first.pid.expect("a ready engine is a process");
+    let killed = Command::new("kill").args(["-9", &id.to_string()]).status().await.unwrap();
+    assert!(killed.success());
+    let dead = until(&supervisor, "restarting", |r| r.state == EngineState::Restarting).await;
+    assert_eq!(dead.pid, None);
+    assert!(!supervisor.states().all_ready());
+    let second = until(&supervisor, "ready again", |r| r.state == EngineState::Ready).await;
+    assert_eq!(second.restarts, 1);
+    assert!(second.pid.is_some_and(|again| again != id), "{second:?}");
+    let took = stop(supervisor).await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(!is_alive(second.pid.unwrap()));
+}
+
+#[tokio::test]
+async fn an_engine_is_ready_only_when_it_says_so() {
+    let health = HealthStub::start(false).await;
+    let supervisor = start(engine("exec cat", &[], &health));
+    let started = until(&supervisor, "a process", |r| r.pid.is_some()).await;
+    assert_eq!(started.state, EngineState::Starting);
+    health.set(true);
+    until(&supervisor, "ready", |r| r.state == EngineState::Ready).await;
+    supervisor.stop().await;
+}
+
+#[tokio::test]
+async fn an_engine_ends_by_itself_when_its_standard_input_closes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("ended-by-itself");
+    let health = HealthStub::start(true).await;
+    let supervisor = start(engine("cat; : > \"$1\"", &[&mark], &health));
+    until(&supervisor, "ready", |r| r.state == EngineState::Ready).await;
+    assert!(!mark.exists());
+    let took = stop(supervisor).await;
+    assert!(mark.exists(), "it was killed");
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test]
+async fn an_engine_that_will_not_end_is_killed() {
+    let health = HealthStub::start(true).await;
+    let supervisor = start(engine("exec sleep 1000", &[], &health));
+    let ready = until(&supervisor, "ready", |r| r.state == EngineState::Ready).await;
+    let took = stop(supervisor).await;
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(!is_alive(ready.pid.unwrap()));
+}
+
+#[tokio::test]
+async fn an_engine_that_keeps_dying_is_started_less_and_less_often() {
+    let health = HealthStub::start(false).await;
+    let begun = Instant::now();
+    let supervisor = start(engine("exit 1", &[], &health));
+    until(&supervisor, "three restarts", |r| r.restarts == 3).await;
+    assert!(begun.elapsed() >= Duration::from_millis(200 + 400 + 800), "{:?}", begun.elapsed());
+    let took = stop(supervisor).await;
+    assert!(took < Duration::from_secs(1), "nobody waits for a dead engine: {took:?}");
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_started_is_tried_again() {
+    let health = HealthStub::start(true).await;
+    let missing = Engine { program: "/nowhere/engine".into(), ..engine("", &[], &health) };
+    let supervisor = start(missing);
+    let state = until(&supervisor, "a restart", |r| r.state == EngineState::Restarting).await;
+    assert_eq!(state.pid, None);
+    assert!(!supervisor.states().all_ready(), "an engine that is not there is never ready");
+    supervisor.stop().await;
+}

@@ -1,0 +1,208 @@
+//! The whole server on a free port, before stub vendors, in a system of its own as in production.
+//! Not for what devices say to it.
+//!
+//! ```text
+//! let vendors = Vendors::start().await;
+//! let server = TestServer::start(&vendors, |config| config.hearing.silence_ms = 300).await;
+//! connect_to(server.device_url());
+//! server.stop().await;
+//! ```
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use hearken::app;
+use hearken::config::Config;
+use hearken::supervise::Engine;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
+
+/// What every recogniser hears unless told otherwise.
+pub(crate) const HEARD: &str = "what is the weather";
+/// What every model replies unless told otherwise.
+pub(crate) const REPLY: [&str; 2] = ["Good day.", "It is sunny."];
+/// Fixed phrases that the server makes at its start.
+pub(crate) const PHRASES: usize = 6;
+/// The server's own limit for its end.
+pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The three vendors that a server needs.
+pub(crate) struct Vendors {
+    pub(crate) asr: Stub,
+    pub(crate) llm: Stub,
+    pub(crate) tts: Stub,
+}
+
+impl Vendors {
+    /// Three that do as their protocols say, on the wires of the default configuration.
+    pub(crate) async fn start() -> Self {
+        Self::with(
+            ListenAiAsr::start(Behaviour::Normal, HEARD).await,
+            ListenAiTts::start(Behaviour::Normal).await,
+        )
+        .await
+    }
+
+    /// This recogniser and synthesiser, and the usual model.
+    pub(crate) async fn with(asr: Stub, tts: Stub) -> Self {
+        let llm = OpenAiChat::start(Behaviour::Normal, &REPLY.join(" ")).await;
+        Self { asr, llm, tts }
+    }
+
+    /// A configuration that points at them.
+    pub(crate) fn config(&self) -> Config {
+        let mut config = Config::default();
+        config.server.host = "127.0.0.1".into();
+        config.server.port = 0;
+        config.server.workers = 1;
+        config.server.audio_threads = 1;
+        config.embedded.enabled = false;
+        config.hearing.silence_ms = 400;
+        // On a busy machine a device is late to see `tts start`; a packet right behind it is lost.
+        config.speaking.start_guard_ms = 100;
+        config.asr.url = self.asr.url();
+        config.llm.base_url = self.llm.url();
+        config.tts.url = self.tts.url();
+        config
+    }
+}
+
+/// A server that listens, in threads of its own. Ended when dropped, which blocks: a test that does
+/// more than one thing at a time calls [`TestServer::stop`].
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    process: CancellationToken,
+    ended: Option<Receiver<anyhow::Result<()>>>,
+}
+
+impl TestServer {
+    /// A server before these vendors, its configuration changed by `tweak`.
+    pub(crate) async fn start(vendors: &Vendors, tweak: impl FnOnce(&mut Config)) -> Self {
+        let mut config = vendors.config();
+        tweak(&mut config);
+        Self::of(config, Vec::new()).await
+    }
+
+    /// A server of this configuration with these engines.
+    pub(crate) async fn of(config: Config, engines: Vec<Engine>) -> Self {
+        let process = CancellationToken::new();
+        let (tell_address, address) = oneshot::channel();
+        let (tell_end, ended) = sync_channel(1);
+        let token = process.clone();
+        std::thread::spawn(move || {
+            let served = actix_web::rt::System::new().block_on(async move {
+                let running = app::start(&config, engines, token)?;
+                tell_address.send(running.address).unwrap();
+                running.serve().await
+            });
+            // Nobody listens where the test has failed already.
+            tell_end.send(served).ok();
+        });
+        let address = address.await.expect("the server starts");
+        Self { address, process, ended: Some(ended) }
+    }
+
+    /// Where devices connect.
+    pub(crate) fn device_url(&self) -> String {
+        format!("ws://{}/xiaozhi/v1/", self.address)
+    }
+
+    /// An address for plain HTTP.
+    pub(crate) fn http_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What a signal does.
+    pub(crate) fn cancel(&self) {
+        self.process.cancel();
+    }
+
+    /// Ends the server as a signal does and tells how long that took; panics where it was too
+    /// long, or the server failed.
+    pub(crate) async fn stop(mut self) -> Duration {
+        let begun = Instant::now();
+        self.cancel();
+        let ended = self.ended.take().unwrap();
+        tokio::task::spawn_blocking(move || check_end(&ended)).await.unwrap();
+        begun.elapsed()
+    }
+}
+
+fn check_end(ended: &Receiver<anyhow::Result<()>>) {
+    ended.recv_timeout(ENDS_WITHIN).expect("the server ends in time").expect("without a failure");
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.cancel();
+        if let Some(ended) = self.ended.take()
+            && !std::thread::panicking()
+        {
+            check_end(&ended);
+        }
+    }
+}
+
+/// An address for the health of an engine: 503 until told that the engine is ready.
+pub(crate) struct HealthStub {
+    pub(crate) url: String,
+    ready: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl HealthStub {
+    pub(crate) async fn start(ready: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/healthz", listener.local_addr().unwrap());
+        let ready = Arc::new(AtomicBool::new(ready));
+        let answers = Arc::clone(&ready);
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let status = if answers.load(Ordering::Relaxed) { "200 OK" } else { "503 Wait" };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                // One read holds the whole of a request this small; the asker may be gone.
+                if stream.read(&mut [0; 4_096]).await.is_ok_and(|bytes| bytes > 0) {
+                    stream.write_all(answer.as_bytes()).await.ok();
+                }
+            }
+        });
+        Self { url, ready, task }
+    }
+
+    pub(crate) fn set(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+}
+
+impl Drop for HealthStub {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Asks again and again until there is an answer, at most 5 s.
+pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    let asking = async {
+        loop {
+            ticks.tick().await;
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+        }
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(5), asking).await;
+    answer.unwrap_or_else(|_| panic!("never came: {what}"))
+}

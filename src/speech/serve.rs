@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::asr_service::AsrService;
@@ -66,8 +67,8 @@ pub enum ServeError {
     #[error("the speech service cannot run: {0}")]
     System(#[from] std::io::Error),
     /// Loading broke.
-    #[error("loading the speech engines broke: {0}")]
-    Loading(#[from] tokio::task::JoinError),
+    #[error("loading the speech engines broke; see the log above")]
+    Loading,
 }
 
 /// One service's listeners.
@@ -195,15 +196,26 @@ async fn load_all(
     paces: &Arc<Paces>,
 ) -> Result<(Option<Hearing>, Option<Vec<Speaker>>), ServeError> {
     let (models, threads) = (settings.models.clone(), settings.threads);
-    let hearing = tokio::task::spawn_blocking(move || {
-        asr.then(|| load::hearing(&models, threads)).transpose()
-    });
+    let hearing = on_thread(move || asr.then(|| load::hearing(&models, threads)).transpose());
     // One after the other: the voices are measured, if need be, without company.
-    let hearing = hearing.await??;
+    let hearing = hearing?.await.map_err(|_| ServeError::Loading)??;
     let (models, hopeless) = (settings.models.clone(), settings.hopeless_cost);
     let paces = Arc::clone(paces);
-    let speakers = tokio::task::spawn_blocking(move || {
+    let speakers = on_thread(move || {
         tts.then(|| load::speakers(&models, threads, &paces, hopeless)).transpose()
     });
-    Ok((hearing, speakers.await??))
+    Ok((hearing, speakers?.await.map_err(|_| ServeError::Loading)??))
+}
+
+/// Runs `work` on a thread that nobody waits for when the process ends meanwhile: loading cannot
+/// be cancelled, and the runtime would wait for its own threads.
+fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<oneshot::Receiver<T>> {
+    let (done, result) = oneshot::channel();
+    std::thread::Builder::new().name("speech-load".into()).spawn(move || {
+        // Nobody listens any more when the process was told to end.
+        let _stopped = done.send(work());
+    })?;
+    Ok(result)
 }

@@ -18,10 +18,11 @@ fn files(extensions: &[&str]) -> Vec<(PathBuf, String)> {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if matches!(name.as_str(), "target" | ".git" | "node_modules" | ".hearken") {
+                continue;
+            }
             if path.is_dir() {
-                if !matches!(name.as_str(), "target" | ".git" | "node_modules" | ".hearken") {
-                    folders.push(path);
-                }
+                folders.push(path);
             } else if path.extension().is_some_and(|x| extensions.iter().any(|e| x == *e))
                 || (extensions.contains(&"") && path.extension().is_none())
             {

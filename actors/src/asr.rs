@@ -53,7 +53,7 @@ impl Handler<OpenUtterance> for AsrActor {
         let work = async move {
             let outcome = tokio::select! {
                 biased;
-                () = turn.cancelled() => return None,
+                () = turn.forgotten() => return None,
                 outcome = recognise(asr, audio) => outcome,
             };
             Some(Heard { turn, outcome })

@@ -181,6 +181,20 @@ impl DeviceActor {
         live.speaking
     }
 
+    /// The person speaks: a reply that is heard is cut; words that are not answered yet will be
+    /// answered together with what comes.
+    fn give_way(&mut self, ctx: &mut SocketContext<Self>) {
+        match self.live.take_if(|l| !l.speaking) {
+            Some(live) => {
+                live.turn.continued();
+                self.ended(&live);
+            }
+            None => {
+                self.cut(ctx);
+            }
+        }
+    }
+
     fn ended(&mut self, live: &LiveTurn) {
         let heard = live.playout.heard(live.epoch.elapsed());
         self.talk.last_voice = Instant::now();
@@ -382,7 +396,7 @@ impl Handler<SpeechStarted> for DeviceActor {
         let _in = self.span.clone().entered();
         tracing::debug!(turn = %turn.id, "speech has started");
         self.talk.last_voice = Instant::now();
-        self.cut(ctx);
+        self.give_way(ctx);
         self.live = Some(self.live_turn(turn, true));
     }
 }
@@ -405,8 +419,9 @@ impl Handler<Transcribed> for DeviceActor {
 
     fn handle(&mut self, message: Transcribed, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
-        if self.live.as_ref().is_some_and(|l| l.turn.id == message.turn) {
-            tracing::debug!(turn = %message.turn, chars = message.text.chars().count(), "understood");
+        let live = self.live.as_ref().is_some_and(|l| l.turn.id == message.turn.id);
+        if live || message.turn.is_continued() {
+            tracing::debug!(turn = %message.turn.id, chars = message.text.chars().count(), "understood");
             self.send(&Downlink::Stt { text: message.text }, ctx);
         }
     }

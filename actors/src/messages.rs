@@ -72,8 +72,8 @@ pub struct Heard {
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct Transcribed {
-    /// The turn.
-    pub turn: TurnId,
+    /// The turn; live, or continued by the live one.
+    pub turn: Turn,
     /// What the person said.
     pub text: String,
 }

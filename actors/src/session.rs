@@ -14,7 +14,7 @@ use crate::dialogue::run_turn::say_phrase;
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, run_turn};
 use crate::messages::{Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, Transcribed};
-use crate::ports::Llm;
+use crate::ports::{Llm, ProviderError, Transcript};
 
 /// A turn that was cut and has not reported back after this is given up.
 const CUT_DEADLINE: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ impl SessionActor {
         if let TurnInput::Words(words) | TurnInput::Wake(words) = &input {
             self.dialogue.heard_words(words);
             let text = words.clone();
-            self.outputs.transcribed.do_send(Transcribed { turn: turn.id, text });
+            self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
         let language = self.dialogue.language();
         let speaking = StartSpeaking { turn: turn.clone(), events, language };
@@ -88,12 +88,12 @@ impl SessionActor {
         let apology = self.phrases.apology.in_language(language).to_owned();
         let llm = Arc::clone(&self.llm);
         let prompt = match &input {
-            TurnInput::Words(words) => self.dialogue.prompt(words),
+            TurnInput::Words(words) | TurnInput::Resumed(words) => self.dialogue.prompt(words),
             _ => Default::default(),
         };
         let work = async move {
             let record = match input {
-                TurnInput::Words(words) => {
+                TurnInput::Words(words) | TurnInput::Resumed(words) => {
                     run_turn(&turn, words, prompt, &*llm, &apology, &sink).await
                 }
                 TurnInput::Wake(_) => say_phrase(&turn, &greeting, None, &sink).await,
@@ -135,6 +135,25 @@ impl SessionActor {
         }
     }
 
+    /// Words of a turn that the person went on from: kept for the turn that answers both.
+    fn keep_words(&mut self, turn: Turn, outcome: Result<Transcript, ProviderError>) {
+        match outcome {
+            Ok(transcript) if !transcript.text.trim().is_empty() => {
+                let text = transcript.text.trim().to_owned();
+                self.dialogue.keep_words(&text);
+                self.outputs.transcribed.do_send(Transcribed { turn, text });
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(turn = %turn.id, %error, "recognition failed"),
+        }
+    }
+
+    /// Words that were understood and never answered, where no turn is about to answer them.
+    fn unanswered(&mut self) -> Option<String> {
+        let idle = self.running.is_none() && self.next.is_none();
+        idle.then(|| self.dialogue.take_unanswered()).flatten()
+    }
+
     fn give_up(&mut self, waited: hearken_proto::ids::TurnId, ctx: &mut Context<Self>) {
         if self.running.take_if(|r| r.turn.id == waited).is_some() {
             tracing::error!(turn = %waited, "turn did not end after it was cut");
@@ -162,9 +181,15 @@ impl Handler<Heard> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, Heard { turn, outcome }: Heard, ctx: &mut Self::Context) {
+        if turn.is_continued() {
+            return self.keep_words(turn, outcome);
+        }
         let input = match outcome {
             Ok(transcript) if transcript.text.trim().is_empty() => {
-                return self.outputs.nothing_heard.do_send(NothingHeard { turn: turn.id });
+                let Some(words) = self.unanswered() else {
+                    return self.outputs.nothing_heard.do_send(NothingHeard { turn: turn.id });
+                };
+                TurnInput::Resumed(words)
             }
             Ok(transcript) => TurnInput::Words(transcript.text.trim().to_owned()),
             Err(error) => {

@@ -196,15 +196,21 @@ async fn load_all(
     paces: &Arc<Paces>,
 ) -> Result<(Option<Hearing>, Option<Vec<Speaker>>), ServeError> {
     let (models, threads) = (settings.models.clone(), settings.threads);
-    let hearing = on_thread(move || asr.then(|| load::hearing(&models, threads)).transpose());
-    // One after the other: the voices are measured, if need be, without company.
-    let hearing = hearing?.await.map_err(|_| ServeError::Loading)??;
+    let known = load::speeds_are_known(paces, settings.hopeless_cost);
+    let mut hearing = on_thread(move || asr.then(|| load::hearing(&models, threads)).transpose())?;
     let (models, hopeless) = (settings.models.clone(), settings.hopeless_cost);
     let paces = Arc::clone(paces);
+    // Voices that are to be measured are measured without company.
+    let first = if known { None } else { Some((&mut hearing).await) };
     let speakers = on_thread(move || {
         tts.then(|| load::speakers(&models, threads, &paces, hopeless)).transpose()
-    });
-    Ok((hearing, speakers?.await.map_err(|_| ServeError::Loading)??))
+    })?;
+    let hearing = match first {
+        Some(loaded) => loaded,
+        None => hearing.await,
+    };
+    let hearing = hearing.map_err(|_| ServeError::Loading)??;
+    Ok((hearing, speakers.await.map_err(|_| ServeError::Loading)??))
 }
 
 /// Runs `work` on a thread that nobody waits for when the process ends meanwhile: loading cannot

@@ -9,6 +9,10 @@ use crate::ports::{ChatMessage, Prompt, Role};
 const HAN_PER_SECOND: f64 = 4.5;
 const LATIN_PER_SECOND: f64 = 15.0;
 
+/// Said to the model after its instructions when the person speaks Chinese: small models answer in
+/// the language of their instructions otherwise.
+const IN_CHINESE: &str = "\n请用中文回答。";
+
 /// How a session talks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DialogueSettings {
@@ -49,10 +53,26 @@ impl Dialogue {
         self.language = Language::of(text).unwrap_or(self.language);
     }
 
+    /// Keeps words that will be answered together with the next ones.
+    pub fn keep_words(&mut self, words: &str) {
+        self.heard_words(words);
+        push_user(&mut self.messages, words);
+    }
+
+    /// Takes back the words at the end that nobody has answered.
+    pub fn take_unanswered(&mut self) -> Option<String> {
+        let last = self.messages.pop_if(|m| m.role == Role::User)?;
+        Some(last.content)
+    }
+
     /// What the model is asked when a person says this. Words that were never answered, because
     /// the person went on speaking, stand before them in the same message.
     pub fn prompt(&self, words: &str) -> Prompt {
-        let mut messages = vec![ChatMessage::new(Role::System, &self.settings.system_prompt)];
+        let mut system = self.settings.system_prompt.clone();
+        if self.language == Language::Chinese {
+            system.push_str(IN_CHINESE);
+        }
+        let mut messages = vec![ChatMessage::new(Role::System, system)];
         messages.extend(self.messages.iter().cloned());
         push_user(&mut messages, words);
         Prompt {
@@ -191,6 +211,14 @@ mod tests {
         let mut d = dialogue();
         d.commit(&record("Tell me", &["Sure."]), Heard::default());
         assert_eq!(d.prompt("about cats.").messages[1].content, "Tell me about cats.");
+    }
+
+    #[test]
+    fn the_model_is_told_to_answer_in_the_persons_language() {
+        let mut d = dialogue();
+        assert_eq!(d.prompt("").messages[0].content, "be kind\n请用中文回答。");
+        d.heard_words("What is this?");
+        assert_eq!(d.prompt("").messages[0].content, "be kind");
     }
 
     #[test]

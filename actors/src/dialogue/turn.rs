@@ -13,28 +13,48 @@ use crate::ports::ProviderError;
 pub struct Turn {
     /// Counted from 1 within a connection.
     pub id: TurnId,
-    cancel: CancellationToken,
+    /// Ends the hearing of the words, and with it the reply.
+    words: CancellationToken,
+    /// Ends the reply.
+    reply: CancellationToken,
 }
 
 impl Turn {
     /// A live turn that ends when its connection does.
     pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
-        Self { id, cancel: connection.child_token() }
+        let words = connection.child_token();
+        Self { id, reply: words.child_token(), words }
     }
 
-    /// The turn has not been cut.
+    /// The turn is to be answered: neither cut nor continued by another.
     pub fn is_live(&self) -> bool {
-        !self.cancel.is_cancelled()
+        !self.reply.is_cancelled()
     }
 
-    /// Resolves when the turn is cut; at once if it was.
+    /// The words of the turn count, though another turn will answer them.
+    pub fn is_continued(&self) -> bool {
+        self.reply.is_cancelled() && !self.words.is_cancelled()
+    }
+
+    /// Resolves when the turn is not to be answered any more; at once if so.
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
-        self.cancel.cancelled()
+        self.reply.cancelled()
+    }
+
+    /// Resolves when not even the words of the turn are wanted any more; at once if so.
+    pub fn forgotten(&self) -> WaitForCancellationFuture<'_> {
+        self.words.cancelled()
     }
 
     /// Ends the turn everywhere. Being cut is an ending, not an error.
     pub fn cut(&self) {
-        self.cancel.cancel();
+        self.words.cancel();
+    }
+
+    /// Ends the reply, because the person goes on speaking; the words are still heard and will be
+    /// answered together with the next.
+    pub fn continued(&self) {
+        self.reply.cancel();
     }
 }
 
@@ -43,6 +63,9 @@ impl Turn {
 pub enum TurnInput {
     /// Words of a person, recognised or typed.
     Words(String),
+    /// Words understood before and not answered: the person seemed to go on speaking, and then
+    /// said nothing more.
+    Resumed(String),
     /// A wake word: greeted with a fixed phrase, without asking the model.
     Wake(String),
     /// Nothing: a phrase of our own is spoken.

@@ -133,6 +133,40 @@ async fn going_on_speaking_before_the_answer_joins_both_parts() {
 }
 
 #[actix::test]
+async fn words_that_are_still_being_recognised_are_not_lost_when_the_person_goes_on() {
+    let mut ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("It was the first", ms(1_500)));
+    ring.script.hears(AsrAct::Text("great sorrow.", ms(100)));
+    speak(&ring).await;
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    let shown: Vec<_> = ring.log.iter().filter(|d| d.what.name() == "stt").collect();
+    assert_eq!(
+        shown.iter().map(|d| d.what.text()).collect::<Vec<_>>(),
+        ["It was the first", "great sorrow."]
+    );
+    assert_eq!(ring.script.last_prompt()[1..], ["User: It was the first great sorrow."]);
+    assert_eq!(audio_times(&ring).len(), 15, "one answer");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_noise_while_thinking_does_not_swallow_the_answer() {
+    let mut ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("What is the time?", ms(10)));
+    ring.script.hears(AsrAct::Text("", ms(10)));
+    ring.script.thinks(LlmAct::Write(vec!["Too slow."], ms(3_000)));
+    speak(&ring).await;
+    ring.until("stt").await;
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["Good day."]);
+    assert_eq!(ring.script.last_prompt()[1..], ["User: What is the time?"]);
+    assert_eq!(ring.names().iter().filter(|n| *n == "stt").count(), 1);
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn the_button_while_speaking_starts_a_new_recording() {
     let mut ring = listening("manual").await;
     ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });

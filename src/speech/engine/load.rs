@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::espeak::{self, PinyinVoice};
 use super::sherpa_asr::Whisper;
-use super::sherpa_tts::{KOKORO_SPEAKERS, Kokoro, Piper};
+use super::sherpa_tts::{KOKORO_NAME, KOKORO_SPEAKERS, Kokoro, Piper};
 use super::sherpa_vad::Silero;
 use super::{EngineError, Hearing, Speaker, Voice};
 use crate::speech::pace::Paces;
@@ -45,7 +45,7 @@ pub fn speakers(
         chinese,
         english: Arc::clone(&english),
     };
-    let kokoro = match Kokoro::load(&models.join("kokoro-zh"), threads) {
+    let kokoro = match Kokoro::load(&models.join(KOKORO_NAME), threads) {
         Ok(voices) => voices,
         Err(error) => {
             tracing::warn!(%error, "the natural Chinese voice is missing, espeak-ng speaks instead");
@@ -59,8 +59,7 @@ pub fn speakers(
         .collect();
     speakers.push(pair("espeak-zh", robot));
     let natural = Arc::clone(&speakers[0].chinese);
-    // A figure beyond hope may come from a busy hour: it is measured again at each start.
-    if paces.cost(natural.name()).is_none_or(|cost| cost > hopeless_cost) {
+    if !speeds_are_known(paces, hopeless_cost) {
         measure(natural.as_ref(), threads, paces)?;
     }
     let cost = paces.cost(natural.name()).unwrap_or(0.0);
@@ -73,6 +72,12 @@ pub fn speakers(
         speakers.rotate_right(1);
     }
     Ok(speakers)
+}
+
+/// The Chinese voice has been measured before. A figure beyond hope may come from a busy hour: it
+/// is measured again at each start.
+pub fn speeds_are_known(paces: &Paces, hopeless_cost: f64) -> bool {
+    paces.cost(KOKORO_NAME).is_some_and(|cost| cost <= hopeless_cost)
 }
 
 /// Speaks a line twice, the first time to warm up, and keeps what the second took. Other programs

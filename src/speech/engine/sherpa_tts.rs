@@ -9,6 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::wave::to_i16;
 use super::{EngineError, Voice, espeak};
 
+/// The natural Chinese voice, in the models folder, in logs and among the voices' speeds.
+pub(super) const KOKORO_NAME: &str = "kokoro-zh";
 /// Names of the Kokoro speakers, in the order of `voices.bin`; those that speak Chinese.
 pub(super) const KOKORO_SPEAKERS: [(&str, i32); 2] = [("zf_xiaoxiao", 0), ("zm_yunxi", 1)];
 
@@ -125,7 +127,7 @@ impl Voice for Piper {
 
 impl Voice for Kokoro {
     fn name(&self) -> &str {
-        "kokoro-zh"
+        KOKORO_NAME
     }
 
     fn sample_rate_hz(&self) -> u32 {

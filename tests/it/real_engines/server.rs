@@ -7,7 +7,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use hearken::config::{EnvVars as _, ProcessEnv};
-use hearken::emulator::agreement::tokens;
+use hearken::emulator::agreement::{error_rate, tokens};
+use hearken_proto::recording::Recording;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
@@ -42,7 +43,6 @@ pub(super) struct Outcome {
     code: Option<i32>,
     raw: Value,
     pub(super) reply: String,
-    pub(super) readback: String,
     pub(super) agreement: f64,
     pub(super) played: u64,
 }
@@ -122,11 +122,9 @@ impl Server {
 
     /// Plays a fixture to the server as a device would, and reads the reply back.
     pub(super) async fn replay(&self, fixture: &str, args: &[&str]) -> Outcome {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let file = root.join("fixtures/audio").join(format!("{fixture}.jsonl"));
         let output = Command::new(&self.binary)
             .arg("replay")
-            .arg(file)
+            .arg(recording(fixture))
             .arg("--json")
             .args(["--url", &format!("ws://127.0.0.1:{}/xiaozhi/v1/", self.port)])
             .args(["--asr-url", &format!("ws://127.0.0.1:{}", self.asr_port)])
@@ -143,7 +141,6 @@ impl Server {
         Outcome {
             code: output.status.code(),
             reply: text("reply"),
-            readback: text("readback"),
             agreement: raw["agreement"].as_f64().unwrap_or(0.0),
             played: raw["packets"]["played"].as_u64().unwrap_or(0),
             raw,
@@ -191,6 +188,14 @@ impl Outcome {
         eprintln!("{what}: {}", self.raw);
     }
 
+    /// The part of what the person said that was understood wrongly.
+    pub(super) fn error_rate(&self, fixture: &str) -> f64 {
+        let file = std::fs::read_to_string(recording(fixture)).unwrap();
+        let expect = Recording::parse(&file).unwrap().header.expect.unwrap();
+        let heard = self.raw["transcript"].as_str().unwrap_or_default();
+        error_rate(&expect.transcript.unwrap(), heard)
+    }
+
     /// Everything that the recording expects held, no firmware was offended, and no packet lost.
     /// What was read back is judged over several answers, as one may have four words.
     pub(super) fn assert_expectations(&self, what: &str) {
@@ -201,6 +206,11 @@ impl Outcome {
         let held = |v: &Value| v["held"] == true || v["what"] == "readback";
         assert!(verdicts.len() >= 3 && verdicts.iter().all(held), "{what}: {verdicts:#?}");
     }
+}
+
+fn recording(fixture: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("fixtures/audio").join(format!("{fixture}.jsonl"))
 }
 
 /// The part of all these answers that was read back, longer ones counting more.

@@ -1,4 +1,6 @@
-//! How fast each voice is on this machine: measured once, kept in a small file, and averaged on.
+//! How fast each voice is on this machine: measured once, kept in a small file, and averaged on
+//! while the service runs. The file keeps the first measure only: a busy hour says nothing of the
+//! next start.
 //! What is done with the figure is decided in `hold_back`.
 
 use std::collections::BTreeMap;

@@ -182,9 +182,6 @@ async fn serve(
     if !pool.close(LAST_WORK) {
         tracing::warn!("engine work was still running at the end");
     }
-    if let Err(error) = paces.save() {
-        tracing::debug!(%error, "cannot keep the voices' speeds");
-    }
     served?;
     Ok(())
 }

@@ -7,15 +7,13 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{self, EnvVars};
 use crate::{app, engines, shutdown, telemetry};
 
-/// Run the voice server.
-///
-/// Examples:
-///   hearken serve
-///   hearken serve --config /etc/hearken/config.toml
-///   LLM_BASE_URL=https://api.example.com/v1 LLM_API_KEY=sk-... hearken serve
-///   hearken serve --record sessions/
+/// Run the voice server, with the engines that its configuration needs.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(
+    after_help = "Examples:\n  hearken serve\n  hearken serve --config /etc/hearken/config.toml\n  \
+    LLM_BASE_URL=https://api.example.com/v1 LLM_API_KEY=sk-... hearken serve\n  \
+    hearken serve --record sessions/"
+)]
 pub struct Args {
     /// Configuration file [default: config.toml here, where there is one]
     #[arg(long, value_name = "FILE")]

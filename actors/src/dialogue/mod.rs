@@ -1,7 +1,7 @@
 //! Pure talk: what is said, in what order, and what is remembered. No actix, no audio codecs, no
 //! SQL, no vendor's JSON.
 //!
-//! Reading order: [`turn`], [`run_turn`], [`sentence`], [`speakable`], [`history`], [`phrases`].
+//! Reading order: [`turn`], [`mod@run_turn`], [`sentence`], [`speakable`], [`history`], [`phrases`].
 
 pub mod history;
 pub mod phrases;

@@ -1,5 +1,5 @@
 //! What the outside must supply, as traits; implementations live in the root package, scripted
-//! doubles in [`crate::testkit`]. This is where the cycle between the pipeline and its vendors is
+//! doubles in `testkit`. This is where the cycle between the pipeline and its vendors is
 //! broken:
 //!
 //! ```text

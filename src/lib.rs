@@ -17,3 +17,4 @@ pub mod shutdown;
 pub mod speech;
 pub mod supervise;
 pub mod telemetry;
+pub mod tls;

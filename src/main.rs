@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use hearken::commands::{convert, llm, models, replay, serve, speech};
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
-use hearken::telemetry;
+use hearken::{telemetry, tls};
 
 /// A voice server for ESP32 speakers: hears, thinks and speaks back.
 #[derive(Debug, Parser)]
@@ -29,8 +29,7 @@ enum Command {
 
 #[actix_web::main]
 async fn main() -> ExitCode {
-    // An error of this call only says that a provider is installed already.
-    rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
+    tls::choose_provider();
     match run(Cli::parse().command).await {
         Ok(code) => code,
         Err(error) => {

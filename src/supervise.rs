@@ -200,8 +200,7 @@ async fn watch(
 }
 
 async fn wait_until_ready(url: &str) {
-    // An error of this call only says that a provider is installed already.
-    rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
+    crate::tls::choose_provider();
     let client = reqwest::Client::new();
     loop {
         let answer = client.get(url).timeout(Duration::from_secs(2)).send().await;

@@ -27,8 +27,7 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new() -> Result<Self, ModelError> {
-        // Fails only when a provider is installed already, which serves as well.
-        rustls::crypto::ring::default_provider().install_default().ok();
+        crate::tls::choose_provider();
         let client = Client::builder()
             .connect_timeout(CONNECT_DEADLINE)
             .read_timeout(STALL_DEADLINE)

@@ -18,15 +18,6 @@ const MAX_ERROR_BYTES: usize = 16 << 10;
 /// Longest wait for the body of an error.
 const ERROR_BODY: Duration = Duration::from_secs(2);
 
-/// Chooses ring for this process's TLS unless something is chosen already; without a choice, TLS
-/// clients panic when they are built.
-pub(super) fn choose_crypto() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Someone else was quicker: as good.
-        rustls::crypto::ring::default_provider().install_default().ok();
-    }
-}
-
 /// A client for one base. A loopback base never goes through a proxy, and a plain one needs no
 /// certificates on the machine.
 ///
@@ -36,7 +27,7 @@ pub(super) fn client(
     base: &Url,
     connect_timeout: Duration,
 ) -> Result<reqwest::Client, reqwest::Error> {
-    choose_crypto();
+    crate::tls::choose_provider();
     let mut builder = reqwest::Client::builder()
         .connect_timeout(connect_timeout)
         .redirect(reqwest::redirect::Policy::none())

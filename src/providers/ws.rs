@@ -50,7 +50,7 @@ pub(super) enum Incoming {
 impl Endpoint {
     /// Opens a connection.
     pub(super) async fn connect(&self) -> Result<Socket, ProviderError> {
-        http::choose_crypto();
+        crate::tls::choose_provider();
         let mut request = self.url.as_str().into_client_request().map_err(|e| self.error(e))?;
         if !self.api_key.is_empty() {
             let bearer = http::bearer(&self.api_key)

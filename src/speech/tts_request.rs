@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use hearken_actors::audio::pcm;
 use hearken_actors::audio::resample::Resampler;
 use hearken_proto::speech::tts::{AudioFrame, FrameKind, FrameMeta, TtsEvent, TtsMode, TtsResult};
 use tokio::sync::mpsc;
@@ -270,8 +270,7 @@ impl Outlet<'_> {
             sample_rate: OUTPUT_RATE_HZ,
             is_final: false,
         };
-        let pcm_bytes: Bytes = pcm.iter().flat_map(|s| s.to_le_bytes()).collect();
-        let frame = AudioFrame { kind, meta, pcm: pcm_bytes };
+        let frame = AudioFrame { kind, meta, pcm: pcm::to_le_bytes(pcm).into() };
         self.send(Message::Binary(frame.encode())).await?;
         self.sequence += 1;
         self.samples += pcm.len() as u64;

@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hearken_actors::audio::pcm;
 use hearken_actors::ports::{
     Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
 };
@@ -19,7 +20,6 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::s16le;
 use crate::providers::settings::{AsrSettings, FunAsrMode, ms};
 use crate::providers::ws::{Endpoint, Incoming, Socket};
 
@@ -108,7 +108,7 @@ impl AsrStream for Utterance {
         while let Some(incoming) = self.endpoint.take_ready(&mut self.socket)? {
             self.take(incoming)?;
         }
-        self.send(Message::binary(s16le(pcm))).await
+        self.send(Message::binary(pcm::to_le_bytes(pcm))).await
     }
 
     async fn finish(mut self: Box<Self>) -> Result<Transcript, ProviderError> {

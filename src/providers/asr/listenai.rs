@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hearken_actors::audio::opus::Encoder;
+use hearken_actors::audio::pcm;
 use hearken_actors::ports::{
     Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
 };
@@ -17,7 +18,7 @@ use hearken_proto::speech::asr::{AsrCommand, AsrEvent, AudioFormat, SAMPLE_RATE_
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{language, max_samples, s16le};
+use super::{language, max_samples};
 use crate::providers::pool::{Lease, Pool};
 use crate::providers::settings::{AsrSettings, ms};
 use crate::providers::ws::{Endpoint, Incoming};
@@ -177,7 +178,7 @@ impl Batch {
         match &mut self.packing {
             Packing::Pcm => {
                 for piece in pcm.chunks(PCM_FRAME) {
-                    self.lease.send(Message::binary(s16le(piece))).await?;
+                    self.lease.send(Message::binary(pcm::to_le_bytes(piece))).await?;
                 }
             }
             Packing::Opus { encoder, rest } => {

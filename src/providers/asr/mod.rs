@@ -18,11 +18,6 @@ fn language(spec: &UtteranceSpec, fallback: &str) -> Option<String> {
     (!primary.is_empty() && primary != "auto").then_some(primary)
 }
 
-/// Samples as the bytes that go over a wire: s16le.
-fn s16le(pcm: &[i16]) -> Vec<u8> {
-    pcm.iter().flat_map(|sample| sample.to_le_bytes()).collect()
-}
-
 /// Samples in the longest utterance that is kept.
 fn max_samples(max_utterance_ms: u64) -> usize {
     usize::try_from(max_utterance_ms.saturating_mul(SAMPLES_PER_MS)).unwrap_or(usize::MAX)

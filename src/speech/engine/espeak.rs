@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hearken_actors::audio::pcm;
 use pinyin::ToPinyin;
 use tokio_util::sync::CancellationToken;
 
@@ -114,9 +115,7 @@ impl Voice for PinyinVoice {
         let wav = run(&arguments, &spelled(clause))?;
         // A WAV header of 44 bytes whose lengths are not filled in when written to a pipe.
         let data = wav.get(44..).unwrap_or_default();
-        let pcm: Vec<i16> =
-            data.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
-        sink(&pcm);
+        sink(&pcm::from_le_bytes(data));
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! Samples as engines want them and as wires carry them.
 
+use hearken_actors::audio::pcm;
+
 /// 16-bit samples as floats in -1..1.
 pub fn to_float(samples: &[i16]) -> Vec<f32> {
     samples.iter().map(|s| f32::from(*s) / 32_768.0).collect()
@@ -13,13 +15,7 @@ pub fn to_i16(samples: &[f32]) -> Vec<i16> {
 
 /// The loudest 20 ms of 16 kHz audio, as root mean square in -1..1 terms.
 pub fn loudest(samples: &[i16]) -> f64 {
-    samples
-        .chunks(320)
-        .map(|frame| {
-            let power: f64 = frame.iter().map(|s| f64::from(*s).powi(2)).sum();
-            (power / frame.len() as f64).sqrt() / 32_768.0
-        })
-        .fold(0.0, f64::max)
+    samples.chunks(320).map(|frame| pcm::rms(frame) / 32_768.0).fold(0.0, f64::max)
 }
 
 /// Without the near-silence at both ends, but for `keep` samples of it.

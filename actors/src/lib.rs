@@ -13,6 +13,7 @@ mod lifetime;
 pub mod messages;
 pub mod pipeline;
 pub mod ports;
+pub mod roster;
 pub mod session;
 pub mod settings;
 #[cfg(feature = "testkit")]

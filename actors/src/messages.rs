@@ -9,7 +9,8 @@
 
 use actix::Message;
 use bytes::Bytes;
-use hearken_proto::device::{Emotion, ListenMode};
+use hearken_proto::device::{Downlink, Emotion, ListenMode};
+use hearken_proto::fault::Fault;
 use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 
@@ -94,6 +95,19 @@ pub struct StartTurn {
     pub turn: Turn,
     /// What it answers.
     pub input: TurnInput,
+}
+
+/// Roster or McpHostActor -> DeviceActor, control: something from outside the conversation. Sent by
+/// `try_send`, so that the mailbox bounds it.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub enum DeviceOrder {
+    /// Send this message; never one of `tts`, which belong to turns.
+    Send(Downlink),
+    /// Speak this when no turn is live.
+    Say(String),
+    /// Tell the device why, and close.
+    Leave(Fault),
 }
 
 /// SessionActor -> TtsActor, control, once a turn.

@@ -12,6 +12,7 @@ use crate::asr::AsrActor;
 use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
 use crate::dialogue::Dialogue;
 use crate::ports::{Asr, Llm, Tts};
+use crate::roster::Roster;
 use crate::session::{SessionActor, SessionOutputs};
 use crate::settings::PipelineSettings;
 use crate::tts::TtsActor;
@@ -60,6 +61,7 @@ pub struct Pipeline {
     ports: Ports,
     settings: Arc<PipelineSettings>,
     audio: AudioPool,
+    roster: Roster,
     process: CancellationToken,
 }
 
@@ -71,7 +73,12 @@ impl Pipeline {
         audio: AudioPool,
         process: CancellationToken,
     ) -> Self {
-        Self { ports, settings: Arc::new(settings), audio, process }
+        Self { ports, settings: Arc::new(settings), audio, roster: Roster::default(), process }
+    }
+
+    /// The devices that are connected now.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// The socket actor of a device that has just connected; its ring is tied when it starts.
@@ -81,6 +88,7 @@ impl Pipeline {
             device: settings.device.clone(),
             speaking: settings.speaking.clone(),
             farewell: settings.phrases.farewell.in_language(settings.dialogue.language).to_owned(),
+            roster: self.roster.clone(),
         };
         let turns = Turns::new(self.process.clone());
         let ring = self.clone();

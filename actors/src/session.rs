@@ -75,7 +75,7 @@ impl SessionActor {
         }
         let StartTurn { turn, input } = start;
         let (sink, events) = mpsc::channel(self.sentence_lane);
-        if let TurnInput::Words(words) | TurnInput::Wake(words) = &input {
+        if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
             self.dialogue.heard_words(words);
             let text = words.clone();
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
@@ -96,7 +96,15 @@ impl SessionActor {
                 TurnInput::Words(words) | TurnInput::Resumed(words) => {
                     run_turn(&turn, words, prompt, &*llm, &apology, &sink).await
                 }
-                TurnInput::Wake(_) => say_phrase(&turn, &greeting, None, &sink).await,
+                TurnInput::Wake { grace, .. } => {
+                    let waited = tokio::time::sleep(grace);
+                    tokio::select! {
+                        biased;
+                        () = turn.cancelled() => {}
+                        () = waited => {}
+                    }
+                    say_phrase(&turn, &greeting, None, &sink).await
+                }
                 TurnInput::Say(phrase) => say_phrase(&turn, &phrase, None, &sink).await,
                 TurnInput::Unrecognised => {
                     say_phrase(&turn, &apology, Some(TurnError::Recognition), &sink).await

@@ -35,6 +35,9 @@ pub struct DeviceSettings {
     pub ping_every: Duration,
     /// A peer that sent nothing at all for this long, not even a Pong, is gone.
     pub dead_after: Duration,
+    /// From a wake word to its greeting: a person who goes on speaking within it, as in "hi, what
+    /// time is it?", is heard instead of greeted.
+    pub greeting_grace: Duration,
     /// Texts of `listen detect` that are wake words, compared without case, spaces and
     /// punctuation; any other text is a question.
     pub wake_words: Vec<String>,
@@ -49,6 +52,7 @@ impl Default for DeviceSettings {
             no_voice_timeout: Duration::from_secs(120),
             ping_every: Duration::from_secs(15),
             dead_after: Duration::from_secs(60),
+            greeting_grace: Duration::from_millis(400),
             wake_words: wake_words.map(str::to_owned).to_vec(),
         }
     }

@@ -29,6 +29,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("device.no_voice_timeout_ms", d.no_voice_timeout_ms, 1_000, 86_400_000)?;
     within("device.ping_every_ms", d.ping_every_ms, 1_000, 600_000)?;
     within("device.dead_after_ms", d.dead_after_ms, d.ping_every_ms + 1_000, 3_600_000)?;
+    within("device.greeting_grace_ms", d.greeting_grace_ms, 0, 5_000)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
     for (key, size) in [
         ("lanes.uplink", l.uplink),

@@ -226,6 +226,8 @@ pub struct DeviceConfig {
     pub ping_every_ms: u64,
     /// A connection that sends nothing at all for this long is dropped.
     pub dead_after_ms: u64,
+    /// From a wake word to its greeting; who goes on speaking within it is heard, not greeted.
+    pub greeting_grace_ms: u64,
     /// Texts of `listen detect` that are greeted; any other text is answered.
     pub wake_words: Vec<String>,
 }

@@ -151,6 +151,7 @@ impl DeviceConfig {
             no_voice_timeout: Duration::from_millis(self.no_voice_timeout_ms),
             ping_every: Duration::from_millis(self.ping_every_ms),
             dead_after: Duration::from_millis(self.dead_after_ms),
+            greeting_grace: Duration::from_millis(self.greeting_grace_ms),
             wake_words: self.wake_words.clone(),
         }
     }
@@ -164,6 +165,7 @@ impl Default for DeviceConfig {
             no_voice_timeout_ms: ms(d.no_voice_timeout),
             ping_every_ms: ms(d.ping_every),
             dead_after_ms: ms(d.dead_after),
+            greeting_grace_ms: ms(d.greeting_grace),
             wake_words: d.wake_words,
         }
     }

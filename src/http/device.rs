@@ -40,7 +40,11 @@ pub(super) async fn connect(
     let Ok(place) = Arc::clone(&doorman.places).try_acquire_owned() else {
         return Ok(answer(Fault::Busy, "too many devices are connected"));
     };
-    let device_id = given(&request, "device-id").unwrap_or_else(|| "unknown".into()).to_lowercase();
+    // Who gives no id is still one device: another without one does not replace it.
+    let device_id = given(&request, "device-id").map_or_else(
+        || format!("unknown-{}", uuid::Uuid::new_v4().simple()),
+        |id| id.to_lowercase(),
+    );
     let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);
     let meta = RecordingMeta {
         device_id: Some(device_id.clone()),
@@ -53,6 +57,7 @@ pub(super) async fn connect(
         device_id: DeviceId::new(device_id),
         framing: Framing::from_version(version),
         tap: doorman.recorder.as_ref().map(|r| r.tap(meta)),
+        notice: None,
         place: Some(place),
     };
     match ws_link::upgrade(doorman.pipeline.device(visitor), &request, payload) {

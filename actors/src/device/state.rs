@@ -1,6 +1,8 @@
 //! What a device's socket knows: who connected, the ends of the ring that it holds, how the talk
 //! stands and which turn is live. No behaviour.
 
+use std::collections::VecDeque;
+
 use actix::{Addr, Recipient};
 use hearken_proto::device::{Framing, ListenMode};
 use hearken_proto::ids::DeviceId;
@@ -12,6 +14,7 @@ use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
 use crate::messages::{PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
 use crate::ports::SessionTap;
+use crate::roster::Roster;
 use crate::settings::{DeviceSettings, SpeakingSettings};
 
 /// The ends of the ring that a socket holds, tied by the pipeline once the actor has an address.
@@ -37,12 +40,14 @@ pub struct Visitor {
     pub framing: Framing,
     /// Sees every frame, where recording is on.
     pub tap: Option<Box<dyn SessionTap>>,
+    /// The one thing that this visitor may hear: it is not listened to, and told this instead.
+    pub notice: Option<String>,
     /// Its place among the connections; given back when the actor is dropped.
     pub place: Option<OwnedSemaphorePermit>,
 }
 
 /// What a socket needs to know.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct DeviceRules {
     /// Timers and wake words.
     pub device: DeviceSettings,
@@ -50,6 +55,8 @@ pub struct DeviceRules {
     pub speaking: SpeakingSettings,
     /// Spoken before a quiet connection is closed; empty closes silently.
     pub farewell: String,
+    /// Where connected devices are known by their ids.
+    pub roster: Roster,
 }
 
 pub(super) struct Wires {
@@ -67,6 +74,9 @@ pub(super) struct Talk {
     pub(super) last_voice: Instant,
     pub(super) dropped_in_a_row: u32,
     pub(super) leaving: bool,
+    /// Messages that wait for the end of a turn.
+    pub(super) to_say: VecDeque<String>,
+    pub(super) notice_given: bool,
 }
 
 pub(super) struct LiveTurn {

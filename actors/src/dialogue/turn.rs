@@ -1,5 +1,7 @@
 //! A turn: one thing said to us and everything done to answer it. Not for doing it.
 
+use std::time::Duration;
+
 use hearken_proto::device::Emotion;
 use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
@@ -66,8 +68,14 @@ pub enum TurnInput {
     /// Words understood before and not answered: the person seemed to go on speaking, and then
     /// said nothing more.
     Resumed(String),
-    /// A wake word: greeted with a fixed phrase, without asking the model.
-    Wake(String),
+    /// A wake word: greeted with a fixed phrase, without asking the model. Who goes on speaking
+    /// within the grace is not greeted but heard.
+    Wake {
+        /// As the device reports it.
+        word: String,
+        /// From the wake word to the greeting.
+        grace: Duration,
+    },
     /// Nothing: a phrase of our own is spoken.
     Say(String),
     /// Speech that could not be recognised: an apology is spoken.

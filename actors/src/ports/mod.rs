@@ -14,10 +14,12 @@ pub mod asr;
 pub mod error;
 pub mod llm;
 pub mod tap;
+pub mod tools;
 pub mod tts;
 
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
 pub use llm::{ChatMessage, Llm, LlmDelta, Prompt, Role};
 pub use tap::{SessionTap, TapFrame};
+pub use tools::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};

@@ -1,6 +1,7 @@
 //! One device's whole ring on scripted ports, in virtual time: the real socket actor fed with
 //! WebSocket bytes from memory. At the end it proves that no actor outlived its connection.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts};
 use super::sound::PACKET_MS;
 use crate::device::Visitor;
 use crate::pipeline::{AudioPool, Pipeline, Ports};
+use crate::roster::Roster;
 use crate::settings::PipelineSettings;
 use crate::ws_link;
 
@@ -86,7 +88,25 @@ pub struct Ring {
     framing: Framing,
     up: Option<mpsc::UnboundedSender<Result<Bytes, PayloadError>>>,
     down: mpsc::UnboundedReceiver<Down>,
+    server: Rc<Server>,
+}
+
+/// What the connections of one server share.
+struct Server {
+    pipeline: Pipeline,
     ports: Ports,
+    /// How often each port is held when nobody is connected.
+    held: [usize; 3],
+}
+
+impl Server {
+    fn held(&self) -> [usize; 3] {
+        [
+            Arc::strong_count(&self.ports.asr),
+            Arc::strong_count(&self.ports.llm),
+            Arc::strong_count(&self.ports.tts),
+        ]
+    }
 }
 
 impl Ring {
@@ -101,14 +121,39 @@ impl Ring {
         let process = CancellationToken::new();
         let audio = AudioPool::current_thread();
         let pipeline = Pipeline::new(ports.clone(), settings, audio, process.clone());
-        let visitor = Visitor {
-            device_id: DeviceId::new("ring"),
-            framing: Framing::V1,
-            tap: None,
-            place: None,
-        };
+        let mut server = Server { pipeline, ports, held: [0; 3] };
+        server.held = server.held();
+        Self::enter(Rc::new(server), script, process, None)
+    }
+
+    /// Another socket of the same device at the same server, beside this one; it has not said
+    /// hello.
+    pub fn again(&self) -> Self {
+        self.again_with(None)
+    }
+
+    /// As [`Ring::again`], by a visitor who may hear nothing but this notice.
+    pub fn again_with(&self, notice: Option<String>) -> Self {
+        let (script, process) = (Arc::clone(&self.script), self.process.clone());
+        Self::enter(Rc::clone(&self.server), script, process, notice)
+    }
+
+    /// The devices connected to the server.
+    pub fn roster(&self) -> &Roster {
+        self.server.pipeline.roster()
+    }
+
+    fn enter(
+        server: Rc<Server>,
+        script: Arc<Script>,
+        process: CancellationToken,
+        notice: Option<String>,
+    ) -> Self {
+        let device_id = DeviceId::new("ring");
+        let visitor = Visitor { device_id, framing: Framing::V1, tap: None, notice, place: None };
         let (up, bytes) = mpsc::unbounded_channel();
-        let out = ws_link::attach(pipeline.device(visitor), UnboundedReceiverStream::new(bytes));
+        let actor = server.pipeline.device(visitor);
+        let out = ws_link::attach(actor, UnboundedReceiverStream::new(bytes));
         let (tell, down) = mpsc::unbounded_channel();
         let pong = up.downgrade();
         let epoch = Instant::now();
@@ -134,16 +179,21 @@ impl Ring {
             tell.send(gone).unwrap_or_default();
         });
         let framing = Framing::V1;
-        Self { script, process, log: Vec::new(), epoch, framing, up: Some(up), down, ports }
+        Self { script, process, log: Vec::new(), epoch, framing, up: Some(up), down, server }
     }
 
     /// A device that has said hello with this framing.
     pub async fn greeted(settings: PipelineSettings, version: u32) -> Self {
         let mut ring = Self::connect(settings);
-        ring.framing = Framing::from_version(version);
-        ring.text(&format!(r#"{{"type":"hello","version":{version},"transport":"websocket"}}"#));
-        ring.until("hello").await;
+        ring.greet(version).await;
         ring
+    }
+
+    /// Says hello with this framing and waits for the answer.
+    pub async fn greet(&mut self, version: u32) {
+        self.framing = Framing::from_version(version);
+        self.text(&format!(r#"{{"type":"hello","version":{version},"transport":"websocket"}}"#));
+        self.until("hello").await;
     }
 
     /// Time since the start.
@@ -227,12 +277,8 @@ impl Ring {
     pub async fn hang_up(mut self) {
         self.up = None;
         self.pass(Duration::from_secs(2)).await;
-        let held = [
-            Arc::strong_count(&self.ports.asr),
-            Arc::strong_count(&self.ports.llm),
-            Arc::strong_count(&self.ports.tts),
-        ];
-        assert_eq!(held, [1; 3], "actors outlived their connection");
+        let held = self.server.held();
+        assert_eq!(held, self.server.held, "actors outlived their connection");
     }
 }
 

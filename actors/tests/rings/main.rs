@@ -2,6 +2,7 @@
 
 mod failures;
 mod interruptions;
+mod orders;
 mod turns;
 
 use std::time::Duration;

@@ -231,3 +231,18 @@ async fn a_stopping_server_tells_the_device_and_leaves() {
     assert_eq!(names[names.len() - 2..], ["tts/stop", "closed 1001"]);
     ring.hang_up().await;
 }
+
+#[actix::test]
+async fn who_goes_on_speaking_after_the_wake_word_is_heard_and_not_greeted() {
+    let mut ring = listening("auto").await;
+    ring.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+    start(&ring, "auto");
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["Good day."], "answered, not greeted");
+    let heard = ring.script.utterances.lock().unwrap().clone();
+    assert!(heard.len() == 1 && heard[0] >= 16_000, "the first words were lost: {heard:?}");
+    ring.pass(ms(5_000)).await;
+    assert_eq!(ring.names().iter().filter(|n| *n == "tts/start").count(), 1);
+    ring.hang_up().await;
+}

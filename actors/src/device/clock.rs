@@ -1,0 +1,53 @@
+//! What time alone brings about: hellos that do not come, silence, peers that are gone. Not for
+//! the timers of a turn.
+
+use std::time::Duration;
+
+use actix::ActorContext as _;
+use hearken_proto::fault::Fault;
+use tokio::time::Instant;
+
+use super::DeviceActor;
+use crate::dialogue::TurnInput;
+use crate::ws_link::{self, SocketContext};
+
+/// How often the idle rules are looked at.
+pub(super) const CLOCK_EVERY: Duration = Duration::from_secs(1);
+
+type Ctx = SocketContext<DeviceActor>;
+
+impl DeviceActor {
+    pub(super) fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
+        tracing::info!(fault = fault.code(), "closing");
+        self.cut(ctx);
+        ws_link::close(ctx, fault);
+        ctx.stop();
+    }
+
+    pub(super) fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
+        self.say_next();
+        let device = &self.rules.device;
+        let now = Instant::now();
+        if !self.talk.greeted && now - self.talk.since >= device.hello_timeout {
+            return self.leave(Fault::NoHello, ctx);
+        }
+        if now - self.talk.last_inbound >= device.dead_after {
+            tracing::info!("the device is gone without a word");
+            self.cut(ctx);
+            return ctx.stop();
+        }
+        if now - self.talk.last_ping >= device.ping_every {
+            self.talk.last_ping = now;
+            ctx.ping(b"");
+        }
+        let silent = self.live.as_ref().is_none_or(|l| l.hearing);
+        if silent && self.talk.greeted && now - self.talk.last_voice >= device.no_voice_timeout {
+            if self.rules.farewell.is_empty() || self.talk.leaving {
+                return self.leave(Fault::Idle, ctx);
+            }
+            self.talk.leaving = true;
+            self.cut(ctx);
+            self.begin(TurnInput::Say(self.rules.farewell.clone()));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What a device is told: the live turn's playback, its end, and who may end it. Not for what the
+//! device says.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hearken_proto::device::{AudioPacket, Downlink, ListenMode};
+use hearken_proto::fault::Fault;
+use tokio::time::Instant;
+
+use super::DeviceActor;
+use super::state::LiveTurn;
+use crate::audio::playout::Playout;
+use crate::dialogue::{Turn, TurnInput};
+use crate::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
+use crate::ports::TapFrame;
+use crate::ws_link::SocketContext;
+
+type Ctx = SocketContext<DeviceActor>;
+
+impl DeviceActor {
+    pub(super) fn send(&mut self, message: &Downlink, ctx: &mut Ctx) {
+        let text = message.encode(&self.session_id);
+        if let Some(tap) = &mut self.visitor.tap {
+            tap.frame(TapFrame::DownText(text.clone()));
+        }
+        ctx.text(text);
+    }
+
+    /// Begins a turn that did not come from speech.
+    pub(super) fn begin(&mut self, input: TurnInput) {
+        let turn = self.turns.mint();
+        self.live = Some(self.live_turn(turn.clone(), false));
+        if let Some(wires) = &self.wires {
+            wires.start_turn.do_send(StartTurn { turn, input });
+        }
+    }
+
+    pub(super) fn live_turn(&self, turn: Turn, hearing: bool) -> LiveTurn {
+        let speaking = &self.rules.speaking;
+        let playout = Playout::new(speaking.packet, speaking.lead_packets);
+        LiveTurn { turn, hearing, speaking: false, epoch: Instant::now(), playout }
+    }
+
+    /// Ends the live turn here and now: nothing of it is sent any more. True where the device
+    /// was told to stop.
+    pub(super) fn cut(&mut self, ctx: &mut Ctx) -> bool {
+        let Some(live) = self.live.take() else { return false };
+        live.turn.cut();
+        if live.speaking {
+            self.send(&Downlink::TtsStop, ctx);
+        }
+        self.ended(&live);
+        live.speaking
+    }
+
+    /// The person speaks: a reply that is heard is cut; words that are not answered yet will be
+    /// answered together with what comes.
+    pub(super) fn give_way(&mut self, ctx: &mut Ctx) {
+        match self.live.take_if(|l| !l.speaking) {
+            Some(live) => {
+                live.turn.continued();
+                self.ended(&live);
+            }
+            None => {
+                self.cut(ctx);
+            }
+        }
+    }
+
+    fn ended(&mut self, live: &LiveTurn) {
+        let heard = live.playout.heard(live.epoch.elapsed());
+        self.talk.last_voice = Instant::now();
+        if let Some(wires) = &self.wires {
+            wires.playback_ended.do_send(PlaybackEnded { turn: live.turn.id, heard });
+        }
+    }
+
+    pub(super) fn play(&mut self, item: PlaybackItem, ctx: &mut Ctx) {
+        let Some(live) = self.live.as_mut().filter(|l| l.turn.id == item.turn) else { return };
+        let now = live.epoch.elapsed();
+        match item.step {
+            PlaybackStep::Emotion(emotion) => self.send(&Downlink::Llm { emotion }, ctx),
+            PlaybackStep::Start => {
+                live.speaking = true;
+                self.send(&Downlink::TtsStart, ctx);
+                if self.talk.mode != Some(ListenMode::Realtime) {
+                    self.order(UplinkItem::Forget, ctx);
+                }
+            }
+            PlaybackStep::SentenceStart(text) => {
+                live.playout.sentence_started(now);
+                self.send(&Downlink::SentenceStart { text }, ctx);
+            }
+            PlaybackStep::Packet(opus) => {
+                if live.playout.end(Duration::ZERO).is_zero() {
+                    tracing::debug!(turn = %live.turn.id, "first audio leaves");
+                }
+                live.playout.sent(now);
+                self.packet(opus, now, ctx);
+            }
+            PlaybackStep::SentenceEnd(text) => {
+                live.playout.sentence_complete();
+                self.send(&Downlink::SentenceEnd { text }, ctx);
+            }
+            PlaybackStep::Stop => self.played_out(ctx),
+        }
+    }
+
+    fn packet(&mut self, opus: Bytes, played: Duration, ctx: &mut Ctx) {
+        if let Some(tap) = &mut self.visitor.tap {
+            tap.frame(TapFrame::DownAudio(opus.clone()));
+        }
+        let timestamp_ms = u32::try_from(played.as_millis()).unwrap_or(u32::MAX);
+        ctx.binary(self.visitor.framing.encode(&AudioPacket { opus, timestamp_ms }));
+    }
+
+    fn played_out(&mut self, ctx: &mut Ctx) {
+        let Some(live) = self.live.take() else { return };
+        if live.speaking {
+            self.send(&Downlink::TtsStop, ctx);
+        }
+        live.turn.cut();
+        self.ended(&live);
+        if self.talk.leaving {
+            return self.leave(Fault::Idle, ctx);
+        }
+        self.say_next();
+    }
+}

@@ -1,0 +1,134 @@
+//! What a device says, and what its socket makes of it. Not for what it is told.
+
+use actix::ActorContext as _;
+use bytes::Bytes;
+use hearken_proto::device::{
+    AudioParams, Downlink, Framing, Hello, ListenMode, ServerHello, Uplink,
+};
+use hearken_proto::fault::Fault;
+use tokio::time::Instant;
+
+use super::{DeviceActor, LANE_RESERVE};
+use crate::dialogue::TurnInput;
+use crate::messages::UplinkItem;
+use crate::ports::TapFrame;
+use crate::ws_link::SocketContext;
+
+/// Packets dropped in a row, because nobody takes them, before the connection is given up.
+const MAX_DROPPED_IN_A_ROW: u32 = 64;
+
+type Ctx = SocketContext<DeviceActor>;
+
+impl DeviceActor {
+    pub(super) fn text(&mut self, text: String, ctx: &mut Ctx) {
+        let message = match Uplink::decode(&text) {
+            Ok(message) => message,
+            Err(error) => {
+                tracing::warn!(%error, bytes = text.len(), "text frame cannot be read");
+                return;
+            }
+        };
+        if let Some(tap) = &mut self.visitor.tap {
+            tap.frame(TapFrame::UpText(text));
+        }
+        match message {
+            Uplink::Hello(hello) => self.hello(&hello, ctx),
+            Uplink::ListenStart { mode } => self.listen_start(mode, ctx),
+            Uplink::ListenStop => self.order(UplinkItem::ListenStop, ctx),
+            Uplink::ListenDetect { text } => self.detect(text, ctx),
+            Uplink::Abort { reason } => {
+                tracing::debug!(reason, "abort");
+                self.abort(ctx);
+            }
+            Uplink::Goodbye => ctx.stop(),
+            Uplink::Mcp { .. } | Uplink::Iot { .. } => tracing::debug!("no tool host takes this"),
+            Uplink::Unknown { kind } => tracing::warn!(kind, "message of unknown type"),
+        }
+    }
+
+    fn hello(&mut self, hello: &Hello, ctx: &mut Ctx) {
+        if let Some(version) = hello.version {
+            self.visitor.framing = Framing::from_version(version);
+        }
+        self.talk.greeted = true;
+        self.talk.last_voice = Instant::now();
+        let speaking = &self.rules.speaking;
+        let packet_ms = u32::try_from(speaking.packet.as_millis()).unwrap_or(60);
+        let audio_params = AudioParams::opus(speaking.sample_rate_hz, packet_ms);
+        tracing::info!(framing = ?self.visitor.framing, uplink = ?hello.audio_params, "hello");
+        self.send(&Downlink::Hello(ServerHello { audio_params }), ctx);
+    }
+
+    fn listen_start(&mut self, mode: ListenMode, ctx: &mut Ctx) {
+        self.talk.mode = Some(mode);
+        self.talk.last_voice = Instant::now();
+        if self.gives_notice(mode == ListenMode::Manual) {
+            return;
+        }
+        if mode == ListenMode::Manual {
+            self.cut(ctx);
+        }
+        self.order(UplinkItem::ListenStart(mode), ctx);
+    }
+
+    fn detect(&mut self, text: String, ctx: &mut Ctx) {
+        if self.gives_notice(true) {
+            return;
+        }
+        self.cut(ctx);
+        self.order(UplinkItem::Forget, ctx);
+        let wake = text.is_empty() || self.rules.device.is_wake_word(&text);
+        let grace = self.rules.device.greeting_grace;
+        let input =
+            if wake { TurnInput::Wake { word: text, grace } } else { TurnInput::Words(text) };
+        self.begin(input);
+    }
+
+    fn abort(&mut self, ctx: &mut Ctx) {
+        let told = self.cut(ctx);
+        self.order(UplinkItem::Forget, ctx);
+        if !told {
+            self.send(&Downlink::TtsStop, ctx);
+        }
+    }
+
+    /// Sends a listening order, for which the lane keeps some places.
+    pub(super) fn order(&mut self, item: UplinkItem, ctx: &mut Ctx) {
+        let sent = self.wires.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
+        if !sent {
+            tracing::warn!("listening orders come faster than they can be carried out");
+            self.leave(Fault::Busy, ctx);
+        }
+    }
+
+    pub(super) fn binary(&mut self, message: &Bytes, ctx: &mut Ctx) {
+        let packet = match self.visitor.framing.decode(message) {
+            Ok(packet) => packet,
+            Err(error) => {
+                tracing::debug!(%error, bytes = message.len(), "audio frame cannot be read");
+                return;
+            }
+        };
+        if let Some(tap) = &mut self.visitor.tap {
+            tap.frame(TapFrame::UpAudio(packet.opus.clone()));
+        }
+        // With its own microphone closed, what a device in auto mode still sends is our own
+        // voice, or was under way when we began.
+        let deaf = self.talk.mode != Some(ListenMode::Realtime)
+            && self.live.as_ref().is_some_and(|l| l.speaking);
+        if deaf || self.visitor.notice.is_some() {
+            return;
+        }
+        let Some(wires) = &self.wires else { return };
+        let room = wires.uplink.capacity() > LANE_RESERVE;
+        if room && wires.uplink.try_send(UplinkItem::Packet(packet.opus)).is_ok() {
+            self.talk.dropped_in_a_row = 0;
+            return;
+        }
+        self.talk.dropped_in_a_row += 1;
+        if self.talk.dropped_in_a_row > MAX_DROPPED_IN_A_ROW {
+            tracing::warn!("audio comes faster than it can be heard");
+            self.leave(Fault::Busy, ctx);
+        }
+    }
+}

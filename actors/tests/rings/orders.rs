@@ -1,0 +1,89 @@
+//! Orders from outside a conversation: by the roster, by a second socket, to a visitor who may only
+//! hear a notice. Not for what a person says.
+
+use hearken_actors::messages::DeviceOrder;
+use hearken_actors::roster::Unreachable;
+use hearken_proto::device::{Downlink, Emotion};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::DeviceId;
+
+use crate::{listening, ms, next_turn_works, shown, speak, start};
+
+fn id() -> DeviceId {
+    DeviceId::new("ring")
+}
+
+#[actix::test]
+async fn a_second_socket_of_a_device_replaces_the_first() {
+    let mut first = listening("auto").await;
+    let mut second = first.again();
+    second.greet(1).await;
+    first.until("closed 1008").await;
+    assert_eq!(first.roster().connected().len(), 1);
+    next_turn_works(&mut second).await;
+    // The seat is the second's: it must not be lost with the first.
+    first.pass(ms(1_000)).await;
+    assert_eq!(second.roster().connected().len(), 1);
+    let roster = second.roster().clone();
+    second.hang_up().await;
+    assert_eq!(roster.connected(), []);
+    assert_eq!(roster.order(&id(), DeviceOrder::Say("hi".into())), Err(Unreachable::NotConnected));
+}
+
+#[actix::test]
+async fn a_connected_device_is_sent_notices_and_closed() {
+    let mut ring = listening("auto").await;
+    let roster = ring.roster().clone();
+    let emotion = Emotion::Happy;
+    let alert = Downlink::Alert { status: "a".into(), message: "b".into(), emotion };
+    roster.order(&id(), DeviceOrder::Send(alert)).unwrap();
+    ring.until("alert").await;
+    roster.order(&id(), DeviceOrder::Leave(Fault::GoingAway)).unwrap();
+    ring.until("closed 1001").await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_spoken_message_waits_for_the_end_of_the_turn() {
+    let mut ring = listening("auto").await;
+    let roster = ring.roster().clone();
+    speak(&ring).await;
+    ring.until("tts/start").await;
+    for text in ["The wash is done.", "And dried."] {
+        roster.order(&id(), DeviceOrder::Say(text.into())).unwrap();
+    }
+    for _ in 0..3 {
+        ring.until("tts/stop").await;
+    }
+    assert_eq!(shown(&ring), ["Good day.", "The wash is done.", "And dried."]);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn orders_beyond_the_mailbox_are_refused() {
+    let ring = listening("auto").await;
+    let roster = ring.roster().clone();
+    let order = || roster.order(&id(), DeviceOrder::Send(Downlink::TtsStop));
+    let refused = (0..100).find_map(|_| order().err());
+    assert_eq!(refused, Some(Unreachable::Busy), "the actor had no turn to run in between");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_visitor_with_a_notice_hears_it_and_nothing_else() {
+    let ring = listening("auto").await;
+    let mut visitor = ring.again_with(Some("Your code is one two three.".into()));
+    visitor.greet(1).await;
+    start(&visitor, "auto");
+    visitor.until("tts/stop").await;
+    start(&visitor, "auto");
+    speak(&visitor).await;
+    visitor.pass(ms(5_000)).await;
+    assert_eq!(shown(&visitor), ["Your code is one two three."], "said once, unless asked again");
+    visitor.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+    visitor.until("tts/stop").await;
+    assert_eq!(shown(&visitor).len(), 2);
+    assert!(visitor.script.prompts.lock().unwrap().is_empty(), "the model was asked");
+    visitor.hang_up().await;
+}

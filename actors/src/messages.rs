@@ -31,6 +31,8 @@ pub enum UplinkItem {
     ListenStop,
     /// What was heard so far is not for us (wake word, our own voice).
     Forget,
+    /// Our own voice plays from here on, or has ended, while the microphone is open.
+    Speaking(bool),
 }
 
 /// VadActor -> DeviceActor, control, once an utterance.

@@ -77,6 +77,9 @@ impl DeviceSettings {
 pub struct HearingSettings {
     /// When an utterance starts and ends.
     pub endpointer: EndpointerSettings,
+    /// Voice needed before a person who speaks over us, in realtime mode, cuts us: what is
+    /// shorter, such as a cough, does not.
+    pub barge_in: Duration,
     /// Audio from before the first voice that belongs to the utterance.
     pub pre_roll: Duration,
     /// libfvad's mode, 0 (all but silence is voice) to 3.
@@ -95,6 +98,7 @@ impl Default for HearingSettings {
                 silence: Duration::from_millis(700),
                 max_utterance: Duration::from_secs(28),
             },
+            barge_in: Duration::from_millis(180),
             pre_roll: Duration::from_millis(300),
             aggressiveness: 2,
             min_rms: 80.0,

@@ -223,9 +223,16 @@ impl Ear {
         Some((frame, endpoint))
     }
 
+    /// How much voice starts an utterance depends on whether it would interrupt us.
+    fn need(&mut self, speaking: bool) {
+        let usual = self.settings.endpointer.min_speech;
+        self.endpointer.need(if speaking { self.settings.barge_in } else { usual });
+    }
+
     /// Keeps as much of the judged past as an utterance may reach back into.
     fn trim(&mut self) {
-        let onset = self.settings.endpointer.min_speech * 2 + MAX_ONSET_PAUSE * 4;
+        let voice = self.settings.endpointer.min_speech.max(self.settings.barge_in);
+        let onset = voice * 2 + MAX_ONSET_PAUSE * 4;
         let keep = pcm::samples_in(self.settings.pre_roll + onset, SAMPLE_RATE_HZ) + self.unjudged;
         let surplus = self.recent.len().saturating_sub(keep);
         self.recent.drain(..surplus);
@@ -278,6 +285,7 @@ impl StreamHandler<UplinkItem> for VadActor {
                 self.mode = None;
             }
             UplinkItem::Forget => self.forget(),
+            UplinkItem::Speaking(speaking) => self.ear.need(speaking),
         }
     }
 

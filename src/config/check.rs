@@ -23,6 +23,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("hearing.over_noise", h.over_noise, 0.0, 100.0)?;
     within("hearing.pre_roll_ms", h.pre_roll_ms, 0, 2_000)?;
     within("hearing.min_speech_ms", h.min_speech_ms, 20, 5_000)?;
+    within("hearing.barge_in_ms", h.barge_in_ms, 20, 5_000)?;
     within("hearing.silence_ms", h.silence_ms, 100, 10_000)?;
     within("hearing.max_utterance_ms", h.max_utterance_ms, 1_000, 300_000)?;
     within("device.hello_timeout_ms", d.hello_timeout_ms, 1_000, 60_000)?;

@@ -180,6 +180,8 @@ pub struct HearingConfig {
     pub pre_roll_ms: u64,
     /// Voice needed before speech counts as started; a shorter cough does not.
     pub min_speech_ms: u64,
+    /// Voice needed before a person who speaks over the reply, in realtime mode, cuts it.
+    pub barge_in_ms: u64,
     /// Silence that ends an utterance.
     pub silence_ms: u64,
     /// Longest utterance.

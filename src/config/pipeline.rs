@@ -90,6 +90,7 @@ impl HearingConfig {
                 silence: Duration::from_millis(self.silence_ms),
                 max_utterance: Duration::from_millis(self.max_utterance_ms),
             },
+            barge_in: Duration::from_millis(self.barge_in_ms),
             pre_roll: Duration::from_millis(self.pre_roll_ms),
             aggressiveness: self.aggressiveness,
             min_rms: self.min_rms,
@@ -104,6 +105,7 @@ impl Default for HearingConfig {
         Self {
             pre_roll_ms: ms(h.pre_roll),
             min_speech_ms: ms(h.endpointer.min_speech),
+            barge_in_ms: ms(h.barge_in),
             silence_ms: ms(h.endpointer.silence),
             max_utterance_ms: ms(h.endpointer.max_utterance),
             aggressiveness: h.aggressiveness,

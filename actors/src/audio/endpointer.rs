@@ -62,6 +62,11 @@ impl Endpointer {
         self.state = QUIET;
     }
 
+    /// From now on, this much voice is needed before speech counts as started.
+    pub fn need(&mut self, min_speech: Duration) {
+        self.settings.min_speech = min_speech;
+    }
+
     /// An utterance is open.
     pub fn is_speaking(&self) -> bool {
         matches!(self.state, State::Speaking { .. })

@@ -50,7 +50,7 @@ impl DeviceActor {
         if live.speaking {
             self.send(&Downlink::TtsStop, ctx);
         }
-        self.ended(&live);
+        self.ended(&live, ctx);
         live.speaking
     }
 
@@ -60,7 +60,7 @@ impl DeviceActor {
         match self.live.take_if(|l| !l.speaking) {
             Some(live) => {
                 live.turn.continued();
-                self.ended(&live);
+                self.ended(&live, ctx);
             }
             None => {
                 self.cut(ctx);
@@ -68,7 +68,10 @@ impl DeviceActor {
         }
     }
 
-    fn ended(&mut self, live: &LiveTurn) {
+    fn ended(&mut self, live: &LiveTurn, ctx: &mut Ctx) {
+        if live.speaking && self.talk.mode == Some(ListenMode::Realtime) {
+            self.order(UplinkItem::Speaking(false), ctx);
+        }
         let heard = live.playout.heard(live.epoch.elapsed());
         self.talk.last_voice = Instant::now();
         if let Some(wires) = &self.wires {
@@ -84,9 +87,9 @@ impl DeviceActor {
             PlaybackStep::Start => {
                 live.speaking = true;
                 self.send(&Downlink::TtsStart, ctx);
-                if self.talk.mode != Some(ListenMode::Realtime) {
-                    self.order(UplinkItem::Forget, ctx);
-                }
+                let open = self.talk.mode == Some(ListenMode::Realtime);
+                let item = if open { UplinkItem::Speaking(true) } else { UplinkItem::Forget };
+                self.order(item, ctx);
             }
             PlaybackStep::SentenceStart(text) => {
                 live.playout.sentence_started(now);
@@ -121,7 +124,7 @@ impl DeviceActor {
             self.send(&Downlink::TtsStop, ctx);
         }
         live.turn.cut();
-        self.ended(&live);
+        self.ended(&live, ctx);
         if self.talk.leaving {
             return self.leave(Fault::Idle, ctx);
         }

@@ -124,6 +124,10 @@ pub struct SpeakingSettings {
     /// Audio comes this long after `tts start` at the earliest: firmware clears its queue one
     /// loop turn after that message.
     pub start_guard: Duration,
+    /// Speech begins when this much of its sound is there, or the sentence is complete, or nothing
+    /// more has come for this long: a synthesiser's stalls are not heard then. One that is faster
+    /// than playback fills it in a fraction of the time.
+    pub cushion: Duration,
     /// `tts stop` comes this long after the last packet has played out: firmware up to 2.0 cuts
     /// the tail otherwise.
     pub stop_margin: Duration,
@@ -140,6 +144,7 @@ impl Default for SpeakingSettings {
             complexity: 5,
             lead_packets: 3,
             start_guard: Duration::from_millis(40),
+            cushion: Duration::from_millis(720),
             stop_margin: Duration::from_millis(120),
             ahead_packets: 250,
         }

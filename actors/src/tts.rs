@@ -2,28 +2,25 @@
 //! sentence is requested while one plays; packets leave on an absolute clock. Not for what is
 //! said.
 
+mod pacing;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::fut::WrapFuture as _;
 use actix::{Actor, AsyncContext as _, Context, Handler, SpawnHandle};
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::pacing::Pacing;
 use crate::audio::opus::Encoder;
 use crate::audio::pcm;
-use crate::audio::playout::Playout;
 use crate::audio::resample::Resampler;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{Phrases, Turn, TurnEvent};
 use crate::messages::{PlaybackItem, PlaybackStep, StartSpeaking};
 use crate::ports::{BoxError, Line, Tts};
 use crate::settings::SpeakingSettings;
-
-/// A send to the socket that waits longer than this is a stall.
-const STALL: Duration = Duration::from_secs(2);
 
 /// Speaks to one device.
 pub struct TtsActor {
@@ -79,9 +76,9 @@ impl Handler<StartSpeaking> for TtsActor {
         let work = async move {
             let turn = start.turn.clone();
             let (ahead, steps) = mpsc::channel(mouth.settings.ahead_packets.max(1));
-            let pacing = Pacing::new(turn.clone(), &mouth.settings, lane);
+            let pacing = Pacing::new(turn.clone(), &mouth.settings, steps, lane);
             let both = async {
-                tokio::join!(mouth.synthesise(start, ahead), pacing.run(steps));
+                tokio::join!(mouth.synthesise(start, ahead), pacing.run());
             };
             tokio::select! {
                 biased;
@@ -206,87 +203,5 @@ impl Voice {
         }
         pending.drain(..whole);
         Ok(())
-    }
-}
-
-/// One turn's packets on their way to the socket.
-struct Pacing {
-    turn: Turn,
-    lane: mpsc::Sender<PlaybackItem>,
-    epoch: Instant,
-    playout: Playout,
-    start_guard: Duration,
-    stop_margin: Duration,
-    /// `tts start` has been sent; audio may follow from then on.
-    audio_from: Option<Duration>,
-    underruns: u32,
-}
-
-impl Pacing {
-    fn new(turn: Turn, settings: &SpeakingSettings, lane: mpsc::Sender<PlaybackItem>) -> Self {
-        Self {
-            turn,
-            lane,
-            epoch: Instant::now(),
-            playout: Playout::new(settings.packet, settings.lead_packets),
-            start_guard: settings.start_guard,
-            stop_margin: settings.stop_margin,
-            audio_from: None,
-            underruns: 0,
-        }
-    }
-
-    /// Sends the steps, each when it is due, and `tts stop` when all has been played.
-    async fn run(mut self, mut steps: mpsc::Receiver<PlaybackStep>) {
-        while let Some(step) = steps.recv().await {
-            if !self.send(step).await {
-                return;
-            }
-        }
-        let end = self.playout.end(self.now());
-        tokio::time::sleep_until(self.epoch + end + self.stop_margin).await;
-        if self.underruns > 0 {
-            tracing::info!(turn = %self.turn.id, underruns = self.underruns, "synthesis was slower than playback");
-        }
-        self.forward(PlaybackStep::Stop).await;
-    }
-
-    fn now(&self) -> Duration {
-        self.epoch.elapsed()
-    }
-
-    async fn send(&mut self, step: PlaybackStep) -> bool {
-        match &step {
-            PlaybackStep::SentenceStart(_) => {
-                if self.audio_from.is_none() {
-                    if !self.forward(PlaybackStep::Start).await {
-                        return false;
-                    }
-                    self.audio_from = Some(self.now() + self.start_guard);
-                }
-                let now = self.now();
-                self.playout.sentence_started(now);
-            }
-            PlaybackStep::Packet(_) => {
-                let earliest = self.audio_from.unwrap_or_default();
-                let due = self.playout.due(self.now()).max(earliest);
-                tokio::time::sleep_until(self.epoch + due).await;
-                let now = self.now();
-                self.underruns += u32::from(self.playout.sent(now));
-            }
-            PlaybackStep::SentenceEnd(_) => self.playout.sentence_complete(),
-            PlaybackStep::Emotion(_) | PlaybackStep::Start | PlaybackStep::Stop => {}
-        }
-        self.forward(step).await
-    }
-
-    /// Puts one step on the lane; false where the connection is gone.
-    async fn forward(&self, step: PlaybackStep) -> bool {
-        let asked = Instant::now();
-        let sent = self.lane.send(PlaybackItem { turn: self.turn.id, step }).await.is_ok();
-        if asked.elapsed() > STALL {
-            tracing::warn!(turn = %self.turn.id, waited = ?asked.elapsed(), "the device's socket stalled");
-        }
-        sent
     }
 }

@@ -16,6 +16,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("speaking.complexity", s.complexity, 0, 10)?;
     within("speaking.lead_packets", s.lead_packets, 1, 5)?;
     within("speaking.start_guard_ms", s.start_guard_ms, 20, 1_000)?;
+    within("speaking.cushion_ms", s.cushion_ms, 0, 5_000)?;
     within("speaking.stop_margin_ms", s.stop_margin_ms, 0, 300)?;
     within("speaking.ahead_packets", s.ahead_packets, 1, 10_000)?;
     within("hearing.aggressiveness", h.aggressiveness, 0, 3)?;

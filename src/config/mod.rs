@@ -210,6 +210,8 @@ pub struct SpeakingConfig {
     pub lead_packets: u32,
     /// Audio follows `tts start` after this time at the earliest.
     pub start_guard_ms: u64,
+    /// Speech begins when this much sound is there, so that stalls of synthesis are not heard.
+    pub cushion_ms: u64,
     /// `tts stop` follows the end of playback after this time.
     pub stop_margin_ms: u64,
     /// Packets synthesised ahead of the one that is sent.

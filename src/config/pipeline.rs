@@ -124,6 +124,7 @@ impl SpeakingConfig {
             complexity: self.complexity,
             lead_packets: self.lead_packets,
             start_guard: Duration::from_millis(self.start_guard_ms),
+            cushion: Duration::from_millis(self.cushion_ms),
             stop_margin: Duration::from_millis(self.stop_margin_ms),
             ahead_packets: self.ahead_packets,
         }
@@ -140,6 +141,7 @@ impl Default for SpeakingConfig {
             complexity: s.complexity,
             lead_packets: s.lead_packets,
             start_guard_ms: ms(s.start_guard),
+            cushion_ms: ms(s.cushion),
             stop_margin_ms: ms(s.stop_margin),
             ahead_packets: s.ahead_packets,
         }

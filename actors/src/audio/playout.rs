@@ -67,6 +67,13 @@ impl Playout {
         }
     }
 
+    /// Packets of a sentence were sent, and more of them are to come.
+    pub fn is_within_sentence(&self) -> bool {
+        self.sentences
+            .last()
+            .is_some_and(|s| !s.complete && (s.end > s.start || !s.played_before_gap.is_zero()))
+    }
+
     /// A packet was sent. True where it came too late: the device had fallen silent within a
     /// sentence.
     pub fn sent(&mut self, now: Duration) -> bool {

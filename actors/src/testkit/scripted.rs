@@ -10,6 +10,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use tokio::time::Instant;
 
+use crate::audio::pcm;
 use crate::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Transcript,
     Tts, UtteranceSpec,
@@ -52,6 +53,8 @@ pub enum TtsAct {
         /// Wait before each further piece.
         each: Duration,
     },
+    /// Makes audio piece by piece: a wait, then so much audio.
+    Pieces(Vec<(Duration, Duration)>),
     /// Fails like this after this long.
     Fail(ProviderErrorKind, Duration),
     /// Makes 300 ms of audio, then breaks off.
@@ -210,6 +213,7 @@ impl Tts for ScriptedTts {
                 let pieces = usize::try_from(length.as_millis() / PIECE.as_millis()).unwrap_or(0);
                 pieces_of_audio(pieces, first, each)
             }
+            TtsAct::Pieces(pieces) => audio(pieces),
             TtsAct::Fail(kind, wait) => stream::once(async move {
                 tokio::time::sleep(wait).await;
                 Err(failure(kind))
@@ -227,14 +231,17 @@ fn pieces_of_audio(
     first: Duration,
     each: Duration,
 ) -> BoxStream<'static, Result<Pcm, ProviderError>> {
-    let samples: Arc<[i16]> = crate::audio::pcm::tone(300.0, 1_600, TTS_RATE_HZ).into();
-    stream::iter(0..pieces)
-        .then(move |n| {
-            let samples = Arc::clone(&samples);
-            async move {
-                tokio::time::sleep(if n == 0 { first } else { each }).await;
-                Ok(Pcm { samples, sample_rate_hz: TTS_RATE_HZ })
-            }
+    let wait = |n| if n == 0 { first } else { each };
+    audio((0..pieces).map(|n| (wait(n), PIECE)).collect())
+}
+
+fn audio(pieces: Vec<(Duration, Duration)>) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+    stream::iter(pieces)
+        .then(|(wait, length)| async move {
+            tokio::time::sleep(wait).await;
+            let length = pcm::samples_in(length, TTS_RATE_HZ);
+            let samples = pcm::tone(300.0, length, TTS_RATE_HZ).into();
+            Ok(Pcm { samples, sample_rate_hz: TTS_RATE_HZ })
         })
         .boxed()
 }

@@ -63,7 +63,9 @@ async fn abort_while_synthesising() {
     let mut ring = listening("auto").await;
     ring.script.says(TtsAct::Audio { length: ms(900), first: ms(5_000), each: ms(0) });
     speak(&ring).await;
-    ring.until("tts/sentence_start").await;
+    ring.until("llm").await;
+    ring.pass(ms(500)).await;
+    assert_eq!(ring.script.lines.lock().unwrap().len(), 1, "synthesis is under way");
     is_silent_after_abort(&mut ring).await;
     next_turn_works(&mut ring).await;
     ring.hang_up().await;

@@ -63,6 +63,52 @@ async fn packets_are_paced_with_at_most_three_of_lead_and_no_tail_is_cut() {
     ring.hang_up().await;
 }
 
+/// Lengths of the silences within the speech that came.
+fn gaps(ring: &Ring) -> Vec<Duration> {
+    let mut plays_until = None;
+    let mut gaps = Vec::new();
+    for at in audio_times(ring) {
+        let end = plays_until.unwrap_or(at);
+        if at > end {
+            gaps.push(at - end);
+        }
+        plays_until = Some(end.max(at) + ms(60));
+    }
+    gaps
+}
+
+#[actix::test]
+async fn a_synthesiser_that_stalls_is_not_heard_to_stall() {
+    let bursts = || {
+        let burst = [(ms(200), ms(120)), (ms(12), ms(120)), (ms(500), ms(120)), (ms(200), ms(600))];
+        TtsAct::Pieces(std::iter::repeat_n(burst, 4).flatten().collect())
+    };
+    for (cushion, stutters) in [(ms(720), false), (ms(0), true)] {
+        let mut settings = PipelineSettings::default();
+        settings.speaking.cushion = cushion;
+        let mut ring = listening_with(settings, "auto").await;
+        ring.script.says(bursts());
+        speak(&ring).await;
+        let begun = ring.until("tts/start").await.at;
+        ring.until("tts/stop").await;
+        assert_eq!(audio_times(&ring).len(), 64);
+        assert_eq!(!gaps(&ring).is_empty(), stutters, "{cushion:?}: {:?}", gaps(&ring));
+        assert!(audio_times(&ring)[0] - begun < ms(60), "the microphone closed too early");
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn a_short_sentence_does_not_wait_for_a_cushion() {
+    let mut ring = listening("auto").await;
+    ring.script.says(TtsAct::Pieces(vec![(ms(80), ms(300))]));
+    speak(&ring).await;
+    let thought = ring.until("stt").await.at;
+    ring.until("audio").await;
+    assert!(audio_times(&ring)[0] - thought < ms(300), "it waited");
+    ring.hang_up().await;
+}
+
 #[actix::test]
 async fn speech_begins_while_the_model_still_writes_and_the_next_sentence_is_fetched_early() {
     let mut ring = listening("auto").await;

@@ -1,0 +1,166 @@
+//! One turn's packets on their way to the socket, each when it is due. Waits for a cushion of
+//! sound before it begins, so that a synthesiser that stalls is not heard. Not for making sound.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::audio::playout::Playout;
+use crate::dialogue::Turn;
+use crate::messages::{PlaybackItem, PlaybackStep};
+use crate::settings::SpeakingSettings;
+
+/// A send to the socket that waits longer than this is a stall.
+const STALL: Duration = Duration::from_secs(2);
+
+/// The pace of one turn.
+pub(super) struct Pacing {
+    turn: Turn,
+    steps: mpsc::Receiver<PlaybackStep>,
+    /// Steps taken from synthesis that are not due yet.
+    waiting: VecDeque<PlaybackStep>,
+    lane: mpsc::Sender<PlaybackItem>,
+    epoch: Instant,
+    playout: Playout,
+    packet: Duration,
+    cushion: Duration,
+    start_guard: Duration,
+    stop_margin: Duration,
+    /// `tts start` has been sent; audio may follow from then on.
+    audio_from: Option<Duration>,
+    underruns: u32,
+}
+
+impl Pacing {
+    pub(super) fn new(
+        turn: Turn,
+        settings: &SpeakingSettings,
+        steps: mpsc::Receiver<PlaybackStep>,
+        lane: mpsc::Sender<PlaybackItem>,
+    ) -> Self {
+        Self {
+            turn,
+            steps,
+            waiting: VecDeque::new(),
+            lane,
+            epoch: Instant::now(),
+            playout: Playout::new(settings.packet, settings.lead_packets),
+            packet: settings.packet,
+            cushion: settings.cushion,
+            start_guard: settings.start_guard,
+            stop_margin: settings.stop_margin,
+            audio_from: None,
+            underruns: 0,
+        }
+    }
+
+    /// Sends the steps, each when it is due, and `tts stop` when all has been played.
+    pub(super) async fn run(mut self) {
+        while let Some(step) = self.next().await {
+            if !self.send(step).await {
+                return;
+            }
+        }
+        let end = self.playout.end(self.now());
+        tokio::time::sleep_until(self.epoch + end + self.stop_margin).await;
+        if self.underruns > 0 {
+            tracing::info!(turn = %self.turn.id, underruns = self.underruns, "synthesis was slower than playback");
+        }
+        self.forward(PlaybackStep::Stop).await;
+    }
+
+    fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    async fn next(&mut self) -> Option<PlaybackStep> {
+        match self.waiting.pop_front() {
+            Some(step) => Some(step),
+            None => self.steps.recv().await,
+        }
+    }
+
+    /// Waits until enough sound is there to begin with, the sentence is complete, or nothing more
+    /// has come for as long as the cushion would play.
+    async fn gather(&mut self) {
+        let packets = |step: &PlaybackStep| u32::from(matches!(step, PlaybackStep::Packet(_)));
+        let mut gathered: u32 = self.waiting.iter().map(packets).sum();
+        let complete = |step: &PlaybackStep| {
+            matches!(step, PlaybackStep::SentenceEnd(_) | PlaybackStep::SentenceStart(_))
+        };
+        let mut done = self.waiting.iter().any(complete);
+        while !done && (gathered == 0 || self.packet * gathered < self.cushion) {
+            let next = if gathered == 0 {
+                self.steps.recv().await
+            } else {
+                let next = tokio::time::timeout(self.cushion, self.steps.recv()).await;
+                next.unwrap_or_default()
+            };
+            let Some(step) = next else { return };
+            gathered += packets(&step);
+            done = complete(&step);
+            self.waiting.push_back(step);
+        }
+    }
+
+    async fn send(&mut self, step: PlaybackStep) -> bool {
+        match &step {
+            PlaybackStep::SentenceStart(_) => {
+                if self.is_dry() {
+                    self.gather().await;
+                }
+                if self.audio_from.is_none() {
+                    if !self.forward(PlaybackStep::Start).await {
+                        return false;
+                    }
+                    self.audio_from = Some(self.now() + self.start_guard);
+                }
+                let now = self.now();
+                self.playout.sentence_started(now);
+            }
+            PlaybackStep::Packet(_) => {
+                if self.is_starved() {
+                    self.waiting.push_front(step);
+                    self.gather().await;
+                    let Some(first) = self.waiting.pop_front() else { return false };
+                    return self.send_packet(first).await;
+                }
+                return self.send_packet(step).await;
+            }
+            PlaybackStep::SentenceEnd(_) => self.playout.sentence_complete(),
+            PlaybackStep::Emotion(_) | PlaybackStep::Start | PlaybackStep::Stop => {}
+        }
+        self.forward(step).await
+    }
+
+    /// The device has nothing to play.
+    fn is_dry(&self) -> bool {
+        self.playout.end(Duration::ZERO) <= self.now()
+    }
+
+    /// The device ran dry within a sentence.
+    fn is_starved(&self) -> bool {
+        self.playout.is_within_sentence() && self.is_dry()
+    }
+
+    async fn send_packet(&mut self, packet: PlaybackStep) -> bool {
+        let earliest = self.audio_from.unwrap_or_default();
+        let due = self.playout.due(self.now()).max(earliest);
+        tokio::time::sleep_until(self.epoch + due).await;
+        let now = self.now();
+        self.underruns += u32::from(self.playout.sent(now));
+        self.forward(packet).await
+    }
+
+    /// Puts one step on the lane; false where the connection is gone.
+    async fn forward(&self, step: PlaybackStep) -> bool {
+        let asked = Instant::now();
+        let sent = self.lane.send(PlaybackItem { turn: self.turn.id, step }).await.is_ok();
+        if asked.elapsed() > STALL {
+            tracing::warn!(turn = %self.turn.id, waited = ?asked.elapsed(), "the device's socket stalled");
+        }
+        sent
+    }
+}

@@ -1,6 +1,7 @@
 //! The composition root: the one place where concrete types meet.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::http::{self, Doorman, Health};
 use crate::providers;
 use crate::recorder::Recorder;
 use crate::supervise::{Engine, EngineStates, Supervisor};
+use crate::telemetry;
 
 /// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
 const SOCKET_STALL: Duration = Duration::from_secs(20);
@@ -36,6 +38,7 @@ pub struct Running {
     connections: u32,
     process: CancellationToken,
     warming: tokio::task::JoinHandle<()>,
+    tidying: tokio::task::JoinHandle<()>,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -48,6 +51,7 @@ pub fn start(
     engines: Vec<Engine>,
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
+    let metrics = telemetry::metrics()?;
     let tts = providers::tts(&config.tts)?;
     let ports = Ports {
         asr: providers::asr(&config.asr)?,
@@ -61,12 +65,7 @@ pub fn start(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let or_cores = |n: usize| if n == 0 { cores } else { n };
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
-    let recorder = match config.server.record_dir.as_path() {
-        none if none.as_os_str().is_empty() => None,
-        dir => Some(Arc::new(Recorder::new(dir).with_context(|| {
-            format!("`server.record_dir`: cannot record into {}", dir.display())
-        })?)),
-    };
+    let recorder = recorder(&config.server.record_dir)?;
     let supervisor = Supervisor::start(engines, &process);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let doorman = Doorman {
@@ -75,7 +74,7 @@ pub fn start(
         downlink,
         recorder,
     };
-    let health = Health { engines: supervisor.states().clone() };
+    let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
     let factory = move || {
         let (doorman, health) = (doorman.clone(), health.clone());
         App::new().configure(|services| http::routes(services, doorman, health))
@@ -92,6 +91,7 @@ pub fn start(
         })?;
     let address = *server.addrs().first().context("no address to listen on")?;
     let warming = warm(tts, phrases, supervisor.states().clone(), process.clone());
+    let tidying = tokio::spawn(telemetry::tidy(metrics));
     Ok(Running {
         address,
         server: server.run(),
@@ -100,7 +100,18 @@ pub fn start(
         connections: u32::try_from(config.server.max_connections).unwrap_or(u32::MAX),
         process,
         warming,
+        tidying,
     })
+}
+
+/// Records every session into a folder, unless it is empty.
+fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
+    if dir.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let recorder = Recorder::new(dir)
+        .with_context(|| format!("`server.record_dir`: cannot record into {}", dir.display()))?;
+    Ok(Some(Arc::new(recorder)))
 }
 
 impl Running {
@@ -119,6 +130,7 @@ impl Running {
         let ending = end(handle, self.places, self.connections, self.process);
         let (served, ()) = tokio::join!(self.server, ending);
         self.warming.abort();
+        self.tidying.abort();
         self.supervisor.stop().await;
         served.context("the server failed")
     }

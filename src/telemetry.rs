@@ -1,6 +1,11 @@
-//! Logs: level and shape from the configuration, to standard error. Not for metrics.
+//! Logs to standard error, and the recorder of metrics. Not for what is logged or counted.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
+use hearken_actors::meters::SECONDS;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::LogConfig;
@@ -26,4 +31,37 @@ pub fn start(config: &LogConfig) -> anyhow::Result<()> {
         tracing::debug!("logging runs already");
     }
     Ok(())
+}
+
+/// Bounds of the distributions, in seconds: from a packet's lateness to a slow answer.
+const BOUNDS: [f64; 14] =
+    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
+
+/// The process's metrics. What is counted before the first call of this is lost.
+///
+/// # Errors
+/// Another recorder has been installed.
+pub fn metrics() -> anyhow::Result<PrometheusHandle> {
+    static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = &*installed {
+        return Ok(handle.clone());
+    }
+    let mut builder = PrometheusBuilder::new();
+    for name in SECONDS {
+        builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &BOUNDS)?;
+    }
+    let handle = builder.install_recorder().context("cannot install the recorder of metrics")?;
+    *installed = Some(handle.clone());
+    Ok(handle)
+}
+
+/// Sorts what was counted into its buckets, now and again, until dropped: between two scrapes it
+/// would pile up.
+pub async fn tidy(metrics: PrometheusHandle) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(5));
+    loop {
+        ticks.tick().await;
+        metrics.run_upkeep();
+    }
 }

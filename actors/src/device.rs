@@ -23,6 +23,7 @@ use self::state::{LiveTurn, Talk, Wires};
 use crate::messages::{
     DeviceOrder, NothingHeard, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
 };
+use crate::meters::meters;
 use crate::roster::RosterSeat;
 use crate::turns::Turns;
 use crate::ws_link::{Inbound, Incoming, SocketContext, SocketFrame};
@@ -86,6 +87,7 @@ impl Actor for DeviceActor {
     type Context = SocketContext<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        meters().connections.increment(1);
         let ended = wrap_future::<_, Self>(self.turns.connection().clone().cancelled_owned());
         ctx.spawn(ended.map(|(), act, ctx| {
             let _in = act.span.clone().entered();
@@ -110,6 +112,7 @@ impl Actor for DeviceActor {
     }
 
     fn stopped(&mut self, _: &mut Self::Context) {
+        meters().connections.decrement(1);
         self.turns.connection().cancel();
         tracing::info!(parent: &self.span, "disconnected");
     }
@@ -165,6 +168,7 @@ impl Handler<SpeechEnded> for DeviceActor {
         self.talk.last_voice = Instant::now();
         if let Some(live) = self.live.as_mut().filter(|l| l.turn.id == ended.turn) {
             live.hearing = false;
+            live.heard_at = Some(Instant::now());
         }
     }
 }
@@ -174,8 +178,11 @@ impl Handler<Transcribed> for DeviceActor {
 
     fn handle(&mut self, message: Transcribed, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
-        let live = self.live.as_ref().is_some_and(|l| l.turn.id == message.turn.id);
-        if live || message.turn.is_continued() {
+        let live = self.live.as_ref().filter(|l| l.turn.id == message.turn.id);
+        if let Some(heard) = live.and_then(|l| l.heard_at) {
+            meters().transcript.record(heard.elapsed());
+        }
+        if live.is_some() || message.turn.is_continued() {
             tracing::debug!(turn = %message.turn.id, chars = message.text.chars().count(), "understood");
             self.send(&Downlink::Stt { text: message.text }, ctx);
         }

@@ -11,6 +11,7 @@ pub mod device;
 pub mod dialogue;
 mod lifetime;
 pub mod messages;
+pub mod meters;
 pub mod pipeline;
 pub mod ports;
 pub mod roster;

@@ -13,6 +13,7 @@ use hearken_proto::device::{Downlink, Emotion, ListenMode};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::audio::playout::Heard as HeardPart;
 use crate::dialogue::phrases::Language;
@@ -129,6 +130,8 @@ pub struct StartSpeaking {
 pub struct PlaybackItem {
     /// Whose playback; items of a turn that is no longer live are dropped.
     pub turn: TurnId,
+    /// When it was to leave.
+    pub due: Instant,
     /// What happens.
     pub step: PlaybackStep,
 }

@@ -14,6 +14,7 @@ use crate::dialogue::run_turn::say_phrase;
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, run_turn};
 use crate::messages::{Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, Transcribed};
+use crate::meters::meters;
 use crate::ports::{Llm, ProviderError, Transcript};
 
 /// A turn that was cut and has not reported back after this is given up.
@@ -118,6 +119,12 @@ impl SessionActor {
     }
 
     fn recorded(&mut self, turn: &Turn, record: TurnRecord, ctx: &mut Context<Self>) {
+        let turns = &meters().turns;
+        match &record.end {
+            TurnEnd::Completed => turns.completed.increment(1),
+            TurnEnd::Interrupted => turns.interrupted.increment(1),
+            TurnEnd::Failed(_) => turns.failed.increment(1),
+        }
         match &record.end {
             TurnEnd::Failed(error) => {
                 let cause = std::error::Error::source(error).map(ToString::to_string);

@@ -16,11 +16,15 @@ use crate::audio::pcm;
 use crate::audio::voicing::{FRAME_SAMPLES, SAMPLE_RATE_HZ, Voicing};
 use crate::dialogue::Turn;
 use crate::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
+use crate::meters::meters;
 use crate::settings::HearingSettings;
 use crate::turns::Turns;
 
 /// Length of one decision.
 const FRAME: Duration = Duration::from_millis(20);
+/// Six frames of 20 ms at Opus's longest (RFC 6716, section 3.2) and their headers; a packet longer
+/// than this is none.
+const MAX_OPUS_BYTES: usize = 6 * 1_275 + 14;
 /// How often the clock is looked at while an utterance is open.
 const CLOCK_EVERY: Duration = Duration::from_millis(100);
 
@@ -90,7 +94,7 @@ impl VadActor {
     }
 
     fn packet(&mut self, opus: &[u8]) {
-        let Some(mode) = self.mode else { return };
+        let Some(mode) = self.mode else { return meters().uplink.unwanted.increment(1) };
         let decoded = self.ear.decode(opus);
         if decoded == 0 {
             return;
@@ -186,6 +190,11 @@ impl Ear {
     /// Appends the packet's sound and returns its length in samples; garbage is counted and
     /// skipped.
     fn decode(&mut self, opus: &[u8]) -> usize {
+        let count = &meters().uplink;
+        if opus.len() > MAX_OPUS_BYTES {
+            count.oversized.increment(1);
+            return 0;
+        }
         if self.decoder.is_none() {
             self.decoder = Decoder::new(SAMPLE_RATE_HZ)
                 .inspect_err(|e| tracing::error!(error = %e, "no opus decoder"))
@@ -197,9 +206,11 @@ impl Ear {
             Ok(samples) => {
                 self.recent.extend(&self.scratch);
                 self.unjudged += samples;
+                if opus.is_empty() { &count.empty } else { &count.heard }.increment(1);
                 samples
             }
             Err(error) => {
+                count.garbage.increment(1);
                 tracing::debug!(%error, bytes = opus.len(), "uplink packet does not decode");
                 0
             }

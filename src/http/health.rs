@@ -1,15 +1,21 @@
-//! Whether the server and its engines are ready.
+//! Whether the server and its engines are ready, and what it has counted.
 
 use actix_web::{HttpResponse, web};
+use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
 
 use crate::supervise::EngineStates;
+
+/// The content type of Prometheus's text format.
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What `/healthz` tells.
 #[derive(Clone)]
 pub struct Health {
     /// The engines that run beside the server.
     pub engines: EngineStates,
+    /// What the process has counted.
+    pub metrics: PrometheusHandle,
 }
 
 /// 200 and `"status": "ok"` when everything is ready, 503 and `"starting"` while an engine is
@@ -26,4 +32,9 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
     } else {
         HttpResponse::ServiceUnavailable().json(body)
     }
+}
+
+/// Every metric of the process in Prometheus's text format; nothing of what people said.
+pub(super) async fn metrics(health: web::Data<Health>) -> HttpResponse {
+    HttpResponse::Ok().content_type(EXPOSITION).body(health.metrics.render())
 }

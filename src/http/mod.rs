@@ -18,5 +18,6 @@ pub fn routes(services: &mut ServiceConfig, doorman: Doorman, health: Health) {
         .route("/xiaozhi/v1", web::get().to(device::connect))
         .route("/xiaozhi/v1/", web::get().to(device::connect))
         .route("/healthz", web::get().to(health::healthz))
+        .route("/metrics", web::get().to(health::metrics))
         .default_service(web::to(fault::not_found));
 }

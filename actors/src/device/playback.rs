@@ -13,6 +13,7 @@ use super::state::LiveTurn;
 use crate::audio::playout::Playout;
 use crate::dialogue::{Turn, TurnInput};
 use crate::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
+use crate::meters::meters;
 use crate::ports::TapFrame;
 use crate::ws_link::SocketContext;
 
@@ -39,7 +40,7 @@ impl DeviceActor {
     pub(super) fn live_turn(&self, turn: Turn, hearing: bool) -> LiveTurn {
         let speaking = &self.rules.speaking;
         let playout = Playout::new(speaking.packet, speaking.lead_packets);
-        LiveTurn { turn, hearing, speaking: false, epoch: Instant::now(), playout }
+        LiveTurn { turn, hearing, speaking: false, heard_at: None, epoch: Instant::now(), playout }
     }
 
     /// Ends the live turn here and now: nothing of it is sent any more. True where the device
@@ -98,9 +99,12 @@ impl DeviceActor {
             PlaybackStep::Packet(opus) => {
                 if live.playout.end(Duration::ZERO).is_zero() {
                     tracing::debug!(turn = %live.turn.id, "first audio leaves");
+                    if let Some(heard) = live.heard_at {
+                        meters().first_audio.record(heard.elapsed());
+                    }
                 }
                 live.playout.sent(now);
-                self.packet(opus, now, ctx);
+                self.packet(opus, item.due, now, ctx);
             }
             PlaybackStep::SentenceEnd(text) => {
                 live.playout.sentence_complete();
@@ -110,11 +114,12 @@ impl DeviceActor {
         }
     }
 
-    fn packet(&mut self, opus: Bytes, played: Duration, ctx: &mut Ctx) {
+    fn packet(&mut self, opus: Bytes, due: Instant, played: Duration, ctx: &mut Ctx) {
         if let Some(tap) = &mut self.visitor.tap {
             tap.frame(TapFrame::DownAudio(opus.clone()));
         }
         let timestamp_ms = u32::try_from(played.as_millis()).unwrap_or(u32::MAX);
+        meters().packet_sent(due.elapsed());
         ctx.binary(self.visitor.framing.encode(&AudioPacket { opus, timestamp_ms }));
     }
 

@@ -85,6 +85,8 @@ pub(super) struct LiveTurn {
     pub(super) hearing: bool,
     /// `tts start` has been sent.
     pub(super) speaking: bool,
+    /// When the person had finished speaking.
+    pub(super) heard_at: Option<Instant>,
     pub(super) epoch: Instant,
     pub(super) playout: Playout,
 }

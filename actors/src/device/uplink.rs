@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::{DeviceActor, LANE_RESERVE};
 use crate::dialogue::TurnInput;
 use crate::messages::UplinkItem;
+use crate::meters::meters;
 use crate::ports::TapFrame;
 use crate::ws_link::SocketContext;
 
@@ -105,6 +106,7 @@ impl DeviceActor {
         let packet = match self.visitor.framing.decode(message) {
             Ok(packet) => packet,
             Err(error) => {
+                meters().uplink.malformed.increment(1);
                 tracing::debug!(%error, bytes = message.len(), "audio frame cannot be read");
                 return;
             }
@@ -117,6 +119,7 @@ impl DeviceActor {
         let deaf = self.talk.mode != Some(ListenMode::Realtime)
             && self.live.as_ref().is_some_and(|l| l.speaking);
         if deaf || self.visitor.notice.is_some() {
+            meters().uplink.unwanted.increment(1);
             return;
         }
         let Some(wires) = &self.wires else { return };
@@ -125,6 +128,7 @@ impl DeviceActor {
             self.talk.dropped_in_a_row = 0;
             return;
         }
+        meters().uplink.dropped.increment(1);
         self.talk.dropped_in_a_row += 1;
         if self.talk.dropped_in_a_row > MAX_DROPPED_IN_A_ROW {
             tracing::warn!("audio comes faster than it can be heard");

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
 use crate::messages::{PlaybackItem, PlaybackStep};
+use crate::meters::meters;
 use crate::settings::SpeakingSettings;
 
 /// A send to the socket that waits longer than this is a stall.
@@ -66,6 +67,7 @@ impl Pacing {
         let end = self.playout.end(self.now());
         tokio::time::sleep_until(self.epoch + end + self.stop_margin).await;
         if self.underruns > 0 {
+            meters().underruns.increment(self.underruns.into());
             tracing::info!(turn = %self.turn.id, underruns = self.underruns, "synthesis was slower than playback");
         }
         self.forward(PlaybackStep::Stop).await;
@@ -151,14 +153,19 @@ impl Pacing {
         tokio::time::sleep_until(self.epoch + due).await;
         let now = self.now();
         self.underruns += u32::from(self.playout.sent(now));
-        self.forward(packet).await
+        self.forward_due(packet, self.epoch + due).await
+    }
+
+    async fn forward(&self, step: PlaybackStep) -> bool {
+        self.forward_due(step, Instant::now()).await
     }
 
     /// Puts one step on the lane; false where the connection is gone.
-    async fn forward(&self, step: PlaybackStep) -> bool {
+    async fn forward_due(&self, step: PlaybackStep, due: Instant) -> bool {
         let asked = Instant::now();
-        let sent = self.lane.send(PlaybackItem { turn: self.turn.id, step }).await.is_ok();
+        let sent = self.lane.send(PlaybackItem { turn: self.turn.id, due, step }).await.is_ok();
         if asked.elapsed() > STALL {
+            meters().socket_stalls.increment(1);
             tracing::warn!(turn = %self.turn.id, waited = ?asked.elapsed(), "the device's socket stalled");
         }
         sent

@@ -132,3 +132,23 @@ async fn a_device_that_is_unplugged_leaves_nothing_behind() {
     drop(person);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn what_comes_in_and_goes_out_is_counted() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let mut person = Person::meet(&server.device_url(), 3, ListenMode::Auto).await;
+    person.say(&SPEECH).await;
+    assert_eq!(person.answer().await, good_answer());
+    let text = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
+    let value = |name: &str| {
+        let line = text.lines().find(|l| l.starts_with(name) && l[name.len()..].starts_with(' '));
+        let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
+        line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!((value("hearken_connections") - 1.0).abs() < 0.5);
+    assert!(value(r#"hearken_uplink_packets_total{outcome="heard"}"#) > 10.0);
+    assert!(value("hearken_downlink_packets_total") > 1.0);
+    assert!(value("hearken_first_audio_seconds_count") > 0.5);
+    server.stop().await;
+}

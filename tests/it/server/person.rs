@@ -1,5 +1,6 @@
 //! Somebody with a virtual device who speaks and listens. Not for assertions.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,6 +36,13 @@ pub(super) struct Answer {
     pub(super) played: usize,
 }
 
+/// A device of its own for each person: the same one again would replace the first.
+fn mac() -> String {
+    static LAST: AtomicU16 = AtomicU16::new(0);
+    let [high, low] = (LAST.fetch_add(1, Ordering::Relaxed) + 1).to_be_bytes();
+    format!("02:00:00:00:{high:02x}:{low:02x}")
+}
+
 impl Person {
     /// Connects and opens the microphone.
     pub(super) async fn meet(url: &str, framing: u32, mode: ListenMode) -> Self {
@@ -49,7 +57,7 @@ impl Person {
     ) -> Result<Self, SocketError> {
         let endpoint = Endpoint {
             url: url.to_owned(),
-            device_id: "02:00:00:00:00:01".into(),
+            device_id: mac(),
             client_id: "00000000-0000-4000-8000-000000000001".into(),
             token: None,
             framing,

@@ -1,0 +1,119 @@
+//! What the actors count, as metrics of the process: every name, its unit and its labels. Where no
+//! recorder is installed counting costs nothing. Not for logs, nor for showing what was counted.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+
+/// Names of the metrics that are distributions, in seconds.
+pub const SECONDS: [&str; 3] = [
+    "hearken_packet_lateness_seconds",
+    "hearken_transcript_seconds",
+    "hearken_first_audio_seconds",
+];
+
+/// A packet that leaves later than this after it was due counts as late: firmware hears no
+/// difference below.
+pub const LATE: Duration = Duration::from_millis(5);
+
+/// The handles, made when first used: a recorder is to be installed before.
+pub(crate) fn meters() -> &'static Meters {
+    static METERS: LazyLock<Meters> = LazyLock::new(Meters::new);
+    &METERS
+}
+
+pub(crate) struct Meters {
+    pub(crate) connections: Gauge,
+    pub(crate) uplink: Uplink,
+    pub(crate) downlink_packets: Counter,
+    pub(crate) late_packets: Counter,
+    pub(crate) lateness: Histogram,
+    pub(crate) underruns: Counter,
+    pub(crate) socket_stalls: Counter,
+    pub(crate) turns: Turns,
+    pub(crate) transcript: Histogram,
+    pub(crate) first_audio: Histogram,
+}
+
+/// Uplink packets, by what became of them.
+pub(crate) struct Uplink {
+    pub(crate) heard: Counter,
+    /// The device's microphone was not wanted: it was our own voice, or listening had not begun.
+    pub(crate) unwanted: Counter,
+    /// Empty, as DTX makes them.
+    pub(crate) empty: Counter,
+    /// Longer than an Opus packet can be.
+    pub(crate) oversized: Counter,
+    /// The header of its framing cannot be read.
+    pub(crate) malformed: Counter,
+    /// The Opus packet does not decode.
+    pub(crate) garbage: Counter,
+    /// The lane was full.
+    pub(crate) dropped: Counter,
+}
+
+/// Turns, by their end.
+pub(crate) struct Turns {
+    pub(crate) completed: Counter,
+    pub(crate) interrupted: Counter,
+    pub(crate) failed: Counter,
+}
+
+impl Meters {
+    fn new() -> Self {
+        describe();
+        let uplink = |outcome| counter!("hearken_uplink_packets_total", "outcome" => outcome);
+        let turns = |end| counter!("hearken_turns_total", "end" => end);
+        let [lateness, transcript, first_audio] = SECONDS.map(|name| histogram!(name));
+        Self {
+            connections: gauge!("hearken_connections"),
+            uplink: Uplink {
+                heard: uplink("heard"),
+                unwanted: uplink("unwanted"),
+                empty: uplink("empty"),
+                oversized: uplink("oversized"),
+                malformed: uplink("malformed"),
+                garbage: uplink("garbage"),
+                dropped: uplink("dropped"),
+            },
+            downlink_packets: counter!("hearken_downlink_packets_total"),
+            late_packets: counter!("hearken_downlink_late_packets_total"),
+            lateness,
+            underruns: counter!("hearken_underruns_total"),
+            socket_stalls: counter!("hearken_socket_stalls_total"),
+            turns: Turns {
+                completed: turns("completed"),
+                interrupted: turns("interrupted"),
+                failed: turns("failed"),
+            },
+            transcript,
+            first_audio,
+        }
+    }
+
+    /// A packet has been written this long after it was due.
+    pub(crate) fn packet_sent(&self, late_by: Duration) {
+        self.downlink_packets.increment(1);
+        self.lateness.record(late_by);
+        if late_by > LATE {
+            self.late_packets.increment(1);
+        }
+    }
+}
+
+fn describe() {
+    let gauge = |name, text| metrics::describe_gauge!(name, Unit::Count, text);
+    let counter = |name, text| metrics::describe_counter!(name, Unit::Count, text);
+    let seconds = |name, text| metrics::describe_histogram!(name, Unit::Seconds, text);
+    gauge("hearken_connections", "devices that are connected");
+    counter("hearken_uplink_packets_total", "packets from devices, by what became of them");
+    counter("hearken_downlink_packets_total", "packets to devices");
+    counter("hearken_downlink_late_packets_total", "packets sent over 5 ms after they were due");
+    counter("hearken_underruns_total", "times that a device ran dry within a sentence");
+    counter("hearken_socket_stalls_total", "sends to a socket that waited for over 2 s");
+    counter("hearken_turns_total", "turns of dialogues, by their end");
+    seconds(SECONDS[0], "how late a packet is sent to a device");
+    seconds(SECONDS[1], "from the end of speech to its transcript");
+    seconds(SECONDS[2], "from the end of speech to the first packet of the answer");
+}

@@ -122,7 +122,7 @@ pub struct SpeakingSettings {
     /// ESP32-C3 misbehave at bursts of 5.
     pub lead_packets: u32,
     /// Audio comes this long after `tts start` at the earliest: firmware clears its queue one
-    /// loop turn after that message.
+    /// loop turn after that message, and a network may delay the message more than the audio.
     pub start_guard: Duration,
     /// Speech begins when this much of its sound is there, or the sentence is complete, or nothing
     /// more has come for this long: a synthesiser's stalls are not heard then. One that is faster
@@ -143,7 +143,7 @@ impl Default for SpeakingSettings {
             bitrate_bps: 24_000,
             complexity: 5,
             lead_packets: 3,
-            start_guard: Duration::from_millis(40),
+            start_guard: Duration::from_millis(100),
             cushion: Duration::from_millis(720),
             stop_margin: Duration::from_millis(120),
             ahead_packets: 250,

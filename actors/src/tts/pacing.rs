@@ -85,8 +85,9 @@ impl Pacing {
     }
 
     /// Waits until enough sound is there to begin with, the sentence is complete, or nothing more
-    /// has come for as long as the cushion would play.
-    async fn gather(&mut self) {
+    /// has come for as long as the cushion would play. With the first of it the device goes to
+    /// speaking. False where the connection is gone.
+    async fn gather(&mut self) -> bool {
         let packets = |step: &PlaybackStep| u32::from(matches!(step, PlaybackStep::Packet(_)));
         let mut gathered: u32 = self.waiting.iter().map(packets).sum();
         let complete = |step: &PlaybackStep| {
@@ -100,24 +101,31 @@ impl Pacing {
                 let next = tokio::time::timeout(self.cushion, self.steps.recv()).await;
                 next.unwrap_or_default()
             };
-            let Some(step) = next else { return };
+            let Some(step) = next else { break };
             gathered += packets(&step);
             done = complete(&step);
             self.waiting.push_back(step);
+            if !self.start().await {
+                return false;
+            }
         }
+        self.start().await
+    }
+
+    /// Sends `tts start`, once.
+    async fn start(&mut self) -> bool {
+        if self.audio_from.is_none() {
+            self.audio_from = Some(self.now() + self.start_guard);
+            return self.forward(PlaybackStep::Start).await;
+        }
+        true
     }
 
     async fn send(&mut self, step: PlaybackStep) -> bool {
         match &step {
             PlaybackStep::SentenceStart(_) => {
-                if self.is_dry() {
-                    self.gather().await;
-                }
-                if self.audio_from.is_none() {
-                    if !self.forward(PlaybackStep::Start).await {
-                        return false;
-                    }
-                    self.audio_from = Some(self.now() + self.start_guard);
+                if self.is_dry() && !self.gather().await {
+                    return false;
                 }
                 let now = self.now();
                 self.playout.sentence_started(now);
@@ -125,7 +133,9 @@ impl Pacing {
             PlaybackStep::Packet(_) => {
                 if self.is_starved() {
                     self.waiting.push_front(step);
-                    self.gather().await;
+                    if !self.gather().await {
+                        return false;
+                    }
                     let Some(first) = self.waiting.pop_front() else { return false };
                     return self.send_packet(first).await;
                 }

@@ -89,11 +89,9 @@ async fn a_synthesiser_that_stalls_is_not_heard_to_stall() {
         let mut ring = listening_with(settings, "auto").await;
         ring.script.says(bursts());
         speak(&ring).await;
-        let begun = ring.until("tts/start").await.at;
         ring.until("tts/stop").await;
         assert_eq!(audio_times(&ring).len(), 64);
         assert_eq!(!gaps(&ring).is_empty(), stutters, "{cushion:?}: {:?}", gaps(&ring));
-        assert!(audio_times(&ring)[0] - begun < ms(60), "the microphone closed too early");
         ring.hang_up().await;
     }
 }

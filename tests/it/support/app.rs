@@ -67,7 +67,7 @@ impl Vendors {
         config.embedded.enabled = false;
         config.hearing.silence_ms = 400;
         // On a busy machine a device is late to see `tts start`; a packet right behind it is lost.
-        config.speaking.start_guard_ms = 100;
+        config.speaking.start_guard_ms = 250;
         config.asr.url = self.asr.url();
         config.llm.base_url = self.llm.url();
         config.tts.url = self.tts.url();

@@ -10,7 +10,6 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
-use hearken_proto::device::AudioParams;
 use socket2::SockRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -60,8 +59,6 @@ pub fn start(
     };
     let settings = config.pipeline();
     let phrases = settings.phrases.all();
-    let packet_ms = u32::try_from(config.speaking.packet_ms).context("`speaking.packet_ms`")?;
-    let downlink = AudioParams::opus(config.speaking.sample_rate_hz, packet_ms);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let or_cores = |n: usize| if n == 0 { cores } else { n };
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
@@ -71,7 +68,6 @@ pub fn start(
     let doorman = Doorman {
         pipeline: Pipeline::new(ports, settings, audio, process.clone()),
         places: Arc::clone(&places),
-        downlink,
         recorder,
     };
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };

@@ -16,13 +16,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hearken_actors::ports::{SessionTap, TapFrame};
-use hearken_proto::device::AudioParams;
+use hearken_proto::device::Uplink;
 use hearken_proto::recording::{Content, Frame, Header};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
 /// Frames that wait for the disk: about eight seconds of 20 devices in full conversation.
 const QUEUE_FRAMES: usize = 8_192;
+/// Frames kept until both hellos are known; beyond, the header is written without.
+const MAX_HELD: usize = 64;
 /// Files are flushed when nothing has come for this long.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
@@ -33,12 +35,8 @@ pub struct RecordingMeta {
     pub device_id: Option<String>,
     /// `Client-Id` of the handshake, if any.
     pub client_id: Option<String>,
-    /// Version of the binary framing.
+    /// Version of the binary framing in the handshake; a hello may correct it.
     pub framing: u32,
-    /// Shape of the audio from the device.
-    pub uplink: AudioParams,
-    /// Shape of the audio to the device.
-    pub downlink: AudioParams,
 }
 
 /// Writes one file per connection into a folder.
@@ -86,15 +84,16 @@ impl Recorder {
             device_id: meta.device_id,
             client_id: meta.client_id,
             framing: meta.framing,
-            uplink: meta.uplink,
-            downlink: meta.downlink,
             ..Header::default()
         };
-        let queue = Some(self.queue.clone());
-        let tap = Tap { id, queue, begin: None, dropped: Arc::clone(&self.dropped), lossy: false };
-        let mut tap = Box::new(tap);
-        tap.put(|id| Line::Open { id, path, header: Box::new(header) });
-        tap
+        Box::new(Tap {
+            id,
+            queue: Some(self.queue.clone()),
+            begin: None,
+            opening: Some(Opening { path, header: Box::new(header), held: Vec::new() }),
+            dropped: Arc::clone(&self.dropped),
+            lossy: false,
+        })
     }
 
     /// Frames that the disk was too slow for, over all connections.
@@ -136,11 +135,50 @@ struct Tap {
     id: u64,
     queue: Option<SyncSender<Line>>,
     begin: Option<Instant>,
+    opening: Option<Opening>,
     dropped: Arc<AtomicU64>,
     lossy: bool,
 }
 
+/// A recording whose header is not written yet, because the hellos may still correct it.
+struct Opening {
+    path: PathBuf,
+    header: Box<Header>,
+    held: Vec<Frame>,
+}
+
+impl Opening {
+    /// What the hellos say of framing and audio goes into the header. True once both are known.
+    fn learn(&mut self, content: &Content) -> bool {
+        match content {
+            Content::Up(json) if json["type"] == "hello" => {
+                if let Ok(Uplink::Hello(hello)) = Uplink::decode(&json.to_string()) {
+                    self.header.framing = hello.version.unwrap_or(self.header.framing);
+                    self.header.uplink = hello.audio_params;
+                }
+                false
+            }
+            Content::Down(json) if json["type"] == "hello" => {
+                if let Ok(audio) = serde_json::from_value(json["audio_params"].clone()) {
+                    self.header.downlink = audio;
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Tap {
+    /// Begins the file with what is known by now.
+    fn open(&mut self) {
+        let Some(Opening { path, header, held }) = self.opening.take() else { return };
+        self.put(|id| Line::Open { id, path, header });
+        for frame in held {
+            self.put(|id| Line::Frame { id, frame });
+        }
+    }
+
     fn put(&mut self, line: impl FnOnce(u64) -> Line) {
         let Some(queue) = &self.queue else { return };
         match queue.try_send(line(self.id)) {
@@ -166,12 +204,21 @@ impl SessionTap for Tap {
             TapFrame::DownText(text) => Content::down(&text),
             TapFrame::DownAudio(opus) => Content::DownAudio(opus),
         };
+        if let Some(opening) = &mut self.opening {
+            let known = opening.learn(&content);
+            opening.held.push(Frame { at, content });
+            if known || opening.held.len() >= MAX_HELD {
+                self.open();
+            }
+            return;
+        }
         self.put(|id| Line::Frame { id, frame: Frame { at, content } });
     }
 }
 
 impl Drop for Tap {
     fn drop(&mut self) {
+        self.open();
         self.put(|id| Line::Close { id });
     }
 }
@@ -234,16 +281,11 @@ fn told(path: &Path, result: io::Result<()>) -> bool {
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use hearken_proto::device::AudioParams;
     use hearken_proto::recording::Recording;
 
     fn meta(device_id: Option<&str>) -> RecordingMeta {
-        RecordingMeta {
-            device_id: device_id.map(str::to_owned),
-            client_id: None,
-            framing: 3,
-            uplink: AudioParams::default(),
-            downlink: AudioParams::opus(24_000, 60),
-        }
+        RecordingMeta { device_id: device_id.map(str::to_owned), client_id: None, framing: 3 }
     }
 
     #[test]
@@ -256,6 +298,7 @@ mod tests {
         tap.frame(TapFrame::DownAudio(Bytes::from_static(&[1, 2])));
         tap.frame(TapFrame::UpText("oops".into()));
         assert_eq!(recorder.dropped_frames(), 0);
+        tap.frame(TapFrame::DownText("{\"type\":\"hello\"}".into()));
         // A tap that outlives the recorder does not hold up its end.
         drop(recorder);
         drop(tap);
@@ -268,15 +311,36 @@ mod tests {
         let name = files[0].file_name().unwrap().to_str().unwrap();
         assert!(name.ends_with("Z-02000000000A-1.jsonl"), "{name}");
         let recording = Recording::parse(&fs::read_to_string(&files[0]).unwrap()).unwrap();
-        assert_eq!(recording.header.framing, 3);
+        assert_eq!(recording.header.framing, 3, "the hello does not say otherwise");
         let contents: Vec<_> = recording.frames.iter().map(|f| f.content.clone()).collect();
         let wanted = [
             Content::up("{\"type\":\"hello\"}"),
             Content::DownAudio(Bytes::from_static(&[1, 2])),
             Content::UpText("oops".into()),
+            Content::down("{\"type\":\"hello\"}"),
         ];
         assert_eq!(contents, wanted);
         assert_eq!(recording.frames[0].at, Duration::ZERO);
+    }
+
+    #[test]
+    fn the_header_tells_what_the_hellos_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = Recorder::new(folder.path()).unwrap();
+        let mut tap = recorder.tap(meta(None));
+        tap.frame(TapFrame::UpAudio(Bytes::from_static(&[1])));
+        let up = r#"{"type":"hello","version":2,"audio_params":{"frame_duration":20}}"#;
+        tap.frame(TapFrame::UpText(up.into()));
+        let down = r#"{"type":"hello","audio_params":{"sample_rate":16000,"frame_duration":60}}"#;
+        tap.frame(TapFrame::DownText(down.into()));
+        tap.frame(TapFrame::DownAudio(Bytes::from_static(&[2])));
+        drop((tap, recorder));
+        let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let recording = Recording::parse(&fs::read_to_string(file).unwrap()).unwrap();
+        let header = &recording.header;
+        assert_eq!((header.framing, header.uplink.frame_duration), (2, 20));
+        assert_eq!(header.downlink, AudioParams::opus(16_000, 60));
+        assert_eq!(recording.frames.len(), 4, "nothing is lost while the hellos are waited for");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::dialogue::Dialogue;
 use crate::ports::{Asr, Llm, Tts};
 use crate::roster::Roster;
 use crate::session::{SessionActor, SessionOutputs};
-use crate::settings::PipelineSettings;
+use crate::settings::{PipelineSettings, SpeakingSettings};
 use crate::tts::TtsActor;
 use crate::turns::Turns;
 use crate::vad::{VadActor, VadOutputs};
@@ -84,21 +84,22 @@ impl Pipeline {
     /// The socket actor of a device that has just connected; its ring is tied when it starts.
     pub fn device(&self, visitor: Visitor) -> DeviceActor {
         let settings = &self.settings;
+        let speaking = settings.speaking.for_rate(self.ports.tts.sample_rate_hz());
         let rules = DeviceRules {
             device: settings.device.clone(),
-            speaking: settings.speaking.clone(),
+            speaking: speaking.clone(),
             farewell: settings.phrases.farewell.in_language(settings.dialogue.language).to_owned(),
             roster: self.roster.clone(),
         };
         let turns = Turns::new(self.process.clone());
         let ring = self.clone();
         let ring_turns = turns.clone();
-        let tie = Box::new(move |edge: &Addr<DeviceActor>| ring.tie(edge, &ring_turns));
+        let tie = Box::new(move |edge: &Addr<DeviceActor>| ring.tie(edge, &ring_turns, speaking));
         DeviceActor::new(visitor, rules, turns, tie)
     }
 
     /// Built from the sink backwards: voice, session, recogniser, ear.
-    fn tie(&self, edge: &Addr<DeviceActor>, turns: &Turns) -> Wiring {
+    fn tie(&self, edge: &Addr<DeviceActor>, turns: &Turns, speaking: SpeakingSettings) -> Wiring {
         let (settings, lanes) = (&self.settings, self.settings.lanes);
         let connection = turns.connection();
         let (to_socket, playback) = mpsc::channel(lanes.playback);
@@ -106,7 +107,7 @@ impl Pipeline {
 
         let tts = {
             let (token, tts) = (connection.clone(), Arc::clone(&self.ports.tts));
-            let (phrases, speaking) = (settings.phrases.clone(), settings.speaking.clone());
+            let phrases = settings.phrases.clone();
             TtsActor::start_in_arbiter(self.audio.pick(), move |_| {
                 TtsActor::new(token, tts, phrases, speaking, to_socket)
             })

@@ -110,7 +110,7 @@ impl Default for HearingSettings {
 /// Synthesis, encoding and pacing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeakingSettings {
-    /// Downlink rate: 8000, 12000, 16000, 24000 or 48000. Most boards' codec runs at 24000.
+    /// Downlink rate: 8000, 12000, 16000, 24000 or 48000; 0 chooses by the synthesiser's own.
     pub sample_rate_hz: u32,
     /// Length of a downlink packet: 20, 40 or 60 ms.
     pub packet: Duration,
@@ -135,10 +135,20 @@ pub struct SpeakingSettings {
     pub ahead_packets: usize,
 }
 
+impl SpeakingSettings {
+    /// These settings with a rate for a synthesiser of this rate: where none is set, 16000 serves
+    /// one that gives no more, and 24000, at which most boards' codec runs, any other.
+    pub fn for_rate(&self, synthesiser_hz: Option<u32>) -> Self {
+        let chosen = if synthesiser_hz.is_some_and(|hz| hz <= 16_000) { 16_000 } else { 24_000 };
+        let sample_rate_hz = if self.sample_rate_hz == 0 { chosen } else { self.sample_rate_hz };
+        Self { sample_rate_hz, ..self.clone() }
+    }
+}
+
 impl Default for SpeakingSettings {
     fn default() -> Self {
         Self {
-            sample_rate_hz: 24_000,
+            sample_rate_hz: 0,
             packet: Duration::from_millis(60),
             bitrate_bps: 24_000,
             complexity: 5,
@@ -185,5 +195,23 @@ pub struct LaneSizes {
 impl Default for LaneSizes {
     fn default() -> Self {
         Self { uplink: 64, utterance: 128, sentences: 4, playback: 8 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_follows_the_synthesiser_unless_it_is_set() {
+        let free = SpeakingSettings::default();
+        let rate = |s: &SpeakingSettings, hz| s.for_rate(hz).sample_rate_hz;
+        assert_eq!(
+            [None, Some(8_000), Some(16_000)].map(|hz| rate(&free, hz)),
+            [24_000, 16_000, 16_000]
+        );
+        assert_eq!([Some(22_050), Some(48_000)].map(|hz| rate(&free, hz)), [24_000; 2]);
+        let set = SpeakingSettings { sample_rate_hz: 48_000, ..free };
+        assert_eq!(rate(&set, Some(16_000)), 48_000);
     }
 }

@@ -10,7 +10,11 @@ use super::load::ConfigError;
 /// The first value that cannot be used, with its key and what may stand there.
 pub fn check(config: &Config) -> Result<(), ConfigError> {
     let (s, h, d, l) = (&config.speaking, &config.hearing, &config.device, &config.lanes);
-    one_of("speaking.sample_rate_hz", s.sample_rate_hz, &[8_000, 12_000, 16_000, 24_000, 48_000])?;
+    one_of(
+        "speaking.sample_rate_hz",
+        s.sample_rate_hz,
+        &[0, 8_000, 12_000, 16_000, 24_000, 48_000],
+    )?;
     one_of("speaking.packet_ms", s.packet_ms, &[20, 40, 60])?;
     within("speaking.bitrate_bps", s.bitrate_bps, 6_000, 128_000)?;
     within("speaking.complexity", s.complexity, 0, 10)?;

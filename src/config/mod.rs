@@ -198,7 +198,7 @@ pub struct HearingConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpeakingConfig {
-    /// 8000, 12000, 16000, 24000 or 48000; most boards play 24000 as it is.
+    /// 8000, 12000, 16000, 24000 or 48000; 0 chooses 16000 or 24000 by the synthesiser.
     pub sample_rate_hz: u32,
     /// Length of a packet: 20, 40 or 60.
     pub packet_ms: u64,

@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::device::Visitor;
 use hearken_actors::pipeline::Pipeline;
 use hearken_actors::ws_link;
-use hearken_proto::device::{AudioParams, Framing};
+use hearken_proto::device::Framing;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use tokio::sync::Semaphore;
@@ -24,8 +24,6 @@ pub struct Doorman {
     pub pipeline: Pipeline,
     /// One place a connection.
     pub places: Arc<Semaphore>,
-    /// What they will hear.
-    pub downlink: AudioParams,
     /// Records their sessions, where that is on.
     pub recorder: Option<Arc<Recorder>>,
 }
@@ -50,8 +48,6 @@ pub(super) async fn connect(
         device_id: Some(device_id.clone()),
         client_id: given(&request, "client-id"),
         framing: version,
-        uplink: AudioParams::default(),
-        downlink: doorman.downlink.clone(),
     };
     let visitor = Visitor {
         device_id: DeviceId::new(device_id),

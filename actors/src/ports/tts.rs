@@ -12,6 +12,11 @@ pub trait Tts: Send + Sync {
     /// request. The stream ends when the sentence is complete; one without any audio is an error
     /// of kind `Protocol`, never silence.
     fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>>;
+
+    /// The highest rate that it has spoken at; none while that is not known.
+    fn sample_rate_hz(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// A sentence to speak: plain words, no Markdown, no emoji.

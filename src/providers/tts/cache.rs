@@ -42,7 +42,11 @@ impl CachedTts {
             }
             let spoken = self.inner.speak(Line { text: text.clone() });
             match spoken.try_collect::<Vec<Pcm>>().await {
-                Ok(pieces) => lock(&self.memory).store(text, pieces.into(), true),
+                Ok(pieces) => {
+                    let mut memory = lock(&self.memory);
+                    pieces.iter().for_each(|pcm| memory.note_rate(pcm));
+                    memory.store(text, pieces.into(), true);
+                }
                 Err(e) => failed = failed.or(Some(e)),
             }
         }
@@ -77,6 +81,10 @@ impl Tts for CachedTts {
         })
         .boxed()
     }
+
+    fn sample_rate_hz(&self) -> Option<u32> {
+        lock(&self.memory).rate_hz
+    }
 }
 
 /// A sentence being passed on, and gathered on the way.
@@ -92,7 +100,9 @@ struct Recording {
 impl Recording {
     fn add(&mut self, pcm: &Pcm) {
         self.bytes += size_of_val(&*pcm.samples);
-        if self.bytes > lock(&self.memory).max_bytes {
+        let mut memory = lock(&self.memory);
+        memory.note_rate(pcm);
+        if self.bytes > memory.max_bytes {
             self.pieces = None;
         }
         if let Some(pieces) = &mut self.pieces {
@@ -110,6 +120,8 @@ impl Recording {
 #[derive(Default)]
 struct Memory {
     max_bytes: usize,
+    /// The highest of all that was spoken.
+    rate_hz: Option<u32>,
     /// Of the entries that are not pinned.
     bytes: usize,
     /// Counts uses, to tell which are longest ago.
@@ -125,6 +137,10 @@ struct Entry {
 }
 
 impl Memory {
+    fn note_rate(&mut self, pcm: &Pcm) {
+        self.rate_hz = self.rate_hz.max(Some(pcm.sample_rate_hz));
+    }
+
     fn recall(&mut self, text: &str) -> Option<Arc<[Pcm]>> {
         self.clock += 1;
         let entry = self.entries.get_mut(text)?;

@@ -169,6 +169,7 @@ impl Default for DialogueSettings {
                             short spoken sentences, in plain text without Markdown. If you do not \
                             know or cannot do something, say so."
                 .into(),
+            emotion_prompt: "Begin your answer with one emoji that shows how you feel.".into(),
             max_messages: 10,
             max_tokens: 200,
             temperature: 0.6,

@@ -137,6 +137,8 @@ impl Default for EmbeddedConfig {
 pub struct DialogueConfig {
     /// How the model is to behave.
     pub system_prompt: String,
+    /// Asks the model for an emoji, shown as the device's face and never spoken; may be empty.
+    pub emotion_prompt: String,
     /// Messages of both sides that a session remembers.
     pub max_messages: usize,
     /// Language before the first words are known: `zh` or `en`.

@@ -28,6 +28,7 @@ impl Config {
             speaking: self.speaking.settings(),
             dialogue: DialogueSettings {
                 system_prompt: self.dialogue.system_prompt.clone(),
+                emotion_prompt: self.dialogue.emotion_prompt.clone(),
                 max_messages: self.dialogue.max_messages,
                 max_tokens: self.llm.max_tokens,
                 temperature: self.llm.temperature,
@@ -52,6 +53,7 @@ impl Default for DialogueConfig {
         let d = DialogueSettings::default();
         Self {
             system_prompt: d.system_prompt,
+            emotion_prompt: d.emotion_prompt,
             max_messages: d.max_messages,
             language: LanguageConfig::default(),
         }

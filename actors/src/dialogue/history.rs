@@ -18,6 +18,9 @@ const IN_CHINESE: &str = "\n请用中文回答。";
 pub struct DialogueSettings {
     /// Tells the model how to behave.
     pub system_prompt: String,
+    /// Asks the model for an emoji, which becomes the device's face and is never spoken; stands
+    /// after the system prompt. Empty shows the neutral face.
+    pub emotion_prompt: String,
     /// Messages of both sides that are remembered.
     pub max_messages: usize,
     /// Longest reply, in tokens.
@@ -69,6 +72,10 @@ impl Dialogue {
     /// the person went on speaking, stand before them in the same message.
     pub fn prompt(&self, words: &str) -> Prompt {
         let mut system = self.settings.system_prompt.clone();
+        if !self.settings.emotion_prompt.is_empty() {
+            system.push(' ');
+            system.push_str(&self.settings.emotion_prompt);
+        }
         if self.language == Language::Chinese {
             system.push_str(IN_CHINESE);
         }
@@ -175,6 +182,7 @@ mod tests {
     fn dialogue() -> Dialogue {
         Dialogue::new(DialogueSettings {
             system_prompt: "be kind".into(),
+            emotion_prompt: String::new(),
             max_messages: 4,
             max_tokens: 50,
             temperature: 0.5,

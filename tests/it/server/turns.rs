@@ -72,6 +72,7 @@ async fn each_part_of_the_server_asks_the_vendor_that_its_url_names() {
         config.llm.model = "the-model".into();
         config.tts.voice = "the-voice".into();
         config.dialogue.system_prompt = "Be brief.".into();
+        config.dialogue.emotion_prompt = "Show a face.".into();
     })
     .await;
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
@@ -79,7 +80,7 @@ async fn each_part_of_the_server_asks_the_vendor_that_its_url_names() {
     person.answer().await;
     let asked: serde_json::Value = serde_json::from_str(&vendors.llm.seen().texts[1]).unwrap();
     assert_eq!(asked["model"], "the-model");
-    assert_eq!(asked["messages"][0]["content"], "Be brief.");
+    assert_eq!(asked["messages"][0]["content"], "Be brief. Show a face.");
     assert_eq!(asked["messages"][1]["content"], HEARD);
     let said = vendors.tts.seen().texts;
     for sentence in REPLY {

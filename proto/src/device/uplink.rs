@@ -1,9 +1,10 @@
 //! Text messages from a device to the server. Decoding is lenient, as firmware and the clients in
-//! the wild are loose with fields; only a message that is no JSON object is an error.
+//! the wild are loose with fields, and with quotes; only a message that cannot be made out is an
+//! error.
 
 use serde_json::{Map, Value};
 
-use super::AudioParams;
+use super::{AudioParams, IotReport, repair};
 use crate::DecodeError;
 
 /// One text message from a device.
@@ -25,7 +26,7 @@ pub enum Uplink {
     },
     /// The person wants silence.
     Abort {
-        /// `wake_word_detected`, or nothing, or anything else.
+        /// `wake_word_detected`, or nothing, or anything else of up to 64 characters.
         reason: Option<String>,
     },
     /// A JSON-RPC message of the device's MCP server.
@@ -33,16 +34,13 @@ pub enum Uplink {
         /// The JSON-RPC message.
         payload: Value,
     },
-    /// Descriptors and states of firmware up to 1.7.
-    Iot {
-        /// The whole message.
-        message: Value,
-    },
+    /// Descriptors or states of firmware up to 1.7.
+    Iot(IotReport),
     /// The client is about to leave.
     Goodbye,
     /// A type, or a `listen` state, that we do not know.
     Unknown {
-        /// Its `type`, with the state where the type is `listen`.
+        /// Its `type`, with the state where the type is `listen`; up to 64 characters.
         kind: String,
     },
 }
@@ -91,25 +89,34 @@ impl ListenMode {
 }
 
 impl Uplink {
-    /// Reads one text frame.
+    /// Reads one text frame. A frame that is no JSON because the device did not escape a string is
+    /// read as far as its sense is clear: `listen` and `abort` as they were meant, an answer of
+    /// `mcp` as an error with the answer's id, so that its request need not wait.
     ///
     /// # Errors
-    /// The text is not a JSON object.
+    /// The text is not a JSON object, and not one of those.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
-        let value: Value = serde_json::from_str(text)?;
-        let Value::Object(mut object) = value else {
-            return Err(DecodeError::NotJson { reason: "the message is not an object".into() });
-        };
+        match serde_json::from_str(text) {
+            Ok(Value::Object(object)) => Ok(Self::from_object(object)),
+            Ok(_) => Err(DecodeError::NotJson { reason: "the message is not an object".into() }),
+            Err(error) => repair::recover(text).ok_or_else(|| error.into()),
+        }
+    }
+
+    pub(super) fn from_object(mut object: Map<String, Value>) -> Self {
         let kind = string(&object, "type").unwrap_or_default();
-        Ok(match kind.as_str() {
+        match kind.as_str() {
             "hello" => Self::Hello(hello(&object)),
             "listen" => listen(&object),
-            "abort" => Self::Abort { reason: string(&object, "reason").filter(|r| !r.is_empty()) },
+            "abort" => {
+                let reason = string(&object, "reason").filter(|r| !r.is_empty());
+                Self::Abort { reason: reason.map(short) }
+            }
             "mcp" => Self::Mcp { payload: object.remove("payload").unwrap_or(Value::Null) },
-            "iot" => Self::Iot { message: Value::Object(object) },
+            "iot" => Self::Iot(IotReport::from_object(&object)),
             "goodbye" => Self::Goodbye,
-            _ => Self::Unknown { kind },
-        })
+            _ => Self::Unknown { kind: short(kind) },
+        }
     }
 }
 
@@ -117,12 +124,42 @@ fn hello(object: &Map<String, Value>) -> Hello {
     let flag = |name: &str| {
         object.get("features").and_then(|f| f.get(name)).and_then(Value::as_bool).unwrap_or(false)
     };
-    let audio_params = object
-        .get("audio_params")
-        .and_then(|a| serde_json::from_value(a.clone()).ok())
-        .unwrap_or_default();
-    let version = object.get("version").and_then(Value::as_u64).and_then(|v| v.try_into().ok());
-    Hello { version, features: Features { mcp: flag("mcp"), aec: flag("aec") }, audio_params }
+    let version = object.get("version").and_then(number);
+    let features = Features { mcp: flag("mcp"), aec: flag("aec") };
+    Hello { version, features, audio_params: audio_params(object.get("audio_params")) }
+}
+
+/// Each field by itself: what is odd has the firmware's default.
+fn audio_params(value: Option<&Value>) -> AudioParams {
+    let default = AudioParams::default();
+    let Some(fields) = value.and_then(Value::as_object) else { return default };
+    let one_of = |field: &str, known: &[u32]| {
+        fields.get(field).and_then(number).filter(|n| known.contains(n))
+    };
+    AudioParams {
+        format: string(fields, "format").filter(|f| !f.is_empty()).map_or(default.format, short),
+        sample_rate: one_of("sample_rate", &AudioParams::SAMPLE_RATES)
+            .unwrap_or(default.sample_rate),
+        channels: if one_of("channels", &[2]).is_some() { 2 } else { default.channels },
+        frame_duration: one_of("frame_duration", &AudioParams::FRAME_DURATIONS)
+            .unwrap_or(default.frame_duration),
+    }
+}
+
+/// A whole number, also written as `1.0`.
+fn number(value: &Value) -> Option<u32> {
+    let whole =
+        value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(n))?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Some(whole as u32)
+}
+
+/// What may stand in logs: no more than 64 characters of it.
+fn short(text: String) -> String {
+    match text.char_indices().nth(64) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    }
 }
 
 fn listen(object: &Map<String, Value>) -> Uplink {
@@ -137,7 +174,7 @@ fn listen(object: &Map<String, Value>) -> Uplink {
         },
         "stop" => Uplink::ListenStop,
         "detect" => Uplink::ListenDetect { text: string(object, "text").unwrap_or_default() },
-        _ => Uplink::Unknown { kind: format!("listen/{state}") },
+        _ => Uplink::Unknown { kind: short(format!("listen/{state}")) },
     }
 }
 
@@ -149,28 +186,7 @@ fn string(object: &Map<String, Value>, field: &str) -> Option<String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn firmware_messages_are_read() {
-        let hello = r#"{"type":"hello","version":3,"features":{"mcp":true},"transport":"websocket",
-            "audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}"#;
-        let Uplink::Hello(hello) = Uplink::decode(hello).unwrap() else { panic!("no hello") };
-        assert_eq!(hello.version, Some(3));
-        assert!(hello.features.mcp && !hello.features.aec);
-        assert_eq!(hello.audio_params, AudioParams::opus(16_000, 60));
-        let decode = |text: &str| Uplink::decode(text).unwrap();
-        assert_eq!(
-            decode(r#"{"session_id":"x","type":"listen","state":"start","mode":"realtime"}"#),
-            Uplink::ListenStart { mode: ListenMode::Realtime }
-        );
-        assert_eq!(
-            decode(r#"{"type":"listen","state":"detect","text":"你好小智"}"#),
-            Uplink::ListenDetect { text: "你好小智".into() }
-        );
-        assert_eq!(decode(r#"{"type":"abort"}"#), Uplink::Abort { reason: None });
-        assert_eq!(decode(r#"{"type":"abort","reason":""}"#), Uplink::Abort { reason: None });
-        assert_eq!(decode(r#"{"type":"nonsense"}"#), Uplink::Unknown { kind: "nonsense".into() });
-    }
+    use serde_json::json;
 
     #[test]
     fn a_bare_hello_has_the_firmwares_defaults() {
@@ -180,10 +196,66 @@ mod tests {
     }
 
     #[test]
+    fn odd_audio_params_have_the_firmwares_defaults() {
+        let read = |params: &str| {
+            let text = format!("{{\"type\":\"hello\",\"audio_params\":{params}}}");
+            let Ok(Uplink::Hello(hello)) = Uplink::decode(&text) else { panic!("{text}") };
+            hello.audio_params
+        };
+        let odd = [
+            "3",
+            r#"{"sample_rate":0,"frame_duration":0,"channels":0,"format":""}"#,
+            r#"{"sample_rate":1e300,"frame_duration":99999999999999999999,"channels":300}"#,
+            r#"{"sample_rate":-16000,"frame_duration":-60,"channels":-1,"format":7}"#,
+            r#"{"sample_rate":"24000","frame_duration":"20","channels":"1","format":null}"#,
+            r#"{"sample_rate":44100,"frame_duration":33,"channels":6}"#,
+        ];
+        for params in odd {
+            assert_eq!(read(params), AudioParams::default(), "{params}");
+        }
+        // One odd field does not spoil the others.
+        let mixed = read(r#"{"format":"pcm","sample_rate":24000.0,"frame_duration":-1}"#);
+        let pcm = AudioParams { format: "pcm".into(), ..AudioParams::opus(24_000, 60) };
+        assert_eq!(mixed, pcm);
+    }
+
+    #[test]
+    fn long_words_are_cut_before_they_reach_a_log() {
+        let long = "语".repeat(1_000);
+        let word = |message: Value| match Uplink::decode(&message.to_string()).unwrap() {
+            Uplink::Unknown { kind } => kind,
+            Uplink::Abort { reason } => reason.unwrap(),
+            Uplink::Hello(hello) => hello.audio_params.format,
+            other => panic!("{other:?}"),
+        };
+        for message in [
+            json!({"type": long}),
+            json!({"type": "listen", "state": long}),
+            json!({"type": "abort", "reason": long}),
+            json!({"type": "hello", "audio_params": {"format": long}}),
+        ] {
+            assert_eq!(word(message).chars().count(), 64);
+        }
+    }
+
+    #[test]
     fn text_that_is_no_object_is_an_error() {
-        for text in ["", "[]", "3", "{\"type\":\"listen\",\"text\":\"a \"quoted\" word\"}"] {
+        for text in ["", "[]", "3", "null", "\"listen\"", "{\"type\":\"goodbye\"", "{}}"] {
             assert!(Uplink::decode(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_at_once() {
+        for open in ["[", "{\"a\":", "{\"type\":\"hello\",\"features\":[", "\\\"", "\"\",\""] {
+            let deep = open.repeat(64 * 1024 / open.len());
+            assert!(Uplink::decode(&deep).is_err(), "{open}");
+            assert!(Uplink::decode(&format!("{{\"type\":\"hello\",\"x\":{deep}")).is_err());
+        }
+    }
+
+    fn modes() -> impl Strategy<Value = ListenMode> {
+        prop_oneof![Just(ListenMode::Auto), Just(ListenMode::Manual), Just(ListenMode::Realtime)]
     }
 
     proptest! {
@@ -197,6 +269,32 @@ mod tests {
         fn any_typed_object_is_read(kind in "[a-z]{0,10}", state in "[a-z]{0,8}") {
             let text = serde_json::json!({"type": kind, "state": state}).to_string();
             prop_assert!(Uplink::decode(&text).is_ok());
+        }
+
+        #[test]
+        fn a_hello_says_what_the_device_meant(
+            version in 1..=3_u32,
+            mcp: bool,
+            aec: bool,
+            rate in prop::sample::select(&AudioParams::SAMPLE_RATES),
+            duration in prop::sample::select(&AudioParams::FRAME_DURATIONS),
+        ) {
+            let audio_params = AudioParams::opus(rate, duration);
+            let text = json!({
+                "type": "hello", "version": version, "transport": "websocket",
+                "features": {"mcp": mcp, "aec": aec, "glyph_push": true},
+                "audio_params": audio_params,
+            });
+            let hello = Hello { version: Some(version), features: Features { mcp, aec }, audio_params };
+            prop_assert_eq!(Uplink::decode(&text.to_string()), Ok(Uplink::Hello(hello)));
+        }
+
+        #[test]
+        fn a_listen_says_what_the_device_meant(mode in modes(), text in ".{0,40}", id in ".{0,9}") {
+            let start = json!({"session_id": id, "type": "listen", "state": "start", "mode": mode.as_str()});
+            prop_assert_eq!(Uplink::decode(&start.to_string()), Ok(Uplink::ListenStart { mode }));
+            let detect = json!({"session_id": id, "type": "listen", "state": "detect", "text": text});
+            prop_assert_eq!(Uplink::decode(&detect.to_string()), Ok(Uplink::ListenDetect { text }));
         }
     }
 }

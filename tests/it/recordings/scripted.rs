@@ -94,7 +94,8 @@ async fn serve(stream: TcpStream, transcript: &'static str) -> Seen {
                 match Uplink::decode(&text).unwrap() {
                     Uplink::Hello(_) => {
                         let audio_params = AudioParams::opus(24_000, 60);
-                        say(&mut socket, Downlink::Hello(ServerHello { audio_params })).await;
+                        say(&mut socket, Downlink::Hello(ServerHello { audio_params, mcp: false }))
+                            .await;
                         false
                     }
                     Uplink::ListenStop => true,

@@ -15,3 +15,4 @@ mod speech_service;
 mod supervise;
 mod support;
 mod tidy;
+mod wire;

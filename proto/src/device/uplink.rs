@@ -247,6 +247,11 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_refused_at_once() {
+        let nested = |levels: usize| {
+            format!("{{\"type\":\"x\",\"a\":{}{}}}", "[".repeat(levels - 1), "]".repeat(levels - 1))
+        };
+        assert!(Uplink::decode(&nested(127)).is_ok());
+        assert!(Uplink::decode(&nested(128)).is_err());
         for open in ["[", "{\"a\":", "{\"type\":\"hello\",\"features\":[", "\\\"", "\"\",\""] {
             let deep = open.repeat(64 * 1024 / open.len());
             assert!(Uplink::decode(&deep).is_err(), "{open}");

@@ -1,0 +1,15 @@
+//! JSON-RPC messages: anything is read or refused, and what is read is read again from what it is
+//! written as; only an error without a code gets one.
+#![no_main]
+
+use hearken_proto::jsonrpc::{Message, code};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let Ok(mut message) = Message::decode(text) else { return };
+    let again = Message::decode(&message.encode());
+    if let Message::Response { outcome: Err(error), .. } = &mut message {
+        error.code.get_or_insert(code::INTERNAL_ERROR);
+    }
+    assert_eq!(again, Ok(message));
+});

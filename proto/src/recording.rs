@@ -32,6 +32,9 @@ pub const FORMAT: &str = "hearken-recording";
 /// Highest `version` that this reader knows.
 pub const VERSION: u32 = 1;
 
+/// Latest time of a frame: so far a number of seconds tells milliseconds apart with ease.
+const MAX_SECONDS: f64 = 1e9;
+
 /// One recorded session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recording {
@@ -278,8 +281,11 @@ impl Frame {
             .get("t")
             .and_then(Value::as_f64)
             .ok_or_else(|| err(Some("t"), "must be a number of seconds".into()))?;
-        let at = Duration::try_from_secs_f64((seconds * 1_000.0).round() / 1_000.0)
-            .map_err(|e| err(Some("t"), e.to_string()))?;
+        if !(0.0..=MAX_SECONDS).contains(&seconds) {
+            return Err(err(Some("t"), format!("must be between 0 and {MAX_SECONDS} seconds")));
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+        let at = Duration::from_millis((seconds * 1_000.0).round() as u64);
         for (name, read) in FIELDS {
             if let Some(value) = fields.remove(name) {
                 let content = read(value).map_err(|reason| err(Some(name), reason))?;
@@ -399,12 +405,20 @@ mod tests {
             line 1: field `format`: must be `hearken-recording`
             line 1: field `version`: is 9, but only version 1 is known
             line 3: field `t`: must be a number of seconds
-            line 3: field `t`: cannot convert float seconds to Duration: value is negative
+            line 3: field `t`: must be between 0 and 1000000000 seconds
             line 3: field `up`: must be a JSON object
             line 3: field `down_audio`: must be base64: Invalid symbol 33, offset 0.
             line 3: holds none of up, up_text, up_audio, down, down_text, down_audio
             line 3: must be a JSON object"#]]
         .assert_eq(&said);
+    }
+
+    #[test]
+    fn times_are_whole_milliseconds_however_late() {
+        let text = format!("{HEAD}{{\"t\":77777790.1,\"up\":{{}}}}\n");
+        let recording = Recording::parse(&text).unwrap();
+        assert_eq!(recording.frames[0].at, Duration::from_millis(77_777_790_100));
+        assert_eq!(Recording::parse(&recording.render()), Ok(recording));
     }
 
     #[test]

@@ -10,7 +10,11 @@ fuzz_target!(|text: &str| {
     let decoded = Uplink::decode(text);
     match serde_json::from_str(text) {
         Ok(value @ Value::Object(_)) => {
-            assert_eq!(decoded, Uplink::decode(&value.to_string()), "only the order of fields differs");
+            assert_eq!(
+                decoded,
+                Uplink::decode(&value.to_string()),
+                "only the order of fields differs"
+            );
             assert!(decoded.is_ok());
         }
         Ok(_) => assert!(decoded.is_err(), "only objects are messages"),

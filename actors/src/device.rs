@@ -64,6 +64,7 @@ impl DeviceActor {
             last_voice: now,
             dropped_in_a_row: 0,
             leaving: false,
+            forgets: 0,
             to_say: VecDeque::new(),
             notice_given: false,
         };
@@ -150,8 +151,12 @@ impl StreamHandler<PlaybackItem> for DeviceActor {
 impl Handler<SpeechStarted> for DeviceActor {
     type Result = ();
 
-    fn handle(&mut self, SpeechStarted { turn }: SpeechStarted, ctx: &mut Self::Context) {
+    fn handle(&mut self, started: SpeechStarted, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
+        let SpeechStarted { turn, forgets } = started;
+        if forgets < self.talk.forgets {
+            return turn.cut();
+        }
         tracing::debug!(turn = %turn.id, "speech has started");
         self.talk.last_voice = Instant::now();
         self.give_way(ctx);

@@ -42,6 +42,8 @@ pub enum UplinkItem {
 pub struct SpeechStarted {
     /// The turn that begins with this utterance.
     pub turn: Turn,
+    /// How many [`UplinkItem::Forget`] came before it: one that is under way concerns it too.
+    pub forgets: u64,
 }
 
 /// VadActor -> DeviceActor, control, once an utterance.

@@ -47,6 +47,8 @@ pub struct VadActor {
     ear: Ear,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
+    /// Orders to forget that were carried out.
+    forgets: u64,
 }
 
 /// Decoding and judging, made when first needed.
@@ -90,7 +92,16 @@ impl VadActor {
             unjudged: 0,
             scratch: Vec::new(),
         };
-        Self { lane: Some(lane), outputs, turns, utterance_lane, ear, mode: None, open: None }
+        Self {
+            lane: Some(lane),
+            outputs,
+            turns,
+            utterance_lane,
+            ear,
+            mode: None,
+            open: None,
+            forgets: 0,
+        }
     }
 
     fn packet(&mut self, opus: &[u8]) {
@@ -130,7 +141,8 @@ impl VadActor {
     fn open_utterance(&mut self) {
         let turn = self.turns.mint();
         let (audio, receiver) = mpsc::channel(self.utterance_lane);
-        self.outputs.started.do_send(SpeechStarted { turn: turn.clone() });
+        let forgets = self.forgets;
+        self.outputs.started.do_send(SpeechStarted { turn: turn.clone(), forgets });
         self.outputs.utterances.do_send(OpenUtterance { turn: turn.clone(), audio: receiver });
         let last_packet = Instant::now();
         self.open = Some(Utterance { turn, audio, last_packet, sent: Duration::ZERO, dropped: 0 });
@@ -295,7 +307,10 @@ impl StreamHandler<UplinkItem> for VadActor {
                 self.ear.forget();
                 self.mode = None;
             }
-            UplinkItem::Forget => self.forget(),
+            UplinkItem::Forget => {
+                self.forgets += 1;
+                self.forget();
+            }
             UplinkItem::Speaking(speaking) => self.ear.need(speaking),
         }
     }

@@ -74,6 +74,8 @@ pub(super) struct Talk {
     pub(super) last_voice: Instant,
     pub(super) dropped_in_a_row: u32,
     pub(super) leaving: bool,
+    /// Orders to forget that were given.
+    pub(super) forgets: u64,
     /// Messages that wait for the end of a turn.
     pub(super) to_say: VecDeque<String>,
     pub(super) notice_given: bool,

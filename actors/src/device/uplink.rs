@@ -95,6 +95,7 @@ impl DeviceActor {
 
     /// Sends a listening order, for which the lane keeps some places.
     pub(super) fn order(&mut self, item: UplinkItem, ctx: &mut Ctx) {
+        self.talk.forgets += u64::from(item == UplinkItem::Forget);
         let sent = self.wires.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
         if !sent {
             tracing::warn!("listening orders come faster than they can be carried out");

@@ -1,5 +1,7 @@
 //! Opus packets that sound like voice, or like silence, to the voice detector.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::audio::opus::Encoder;
@@ -7,30 +9,45 @@ use crate::audio::pcm;
 
 /// Length of a packet: what firmware sends.
 pub const PACKET_MS: u64 = 60;
-const RATE_HZ: u32 = 16_000;
+/// What firmware sends.
+const FIRMWARE: (u32, u64) = (16_000, PACKET_MS);
 
 /// Packets of a buzzing voice, this long.
 pub fn voice(ms: u64) -> Vec<Bytes> {
-    let length = usize::try_from(ms * u64::from(RATE_HZ) / 1_000).unwrap_or(0);
+    voice_in(ms, FIRMWARE)
+}
+
+/// The same in packets of another kind: samples per second, and milliseconds each.
+pub fn voice_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
+    let length = samples(ms, kind.0);
     let mut sound = vec![0_i16; length];
     for harmonic in [150.0, 300.0, 450.0, 900.0] {
-        for (s, t) in sound.iter_mut().zip(pcm::tone(harmonic, length, RATE_HZ)) {
+        for (s, t) in sound.iter_mut().zip(pcm::tone(harmonic, length, kind.0)) {
             *s = s.saturating_add(t / 2);
         }
     }
-    packets(&sound)
+    packets(&sound, kind)
 }
 
 /// Packets of nothing, this long.
 pub fn silence(ms: u64) -> Vec<Bytes> {
-    packets(&vec![0; usize::try_from(ms * u64::from(RATE_HZ) / 1_000).unwrap_or(0)])
+    silence_in(ms, FIRMWARE)
 }
 
-fn packets(sound: &[i16]) -> Vec<Bytes> {
-    let frame = pcm::samples_in(std::time::Duration::from_millis(PACKET_MS), RATE_HZ);
-    let mut encoder = Encoder::new(RATE_HZ, 24_000, 0).expect("libopus runs at 16 kHz");
+/// The same in packets of another kind: samples per second, and milliseconds each.
+pub fn silence_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
+    packets(&vec![0; samples(ms, kind.0)], kind)
+}
+
+fn samples(ms: u64, rate_hz: u32) -> usize {
+    pcm::samples_in(Duration::from_millis(ms), rate_hz)
+}
+
+fn packets(sound: &[i16], (rate_hz, packet_ms): (u32, u64)) -> Vec<Bytes> {
+    let frame = samples(packet_ms, rate_hz);
+    let mut encoder = Encoder::new(rate_hz, 24_000, 0).expect("libopus runs at its own rates");
     sound
         .chunks_exact(frame)
-        .map(|f| encoder.encode(f).expect("60 ms is a legal frame length"))
+        .map(|f| encoder.encode(f).expect("20, 40 and 60 ms are legal frame lengths"))
         .collect()
 }

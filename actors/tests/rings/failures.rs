@@ -18,7 +18,7 @@ async fn apologises(mut ring: Ring, shows: &[&str], audible: bool) {
 }
 
 #[actix::test]
-async fn a_recogniser_that_fails_is_apologised_for() {
+async fn check_20_a_recogniser_that_fails_is_apologised_for() {
     for act in [
         AsrAct::Refuse,
         AsrAct::Reset,
@@ -34,7 +34,7 @@ async fn a_recogniser_that_fails_is_apologised_for() {
 }
 
 #[actix::test]
-async fn a_model_that_fails_before_the_first_word_is_apologised_for() {
+async fn check_20_a_model_that_fails_before_the_first_word_is_apologised_for() {
     for act in [
         LlmAct::Fail(Kind::Unavailable, ms(0)),
         LlmAct::Fail(Kind::Timeout, ms(30_000)),
@@ -57,7 +57,7 @@ async fn a_model_that_breaks_off_is_apologised_for_after_what_it_said() {
 }
 
 #[actix::test]
-async fn a_synthesiser_that_fails_once_is_apologised_for_aloud() {
+async fn check_20_a_synthesiser_that_fails_once_is_apologised_for_aloud() {
     for act in [
         TtsAct::Fail(Kind::Unavailable, ms(0)),
         TtsAct::Fail(Kind::Timeout, ms(30_000)),
@@ -71,7 +71,7 @@ async fn a_synthesiser_that_fails_once_is_apologised_for_aloud() {
 }
 
 #[actix::test]
-async fn a_synthesiser_that_is_down_is_apologised_for_on_the_display() {
+async fn check_20_a_synthesiser_that_is_down_is_apologised_for_on_the_display() {
     let ring = listening("auto").await;
     ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
     ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
@@ -88,7 +88,7 @@ async fn slow_providers_are_waited_for() {
 }
 
 #[actix::test]
-async fn garbage_from_the_device_is_survived() {
+async fn check_23_garbage_from_the_device_is_survived() {
     let mut ring = listening("auto").await;
     for text in [
         "",

@@ -21,7 +21,7 @@ async fn is_silent_after_abort(ring: &mut Ring) {
 }
 
 #[actix::test]
-async fn abort_while_nothing_happens() {
+async fn check_16_abort_while_nothing_happens() {
     let mut ring = listening("auto").await;
     is_silent_after_abort(&mut ring).await;
     next_turn_works(&mut ring).await;
@@ -29,7 +29,7 @@ async fn abort_while_nothing_happens() {
 }
 
 #[actix::test]
-async fn abort_while_the_person_speaks() {
+async fn check_16_abort_while_the_person_speaks() {
     let mut ring = listening("auto").await;
     ring.stream(sound::voice(600)).await;
     is_silent_after_abort(&mut ring).await;
@@ -38,7 +38,7 @@ async fn abort_while_the_person_speaks() {
 }
 
 #[actix::test]
-async fn abort_while_recognising() {
+async fn check_16_abort_while_recognising() {
     let mut ring = listening("auto").await;
     ring.script.hears(AsrAct::Text("too late", ms(5_000)));
     speak(&ring).await;
@@ -48,7 +48,7 @@ async fn abort_while_recognising() {
 }
 
 #[actix::test]
-async fn abort_while_thinking() {
+async fn check_16_abort_while_thinking() {
     let mut ring = listening("auto").await;
     ring.script.thinks(LlmAct::Write(vec!["Too late."], ms(5_000)));
     speak(&ring).await;
@@ -59,7 +59,7 @@ async fn abort_while_thinking() {
 }
 
 #[actix::test]
-async fn abort_while_synthesising() {
+async fn check_16_abort_while_synthesising() {
     let mut ring = listening("auto").await;
     ring.script.says(TtsAct::Audio { length: ms(900), first: ms(5_000), each: ms(0) });
     speak(&ring).await;
@@ -72,7 +72,7 @@ async fn abort_while_synthesising() {
 }
 
 #[actix::test]
-async fn abort_while_speaking_and_only_what_was_heard_is_remembered() {
+async fn check_16_abort_while_speaking_and_only_what_was_heard_is_remembered() {
     let mut ring = listening("auto").await;
     ring.script
         .thinks(LlmAct::Write(vec!["One is here. ", "Two and three and four. ", "Five."], ms(20)));
@@ -92,7 +92,7 @@ async fn abort_while_speaking_and_only_what_was_heard_is_remembered() {
 }
 
 #[actix::test]
-async fn speech_in_realtime_mode_cuts_playback_within_200_ms_of_voice() {
+async fn check_15_speech_in_realtime_mode_cuts_playback_within_200_ms_of_voice() {
     let mut ring = listening("realtime").await;
     ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
     speak(&ring).await;
@@ -194,7 +194,7 @@ async fn a_noise_while_thinking_does_not_swallow_the_answer() {
 }
 
 #[actix::test]
-async fn the_button_while_speaking_starts_a_new_recording() {
+async fn check_17_the_button_while_speaking_starts_a_new_recording() {
     let mut ring = listening("manual").await;
     ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
     ring.stream(sound::voice(600)).await;
@@ -214,7 +214,7 @@ async fn the_button_while_speaking_starts_a_new_recording() {
 }
 
 #[actix::test]
-async fn a_wake_word_while_speaking_cuts_and_greets() {
+async fn check_17_a_wake_word_while_speaking_cuts_and_greets() {
     let mut ring = listening("auto").await;
     ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
     speak(&ring).await;

@@ -14,7 +14,7 @@ fn id() -> DeviceId {
 }
 
 #[actix::test]
-async fn a_second_socket_of_a_device_replaces_the_first() {
+async fn check_18_a_second_socket_of_a_device_replaces_the_first() {
     let mut first = listening("auto").await;
     let mut second = first.again();
     second.greet(1).await;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[actix::test]
-async fn messages_come_in_order_and_audio_only_while_speaking() {
+async fn check_10_messages_come_in_order_and_audio_only_while_speaking() {
     let mut ring = listening("auto").await;
     ring.script.thinks(LlmAct::Write(vec!["😊 One is here. ", "Two is there."], ms(30)));
     speak(&ring).await;
@@ -42,7 +42,7 @@ async fn messages_come_in_order_and_audio_only_while_speaking() {
 }
 
 #[actix::test]
-async fn packets_are_paced_with_at_most_three_of_lead_and_no_tail_is_cut() {
+async fn check_12_packets_are_paced_with_at_most_three_of_lead_and_no_tail_is_cut() {
     let mut ring = listening("auto").await;
     let (length, first, each) = (ms(3_000), ms(100), ms(10));
     ring.script.says(TtsAct::Audio { length, first, each });
@@ -142,7 +142,7 @@ async fn a_slow_listener_slows_the_model_down() {
 }
 
 #[actix::test]
-async fn in_manual_mode_only_the_button_ends_an_utterance() {
+async fn check_14_in_manual_mode_only_the_button_ends_an_utterance() {
     let mut ring = listening("manual").await;
     ring.stream(sound::voice(600)).await;
     ring.stream(sound::silence(3_000)).await;
@@ -156,7 +156,7 @@ async fn in_manual_mode_only_the_button_ends_an_utterance() {
 }
 
 #[actix::test]
-async fn an_empty_recording_asks_nobody() {
+async fn check_14_an_empty_recording_asks_nobody() {
     let mut ring = listening("manual").await;
     ring.text(r#"{"type":"listen","state":"stop"}"#);
     ring.pass(ms(5_000)).await;
@@ -190,7 +190,7 @@ async fn an_utterance_carries_its_pre_roll_and_ends_by_the_clock_when_packets_st
 }
 
 #[actix::test]
-async fn every_framing_carries_audio_both_ways() {
+async fn check_07_every_framing_carries_audio_both_ways() {
     freeze();
     for version in [1, 2, 3] {
         let mut ring = Ring::greeted(PipelineSettings::default(), version).await;
@@ -212,7 +212,7 @@ async fn every_framing_carries_audio_both_ways() {
 }
 
 #[actix::test]
-async fn a_wake_word_is_greeted_once_and_other_text_is_answered() {
+async fn check_09_a_wake_word_is_greeted_once_and_other_text_is_answered() {
     let mut ring = listening("auto").await;
     ring.stream(sound::voice(900)).await;
     ring.text(r#"{"type":"listen","state":"detect","text":"你好，小智"}"#);
@@ -231,7 +231,7 @@ async fn a_wake_word_is_greeted_once_and_other_text_is_answered() {
 }
 
 #[actix::test]
-async fn a_quiet_connection_is_closed_after_a_farewell() {
+async fn check_19_a_quiet_connection_is_closed_after_a_farewell() {
     let mut ring = listening("auto").await;
     ring.until("closed 1000").await;
     assert_eq!(
@@ -244,7 +244,7 @@ async fn a_quiet_connection_is_closed_after_a_farewell() {
 }
 
 #[actix::test]
-async fn a_reply_longer_than_the_idle_limit_is_not_cut() {
+async fn check_19_a_reply_longer_than_the_idle_limit_is_not_cut() {
     let mut ring = listening("auto").await;
     let (length, first, each) = (Duration::from_secs(150), ms(100), ms(10));
     ring.script.says(TtsAct::Audio { length, first, each });
@@ -256,7 +256,7 @@ async fn a_reply_longer_than_the_idle_limit_is_not_cut() {
 }
 
 #[actix::test]
-async fn a_peer_that_says_no_hello_is_closed_after_ten_seconds() {
+async fn check_06_a_peer_that_says_no_hello_is_closed_after_ten_seconds() {
     freeze();
     let mut ring = Ring::connect(PipelineSettings::default());
     let closed = ring.until("closed 1008").await.at;
@@ -277,7 +277,7 @@ async fn a_stopping_server_tells_the_device_and_leaves() {
 }
 
 #[actix::test]
-async fn who_goes_on_speaking_after_the_wake_word_is_heard_and_not_greeted() {
+async fn check_09_who_goes_on_speaking_after_the_wake_word_is_heard_and_not_greeted() {
     let mut ring = listening("auto").await;
     ring.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
     start(&ring, "auto");

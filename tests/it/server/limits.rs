@@ -48,7 +48,7 @@ async fn a_full_server_says_when_to_come_again_and_takes_the_next_when_one_has_g
 }
 
 #[tokio::test]
-async fn a_message_beyond_64_kib_closes_the_connection_with_1009() {
+async fn check_23_a_message_beyond_64_kib_closes_the_connection_with_1009() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     for message in [Message::binary(vec![0; 65_537]), Message::text("x".repeat(65_537))] {
@@ -78,7 +78,7 @@ async fn a_connection_that_never_says_hello_is_closed_with_1008() {
 }
 
 #[tokio::test]
-async fn a_device_that_is_unplugged_leaves_nothing_behind() {
+async fn check_18_a_device_that_is_unplugged_leaves_nothing_behind() {
     const PLACES: usize = 4;
     const CYCLES: usize = 200;
     let vendors = Vendors::start().await;

@@ -43,7 +43,7 @@ async fn a_person_is_answered_in_each_framing() {
 }
 
 #[tokio::test]
-async fn a_person_who_holds_a_button_is_answered() {
+async fn check_14_a_person_who_holds_a_button_is_answered() {
     two_turns(Vendors::start().await, 1, ListenMode::Manual).await;
 }
 

@@ -48,7 +48,8 @@ pub struct ReplayArgs {
     /// Use the device in this mode instead of the recording's: auto, manual or realtime.
     #[arg(long, value_parser = mode)]
     pub mode: Option<ListenMode>,
-    /// Behave as this firmware: 1.6.0, 1.6.2, 2.0.0, 2.4.2 or newest.
+    /// Behave as this firmware: 1.5.5, 1.6.0, 1.6.2, 1.6.6, 1.7.6, 1.8.0, 2.0.0, 2.1.0, 2.2.2,
+    /// 2.2.6, 2.3.0, 2.4.2 or newest.
     #[arg(long, value_parser = profile)]
     pub firmware: Option<Profile>,
     /// Use this version of the binary framing (1, 2, 3) instead of the recording's.

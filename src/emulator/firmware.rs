@@ -1,22 +1,31 @@
 //! The device's rules as a pure state machine: no sockets, no clock. Events and the time go in,
 //! messages to send and observed facts come out. Not for what versions do differently
-//! ([`super::profile`]) nor for sockets ([`super::socket`]).
+//! ([`super::profile`]), for the wording of messages ([`super::uplink`]), nor for sockets
+//! ([`super::socket`]).
 //!
 //! - Downlink audio is taken only while speaking; at any other time it is dropped in silence.
 //! - `tts start` clears the decode queue, but only one turn of the main loop later.
 //! - The microphone is closed while speaking, except in realtime mode.
 //! - In auto mode `listen start` follows `tts stop`, once everything has been played.
+//! - A wake word in idle sends the last two seconds heard, `listen detect` and `listen start`.
+//!
+//! Stricter than the boards: two packets decoded ahead and the one at the loudspeaker's driver are
+//! out of reach of a clearing there, and are thrown away and cut here.
 //!
 //! Rules as read in 78/xiaozhi-esp32, `main/application.cc` and `main/device_state_machine.cc`.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_proto::device::{AudioParams, ListenMode};
-use serde_json::{Value, json};
+use hearken_proto::device::{AudioPacket, AudioParams, Framing, ListenMode};
 
+use super::events::note;
+pub use super::events::{Event, Fact, Loss, Note, Output, State};
+use super::outbox::Outbox;
 use super::playback::Playback;
-use super::profile::Profile;
+use super::profile::{Build, Profile, Tools};
+use super::uplink;
 
 /// From `tts start` to the clearing of the queue: one turn of the firmware's main loop.
 pub const LOOP_TURN: Duration = Duration::from_millis(10);
@@ -24,179 +33,101 @@ pub const LOOP_TURN: Duration = Duration::from_millis(10);
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// After this time without a message the socket counts as closed, when next needed.
 pub const CHANNEL_IDLE: Duration = Duration::from_secs(120);
-
-/// State of the device, as its screen would show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// Waits for a wake word or a button.
-    Idle,
-    /// Opens the socket and waits for the server's hello.
-    Connecting,
-    /// The microphone is open.
-    Listening,
-    /// The loudspeaker plays.
-    Speaking,
-}
-
-/// What happens to the device.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// A person says the wake word (auto and realtime), with the text that firmware reports.
-    Wake {
-        /// Sent as `listen detect` where present.
-        word: Option<String>,
-    },
-    /// A person presses the button: starts, interrupts or ends a conversation.
-    Button,
-    /// A person presses the push-to-talk button (manual).
-    TalkPressed,
-    /// A person lets go of the push-to-talk button.
-    TalkReleased,
-    /// The microphone has heard this packet.
-    Microphone(Bytes),
-    /// The socket is open.
-    SocketOpen,
-    /// The socket is gone.
-    SocketClosed,
-    /// A text frame from the server.
-    Text(String),
-    /// A packet from the server, without its header.
-    Audio(Bytes),
-    /// Nothing but that time has passed.
-    Nothing,
-}
-
-/// What the device wants done, or what a watcher may want to know.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Output {
-    /// Open the socket.
-    Connect,
-    /// Drop the socket without a close frame, as firmware does.
-    Disconnect,
-    /// Send this JSON.
-    Send(Value),
-    /// Send this packet.
-    SendAudio(Bytes),
-    /// Something was observed.
-    Note(Note),
-}
-
-/// A fact and when it was so.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Note {
-    /// Time on the device's clock.
-    pub at: Duration,
-    /// The fact.
-    pub fact: Fact,
-}
-
-/// What can be observed.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Fact {
-    /// The device changed its state.
-    State(State),
-    /// The server's hello came; the shape of its audio.
-    Hello(AudioParams),
-    /// No hello in time.
-    HelloMissing,
-    /// A text message came; the `type`, with the `state` of a `tts`, and its text if any.
-    Message {
-        /// For example `stt` or `tts start`.
-        kind: String,
-        /// Transcript, subtitle or emotion.
-        text: Option<String>,
-    },
-    /// A packet came, whatever became of it.
-    PacketReceived,
-    /// A packet began to play.
-    PacketPlayed {
-        /// The packet.
-        opus: Bytes,
-        /// How long it plays.
-        length: Duration,
-    },
-    /// A packet was never played.
-    PacketLost(Loss),
-    /// A packet was cut while it played.
-    PacketCut {
-        /// The part that nobody heard.
-        unplayed: Duration,
-    },
-    /// The loudspeaker ran dry and played on only after this time.
-    Gap {
-        /// Length of the silence.
-        length: Duration,
-    },
-    /// Nothing is left to play.
-    PlaybackEmpty,
-    /// The microphone opened.
-    MicrophoneOpen,
-    /// The message would have crashed or confused firmware.
-    Offence(&'static str),
-}
-
-/// Why a packet was never played.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// The device was not speaking.
-    NotSpeaking,
-    /// The decode queue was full.
-    QueueFull,
-    /// It came in the same instant as `tts start`.
-    ClearedAtStart,
-    /// `tts stop` came before it was played.
-    TailCut,
-    /// Longer than the hello announced, so the decoder had no room.
-    TooLong,
-    /// The socket closed.
-    SocketClosed,
-}
+/// From a reboot until the device is of use again; a guess.
+pub const REBOOT: Duration = Duration::from_secs(5);
+/// Packets of 60 ms kept while idle: two seconds before the wake word.
+pub const PRE_WAKE_PACKETS: usize = 33;
 
 /// One virtual device.
 #[derive(Debug)]
 pub struct Firmware {
-    profile: Profile,
+    pub(super) profile: Profile,
+    pub(super) build: Build,
     mode: ListenMode,
-    hello: Value,
+    framing: Framing,
+    hello: String,
     state: State,
     socket_open: bool,
     session_id: String,
     wake_word: Option<String>,
+    /// What was heard while idle, for the next wake word.
+    pre_wake: VecDeque<Bytes>,
     hello_deadline: Option<Duration>,
     last_incoming: Duration,
     clear_at: Option<Duration>,
     /// `tts stop` came in auto mode; listening starts when all is played.
     listen_when_empty: bool,
+    /// The person interrupted, and no new reply has begun.
+    interrupted: bool,
+    booted_at: Duration,
     playback: Playback,
+    outbox: Outbox,
 }
 
 impl Firmware {
-    /// A device that has just booted. `framing` is the version of the binary header.
+    /// A device that has just booted. `framing` is the wanted version of the binary header; old
+    /// firmware knows only 1.
     pub fn new(profile: Profile, mode: ListenMode, framing: u32, uplink: &AudioParams) -> Self {
-        let hello = json!({
-            "type": "hello", "version": framing, "transport": "websocket", "features": {},
-            "audio_params": uplink,
-        });
-        let playback = Playback::new(profile.decode_queue_packets, Duration::from_millis(60));
+        Self::built(profile, Build::default(), mode, framing, uplink)
+    }
+
+    /// The same, with other choices made at its build.
+    pub fn built(
+        profile: Profile,
+        build: Build,
+        mode: ListenMode,
+        framing: u32,
+        audio: &AudioParams,
+    ) -> Self {
+        let tools = build.tools.unwrap_or(profile.tools);
+        let framing = framing.min(profile.newest_framing);
+        let hello = uplink::hello(&profile, &build, tools, framing, audio);
+        let longest = Duration::from_millis(60);
         Self {
+            playback: Playback::new(profile.decode_queue_packets, longest),
+            outbox: Outbox::new(profile.send_queue_packets, profile.send_queue_drops),
             profile,
+            build,
             mode,
+            framing: Framing::from_version(framing),
             hello,
             state: State::Idle,
             socket_open: false,
             session_id: String::new(),
             wake_word: None,
+            pre_wake: VecDeque::new(),
             hello_deadline: None,
             last_incoming: Duration::ZERO,
             clear_at: None,
             listen_when_empty: false,
-            playback,
+            interrupted: false,
+            booted_at: Duration::ZERO,
         }
     }
 
     /// The state as of the last event.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Who decides when the person has finished.
+    pub fn mode(&self) -> ListenMode {
+        self.mode
+    }
+
+    /// Layout of the binary frames it sends and takes.
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// How it offers its tools.
+    pub fn tools(&self) -> Tools {
+        self.build.tools.unwrap_or(self.profile.tools)
+    }
+
+    /// Packets taken that have not begun to play.
+    pub fn waiting(&self) -> usize {
+        self.playback.waiting()
     }
 
     /// Whether packets of the microphone go out.
@@ -217,37 +148,34 @@ impl Firmware {
     pub fn step(&mut self, now: Duration, event: Event) -> Vec<Output> {
         let mut out = Vec::new();
         self.pass_time(now, &mut out);
+        let asleep = now < self.booted_at;
         match event {
-            Event::Wake { word } => self.wake(now, word, &mut out),
-            Event::Button => self.button(now, &mut out),
-            Event::TalkPressed => self.talk_pressed(now, &mut out),
-            Event::TalkReleased => {
-                if self.state == State::Listening {
-                    self.send(&mut out, json!({"type": "listen", "state": "stop"}));
-                    self.enter(now, State::Idle, &mut out);
-                }
+            Event::Wake { word } if !asleep => self.wake(now, word, &mut out),
+            Event::Button if !asleep => self.button(now, &mut out),
+            Event::TalkPressed if !asleep => self.talk_pressed(now, &mut out),
+            Event::TalkReleased if self.state == State::Listening => {
+                let stop = uplink::listen_stop(&self.session_id);
+                self.send(now, stop, &mut out);
+                self.enter(now, State::Idle, &mut out);
             }
-            Event::Microphone(opus) => {
-                if self.microphone_open() {
-                    out.push(Output::SendAudio(opus));
-                }
-            }
-            Event::SocketOpen => {
-                self.socket_open = true;
-                self.last_incoming = now;
-                self.hello_deadline = Some(now + HELLO_TIMEOUT);
-                out.push(Output::Send(self.hello.clone()));
-            }
+            Event::Microphone(opus) => self.hear(now, opus, &mut out),
+            Event::SocketOpen => self.socket_opened(now, &mut out),
             Event::SocketClosed => self.socket_closed(now, &mut out),
+            Event::SocketBlocked => self.outbox.block(),
+            Event::SocketReady => self.outbox.unblock(&mut out),
             Event::Text(text) => {
                 self.last_incoming = now;
                 super::messages::receive(self, now, &text, &mut out);
             }
-            Event::Audio(opus) => {
+            Event::Binary(frame) => {
                 self.last_incoming = now;
-                self.audio(now, opus, &mut out);
+                self.audio(now, &frame, &mut out);
             }
-            Event::Nothing => {}
+            Event::Wake { .. }
+            | Event::Button
+            | Event::TalkPressed
+            | Event::TalkReleased
+            | Event::Nothing => {}
         }
         out
     }
@@ -276,22 +204,43 @@ impl Firmware {
     fn wake(&mut self, now: Duration, word: Option<String>, out: &mut Vec<Output>) {
         match self.state {
             State::Idle => {
+                if self.profile.wake_lost_on_open_socket && self.channel_open(now) {
+                    note(out, now, Fact::WakeLost);
+                    return;
+                }
+                if word.is_none() {
+                    self.pre_wake.clear();
+                }
                 self.wake_word = word;
-                self.start(now, out);
+                self.start(now, self.profile.new_socket_each_time, out);
             }
             State::Connecting => {}
-            State::Listening | State::Speaking => {
-                self.send(out, json!({"type": "abort", "reason": "wake_word_detected"}));
-                self.listen_at_once(now, out);
+            State::Listening => {
+                if self.profile.wake_listens_at_once && self.build.wakes_while_listening {
+                    self.abort(now, true, out);
+                    self.forget_unsent(now, out);
+                    self.listen_when_empty = false;
+                    self.open_microphone(now, out);
+                }
+            }
+            State::Speaking => {
+                self.abort(now, true, out);
+                if self.profile.wake_listens_at_once {
+                    self.forget_unsent(now, out);
+                    self.listen(now, true, out);
+                }
             }
         }
     }
 
     fn button(&mut self, now: Duration, out: &mut Vec<Output>) {
         match self.state {
-            State::Idle => self.start(now, out),
+            State::Idle => {
+                self.pre_wake.clear();
+                self.start(now, self.profile.new_socket_each_time, out);
+            }
             State::Connecting => {}
-            State::Speaking => self.send(out, json!({"type": "abort"})),
+            State::Speaking => self.abort(now, false, out),
             State::Listening => {
                 out.push(Output::Disconnect);
                 self.socket_closed(now, out);
@@ -301,52 +250,113 @@ impl Firmware {
 
     fn talk_pressed(&mut self, now: Duration, out: &mut Vec<Output>) {
         match self.state {
-            State::Idle => self.start(now, out),
+            State::Idle => {
+                self.pre_wake.clear();
+                self.start(now, false, out);
+            }
             State::Speaking => {
-                self.send(out, json!({"type": "abort"}));
-                self.listen_at_once(now, out);
+                self.abort(now, false, out);
+                self.listen(now, true, out);
             }
             State::Connecting | State::Listening => {}
         }
     }
 
     /// From idle: over the open socket where it is still good, else over a new one.
-    fn start(&mut self, now: Duration, out: &mut Vec<Output>) {
-        if self.socket_open && now.saturating_sub(self.last_incoming) <= CHANNEL_IDLE {
+    fn start(&mut self, now: Duration, new_socket: bool, out: &mut Vec<Output>) {
+        if self.channel_open(now) && !new_socket {
             self.begin_listening(now, out);
             return;
         }
         if self.socket_open {
             self.socket_open = false;
+            self.outbox.reset();
             out.push(Output::Disconnect);
         }
         self.enter(now, State::Connecting, out);
         out.push(Output::Connect);
     }
 
-    fn begin_listening(&mut self, now: Duration, out: &mut Vec<Output>) {
-        if let Some(word) = self.wake_word.take() {
-            self.send(out, json!({"type": "listen", "state": "detect", "text": word}));
-        }
-        self.enter(now, State::Listening, out);
-        self.open_microphone(now, out);
+    fn channel_open(&self, now: Duration) -> bool {
+        self.socket_open && now.saturating_sub(self.last_incoming) <= CHANNEL_IDLE
     }
 
-    /// The old reply is thrown away and the microphone opens.
-    fn listen_at_once(&mut self, now: Duration, out: &mut Vec<Output>) {
-        let mut notes = Vec::new();
-        self.playback.clear(now, Loss::TailCut, &mut notes);
-        out.extend(notes.into_iter().map(Output::Note));
+    fn begin_listening(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if let Some(word) = self.wake_word.take() {
+            for opus in std::mem::take(&mut self.pre_wake) {
+                self.send_audio(now, opus, 0, out);
+            }
+            let detect = uplink::listen_detect(&self.session_id, &word);
+            self.send(now, detect, out);
+        }
+        self.pre_wake.clear();
+        self.listen(now, false, out);
+    }
+
+    /// Goes to listening. `anew` opens the microphone although it has been open all the time.
+    fn listen(&mut self, now: Duration, anew: bool, out: &mut Vec<Output>) {
+        let open = self.state == State::Speaking && self.mode == ListenMode::Realtime;
         self.clear_at = None;
         self.listen_when_empty = false;
         self.enter(now, State::Listening, out);
-        self.open_microphone(now, out);
+        if self.profile.takes_audio_always {
+            self.throw_away(now, out);
+        }
+        if open && !anew {
+            return;
+        }
+        let plays_out = self.profile.plays_out_before_listening && self.mode == ListenMode::Auto;
+        if plays_out && !self.playback.is_empty() {
+            self.listen_when_empty = true;
+        } else {
+            self.open_microphone(now, out);
+        }
     }
 
     fn open_microphone(&mut self, now: Duration, out: &mut Vec<Output>) {
-        let mode = self.mode.as_str();
-        self.send(out, json!({"type": "listen", "state": "start", "mode": mode}));
+        let start = uplink::listen_start(&self.session_id, self.mode);
+        self.send(now, start, out);
         note(out, now, Fact::MicrophoneOpen);
+        self.throw_away(now, out);
+    }
+
+    /// Throws away what has not been played.
+    fn throw_away(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let loss = if self.interrupted { Loss::Interrupted } else { Loss::TailCut };
+        let mut notes = Vec::new();
+        self.playback.clear(now, loss, &mut notes);
+        out.extend(notes.into_iter().map(Output::Note));
+    }
+
+    fn abort(&mut self, now: Duration, by_wake_word: bool, out: &mut Vec<Output>) {
+        let abort = uplink::abort(&self.session_id, by_wake_word);
+        self.send(now, abort, out);
+        note(out, now, Fact::Aborted);
+        self.interrupted = true;
+        if self.profile.abort_silences {
+            self.throw_away(now, out);
+        }
+    }
+
+    fn hear(&mut self, now: Duration, opus: Bytes, out: &mut Vec<Output>) {
+        if self.microphone_open() {
+            let timestamp_ms =
+                if self.build.server_aec { self.playback.next_timestamp() } else { 0 };
+            self.send_audio(now, opus, timestamp_ms, out);
+        } else if self.state == State::Idle && now >= self.booted_at {
+            if self.pre_wake.len() >= PRE_WAKE_PACKETS {
+                self.pre_wake.pop_front();
+            }
+            self.pre_wake.push_back(opus);
+        }
+    }
+
+    fn socket_opened(&mut self, now: Duration, out: &mut Vec<Output>) {
+        self.socket_open = true;
+        self.outbox.reset();
+        self.last_incoming = now;
+        self.hello_deadline = Some(now + HELLO_TIMEOUT);
+        self.send(now, self.hello.clone(), out);
     }
 
     fn socket_closed(&mut self, now: Duration, out: &mut Vec<Output>) {
@@ -354,19 +364,37 @@ impl Firmware {
         self.playback.clear(now, Loss::SocketClosed, &mut notes);
         out.extend(notes.into_iter().map(Output::Note));
         self.socket_open = false;
+        self.outbox.reset();
+        self.wake_word = None;
+        self.pre_wake.clear();
         self.hello_deadline = None;
         self.clear_at = None;
         self.listen_when_empty = false;
+        self.interrupted = false;
         self.enter(now, State::Idle, out);
     }
 
-    fn audio(&mut self, now: Duration, opus: Bytes, out: &mut Vec<Output>) {
+    fn audio(&mut self, now: Duration, frame: &Bytes, out: &mut Vec<Output>) {
         note(out, now, Fact::PacketReceived);
+        // Firmware trusts the header's length and ignores its type.
+        let Ok(packet) = self.framing.decode(frame) else {
+            note(out, now, Fact::Offence("the header of a binary frame and its length disagree"));
+            note(out, now, Fact::PacketLost(Loss::Malformed));
+            return;
+        };
         let mut notes = Vec::new();
-        if self.state == State::Speaking {
-            self.playback.push(now, opus, &mut notes);
-        } else {
+        let silenced = self.interrupted && self.profile.abort_silences;
+        let taken = match self.state {
+            State::Speaking => true,
+            State::Idle | State::Connecting => self.profile.takes_audio_always,
+            State::Listening => false,
+        };
+        if !taken {
             notes.push(Note { at: now, fact: Fact::PacketLost(Loss::NotSpeaking) });
+        } else if silenced {
+            notes.push(Note { at: now, fact: Fact::PacketLost(Loss::Interrupted) });
+        } else {
+            self.playback.push(now, packet, &mut notes);
         }
         out.extend(notes.into_iter().map(Output::Note));
     }
@@ -379,7 +407,7 @@ impl Firmware {
         audio: &AudioParams,
         out: &mut Vec<Output>,
     ) {
-        if let Some(id) = session_id {
+        if let Some(id) = session_id.filter(|_| self.profile.copies_session_id) {
             id.clone_into(&mut self.session_id);
         }
         self.hello_deadline = None;
@@ -392,8 +420,10 @@ impl Firmware {
 
     /// `tts start`.
     pub(super) fn speak(&mut self, now: Duration, out: &mut Vec<Output>) {
+        self.interrupted = false;
         if matches!(self.state, State::Idle | State::Listening) {
             self.listen_when_empty = false;
+            self.playback.expect_no_more();
             self.clear_at = Some(now + LOOP_TURN);
             self.enter(now, State::Speaking, out);
         } else if self.state == State::Connecting {
@@ -406,24 +436,10 @@ impl Firmware {
         if self.state != State::Speaking {
             return;
         }
-        if self.profile.stop_cuts_tail {
-            let mut notes = Vec::new();
-            self.playback.clear(now, Loss::TailCut, &mut notes);
-            out.extend(notes.into_iter().map(Output::Note));
-        } else {
-            self.playback.expect_no_more();
-        }
+        self.playback.expect_no_more();
         match self.mode {
             ListenMode::Manual => self.enter(now, State::Idle, out),
-            ListenMode::Realtime => self.enter(now, State::Listening, out),
-            ListenMode::Auto => {
-                self.enter(now, State::Listening, out);
-                if self.playback.is_empty() {
-                    self.open_microphone(now, out);
-                } else {
-                    self.listen_when_empty = true;
-                }
-            }
+            ListenMode::Realtime | ListenMode::Auto => self.listen(now, false, out),
         }
     }
 
@@ -431,14 +447,17 @@ impl Firmware {
     pub(super) fn missing_tts_state(&mut self, now: Duration, out: &mut Vec<Output>) {
         note(out, now, Fact::Offence("a tts message needs `state`"));
         if self.profile.crashes_without_tts_state {
-            self.crash(now, out);
+            self.reboot(now, out);
         }
     }
 
-    /// The device reboots: the socket drops.
-    pub(super) fn crash(&mut self, now: Duration, out: &mut Vec<Output>) {
+    /// The device restarts, by order or by a crash: the socket drops.
+    pub(super) fn reboot(&mut self, now: Duration, out: &mut Vec<Output>) {
+        note(out, now, Fact::Rebooting);
         out.push(Output::Disconnect);
         self.socket_closed(now, out);
+        self.session_id.clear();
+        self.booted_at = now + REBOOT;
     }
 
     fn enter(&mut self, now: Duration, state: State, out: &mut Vec<Output>) {
@@ -448,13 +467,22 @@ impl Firmware {
         }
     }
 
-    /// Sends with the session id, as firmware copies it into each message.
-    fn send(&self, out: &mut Vec<Output>, mut message: Value) {
-        message["session_id"] = Value::String(self.session_id.clone());
-        out.push(Output::Send(message));
+    fn forget_unsent(&mut self, now: Duration, out: &mut Vec<Output>) {
+        for _ in 0..self.outbox.forget_audio() {
+            note(out, now, Fact::UplinkDropped);
+        }
     }
-}
 
-pub(super) fn note(out: &mut Vec<Output>, at: Duration, fact: Fact) {
-    out.push(Output::Note(Note { at, fact }));
+    fn send(&mut self, now: Duration, text: String, out: &mut Vec<Output>) {
+        if !self.outbox.text(text, out) {
+            note(out, now, Fact::UplinkDropped);
+        }
+    }
+
+    fn send_audio(&mut self, now: Duration, opus: Bytes, timestamp_ms: u32, out: &mut Vec<Output>) {
+        let framed = self.framing.encode(&AudioPacket { opus, timestamp_ms });
+        if !self.outbox.audio(framed, out) {
+            note(out, now, Fact::UplinkDropped);
+        }
+    }
 }

@@ -6,10 +6,22 @@ use std::time::Duration;
 use hearken_proto::device::AudioParams;
 use serde_json::Value;
 
-use super::firmware::{Fact, Firmware, Output, note};
+use super::events::{Fact, Output, note};
+use super::firmware::Firmware;
+
+/// A longer text frame does not fit in a board's memory; the largest that firmware speaks of is a
+/// push of glyphs of 64 KiB.
+const LONGEST_TEXT: usize = 64 * 1_024;
+/// Types that some version knows. A push of glyphs within them is ignored.
+const KNOWN: [&str; 10] =
+    ["hello", "tts", "stt", "llm", "mcp", "iot", "system", "alert", "custom", "notify"];
 
 /// Takes one text frame. Unknown and malformed ones are ignored, as firmware does, but noted.
 pub(super) fn receive(device: &mut Firmware, now: Duration, text: &str, out: &mut Vec<Output>) {
+    if text.len() > LONGEST_TEXT {
+        note(out, now, Fact::Offence("a text frame over 64 KiB does not fit in memory"));
+        return;
+    }
     let Ok(message) = serde_json::from_str::<Value>(text) else {
         note(out, now, Fact::Offence("a text frame is no JSON"));
         return;
@@ -33,6 +45,23 @@ pub(super) fn receive(device: &mut Firmware, now: Duration, text: &str, out: &mu
         ("tts", Some("start")) => device.speak(now, out),
         ("tts", Some("stop")) => device.stop_speaking(now, out),
         ("tts", None) => device.missing_tts_state(now, out),
+        ("system", _) if device.profile.knows_system => match string("command") {
+            Some("reboot") => device.reboot(now, out),
+            _ => note(out, now, Fact::Offence("a system message needs a known `command`")),
+        },
+        ("alert", _) if device.profile.knows_system => {
+            if ["status", "message", "emotion"].iter().any(|name| string(name).is_none()) {
+                note(out, now, Fact::Offence("an alert needs `status`, `message` and `emotion`"));
+            }
+        }
+        ("custom", _) if device.profile.knows_custom && device.build.custom_messages => {
+            if !message.get("payload").is_some_and(Value::is_object) {
+                note(out, now, Fact::Offence("a custom message needs an object as `payload`"));
+            }
+        }
+        (kind, _) if !KNOWN.contains(&kind) => {
+            note(out, now, Fact::Offence("no firmware knows a message of this type"));
+        }
         _ => {}
     }
 }
@@ -46,7 +75,7 @@ fn hello(device: &mut Firmware, now: Duration, message: &Value, out: &mut Vec<Ou
         }
         None => {
             note(out, now, Fact::Offence("a hello without `transport` crashes firmware"));
-            device.crash(now, out);
+            device.reboot(now, out);
             return;
         }
     }

@@ -1,22 +1,29 @@
 //! A firmware-faithful virtual device: used by `replay`, by load generation and by tests. Knows
 //! nothing of the server but the words on the wire.
 //!
-//! Reading order: [`firmware`] (the rules), [`profile`] (what versions do differently),
-//! [`socket`] (a device on a real socket), [`script`] (what a person does with it), [`report`]
-//! (what they heard), [`verdict`] (whether it was what a recording expects).
+//! Reading order: [`firmware`] (the rules), [`profile`] (what versions do differently), [`bench`]
+//! (a device to be driven in any time), [`socket`] (the same on a real socket), [`script`] (what a
+//! person does with it), [`report`] and [`watch`] (what they heard), [`verdict`] (whether it was
+//! what a recording expects).
 
 pub mod agreement;
+pub mod bench;
+pub mod clock;
+pub mod events;
 pub mod firmware;
 #[cfg(test)]
 mod firmware_rules;
 mod messages;
 pub mod ogg;
+mod outbox;
 mod playback;
 pub mod profile;
 pub mod report;
 pub mod script;
 pub mod socket;
 pub mod sound;
+mod uplink;
 pub mod verdict;
+pub mod watch;
 
 pub use playback::packet_length;

@@ -5,8 +5,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hearken_proto::device::AudioPacket;
 
-use super::firmware::{Fact, Loss, Note};
+use super::events::{Fact, Loss, Note};
+
+/// More times of played packets than this, and firmware sends none.
+const TIMESTAMPS: usize = 3;
+/// Firmware's list of them has no end; ours does.
+const MOST_TIMESTAMPS: usize = 64;
 
 /// The queue before the decoder and the packet being played.
 #[derive(Debug)]
@@ -18,22 +24,33 @@ pub(super) struct Playback {
     starved_at: Option<Duration>,
     /// Longest packet that the decoder has room for.
     longest: Duration,
+    /// Times stamped on packets that have been played, for the microphone's.
+    played: VecDeque<u32>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     opus: Bytes,
+    timestamp_ms: u32,
     length: Duration,
 }
 
 #[derive(Debug)]
 struct Current {
     until: Duration,
+    timestamp_ms: u32,
 }
 
 impl Playback {
     pub(super) fn new(capacity: usize, longest: Duration) -> Self {
-        Self { capacity, queue: VecDeque::new(), current: None, starved_at: None, longest }
+        Self {
+            capacity,
+            queue: VecDeque::new(),
+            current: None,
+            starved_at: None,
+            longest,
+            played: VecDeque::new(),
+        }
     }
 
     /// A new hello says how long packets will be.
@@ -48,6 +65,9 @@ impl Playback {
             if until > now {
                 return;
             }
+            if current.timestamp_ms > 0 && self.played.len() < MOST_TIMESTAMPS {
+                self.played.push_back(current.timestamp_ms);
+            }
             self.current = None;
             if !self.start_next(until, notes) {
                 self.starved_at = Some(until);
@@ -57,14 +77,15 @@ impl Playback {
     }
 
     /// A packet arrives while the device speaks.
-    pub(super) fn push(&mut self, now: Duration, opus: Bytes, notes: &mut Vec<Note>) {
+    pub(super) fn push(&mut self, now: Duration, packet: AudioPacket, notes: &mut Vec<Note>) {
+        let AudioPacket { opus, timestamp_ms } = packet;
         let length = packet_length(&opus).unwrap_or(self.longest);
         if length > self.longest {
             notes.push(Note { at: now, fact: Fact::PacketLost(Loss::TooLong) });
         } else if self.queue.len() >= self.capacity {
             notes.push(Note { at: now, fact: Fact::PacketLost(Loss::QueueFull) });
         } else {
-            self.queue.push_back(Waiting { opus, length });
+            self.queue.push_back(Waiting { opus, timestamp_ms, length });
             if self.current.is_none() {
                 if let Some(since) = self.starved_at.take()
                     && now > since
@@ -78,8 +99,10 @@ impl Playback {
     }
 
     fn start_next(&mut self, at: Duration, notes: &mut Vec<Note>) -> bool {
-        let Some(Waiting { opus, length }) = self.queue.pop_front() else { return false };
-        self.current = Some(Current { until: at + length });
+        let Some(Waiting { opus, timestamp_ms, length }) = self.queue.pop_front() else {
+            return false;
+        };
+        self.current = Some(Current { until: at + length, timestamp_ms });
         notes.push(Note { at, fact: Fact::PacketPlayed { opus, length } });
         true
     }
@@ -89,17 +112,28 @@ impl Playback {
         for _ in self.queue.drain(..) {
             notes.push(Note { at: now, fact: Fact::PacketLost(loss) });
         }
-        if let Some(Current { until }) = self.current.take()
+        if let Some(Current { until, .. }) = self.current.take()
             && until > now
         {
-            notes.push(Note { at: now, fact: Fact::PacketCut { unplayed: until - now } });
+            notes.push(Note { at: now, fact: Fact::PacketCut { unplayed: until - now, loss } });
         }
         self.starved_at = None;
+        self.played.clear();
+    }
+
+    /// The time to stamp on a packet of the microphone: that of a packet played before, or 0.
+    pub(super) fn next_timestamp(&mut self) -> u32 {
+        let few = self.played.len() <= TIMESTAMPS;
+        self.played.pop_front().filter(|_| few).unwrap_or(0)
     }
 
     /// Silence from here on is no gap: the server has said that it is done.
     pub(super) fn expect_no_more(&mut self) {
         self.starved_at = None;
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,13 +1,13 @@
 //! What a watcher saw of one virtual device, and what a person beside it heard. Not for printing
 //! nor for judging.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::Value;
 
-use super::firmware::{Fact, Loss};
+use super::events::Fact;
+use super::watch::{Aftermath, Aftermaths, Watch};
+pub use super::watch::{Packets, What, loss_name};
 
 /// Everything that one device did and met, in the order of time.
 #[derive(Debug, Default)]
@@ -24,17 +24,6 @@ pub struct Entry {
     pub at: Duration,
     /// The thing.
     pub what: What,
-}
-
-/// A thing in a report.
-#[derive(Debug, Clone, PartialEq)]
-pub enum What {
-    /// The device sent this JSON.
-    Sent(Value),
-    /// The device sent a packet of the microphone.
-    SentAudio,
-    /// The device noticed something.
-    Noticed(Fact),
 }
 
 /// How long each stage took, counted from the end of the person's speech.
@@ -54,23 +43,6 @@ pub struct Stages {
     pub tts_stop_ms: Option<u64>,
 }
 
-/// Counts of packets.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Packets {
-    /// From the microphone.
-    pub sent: usize,
-    /// From the server.
-    pub received: usize,
-    /// Begun to play.
-    pub played: usize,
-    /// Came when the loudspeaker had already run dry.
-    pub late: usize,
-    /// Cut while they played.
-    pub cut: usize,
-    /// Never played, by reason.
-    pub lost: BTreeMap<&'static str, usize>,
-}
-
 impl Report {
     /// Adds one thing.
     pub fn add(&mut self, at: Duration, what: What) {
@@ -88,7 +60,7 @@ impl Report {
     pub fn facts(&self) -> impl Iterator<Item = (Duration, &Fact)> {
         self.entries.iter().filter_map(|e| match &e.what {
             What::Noticed(fact) => Some((e.at, fact)),
-            What::Sent(_) | What::SentAudio => None,
+            What::Sent(_) | What::SentAudio | What::SpokenOver => None,
         })
     }
 
@@ -132,19 +104,18 @@ impl Report {
     pub fn packets(&self) -> Packets {
         let mut packets = Packets::default();
         for entry in &self.entries {
-            match &entry.what {
-                What::SentAudio => packets.sent += 1,
-                What::Noticed(Fact::PacketReceived) => packets.received += 1,
-                What::Noticed(Fact::PacketPlayed { .. }) => packets.played += 1,
-                What::Noticed(Fact::Gap { .. }) => packets.late += 1,
-                What::Noticed(Fact::PacketCut { .. }) => packets.cut += 1,
-                What::Noticed(Fact::PacketLost(loss)) => {
-                    *packets.lost.entry(loss_name(*loss)).or_default() += 1;
-                }
-                What::Sent(_) | What::Noticed(_) => {}
-            }
+            packets.count(&entry.what);
         }
         packets
+    }
+
+    /// What came of each interruption.
+    pub fn interruptions(&self) -> Vec<Aftermath> {
+        let mut following = Aftermaths::default();
+        let over = self.entries.iter().filter_map(|e| following.saw(e.at, &e.what));
+        let mut all: Vec<_> = over.collect();
+        all.extend(following.end());
+        all
     }
 
     /// Latencies of the answer to the person's last words. Empty where the end of their speech is
@@ -172,14 +143,8 @@ fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.filter(|t| !t.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The reason in plain words.
-pub fn loss_name(loss: Loss) -> &'static str {
-    match loss {
-        Loss::NotSpeaking => "not speaking",
-        Loss::QueueFull => "queue full",
-        Loss::ClearedAtStart => "cleared by tts start",
-        Loss::TailCut => "cut by tts stop",
-        Loss::TooLong => "longer than announced",
-        Loss::SocketClosed => "socket closed",
+impl Watch for Report {
+    fn saw(&mut self, at: Duration, what: What) {
+        self.add(at, what);
     }
 }

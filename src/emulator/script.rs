@@ -136,6 +136,10 @@ impl Script {
                 Action::Release => device.happen(Event::TalkReleased).await?,
                 Action::Interrupt => interrupt(device).await?,
                 Action::Speak(opus) => device.happen(Event::Microphone(opus.clone())).await?,
+                // A device in idle keeps it for the wake word.
+                Action::PreWake(opus) if device.firmware().state() == State::Idle => {
+                    device.happen(Event::Microphone(opus.clone())).await?;
+                }
                 Action::PreWake(opus) => device.send_raw_audio(opus.clone()).await?,
                 Action::Raw(text) => device.send_raw(text.clone()).await?,
             }

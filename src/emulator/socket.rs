@@ -2,11 +2,13 @@
 //! in [`super::firmware`].
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
-use hearken_proto::device::{AudioPacket, Framing};
+use futures_util::{FutureExt as _, Sink as _, SinkExt as _, Stream as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -15,8 +17,10 @@ use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue, header};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use super::firmware::{Event, Firmware, Output};
-use super::report::{Report, What};
+use super::bench::{Bench, ToWire};
+use super::clock::Drift;
+use super::firmware::{Event, Firmware};
+use super::report::Report;
 
 /// The firmware's own limit for the handshake; used for sending as well.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,25 +81,24 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// A device, its socket and what was seen of it.
 pub struct Device {
-    firmware: Firmware,
+    bench: Bench<Report>,
     endpoint: Endpoint,
-    framing: Framing,
     socket: Option<Socket>,
+    /// Since when the socket takes nothing more.
+    blocked: Option<Instant>,
     epoch: Instant,
-    report: Report,
 }
 
 impl Device {
     /// A device that is switched on now, not yet connected.
     pub fn new(endpoint: Endpoint, firmware: Firmware) -> Self {
-        Self {
-            firmware,
-            framing: Framing::from_version(endpoint.framing),
-            endpoint,
-            socket: None,
-            epoch: Instant::now(),
-            report: Report::default(),
-        }
+        Self::drifting(endpoint, firmware, Drift::default())
+    }
+
+    /// The same, with a clock of its own.
+    pub fn drifting(endpoint: Endpoint, firmware: Firmware, drift: Drift) -> Self {
+        let bench = Bench::new(firmware, Report::default(), drift);
+        Self { bench, endpoint, socket: None, blocked: None, epoch: Instant::now() }
     }
 
     /// Time since the device was switched on.
@@ -105,17 +108,17 @@ impl Device {
 
     /// The device's rules and state.
     pub fn firmware(&self) -> &Firmware {
-        &self.firmware
+        self.bench.firmware()
     }
 
     /// What was seen so far.
     pub fn report(&self) -> &Report {
-        &self.report
+        self.bench.watcher()
     }
 
     /// Ends the device and hands out what was seen of it; the socket just drops, as firmware does.
     pub fn into_report(self) -> Report {
-        self.report
+        self.bench.into_watcher()
     }
 
     /// Whether the socket is open.
@@ -125,7 +128,8 @@ impl Device {
 
     /// The person stops speaking now.
     pub fn mark_speech_end(&mut self) {
-        self.report.speech_end = Some(self.now());
+        let now = self.now();
+        self.bench.watcher_mut().speech_end = Some(now);
     }
 
     /// Something happens to the device now.
@@ -135,11 +139,9 @@ impl Device {
     pub async fn happen(&mut self, event: Event) -> Result<(), SocketError> {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            let outputs = self.firmware.step(self.epoch.elapsed(), event);
-            for output in outputs {
-                if let Some(next) = self.perform(output).await? {
-                    events.push_back(next);
-                }
+            let wanted = self.bench.at(self.now(), event);
+            for what in wanted {
+                events.extend(self.perform(what).await?);
             }
         }
         Ok(())
@@ -150,9 +152,8 @@ impl Device {
     /// # Errors
     /// The socket was lost, and the device could not connect anew.
     pub async fn send_raw(&mut self, text: String) -> Result<(), SocketError> {
-        let what = serde_json::from_str(&text).unwrap_or(serde_json::Value::Null);
-        self.report.add(self.now(), What::Sent(what));
-        self.transmit(Message::text(text)).await
+        let message = self.bench.raw_text(self.now(), text);
+        self.past_the_rules(message).await
     }
 
     /// Sends an Opus packet past the firmware's rules; nothing happens while not connected.
@@ -160,14 +161,13 @@ impl Device {
     /// # Errors
     /// The socket was lost, and the device could not connect anew.
     pub async fn send_raw_audio(&mut self, opus: Bytes) -> Result<(), SocketError> {
-        self.report.add(self.now(), What::SentAudio);
-        let message = self.framing.encode(&AudioPacket { opus, timestamp_ms: 0 });
-        self.transmit(Message::Binary(message)).await
+        let message = self.bench.raw_audio(self.now(), opus);
+        self.past_the_rules(message).await
     }
 
-    async fn transmit(&mut self, message: Message) -> Result<(), SocketError> {
-        if !self.put(message).await {
-            Box::pin(self.happen(Event::SocketClosed)).await?;
+    async fn past_the_rules(&mut self, message: ToWire) -> Result<(), SocketError> {
+        if let Some(event) = self.perform(message).await? {
+            Box::pin(self.happen(event)).await?;
         }
         Ok(())
     }
@@ -181,83 +181,94 @@ impl Device {
         deadline: Instant,
         done: impl Fn(&Report, &Firmware) -> bool,
     ) -> Result<(), SocketError> {
-        while !done(&self.report, &self.firmware) {
-            let due = self.firmware.due().map_or(deadline, |at| (self.epoch + at).min(deadline));
+        while !done(self.report(), self.firmware()) {
+            let due = self.bench.due().map(|at| self.epoch + at);
+            let given_up = self.blocked.map(|since| since + SOCKET_TIMEOUT);
+            let due = [due, given_up].into_iter().flatten().fold(deadline, Instant::min);
+            let blocked = self.blocked.is_some();
             let event = tokio::select! {
                 biased;
-                event = next_event(&mut self.socket, self.framing) => event,
+                event = poll_fn(|cx| poll_event(&mut self.socket, blocked, cx)) => event,
                 () = sleep_until(due) => {
-                    if Instant::now() >= deadline {
+                    let now = Instant::now();
+                    if now >= deadline {
                         self.happen(Event::Nothing).await?;
                         return Ok(());
                     }
-                    Event::Nothing
+                    let gone = given_up.is_some_and(|at| at <= now);
+                    if gone { Event::SocketClosed } else { Event::Nothing }
                 }
             };
-            if event == Event::SocketClosed {
-                self.socket = None;
+            match event {
+                Event::SocketClosed => self.hang_up(),
+                Event::SocketReady => self.blocked = None,
+                _ => {}
             }
             self.happen(event).await?;
         }
         Ok(())
     }
 
-    async fn perform(&mut self, output: Output) -> Result<Option<Event>, SocketError> {
-        let message = match output {
-            Output::Note(note) => {
-                self.report.add(note.at, What::Noticed(note.fact));
-                return Ok(None);
-            }
-            Output::Connect => {
+    async fn perform(&mut self, what: ToWire) -> Result<Option<Event>, SocketError> {
+        let message = match what {
+            ToWire::Open => {
                 self.socket = Some(connect(&self.endpoint).await?);
                 return Ok(Some(Event::SocketOpen));
             }
-            Output::Disconnect => {
-                self.socket = None;
+            ToWire::Drop => {
+                self.hang_up();
                 return Ok(None);
             }
-            Output::Send(json) => {
-                let text = json.to_string();
-                self.report.add(self.now(), What::Sent(json));
-                Message::text(text)
-            }
-            Output::SendAudio(opus) => {
-                self.report.add(self.now(), What::SentAudio);
-                Message::Binary(self.framing.encode(&AudioPacket { opus, timestamp_ms: 0 }))
-            }
+            ToWire::Text(text) => Message::text(text),
+            ToWire::Binary(frame) => Message::Binary(frame),
         };
-        Ok((!self.put(message).await).then_some(Event::SocketClosed))
+        Ok(self.put(message).await)
     }
 
-    /// False where the socket was lost in sending.
-    async fn put(&mut self, message: Message) -> bool {
-        let Some(socket) = &mut self.socket else { return true };
-        let sent = timeout(SOCKET_TIMEOUT, socket.send(message)).await;
-        if !matches!(sent, Ok(Ok(()))) {
-            self.socket = None;
-            return false;
+    fn hang_up(&mut self) {
+        self.socket = None;
+        self.blocked = None;
+    }
+
+    /// Hands a message to the socket, and tells where that was lost or takes no more.
+    async fn put(&mut self, message: Message) -> Option<Event> {
+        let socket = self.socket.as_mut()?;
+        let fed = timeout(SOCKET_TIMEOUT, socket.feed(message)).await;
+        let flushed = match fed {
+            Ok(Ok(())) => socket.flush().now_or_never(),
+            _ => Some(Err(tungstenite::Error::ConnectionClosed)),
+        };
+        match flushed {
+            Some(Ok(())) => None,
+            Some(Err(_)) => {
+                self.hang_up();
+                Some(Event::SocketClosed)
+            }
+            None => {
+                self.blocked.get_or_insert_with(Instant::now);
+                Some(Event::SocketBlocked)
+            }
         }
-        true
     }
 }
 
-/// The next thing that the socket brings; never comes while there is no socket.
-async fn next_event(socket: &mut Option<Socket>, framing: Framing) -> Event {
-    let Some(socket) = socket else { return std::future::pending().await };
+/// The next thing that the socket brings, or that it takes messages again; never comes while
+/// there is no socket. Pings are answered unseen: only messages count for the idle rule.
+fn poll_event(socket: &mut Option<Socket>, blocked: bool, cx: &mut Context<'_>) -> Poll<Event> {
+    let Some(socket) = socket else { return Poll::Pending };
+    let mut socket = Pin::new(socket);
+    if blocked && let Poll::Ready(flushed) = socket.as_mut().poll_flush(cx) {
+        let ready = flushed.map_or(Event::SocketClosed, |()| Event::SocketReady);
+        return Poll::Ready(ready);
+    }
     loop {
-        match socket.next().await {
-            Some(Ok(Message::Text(text))) => return Event::Text(text.to_string()),
-            Some(Ok(Message::Binary(message))) => {
-                if let Ok(packet) = framing.decode(&message) {
-                    return Event::Audio(packet.opus);
-                }
-                tracing::warn!(
-                    bytes = message.len(),
-                    "a binary frame from the server is malformed"
-                );
-            }
+        match ready!(socket.as_mut().poll_next(cx)) {
+            Some(Ok(Message::Text(text))) => return Poll::Ready(Event::Text(text.to_string())),
+            Some(Ok(Message::Binary(frame))) => return Poll::Ready(Event::Binary(frame)),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-            Some(Ok(Message::Close(_)) | Err(_)) | None => return Event::SocketClosed,
+            Some(Ok(Message::Close(_)) | Err(_)) | None => {
+                return Poll::Ready(Event::SocketClosed);
+            }
         }
     }
 }

@@ -100,14 +100,9 @@ fn audio_kind(what: &What) -> Option<&'static str> {
 
 fn describe(what: &What) -> Option<(&'static str, String)> {
     let fact = match what {
-        What::Sent(json) => {
-            let mut json = json.clone();
-            if let Some(fields) = json.as_object_mut() {
-                fields.remove("session_id");
-            }
-            return Some(("->", json.to_string()));
-        }
+        What::Sent(text) => return Some(("->", without_session(text))),
         What::SentAudio => return None,
+        What::SpokenOver => return Some(("--", "the person speaks over the reply".into())),
         What::Noticed(fact) => fact,
     };
     let text = match fact {
@@ -116,11 +111,16 @@ fn describe(what: &What) -> Option<(&'static str, String)> {
         Fact::State(state) => format!("{state:?}").to_lowercase(),
         Fact::HelloMissing => "no hello from the server within 10 s".into(),
         Fact::PacketLost(loss) => format!("lost a packet: {}", loss_name(*loss)),
-        Fact::PacketCut { unplayed } => {
-            format!("cut a packet {} ms before its end", unplayed.as_millis())
+        Fact::PacketCut { unplayed, loss } => {
+            let why = loss_name(*loss);
+            format!("cut a packet {} ms before its end: {why}", unplayed.as_millis())
         }
         Fact::Gap { length } => format!("silence of {} ms inside speech", length.as_millis()),
         Fact::PlaybackEmpty => "everything played".into(),
+        Fact::Aborted => "the person interrupts".into(),
+        Fact::UplinkDropped => "dropped a packet of the microphone: the send queue is full".into(),
+        Fact::WakeLost => "the wake word was lost, by a fault of this firmware".into(),
+        Fact::Rebooting => "restarts".into(),
         Fact::Offence(what) => format!("offence: {what}"),
         Fact::Hello(_)
         | Fact::PacketReceived
@@ -128,6 +128,17 @@ fn describe(what: &What) -> Option<(&'static str, String)> {
         | Fact::MicrophoneOpen => return None,
     };
     Some(("--", text))
+}
+
+/// What the device sent, without the session id; as it stands where it is no JSON.
+fn without_session(text: &str) -> String {
+    let Ok(mut json) = serde_json::from_str::<serde_json::Value>(text) else {
+        return text.to_owned();
+    };
+    if let Some(fields) = json.as_object_mut() {
+        fields.remove("session_id");
+    }
+    json.to_string()
 }
 
 impl Outcome {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use hearken_proto::device::AudioPacket;
 
 use super::clock::Drift;
-use super::events::{Event, Output};
+use super::events::{Event, Output, Upload};
 use super::firmware::Firmware;
 use super::report::Report;
 use super::watch::{Watch, What};
@@ -32,6 +32,8 @@ pub enum ToWire {
     Text(String),
     /// Send a binary frame.
     Binary(Bytes),
+    /// Send a picture over HTTP, then report [`Event::Uploaded`]; [`super::upload`] does so.
+    Upload(Upload),
 }
 
 /// A device, its clock and its watcher. All times are the caller's, since the device was switched
@@ -115,6 +117,7 @@ impl<W: Watch> Bench<W> {
                 self.watcher.saw(now, What::SentAudio);
                 ToWire::Binary(frame)
             }
+            Output::Upload(upload) => ToWire::Upload(upload),
             Output::Note(note) => {
                 self.watcher.saw(self.drift.at_caller(note.at), What::Noticed(note.fact));
                 return None;

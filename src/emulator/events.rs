@@ -48,8 +48,28 @@ pub enum Event {
     Text(String),
     /// A binary frame from the server, with its header.
     Binary(Bytes),
+    /// A picture was sent, with this body as answer, or could not be, for this reason.
+    Uploaded(Result<String, String>),
     /// Nothing but that time has passed.
     Nothing,
+}
+
+impl Event {
+    /// Whether the main loop has to be free for it.
+    pub(super) fn waits_for_main_loop(&self) -> bool {
+        matches!(self, Self::Wake { .. } | Self::Button | Self::TalkPressed | Self::TalkReleased)
+    }
+}
+
+/// A picture that the camera wants to send: a POST with a question and a JPEG file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    /// From the `initialize` request.
+    pub url: String,
+    /// Bearer token, from the same.
+    pub token: Option<String>,
+    /// What to say about the picture.
+    pub question: String,
 }
 
 /// What the device wants done, or what a watcher may want to know.
@@ -63,6 +83,8 @@ pub enum Output {
     Text(String),
     /// Send this binary frame; the header is in it.
     Binary(Bytes),
+    /// Send a picture, then report [`Event::Uploaded`].
+    Upload(Upload),
     /// Something was observed.
     Note(Note),
 }
@@ -125,6 +147,8 @@ pub enum Fact {
     UplinkDropped,
     /// The person woke the device, which did nothing, by a fault of this firmware.
     WakeLost,
+    /// A tool of the device was called.
+    ToolCalled(String),
     /// The device restarts.
     Rebooting,
     /// The message would have crashed or confused firmware.

@@ -25,6 +25,8 @@ pub use super::events::{Event, Fact, Loss, Note, Output, State};
 use super::outbox::Outbox;
 use super::playback::Playback;
 use super::profile::{Build, Profile, Tools};
+use super::serving::{Deferred, Outcome, Serving};
+use super::toolbox::{Board, Toolbox};
 use super::uplink;
 
 /// From `tts start` to the clearing of the queue: one turn of the firmware's main loop.
@@ -62,6 +64,7 @@ pub struct Firmware {
     booted_at: Duration,
     playback: Playback,
     outbox: Outbox,
+    pub(super) serving: Serving,
 }
 
 impl Firmware {
@@ -86,6 +89,7 @@ impl Firmware {
         Self {
             playback: Playback::new(profile.decode_queue_packets, longest),
             outbox: Outbox::new(profile.send_queue_packets, profile.send_queue_drops),
+            serving: Serving::new(&profile, tools, Toolbox::default()),
             profile,
             build,
             mode,
@@ -103,6 +107,18 @@ impl Firmware {
             interrupted: false,
             booted_at: Duration::ZERO,
         }
+    }
+
+    /// The same device with other tools.
+    #[must_use]
+    pub fn with_tools(mut self, toolbox: Toolbox) -> Self {
+        self.serving = Serving::new(&self.profile, self.tools(), toolbox);
+        self
+    }
+
+    /// What its tools have changed.
+    pub fn board(&self) -> &Board {
+        &self.serving.board
     }
 
     /// The state as of the last event.
@@ -141,43 +157,83 @@ impl Firmware {
 
     /// When time alone will change something.
     pub fn due(&self) -> Option<Duration> {
-        [self.playback.due(), self.clear_at, self.hello_deadline].into_iter().flatten().min()
+        let dues = [self.playback.due(), self.clear_at, self.hello_deadline, self.serving.due()];
+        dues.into_iter().flatten().min()
     }
 
     /// Lets time pass to `now`, then lets the event happen.
     pub fn step(&mut self, now: Duration, event: Event) -> Vec<Output> {
         let mut out = Vec::new();
         self.pass_time(now, &mut out);
+        if event.waits_for_main_loop() && self.serving.busy() {
+            self.serving.defer(event);
+        } else {
+            self.happen(now, event, &mut out);
+        }
+        self.work(now, &mut out);
+        out
+    }
+
+    fn happen(&mut self, now: Duration, event: Event, out: &mut Vec<Output>) {
         let asleep = now < self.booted_at;
         match event {
-            Event::Wake { word } if !asleep => self.wake(now, word, &mut out),
-            Event::Button if !asleep => self.button(now, &mut out),
-            Event::TalkPressed if !asleep => self.talk_pressed(now, &mut out),
+            Event::Wake { word } if !asleep => self.wake(now, word, out),
+            Event::Button if !asleep => self.button(now, out),
+            Event::TalkPressed if !asleep => self.talk_pressed(now, out),
             Event::TalkReleased if self.state == State::Listening => {
                 let stop = uplink::listen_stop(&self.session_id);
-                self.send(now, stop, &mut out);
-                self.enter(now, State::Idle, &mut out);
+                self.send(now, stop, out);
+                self.enter(now, State::Idle, out);
             }
-            Event::Microphone(opus) => self.hear(now, opus, &mut out),
-            Event::SocketOpen => self.socket_opened(now, &mut out),
-            Event::SocketClosed => self.socket_closed(now, &mut out),
+            Event::Microphone(opus) => self.hear(now, opus, out),
+            Event::SocketOpen => self.socket_opened(now, out),
+            Event::SocketClosed => self.socket_closed(now, out),
             Event::SocketBlocked => self.outbox.block(),
-            Event::SocketReady => self.outbox.unblock(&mut out),
+            Event::SocketReady => self.outbox.unblock(out),
             Event::Text(text) => {
                 self.last_incoming = now;
-                super::messages::receive(self, now, &text, &mut out);
+                super::messages::receive(self, now, &text, out);
             }
             Event::Binary(frame) => {
                 self.last_incoming = now;
-                self.audio(now, &frame, &mut out);
+                self.audio(now, &frame, out);
             }
+            Event::Uploaded(answer) => self.serving.uploaded(now, answer),
             Event::Wake { .. }
             | Event::Button
             | Event::TalkPressed
             | Event::TalkReleased
             | Event::Nothing => {}
         }
-        out
+    }
+
+    /// Lets the main loop do what its tools have for it, and then what waited meanwhile.
+    fn work(&mut self, now: Duration, out: &mut Vec<Output>) {
+        for outcome in self.serving.pass_time(now) {
+            match outcome {
+                Outcome::Answer(payload) => {
+                    self.outbox.release(out);
+                    let answer = uplink::mcp(&self.session_id, &payload);
+                    self.send(now, answer, out);
+                }
+                Outcome::Upload(upload) => out.push(Output::Upload(upload)),
+                Outcome::Called(name) => note(out, now, Fact::ToolCalled(name)),
+                Outcome::Reboot => self.reboot(now, out),
+            }
+        }
+        if self.serving.busy() {
+            self.outbox.hold();
+            return;
+        }
+        self.outbox.release(out);
+        for waited in self.serving.take_deferred() {
+            match waited {
+                Deferred::Event(event) => self.happen(now, event, out),
+                Deferred::Message(message) => {
+                    super::messages::obey(self, now, &message, out);
+                }
+            }
+        }
     }
 
     fn pass_time(&mut self, now: Duration, out: &mut Vec<Output>) {
@@ -189,6 +245,7 @@ impl Firmware {
         }
         self.playback.advance(now, &mut notes);
         out.extend(notes.into_iter().map(Output::Note));
+        self.work(now, out);
         if self.listen_when_empty && self.playback.is_empty() {
             self.listen_when_empty = false;
             self.open_microphone(now, out);
@@ -302,6 +359,9 @@ impl Firmware {
         if self.profile.takes_audio_always {
             self.throw_away(now, out);
         }
+        if let Some(states) = self.serving.states(&self.session_id) {
+            self.send(now, states, out);
+        }
         if open && !anew {
             return;
         }
@@ -414,6 +474,9 @@ impl Firmware {
         self.playback.set_longest(Duration::from_millis(audio.frame_duration.into()));
         note(out, now, Fact::Hello(audio.clone()));
         if self.state == State::Connecting {
+            for thing in self.serving.describe(&self.session_id) {
+                self.send(now, thing, out);
+            }
             self.begin_listening(now, out);
         }
     }
@@ -456,6 +519,7 @@ impl Firmware {
         note(out, now, Fact::Rebooting);
         out.push(Output::Disconnect);
         self.socket_closed(now, out);
+        self.serving.reset();
         self.session_id.clear();
         self.booted_at = now + REBOOT;
     }
@@ -474,14 +538,14 @@ impl Firmware {
     }
 
     fn send(&mut self, now: Duration, text: String, out: &mut Vec<Output>) {
-        if !self.outbox.text(text, out) {
+        if self.socket_open && !self.outbox.text(text, out) {
             note(out, now, Fact::UplinkDropped);
         }
     }
 
     fn send_audio(&mut self, now: Duration, opus: Bytes, timestamp_ms: u32, out: &mut Vec<Output>) {
         let framed = self.framing.encode(&AudioPacket { opus, timestamp_ms });
-        if !self.outbox.audio(framed, out) {
+        if self.socket_open && !self.outbox.audio(framed, out) {
             note(out, now, Fact::UplinkDropped);
         }
     }

@@ -6,30 +6,39 @@ use bytes::Bytes;
 use hearken_proto::device::{AudioParams, ListenMode};
 
 use super::firmware::{CHANNEL_IDLE, Event, Fact, Firmware, HELLO_TIMEOUT, Loss, Output, State};
-use super::profile::Profile;
+use super::profile::{Build, Profile};
 
-const HELLO: &str = r#"{"type":"hello","transport":"websocket","session_id":"s",
+pub(super) const HELLO: &str = r#"{"type":"hello","transport":"websocket","session_id":"s",
     "audio_params":{"format":"opus","sample_rate":24000,"channels":1,"frame_duration":60}}"#;
-const START: &str = r#"{"type":"tts","state":"start"}"#;
-const STOP: &str = r#"{"type":"tts","state":"stop"}"#;
+pub(super) const START: &str = r#"{"type":"tts","state":"start"}"#;
+pub(super) const STOP: &str = r#"{"type":"tts","state":"stop"}"#;
 
 /// A device under test, with all that came out of it.
-struct Bench {
-    device: Firmware,
-    out: Vec<Output>,
+pub(super) struct Bench {
+    pub(super) device: Firmware,
+    pub(super) out: Vec<Output>,
 }
 
 impl Bench {
-    fn new(profile: &str, mode: ListenMode) -> Self {
+    pub(super) fn new(profile: &str, mode: ListenMode) -> Self {
+        Self::built(profile, mode, 1, Build::default())
+    }
+
+    pub(super) fn built(profile: &str, mode: ListenMode, framing: u32, build: Build) -> Self {
         let profile = Profile::named(profile).unwrap();
-        let device = Firmware::new(profile, mode, 1, &AudioParams::default());
+        let device = Firmware::built(profile, build, mode, framing, &AudioParams::default());
         Self { device, out: Vec::new() }
     }
 
     /// A device that has connected and listens, at time zero.
-    fn listening(profile: &str, mode: ListenMode) -> Self {
-        let mut bench = Self::new(profile, mode);
-        let begin = match mode {
+    pub(super) fn listening(profile: &str, mode: ListenMode) -> Self {
+        Self::new(profile, mode).connected()
+    }
+
+    /// The same device, connected and listening, at time zero.
+    pub(super) fn connected(self) -> Self {
+        let mut bench = self;
+        let begin = match bench.device.mode() {
             ListenMode::Manual => Event::TalkPressed,
             _ => Event::Wake { word: None },
         };
@@ -39,37 +48,37 @@ impl Bench {
         bench
     }
 
-    fn at(&mut self, ms: u64, event: Event) -> &mut Self {
+    pub(super) fn at(&mut self, ms: u64, event: Event) -> &mut Self {
         self.out.extend(self.device.step(Duration::from_millis(ms), event));
         self
     }
 
-    fn text(&mut self, ms: u64, text: &str) -> &mut Self {
+    pub(super) fn text(&mut self, ms: u64, text: &str) -> &mut Self {
         self.at(ms, Event::Text(text.into()))
     }
 
     /// A packet of 60 ms.
-    fn packet(&mut self, ms: u64) -> &mut Self {
+    pub(super) fn packet(&mut self, ms: u64) -> &mut Self {
         self.at(ms, Event::Binary(Bytes::from_static(&[3 << 3, 1, 2])))
     }
 
-    fn facts(&self) -> impl Iterator<Item = (u64, &Fact)> {
+    pub(super) fn facts(&self) -> impl Iterator<Item = (u64, &Fact)> {
         self.out.iter().filter_map(|o| match o {
             Output::Note(note) => Some((note.at.as_millis() as u64, &note.fact)),
             _ => None,
         })
     }
 
-    fn lost(&self, wanted: Loss) -> usize {
+    pub(super) fn lost(&self, wanted: Loss) -> usize {
         self.facts().filter(|(_, fact)| **fact == Fact::PacketLost(wanted)).count()
     }
 
-    fn played_at(&self) -> Vec<u64> {
+    pub(super) fn played_at(&self) -> Vec<u64> {
         let played = |fact: &Fact| matches!(fact, Fact::PacketPlayed { .. });
         self.facts().filter(|(_, fact)| played(fact)).map(|(at, _)| at).collect()
     }
 
-    fn sent(&self) -> Vec<String> {
+    pub(super) fn sent(&self) -> Vec<String> {
         let text = |v: &serde_json::Value| {
             ["type", "state", "mode", "reason", "text"]
                 .iter()
@@ -78,7 +87,9 @@ impl Bench {
                 .join(" ")
         };
         let sent = self.out.iter().filter_map(|o| match o {
-            Output::Text(json) => Some(text(&serde_json::from_str(json).unwrap())),
+            Output::Text(json) => {
+                Some(serde_json::from_str(json).map_or_else(|_| json.clone(), |json| text(&json)))
+            }
             _ => None,
         });
         sent.collect()

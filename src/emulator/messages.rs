@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::events::{Fact, Output, note};
 use super::firmware::Firmware;
+use super::iot::Crash;
 
 /// A longer text frame does not fit in a board's memory; the largest that firmware speaks of is a
 /// push of glyphs of 64 KiB.
@@ -40,29 +41,72 @@ pub(super) fn receive(device: &mut Firmware, now: Duration, text: &str, out: &mu
     let kind_and_state = state.map_or_else(|| kind.to_owned(), |s| format!("{kind} {s}"));
     let fact = Fact::Message { kind: kind_and_state, text: shown.map(str::to_owned) };
     note(out, now, fact);
-    match (kind, state) {
-        ("hello", _) => hello(device, now, &message, out),
+    // Those that change the state wait for the main loop.
+    let orders = matches!((kind, state), ("tts", Some("start" | "stop")) | ("system", _));
+    if orders && device.serving.busy() {
+        device.serving.defer_message(message);
+    } else {
+        obey(device, now, &message, out);
+    }
+}
+
+/// Does what the message says.
+pub(super) fn obey(device: &mut Firmware, now: Duration, message: &Value, out: &mut Vec<Output>) {
+    let string = |name: &str| message.get(name).and_then(Value::as_str);
+    let object = |name: &str| message.get(name).filter(|value| value.is_object());
+    let offence = |out: &mut Vec<Output>, what| note(out, now, Fact::Offence(what));
+    let kind = string("type").unwrap_or_default();
+    match (kind, string("state")) {
+        ("hello", _) => hello(device, now, message, out),
         ("tts", Some("start")) => device.speak(now, out),
         ("tts", Some("stop")) => device.stop_speaking(now, out),
         ("tts", None) => device.missing_tts_state(now, out),
+        ("mcp", _) => match object("payload") {
+            Some(request) if device.serving.request(now, request) => {}
+            Some(_) => offence(out, "mcp to firmware without it"),
+            None => offence(out, "an mcp message needs an object as `payload`"),
+        },
+        ("iot", _) => commands(device, now, message, out),
         ("system", _) if device.profile.knows_system => match string("command") {
             Some("reboot") => device.reboot(now, out),
-            _ => note(out, now, Fact::Offence("a system message needs a known `command`")),
+            _ => offence(out, "a system message needs a known `command`"),
         },
-        ("alert", _) if device.profile.knows_system => {
-            if ["status", "message", "emotion"].iter().any(|name| string(name).is_none()) {
-                note(out, now, Fact::Offence("an alert needs `status`, `message` and `emotion`"));
-            }
+        ("alert", _)
+            if device.profile.knows_system
+                && ["status", "message", "emotion"].iter().any(|n| string(n).is_none()) =>
+        {
+            offence(out, "an alert needs `status`, `message` and `emotion`");
         }
-        ("custom", _) if device.profile.knows_custom && device.build.custom_messages => {
-            if !message.get("payload").is_some_and(Value::is_object) {
-                note(out, now, Fact::Offence("a custom message needs an object as `payload`"));
-            }
+        ("custom", _)
+            if device.profile.knows_custom
+                && device.build.custom_messages
+                && object("payload").is_none() =>
+        {
+            offence(out, "a custom message needs an object as `payload`");
         }
         (kind, _) if !KNOWN.contains(&kind) => {
-            note(out, now, Fact::Offence("no firmware knows a message of this type"));
+            offence(out, "no firmware knows a message of this type");
         }
         _ => {}
+    }
+}
+
+fn commands(device: &mut Firmware, now: Duration, message: &Value, out: &mut Vec<Output>) {
+    let Some(commands) = message.get("commands").and_then(Value::as_array) else { return };
+    for command in commands {
+        match device.serving.command(command) {
+            Some(Ok(())) => {}
+            Some(Err(Crash)) => {
+                let what = "an iot command without `name` and `method` crashes firmware";
+                note(out, now, Fact::Offence(what));
+                device.reboot(now, out);
+                return;
+            }
+            None => {
+                note(out, now, Fact::Offence("iot to firmware without it"));
+                return;
+            }
+        }
     }
 }
 

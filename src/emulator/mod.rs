@@ -8,11 +8,20 @@
 
 pub mod agreement;
 pub mod bench;
+pub mod boot;
+#[cfg(test)]
+mod boot_rules;
 pub mod clock;
 pub mod events;
 pub mod firmware;
 #[cfg(test)]
 mod firmware_rules;
+#[cfg(test)]
+mod firmware_versions;
+mod iot;
+mod mcp;
+#[cfg(test)]
+mod mcp_rules;
 mod messages;
 pub mod ogg;
 mod outbox;
@@ -20,9 +29,12 @@ mod playback;
 pub mod profile;
 pub mod report;
 pub mod script;
+mod serving;
 pub mod socket;
 pub mod sound;
+pub mod toolbox;
 mod uplink;
+pub mod upload;
 pub mod verdict;
 pub mod watch;
 

@@ -14,7 +14,10 @@ const TEXTS: usize = 256;
 /// Messages and packets in the order in which they go out.
 #[derive(Debug)]
 pub(super) struct Outbox {
+    /// The socket takes nothing.
     blocked: bool,
+    /// The main loop, which sends, is held up by a tool.
+    held: bool,
     waiting: VecDeque<Frame>,
     packets: usize,
     capacity: usize,
@@ -29,12 +32,12 @@ enum Frame {
 
 impl Outbox {
     pub(super) fn new(capacity: usize, drops: Drops) -> Self {
-        Self { blocked: false, waiting: VecDeque::new(), packets: 0, capacity, drops }
+        Self { blocked: false, held: false, waiting: VecDeque::new(), packets: 0, capacity, drops }
     }
 
     /// Sends or keeps a message. False where it was dropped.
     pub(super) fn text(&mut self, text: String, out: &mut Vec<Output>) -> bool {
-        if !self.blocked {
+        if self.open() {
             out.push(Output::Text(text));
         } else if self.waiting.len() - self.packets < TEXTS {
             self.waiting.push_back(Frame::Text(text));
@@ -46,7 +49,7 @@ impl Outbox {
 
     /// Sends or keeps a packet. False where one was dropped for it, or it itself was.
     pub(super) fn audio(&mut self, framed: Bytes, out: &mut Vec<Output>) -> bool {
-        if !self.blocked {
+        if self.open() {
             out.push(Output::Binary(framed));
             return true;
         }
@@ -68,9 +71,31 @@ impl Outbox {
         self.blocked = true;
     }
 
-    /// The socket takes messages again: all that waits goes out.
+    /// The socket takes messages again.
     pub(super) fn unblock(&mut self, out: &mut Vec<Output>) {
         self.blocked = false;
+        self.flush(out);
+    }
+
+    /// The main loop is held up until released.
+    pub(super) fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// The main loop goes on.
+    pub(super) fn release(&mut self, out: &mut Vec<Output>) {
+        self.held = false;
+        self.flush(out);
+    }
+
+    fn open(&self) -> bool {
+        !self.blocked && !self.held
+    }
+
+    fn flush(&mut self, out: &mut Vec<Output>) {
+        if !self.open() {
+            return;
+        }
         self.packets = 0;
         out.extend(self.waiting.drain(..).map(|frame| match frame {
             Frame::Text(text) => Output::Text(text),

@@ -70,6 +70,8 @@ pub struct Profile {
     pub knows_custom: bool,
     /// How tools are offered.
     pub tools: Tools,
+    /// Tools for people are listed on request, with `withUserTools` (from 2.0.0 on).
+    pub user_tools: bool,
 }
 
 const V1_5_5: Profile = Profile {
@@ -90,6 +92,7 @@ const V1_5_5: Profile = Profile {
     knows_system: false,
     knows_custom: false,
     tools: Tools::Iot,
+    user_tools: false,
 };
 const V1_6_0: Profile =
     Profile { name: "1.6.0", decode_queue_packets: 5, knows_system: true, ..V1_5_5 };
@@ -111,7 +114,7 @@ const V1_8_0: Profile = Profile {
     tools: Tools::Mcp,
     ..V1_7_6
 };
-const V2_0_0: Profile = Profile { name: "2.0.0", ..V1_8_0 };
+const V2_0_0: Profile = Profile { name: "2.0.0", user_tools: true, ..V1_8_0 };
 const V2_1_0: Profile = Profile { name: "2.1.0", ..V2_0_0 };
 const V2_2_2: Profile = Profile {
     name: "2.2.2",

@@ -77,6 +77,7 @@ pub enum SocketError {
     },
 }
 
+type Uploading = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// A device, its socket and what was seen of it.
@@ -86,6 +87,8 @@ pub struct Device {
     socket: Option<Socket>,
     /// Since when the socket takes nothing more.
     blocked: Option<Instant>,
+    /// The camera's picture on its way.
+    upload: Option<Uploading>,
     epoch: Instant,
 }
 
@@ -98,7 +101,7 @@ impl Device {
     /// The same, with a clock of its own.
     pub fn drifting(endpoint: Endpoint, firmware: Firmware, drift: Drift) -> Self {
         let bench = Bench::new(firmware, Report::default(), drift);
-        Self { bench, endpoint, socket: None, blocked: None, epoch: Instant::now() }
+        Self { bench, endpoint, socket: None, blocked: None, upload: None, epoch: Instant::now() }
     }
 
     /// Time since the device was switched on.
@@ -189,6 +192,7 @@ impl Device {
             let event = tokio::select! {
                 biased;
                 event = poll_fn(|cx| poll_event(&mut self.socket, blocked, cx)) => event,
+                answer = poll_fn(|cx| poll_upload(&mut self.upload, cx)) => Event::Uploaded(answer),
                 () = sleep_until(due) => {
                     let now = Instant::now();
                     if now >= deadline {
@@ -217,6 +221,13 @@ impl Device {
             }
             ToWire::Drop => {
                 self.hang_up();
+                return Ok(None);
+            }
+            ToWire::Upload(upload) => {
+                let Endpoint { device_id, client_id, .. } = self.endpoint.clone();
+                let sending =
+                    async move { super::upload::upload(upload, &device_id, &client_id).await };
+                self.upload = Some(Box::pin(sending));
                 return Ok(None);
             }
             ToWire::Text(text) => Message::text(text),
@@ -271,6 +282,17 @@ fn poll_event(socket: &mut Option<Socket>, blocked: bool, cx: &mut Context<'_>) 
             }
         }
     }
+}
+
+/// The end of the upload under way; never comes while there is none.
+fn poll_upload(
+    upload: &mut Option<Uploading>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<String, String>> {
+    let Some(sending) = upload else { return Poll::Pending };
+    let answer = ready!(sending.as_mut().poll(cx));
+    *upload = None;
+    Poll::Ready(answer)
 }
 
 async fn connect(endpoint: &Endpoint) -> Result<Socket, SocketError> {

@@ -60,6 +60,11 @@ pub(super) fn abort(session_id: &str, by_wake_word: bool) -> String {
     message(session_id, &format!(r#""type":"abort"{reason}"#))
 }
 
+/// An answer of the MCP server.
+pub(super) fn mcp(session_id: &str, payload: &str) -> String {
+    message(session_id, &format!(r#""type":"mcp","payload":{payload}"#))
+}
+
 fn message(session_id: &str, rest: &str) -> String {
     format!(r#"{{"session_id":"{session_id}",{rest}}}"#)
 }

@@ -120,6 +120,7 @@ fn describe(what: &What) -> Option<(&'static str, String)> {
         Fact::Aborted => "the person interrupts".into(),
         Fact::UplinkDropped => "dropped a packet of the microphone: the send queue is full".into(),
         Fact::WakeLost => "the wake word was lost, by a fault of this firmware".into(),
+        Fact::ToolCalled(name) => format!("runs its tool {name}"),
         Fact::Rebooting => "restarts".into(),
         Fact::Offence(what) => format!("offence: {what}"),
         Fact::Hello(_)

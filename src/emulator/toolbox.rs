@@ -1,0 +1,277 @@
+//! The tools that a virtual device has, what they are told and what they do. Not for JSON-RPC,
+//! which is in [`super::mcp`].
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+/// What a device can do for people, and how it differs from firmware where it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toolbox {
+    /// The board has a camera, so there is `self.camera.take_photo`.
+    pub camera: bool,
+    /// Tools made up to fill pages: `self.generated.tool_000` and so on.
+    pub generated: usize,
+    /// How long each call holds up the main loop.
+    pub call_takes: Duration,
+    /// What other clients do otherwise.
+    pub oddities: Oddities,
+}
+
+/// What MCP servers in devices other than firmware were seen to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Oddities {
+    /// The last page carries `"nextCursor":""`.
+    pub empty_cursor: bool,
+    /// Pictures are handed back as JSON in a string, as firmware's own `ImageContent` does.
+    pub picture_results: bool,
+    /// Unknown tools and methods are never answered.
+    pub ignores_unknown: bool,
+    /// Nothing is ever answered.
+    pub silent: bool,
+    /// Each answer comes this much later.
+    pub late: Duration,
+}
+
+impl Default for Toolbox {
+    fn default() -> Self {
+        Self {
+            camera: true,
+            generated: 0,
+            call_takes: Duration::from_millis(20),
+            oddities: Oddities::default(),
+        }
+    }
+}
+
+/// One argument of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    Boolean,
+    Integer { range: Option<(i32, i32)>, default: Option<i32> },
+    String,
+}
+
+/// One tool as it is listed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    description: String,
+    pub(super) arguments: Vec<(&'static str, Kind)>,
+    /// Listed only where `withUserTools` asks for it.
+    pub(super) user_only: bool,
+}
+
+impl Tool {
+    fn new(name: &str, description: &str, arguments: Vec<(&'static str, Kind)>) -> Self {
+        Self { name: name.into(), description: description.into(), arguments, user_only: false }
+    }
+
+    fn for_users(mut self) -> Self {
+        self.user_only = true;
+        self
+    }
+
+    /// As firmware lists it, its keys in firmware's order.
+    pub(super) fn listing(&self) -> String {
+        let properties = self.arguments.iter().map(|(name, kind)| {
+            let schema = match kind {
+                Kind::Boolean => r#"{"type":"boolean"}"#.to_owned(),
+                Kind::String => r#"{"type":"string"}"#.to_owned(),
+                Kind::Integer { range, default } => {
+                    let default = default.map_or(String::new(), |d| format!(",\"default\":{d}"));
+                    let range = range.map_or(String::new(), |(low, high)| {
+                        format!(",\"minimum\":{low},\"maximum\":{high}")
+                    });
+                    format!("{{\"type\":\"integer\"{default}{range}}}")
+                }
+            };
+            format!("\"{name}\":{schema}")
+        });
+        let properties = properties.collect::<Vec<_>>().join(",");
+        let required: Vec<&str> =
+            self.arguments.iter().filter(|(_, k)| k.required()).map(|(name, _)| *name).collect();
+        let required = if required.is_empty() {
+            String::new()
+        } else {
+            format!(",\"required\":{}", json!(required))
+        };
+        let audience = if self.user_only { r#","annotations":{"audience":["user"]}"# } else { "" };
+        format!(
+            "{{\"name\":{},\"description\":{},\"inputSchema\":{{\"type\":\"object\",\
+             \"properties\":{{{properties}}}{required}}}{audience}}}",
+            json!(self.name),
+            json!(self.description)
+        )
+    }
+
+    /// The arguments that the tool takes from those given.
+    ///
+    /// # Errors
+    /// One is missing, of another type or out of range; in firmware's words.
+    pub(super) fn check(&self, given: Option<&Value>) -> Result<Map<String, Value>, String> {
+        let mut taken = Map::new();
+        for (name, kind) in &self.arguments {
+            let value = given.and_then(|g| g.get(name));
+            let found = match kind {
+                Kind::Boolean => value.filter(|v| v.is_boolean()).cloned(),
+                Kind::String => value.filter(|v| v.is_string()).cloned(),
+                Kind::Integer { range, default } => {
+                    let number = value.filter(|v| v.is_number()).map(int32);
+                    if let (Some(number), Some(range)) = (number, range) {
+                        within(number, *range)?;
+                    }
+                    number.or(*default).map(Value::from)
+                }
+            };
+            let found = found.ok_or_else(|| format!("Missing valid argument: {name}"))?;
+            taken.insert((*name).to_owned(), found);
+        }
+        Ok(taken)
+    }
+}
+
+impl Kind {
+    fn required(&self) -> bool {
+        !matches!(self, Self::Integer { default: Some(_), .. })
+    }
+}
+
+fn within(number: i32, (low, high): (i32, i32)) -> Result<(), String> {
+    if number < low {
+        return Err(format!("Value is below minimum allowed: {low}"));
+    }
+    if number > high {
+        return Err(format!("Value exceeds maximum allowed: {high}"));
+    }
+    Ok(())
+}
+
+/// A number as firmware's JSON library gives it: whole, and held within 32 bits.
+pub(super) fn int32(number: &Value) -> i32 {
+    number.as_f64().unwrap_or_default() as i32
+}
+
+impl Toolbox {
+    /// All tools, common ones first; those for people only where the version has them.
+    pub(super) fn tools(&self, user_tools: bool) -> Vec<Tool> {
+        let percent = Kind::Integer { range: Some((0, 100)), default: None };
+        let mut tools = vec![
+            Tool::new(
+                "self.get_device_status",
+                "Tells the present state of the device: loudspeaker, screen, battery, network. \
+                 Call it before changing something relative to what it is now.",
+                vec![],
+            ),
+            Tool::new(
+                "self.audio_speaker.set_volume",
+                "Sets the volume of the loudspeaker, 0 to 100.",
+                vec![("volume", percent.clone())],
+            ),
+            Tool::new(
+                "self.screen.set_brightness",
+                "Sets the brightness of the screen, 0 to 100.",
+                vec![("brightness", percent)],
+            ),
+            Tool::new(
+                "self.screen.set_theme",
+                "Sets the theme of the screen: `light` or `dark`.",
+                vec![("theme", Kind::String)],
+            ),
+        ];
+        if self.camera {
+            tools.push(Tool::new(
+                "self.camera.take_photo",
+                "Takes a photo and answers a question about it.",
+                vec![("question", Kind::String)],
+            ));
+        }
+        for n in 0..self.generated {
+            let description =
+                format!("Does nothing, for the {n}th time. {}", "Filling. ".repeat(24));
+            let any = Kind::Integer { range: None, default: Some(7) };
+            let arguments = vec![("flag", Kind::Boolean), ("number", any), ("text", Kind::String)];
+            tools.push(Tool::new(&format!("self.generated.tool_{n:03}"), &description, arguments));
+        }
+        if user_tools {
+            tools.extend(users_tools());
+        }
+        tools
+    }
+}
+
+fn users_tools() -> [Tool; 7] {
+    let url = || vec![("url", Kind::String)];
+    let quality = Kind::Integer { range: Some((1, 100)), default: Some(80) };
+    let tool = |name, description, arguments| Tool::new(name, description, arguments).for_users();
+    [
+        tool("self.get_system_info", "Tells about chip, memory and firmware.", vec![]),
+        tool("self.reboot", "Restarts the device.", vec![]),
+        tool("self.upgrade_firmware", "Installs firmware from an address.", url()),
+        tool("self.screen.get_info", "Tells the size of the screen.", vec![]),
+        tool(
+            "self.screen.snapshot",
+            "Uploads a picture of the screen.",
+            vec![("url", Kind::String), ("quality", quality)],
+        ),
+        tool("self.screen.preview_image", "Shows a picture on the screen.", url()),
+        tool("self.assets.set_download_url", "Sets where assets come from.", url()),
+    ]
+}
+
+/// What the tools change and tell of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Board {
+    /// Of the loudspeaker, 0 to 100.
+    pub volume: i32,
+    /// Of the screen, 0 to 100.
+    pub brightness: i32,
+    /// `light` or `dark`.
+    pub theme: String,
+    /// Whether the lamp of old boards is on.
+    pub lamp: bool,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self { volume: 70, brightness: 75, theme: "light".into(), lamp: false }
+    }
+}
+
+impl Board {
+    /// Carries out a tool with checked arguments; the text of its result.
+    pub(super) fn call(&mut self, tool: &str, arguments: &Map<String, Value>) -> String {
+        let number = |name: &str| arguments.get(name).map(int32).unwrap_or_default();
+        match tool {
+            "self.get_device_status" => self.status(),
+            "self.get_system_info" => r#"{"version":2,"chip_model_name":"esp32s3"}"#.into(),
+            "self.screen.get_info" => r#"{"width":320,"height":240,"monochrome":false}"#.into(),
+            "self.audio_speaker.set_volume" => {
+                self.volume = number("volume");
+                "true".into()
+            }
+            "self.screen.set_brightness" => {
+                self.brightness = number("brightness");
+                "true".into()
+            }
+            "self.screen.set_theme" => {
+                let theme = arguments.get("theme").and_then(Value::as_str).unwrap_or_default();
+                let known = matches!(theme, "light" | "dark");
+                if known {
+                    theme.clone_into(&mut self.theme);
+                }
+                known.to_string()
+            }
+            _ => "true".into(),
+        }
+    }
+
+    fn status(&self) -> String {
+        let Self { volume, brightness, theme, .. } = self;
+        format!(
+            "{{\"audio_speaker\":{{\"volume\":{volume}}},\"screen\":{{\"brightness\":{brightness},\
+             \"theme\":\"{theme}\"}},\"battery\":{{\"level\":88,\"charging\":false}},\
+             \"network\":{{\"type\":\"wifi\",\"ssid\":\"home\",\"signal\":\"strong\"}}}}"
+        )
+    }
+}

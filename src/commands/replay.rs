@@ -3,6 +3,7 @@
 
 mod readback;
 mod timeline;
+mod token;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use crate::emulator::firmware::Fact;
 use crate::emulator::profile::Profile;
 use crate::emulator::report::Report;
 use crate::emulator::script::Script;
-use crate::emulator::socket::{Device, Endpoint};
+use crate::emulator::socket::Device;
 use crate::emulator::{sound, verdict};
 
 /// Exit status when an expectation did not hold.
@@ -33,9 +34,14 @@ const COULD_NOT_RUN: u8 = 2;
 pub struct ReplayArgs {
     /// A recording (.jsonl), or a WAV file of a person speaking.
     pub file: PathBuf,
-    /// The server's device endpoint.
-    #[arg(long, default_value = "ws://127.0.0.1:9400/xiaozhi/v1/")]
-    pub url: String,
+    /// The server's device endpoint [default: as --ota says, else
+    /// ws://127.0.0.1:9400/xiaozhi/v1/].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Boot at this OTA address first, as firmware does, and connect as it says. Without it the
+    /// endpoint's own host is asked for a token, at /xiaozhi/ota/, if it answers there.
+    #[arg(long)]
+    pub ota: Option<String>,
     /// Speak this many times as fast as recorded.
     #[arg(long, default_value_t = 1.0)]
     pub speed: f64,
@@ -58,7 +64,7 @@ pub struct ReplayArgs {
     /// Connect with this Device-Id instead of the recording's.
     #[arg(long)]
     pub device_id: Option<String>,
-    /// Bearer token, where the server wants one.
+    /// Bearer token; no OTA address is asked for one.
     #[arg(long)]
     pub token: Option<String>,
     /// Read the reply back through the recognition service at this address
@@ -112,11 +118,13 @@ async fn replay(args: &ReplayArgs) -> anyhow::Result<(Report, Outcome)> {
     let file = args.clone();
     let recording = tokio::task::spawn_blocking(move || load(&file)).await??;
     let script = Script::new(&recording, args.mode);
-    let mut device = Device::new(endpoint(args, &recording.header), script.firmware());
+    let endpoint = token::endpoint(args, &recording.header, script.profile.name).await?;
+    let url = endpoint.url.clone();
+    let mut device = Device::new(endpoint, script.firmware());
     script.perform(&mut device, args.speed).await?;
     let report = device.into_report();
     if report.facts().any(|(_, fact)| *fact == Fact::HelloMissing) {
-        bail!("{} never said hello: is it a xiaozhi device endpoint?", args.url);
+        bail!("{url} never said hello: is it a xiaozhi device endpoint?");
     }
     let rate_hz = downlink(&report).sample_rate;
     let heard = sound::heard(&report, rate_hz)?;
@@ -145,6 +153,8 @@ async fn replay(args: &ReplayArgs) -> anyhow::Result<(Report, Outcome)> {
         agreement: part,
         stages: report.stages(),
         packets: report.packets(),
+        interruptions: report.interruptions(),
+        tools: report.tools().map(str::to_owned).collect(),
         offences: report.facts().filter_map(|(_, fact)| offence(fact)).collect(),
         gaps_ms: u64::try_from(gaps.as_millis()).unwrap_or(u64::MAX),
         verdicts,
@@ -172,21 +182,6 @@ fn load(args: &ReplayArgs) -> anyhow::Result<Recording> {
     }
     header.framing = args.framing.unwrap_or(header.framing);
     Ok(recording)
-}
-
-fn endpoint(args: &ReplayArgs, header: &Header) -> Endpoint {
-    let or = |given: &Option<String>, fallback: &str| {
-        given.clone().unwrap_or_else(|| fallback.to_owned())
-    };
-    let device_id = args.device_id.clone().or_else(|| header.device_id.clone());
-    Endpoint {
-        url: args.url.clone(),
-        // A locally administered address, so that it is nobody's.
-        device_id: or(&device_id, "02:00:00:00:00:01"),
-        client_id: or(&header.client_id, "00000000-0000-4000-8000-000000000001"),
-        token: args.token.clone(),
-        framing: header.framing,
-    }
 }
 
 /// The shape of the downlink audio as the last hello announced it.

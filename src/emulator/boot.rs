@@ -317,10 +317,11 @@ fn version_parts(version: &str) -> Result<Vec<i32>, BootError> {
     // A last empty part is no part; std::stoi reads a number and ignores what follows.
     let parts = version.strip_suffix('.').unwrap_or(version).split('.');
     let parts = parts.filter(|_| !version.is_empty());
-    let number = |part: &str| {
+    let number = |part: &str| -> Option<i32> {
         let part = part.trim_start();
-        let digits = part.find(|c: char| !c.is_ascii_digit() && !"+-".contains(c));
-        part[..digits.unwrap_or(part.len())].parse().ok()
+        let sign = usize::from(part.starts_with(['+', '-']));
+        let digits = part[sign..].find(|c: char| !c.is_ascii_digit());
+        part[..digits.map_or(part.len(), |at| sign + at)].parse().ok()
     };
     let crash = || BootError::Version { version: version.into() };
     parts.map(|part| number(part).ok_or_else(crash)).collect()

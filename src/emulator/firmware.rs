@@ -45,25 +45,25 @@ pub const PRE_WAKE_PACKETS: usize = 33;
 pub struct Firmware {
     pub(super) profile: Profile,
     pub(super) build: Build,
-    mode: ListenMode,
+    pub(super) mode: ListenMode,
     framing: Framing,
     hello: String,
-    state: State,
-    socket_open: bool,
-    session_id: String,
-    wake_word: Option<String>,
+    pub(super) state: State,
+    pub(super) socket_open: bool,
+    pub(super) session_id: String,
+    pub(super) wake_word: Option<String>,
     /// What was heard while idle, for the next wake word.
-    pre_wake: VecDeque<Bytes>,
+    pub(super) pre_wake: VecDeque<Bytes>,
     hello_deadline: Option<Duration>,
-    last_incoming: Duration,
+    pub(super) last_incoming: Duration,
     clear_at: Option<Duration>,
     /// `tts stop` came in auto mode; listening starts when all is played.
-    listen_when_empty: bool,
+    pub(super) listen_when_empty: bool,
     /// The person interrupted, and no new reply has begun.
-    interrupted: bool,
+    pub(super) interrupted: bool,
     booted_at: Duration,
     playback: Playback,
-    outbox: Outbox,
+    pub(super) outbox: Outbox,
     pub(super) serving: Serving,
 }
 
@@ -258,87 +258,7 @@ impl Firmware {
         }
     }
 
-    fn wake(&mut self, now: Duration, word: Option<String>, out: &mut Vec<Output>) {
-        match self.state {
-            State::Idle => {
-                if self.profile.wake_lost_on_open_socket && self.channel_open(now) {
-                    note(out, now, Fact::WakeLost);
-                    return;
-                }
-                if word.is_none() {
-                    self.pre_wake.clear();
-                }
-                self.wake_word = word;
-                self.start(now, self.profile.new_socket_each_time, out);
-            }
-            State::Connecting => {}
-            State::Listening => {
-                if self.profile.wake_listens_at_once && self.build.wakes_while_listening {
-                    self.abort(now, true, out);
-                    self.forget_unsent(now, out);
-                    self.listen_when_empty = false;
-                    self.open_microphone(now, out);
-                }
-            }
-            State::Speaking => {
-                self.abort(now, true, out);
-                if self.profile.wake_listens_at_once {
-                    self.forget_unsent(now, out);
-                    self.listen(now, true, out);
-                }
-            }
-        }
-    }
-
-    fn button(&mut self, now: Duration, out: &mut Vec<Output>) {
-        match self.state {
-            State::Idle => {
-                self.pre_wake.clear();
-                self.start(now, self.profile.new_socket_each_time, out);
-            }
-            State::Connecting => {}
-            State::Speaking => self.abort(now, false, out),
-            State::Listening => {
-                out.push(Output::Disconnect);
-                self.socket_closed(now, out);
-            }
-        }
-    }
-
-    fn talk_pressed(&mut self, now: Duration, out: &mut Vec<Output>) {
-        match self.state {
-            State::Idle => {
-                self.pre_wake.clear();
-                self.start(now, false, out);
-            }
-            State::Speaking => {
-                self.abort(now, false, out);
-                self.listen(now, true, out);
-            }
-            State::Connecting | State::Listening => {}
-        }
-    }
-
-    /// From idle: over the open socket where it is still good, else over a new one.
-    fn start(&mut self, now: Duration, new_socket: bool, out: &mut Vec<Output>) {
-        if self.channel_open(now) && !new_socket {
-            self.begin_listening(now, out);
-            return;
-        }
-        if self.socket_open {
-            self.socket_open = false;
-            self.outbox.reset();
-            out.push(Output::Disconnect);
-        }
-        self.enter(now, State::Connecting, out);
-        out.push(Output::Connect);
-    }
-
-    fn channel_open(&self, now: Duration) -> bool {
-        self.socket_open && now.saturating_sub(self.last_incoming) <= CHANNEL_IDLE
-    }
-
-    fn begin_listening(&mut self, now: Duration, out: &mut Vec<Output>) {
+    pub(super) fn begin_listening(&mut self, now: Duration, out: &mut Vec<Output>) {
         if let Some(word) = self.wake_word.take() {
             for opus in std::mem::take(&mut self.pre_wake) {
                 self.send_audio(now, opus, 0, out);
@@ -351,7 +271,7 @@ impl Firmware {
     }
 
     /// Goes to listening. `anew` opens the microphone although it has been open all the time.
-    fn listen(&mut self, now: Duration, anew: bool, out: &mut Vec<Output>) {
+    pub(super) fn listen(&mut self, now: Duration, anew: bool, out: &mut Vec<Output>) {
         let open = self.state == State::Speaking && self.mode == ListenMode::Realtime;
         self.clear_at = None;
         self.listen_when_empty = false;
@@ -373,7 +293,7 @@ impl Firmware {
         }
     }
 
-    fn open_microphone(&mut self, now: Duration, out: &mut Vec<Output>) {
+    pub(super) fn open_microphone(&mut self, now: Duration, out: &mut Vec<Output>) {
         let start = uplink::listen_start(&self.session_id, self.mode);
         self.send(now, start, out);
         note(out, now, Fact::MicrophoneOpen);
@@ -381,21 +301,11 @@ impl Firmware {
     }
 
     /// Throws away what has not been played.
-    fn throw_away(&mut self, now: Duration, out: &mut Vec<Output>) {
+    pub(super) fn throw_away(&mut self, now: Duration, out: &mut Vec<Output>) {
         let loss = if self.interrupted { Loss::Interrupted } else { Loss::TailCut };
         let mut notes = Vec::new();
         self.playback.clear(now, loss, &mut notes);
         out.extend(notes.into_iter().map(Output::Note));
-    }
-
-    fn abort(&mut self, now: Duration, by_wake_word: bool, out: &mut Vec<Output>) {
-        let abort = uplink::abort(&self.session_id, by_wake_word);
-        self.send(now, abort, out);
-        note(out, now, Fact::Aborted);
-        self.interrupted = true;
-        if self.profile.abort_silences {
-            self.throw_away(now, out);
-        }
     }
 
     fn hear(&mut self, now: Duration, opus: Bytes, out: &mut Vec<Output>) {
@@ -419,7 +329,7 @@ impl Firmware {
         self.send(now, self.hello.clone(), out);
     }
 
-    fn socket_closed(&mut self, now: Duration, out: &mut Vec<Output>) {
+    pub(super) fn socket_closed(&mut self, now: Duration, out: &mut Vec<Output>) {
         let mut notes = Vec::new();
         self.playback.clear(now, Loss::SocketClosed, &mut notes);
         out.extend(notes.into_iter().map(Output::Note));
@@ -524,20 +434,14 @@ impl Firmware {
         self.booted_at = now + REBOOT;
     }
 
-    fn enter(&mut self, now: Duration, state: State, out: &mut Vec<Output>) {
+    pub(super) fn enter(&mut self, now: Duration, state: State, out: &mut Vec<Output>) {
         if self.state != state {
             self.state = state;
             note(out, now, Fact::State(state));
         }
     }
 
-    fn forget_unsent(&mut self, now: Duration, out: &mut Vec<Output>) {
-        for _ in 0..self.outbox.forget_audio() {
-            note(out, now, Fact::UplinkDropped);
-        }
-    }
-
-    fn send(&mut self, now: Duration, text: String, out: &mut Vec<Output>) {
+    pub(super) fn send(&mut self, now: Duration, text: String, out: &mut Vec<Output>) {
         if self.socket_open && !self.outbox.text(text, out) {
             note(out, now, Fact::UplinkDropped);
         }

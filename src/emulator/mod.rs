@@ -12,6 +12,7 @@ pub mod boot;
 #[cfg(test)]
 mod boot_rules;
 pub mod clock;
+mod deeds;
 pub mod events;
 pub mod firmware;
 #[cfg(test)]

@@ -109,6 +109,14 @@ impl Report {
         packets
     }
 
+    /// Names of the device's tools that were called, in order.
+    pub fn tools(&self) -> impl Iterator<Item = &str> {
+        self.facts().filter_map(|(_, fact)| match fact {
+            Fact::ToolCalled(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
     /// What came of each interruption.
     pub fn interruptions(&self) -> Vec<Aftermath> {
         let mut following = Aftermaths::default();

@@ -82,7 +82,8 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// A device, its socket and what was seen of it.
 pub struct Device {
-    bench: Bench<Report>,
+    /// Boxed, so that what holds a device stays small.
+    bench: Box<Bench<Report>>,
     endpoint: Endpoint,
     socket: Option<Socket>,
     /// Since when the socket takes nothing more.
@@ -100,7 +101,7 @@ impl Device {
 
     /// The same, with a clock of its own.
     pub fn drifting(endpoint: Endpoint, firmware: Firmware, drift: Drift) -> Self {
-        let bench = Bench::new(firmware, Report::default(), drift);
+        let bench = Box::new(Bench::new(firmware, Report::default(), drift));
         Self { bench, endpoint, socket: None, blocked: None, upload: None, epoch: Instant::now() }
     }
 
@@ -216,7 +217,7 @@ impl Device {
     async fn perform(&mut self, what: ToWire) -> Result<Option<Event>, SocketError> {
         let message = match what {
             ToWire::Open => {
-                self.socket = Some(connect(&self.endpoint).await?);
+                self.socket = Some(Box::pin(connect(&self.endpoint)).await?);
                 return Ok(Some(Event::SocketOpen));
             }
             ToWire::Drop => {

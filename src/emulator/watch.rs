@@ -226,3 +226,64 @@ impl Tally {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Report;
+    use super::*;
+
+    fn message(kind: &str) -> What {
+        What::Noticed(Fact::Message { kind: kind.into(), text: None })
+    }
+
+    #[test]
+    fn what_follows_an_interruption_is_told_until_the_next_reply() {
+        let received = || What::Noticed(Fact::PacketReceived);
+        let aborted = || What::Noticed(Fact::Aborted);
+        let seen = [
+            (0, received()),
+            (100, aborted()),
+            (160, received()),
+            (170, message("tts sentence_start")),
+            (200, message("tts stop")),
+            (260, received()),
+            (300, message("tts start")),
+            (320, received()),
+            (400, What::SpokenOver),
+            (430, message("stt")),
+            (500, aborted()),
+            (510, What::Noticed(Fact::State(State::Idle))),
+        ];
+        let (mut report, mut tally) = (Report::default(), Tally::default());
+        for (ms, what) in seen {
+            report.saw(Duration::from_millis(ms), what.clone());
+            tally.saw(Duration::from_millis(ms), what);
+        }
+        tally.finish();
+        let ms = Duration::from_millis;
+        let first = Aftermath {
+            at: ms(100),
+            packets: 1,
+            last_packet: Some(ms(160)),
+            sentences: 1,
+            stop: Some(ms(100)),
+            packets_after_stop: 1,
+        };
+        let nothing = |at| Aftermath { at: ms(at), ..Aftermath::default() };
+        assert_eq!(report.interruptions(), [first, nothing(400), nothing(500)]);
+        assert_eq!((tally.interruptions, tally.unanswered, tally.stale_packets), (3, 2, 1));
+        assert_eq!((tally.slowest_stop, tally.latest_packet), (ms(100), ms(160)));
+        assert_eq!(tally.packets, report.packets());
+    }
+
+    #[test]
+    fn a_tally_does_not_grow() {
+        let mut tally = Tally::default();
+        for n in 0..10_000 {
+            tally.saw(Duration::from_secs(n), message(&format!("kind {n}")));
+            tally.saw(Duration::from_secs(n), What::SpokenOver);
+        }
+        assert_eq!(tally.messages.len(), MOST_KINDS + 1);
+        assert_eq!(tally.messages.values().sum::<usize>(), 10_000);
+    }
+}

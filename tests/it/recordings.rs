@@ -262,3 +262,26 @@ async fn a_person_who_waited_for_the_answer_waits_again() {
     assert_eq!(seen.answers, 2);
     assert_eq!(seen.sent_while_answering, 0, "the microphone is closed while the device speaks");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_boots_first_and_takes_the_token() {
+    let file = fixture("zh_what_is_this");
+    let ota = Some(r#"{"websocket":{"url":"ws://elsewhere/","token":"from-ota","version":1}}"#);
+    let said = scripted::SENTENCE;
+    for (ota, flags, sent) in [
+        (ota, &[][..], Some("Bearer from-ota")),
+        (ota, &["--token", "given"], Some("Bearer given")),
+        (None, &[], None),
+    ] {
+        let server = Server::with_ota(said, ota).await;
+        assert_eq!(replay(&file, &server.url, flags).await, ExitCode::SUCCESS);
+        let seen = server.seen().await;
+        assert_eq!(seen.headers.get("authorization").map(String::as_str), sent);
+    }
+    // An address that is asked for has to answer.
+    let server = Server::with_ota(said, None).await;
+    let ota = server.url.replace("ws://", "http://").replace("v1", "ota");
+    let line = ["replay", file.to_str().unwrap(), "--ota", &ota];
+    let code = replay::run(Replay::parse_from(line).args).await.unwrap();
+    assert_eq!(code, ExitCode::from(2));
+}

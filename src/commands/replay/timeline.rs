@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::emulator::firmware::Fact;
 use crate::emulator::report::{Packets, Report, Stages, What, loss_name};
 use crate::emulator::verdict::Verdict;
+use crate::emulator::watch::Aftermath;
 
 /// What a replay prints with `--json`.
 #[derive(Debug, Serialize)]
@@ -26,6 +27,10 @@ pub(super) struct Outcome {
     pub(super) packets: Packets,
     /// Silences inside speech, in all, ms.
     pub(super) gaps_ms: u64,
+    /// What came after each interruption.
+    pub(super) interruptions: Vec<Aftermath>,
+    /// The device's tools that were called, in order.
+    pub(super) tools: Vec<String>,
     /// Messages that would have crashed or confused firmware.
     pub(super) offences: Vec<&'static str>,
     /// Expectations and what came of them.
@@ -183,6 +188,20 @@ impl Outcome {
                 self.gaps_ms
             ),
         );
+        if packets.unsent > 0 {
+            put("unsent", format!("{} packets of the microphone", packets.unsent));
+        }
+        for cut in &self.interruptions {
+            let ms = |time: Option<Duration>| time.map(|t| format!("{} ms", t.as_millis()));
+            let stop = ms(cut.stop).map_or("no tts stop".into(), |t| format!("tts stop {t} after"));
+            let last =
+                ms(cut.last_packet).map_or("no packet".into(), |t| format!("last packet {t}"));
+            let stale = cut.packets_after_stop;
+            put("interrupted", format!("{stop}, {last} after, {stale} packets after tts stop"));
+        }
+        if !self.tools.is_empty() {
+            put("tools", self.tools.join(", "));
+        }
         for verdict in &self.verdicts {
             let word = if verdict.held { "held" } else { "FAILED" };
             put(word, format!("{}: {}", verdict.what, verdict.found));

@@ -13,6 +13,7 @@ use hearken_actors::audio::pcm;
 use hearken_proto::device::{AudioPacket, AudioParams, Downlink, Framing, ServerHello, Uplink};
 use hearken_proto::ids::SessionId;
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -56,11 +57,23 @@ pub(super) struct Seen {
 impl Server {
     /// Listens on a free port; understands everything as `transcript`.
     pub(super) async fn start(transcript: &'static str) -> Self {
+        Self::with_ota(transcript, None).await
+    }
+
+    /// The same, with this answer of its OTA address; without one there is no such address.
+    pub(super) async fn with_ota(transcript: &'static str, ota: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/xiaozhi/v1/", listener.local_addr().unwrap());
         let task = tokio::spawn(async move {
-            let (stream, _) = listener.accept().await.unwrap();
-            serve(stream, transcript).await
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let mut first = [0; 4];
+                stream.peek(&mut first).await.unwrap();
+                if first != *b"POST" {
+                    return serve(stream, transcript).await;
+                }
+                answer_boot(stream, ota).await;
+            }
         });
         Self { url, task }
     }
@@ -69,6 +82,20 @@ impl Server {
     pub(super) async fn seen(self) -> Seen {
         self.task.await.unwrap()
     }
+}
+
+/// Reads the question as far as it has come, and answers.
+async fn answer_boot(mut stream: TcpStream, ota: Option<&str>) {
+    let mut question = Vec::new();
+    while !question.ends_with(b"}") {
+        assert!(stream.read_buf(&mut question).await.unwrap() > 0, "the question is cut short");
+    }
+    let status = if ota.is_some() { "200 OK" } else { "404 Not Found" };
+    let body = ota.unwrap_or_default();
+    let length = body.len();
+    let answer =
+        format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+    stream.write_all(answer.as_bytes()).await.unwrap();
 }
 
 type Socket = WebSocketStream<TcpStream>;

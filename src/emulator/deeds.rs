@@ -1,0 +1,106 @@
+//! What a person does with the device: wake word, button, push-to-talk. Not for what the server
+//! says, which is in [`super::messages`], nor for what both lead to, in [`super::firmware`].
+
+use std::time::Duration;
+
+use super::events::{Fact, Output, State, note};
+use super::firmware::{CHANNEL_IDLE, Firmware};
+use super::uplink;
+
+impl Firmware {
+    pub(super) fn wake(&mut self, now: Duration, word: Option<String>, out: &mut Vec<Output>) {
+        match self.state {
+            State::Idle => {
+                if self.profile.wake_lost_on_open_socket && self.channel_open(now) {
+                    note(out, now, Fact::WakeLost);
+                    return;
+                }
+                if word.is_none() {
+                    self.pre_wake.clear();
+                }
+                self.wake_word = word;
+                self.start(now, self.profile.new_socket_each_time, out);
+            }
+            State::Connecting => {}
+            State::Listening => {
+                if self.profile.wake_listens_at_once && self.build.wakes_while_listening {
+                    self.abort(now, true, out);
+                    self.forget_unsent(now, out);
+                    self.listen_when_empty = false;
+                    self.open_microphone(now, out);
+                }
+            }
+            State::Speaking => {
+                self.abort(now, true, out);
+                if self.profile.wake_listens_at_once {
+                    self.forget_unsent(now, out);
+                    self.listen(now, true, out);
+                }
+            }
+        }
+    }
+
+    pub(super) fn button(&mut self, now: Duration, out: &mut Vec<Output>) {
+        match self.state {
+            State::Idle => {
+                self.pre_wake.clear();
+                self.start(now, self.profile.new_socket_each_time, out);
+            }
+            State::Connecting => {}
+            State::Speaking => self.abort(now, false, out),
+            State::Listening => {
+                out.push(Output::Disconnect);
+                self.socket_closed(now, out);
+            }
+        }
+    }
+
+    pub(super) fn talk_pressed(&mut self, now: Duration, out: &mut Vec<Output>) {
+        match self.state {
+            State::Idle => {
+                self.pre_wake.clear();
+                self.start(now, false, out);
+            }
+            State::Speaking => {
+                self.abort(now, false, out);
+                self.listen(now, true, out);
+            }
+            State::Connecting | State::Listening => {}
+        }
+    }
+
+    /// From idle: over the open socket where it is still good, else over a new one.
+    fn start(&mut self, now: Duration, new_socket: bool, out: &mut Vec<Output>) {
+        if self.channel_open(now) && !new_socket {
+            self.begin_listening(now, out);
+            return;
+        }
+        if self.socket_open {
+            self.socket_open = false;
+            self.outbox.reset();
+            out.push(Output::Disconnect);
+        }
+        self.enter(now, State::Connecting, out);
+        out.push(Output::Connect);
+    }
+
+    fn channel_open(&self, now: Duration) -> bool {
+        self.socket_open && now.saturating_sub(self.last_incoming) <= CHANNEL_IDLE
+    }
+
+    fn abort(&mut self, now: Duration, by_wake_word: bool, out: &mut Vec<Output>) {
+        let abort = uplink::abort(&self.session_id, by_wake_word);
+        self.send(now, abort, out);
+        note(out, now, Fact::Aborted);
+        self.interrupted = true;
+        if self.profile.abort_silences {
+            self.throw_away(now, out);
+        }
+    }
+
+    fn forget_unsent(&mut self, now: Duration, out: &mut Vec<Output>) {
+        for _ in 0..self.outbox.forget_audio() {
+            note(out, now, Fact::UplinkDropped);
+        }
+    }
+}

@@ -13,6 +13,7 @@ pub mod boot;
 mod boot_rules;
 pub mod clock;
 mod deeds;
+pub mod dtx;
 pub mod events;
 pub mod firmware;
 #[cfg(test)]
@@ -32,6 +33,8 @@ pub mod report;
 pub mod script;
 mod serving;
 pub mod socket;
+#[cfg(test)]
+mod socket_rules;
 pub mod sound;
 pub mod toolbox;
 mod uplink;

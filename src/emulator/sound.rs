@@ -10,6 +10,7 @@ use hearken_actors::audio::resample::Resampler;
 use hearken_proto::recording::{Content, Frame, Header, Recording};
 use serde_json::json;
 
+use super::dtx::Dtx;
 use super::report::Report;
 
 /// Rate at which devices send.
@@ -112,6 +113,19 @@ impl Sound {
     /// # Errors
     /// The sound cannot be resampled or encoded.
     pub fn packets(&self) -> anyhow::Result<Vec<Bytes>> {
+        self.encoded(|opus, _| opus)
+    }
+
+    /// The same packets, those of silence shrunk to a byte or to nothing.
+    ///
+    /// # Errors
+    /// The sound cannot be resampled or encoded.
+    pub fn packets_with_dtx(&self) -> anyhow::Result<Vec<Bytes>> {
+        let mut dtx = Dtx::default();
+        self.encoded(|opus, frame| dtx.packet(opus, frame))
+    }
+
+    fn encoded(&self, mut shape: impl FnMut(Bytes, &[i16]) -> Bytes) -> anyhow::Result<Vec<Bytes>> {
         let sound = self.at_rate(UPLINK_RATE_HZ)?;
         let mut encoder = Encoder::new(UPLINK_RATE_HZ, BITRATE_BPS, COMPLEXITY)?;
         let length = samples_in(PACKET, UPLINK_RATE_HZ);
@@ -119,7 +133,7 @@ impl Sound {
         for chunk in sound.samples.chunks(length) {
             let mut frame = chunk.to_vec();
             frame.resize(length, 0);
-            packets.push(encoder.encode(&frame)?);
+            packets.push(shape(encoder.encode(&frame)?, &frame));
         }
         Ok(packets)
     }

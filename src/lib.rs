@@ -10,6 +10,7 @@ pub mod emulator;
 pub mod engines;
 pub mod http;
 pub mod llm;
+pub mod load;
 pub mod models;
 pub mod providers;
 pub mod recorder;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hearken::commands::{convert, llm, models, replay, serve, speech};
+use hearken::commands::{convert, llm, load, models, replay, serve, speech};
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
 use hearken::{telemetry, tls};
@@ -23,6 +23,7 @@ enum Command {
     Speech(speech::Args),
     Llm(llm::Args),
     Replay(replay::ReplayArgs),
+    Load(load::LoadArgs),
     Convert(convert::ConvertArgs),
     Models(models::Args),
 }
@@ -57,6 +58,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             llm::run(args, &models).await.map(|()| ExitCode::SUCCESS)
         }
         Command::Replay(args) => replay::run(args).await,
+        Command::Load(args) => load::run(args).await,
         Command::Convert(args) => convert::run(args).await,
         Command::Models(args) => {
             let root = models_dir("".as_ref(), &ProcessEnv);

@@ -1,7 +1,9 @@
 //! One file per subcommand: arguments, calling one thing, printing. No behaviour.
 
 pub mod convert;
+mod endpoint;
 pub mod llm;
+pub mod load;
 pub mod models;
 pub mod replay;
 pub mod serve;

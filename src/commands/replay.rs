@@ -3,7 +3,6 @@
 
 mod readback;
 mod timeline;
-mod token;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -16,6 +15,7 @@ use hearken_proto::recording::{Header, Recording};
 
 use self::timeline::Outcome;
 use crate::commands::convert::read_recording;
+use crate::commands::endpoint::Wanted;
 use crate::emulator::agreement::agreement;
 use crate::emulator::firmware::Fact;
 use crate::emulator::profile::Profile;
@@ -111,6 +111,24 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Where the device of the recording connects, as the command line has it.
+fn wanted(args: &ReplayArgs, header: &Header, profile: &Profile) -> Wanted {
+    let or = |given: &Option<String>, fallback: &str| {
+        given.clone().unwrap_or_else(|| fallback.to_owned())
+    };
+    let device_id = args.device_id.clone().or_else(|| header.device_id.clone());
+    Wanted {
+        url: args.url.clone(),
+        ota: args.ota.clone(),
+        token: args.token.clone(),
+        // A locally administered address, so that it is nobody's.
+        device_id: or(&device_id, "02:00:00:00:00:01"),
+        client_id: or(&header.client_id, "00000000-0000-4000-8000-000000000001"),
+        framing: header.framing,
+        version: profile.name.to_owned(),
+    }
+}
+
 async fn replay(args: &ReplayArgs) -> anyhow::Result<(Report, Outcome)> {
     if !(args.speed.is_finite() && args.speed > 0.0) {
         bail!("--speed must be above 0");
@@ -118,7 +136,7 @@ async fn replay(args: &ReplayArgs) -> anyhow::Result<(Report, Outcome)> {
     let file = args.clone();
     let recording = tokio::task::spawn_blocking(move || load(&file)).await??;
     let script = Script::new(&recording, args.mode);
-    let endpoint = token::endpoint(args, &recording.header, script.profile.name).await?;
+    let endpoint = wanted(args, &recording.header, &script.profile).endpoint().await?;
     let url = endpoint.url.clone();
     let mut device = Device::new(endpoint, script.firmware());
     script.perform(&mut device, args.speed).await?;

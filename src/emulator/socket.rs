@@ -21,6 +21,7 @@ use super::bench::{Bench, ToWire};
 use super::clock::Drift;
 use super::firmware::{Event, Firmware};
 use super::report::Report;
+use super::watch::Watch;
 
 /// The firmware's own limit for the handshake; used for sending as well.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
@@ -81,9 +82,9 @@ type Uploading = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// A device, its socket and what was seen of it.
-pub struct Device {
+pub struct Device<W = Report> {
     /// Boxed, so that what holds a device stays small.
-    bench: Box<Bench<Report>>,
+    bench: Box<Bench<W>>,
     endpoint: Endpoint,
     socket: Option<Socket>,
     /// Since when the socket takes nothing more.
@@ -94,14 +95,27 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device that is switched on now, not yet connected.
+    /// A device that is switched on now, not yet connected, of which all is kept.
     pub fn new(endpoint: Endpoint, firmware: Firmware) -> Self {
-        Self::drifting(endpoint, firmware, Drift::default())
+        Self::watched(endpoint, firmware, Report::default(), Drift::default())
     }
 
-    /// The same, with a clock of its own.
-    pub fn drifting(endpoint: Endpoint, firmware: Firmware, drift: Drift) -> Self {
-        let bench = Box::new(Bench::new(firmware, Report::default(), drift));
+    /// Ends the device and hands out what was seen of it; the socket just drops, as firmware does.
+    pub fn into_report(self) -> Report {
+        self.bench.into_watcher()
+    }
+
+    /// The person stops speaking now.
+    pub fn mark_speech_end(&mut self) {
+        let now = self.now();
+        self.bench.watcher_mut().speech_end = Some(now);
+    }
+}
+
+impl<W: Watch> Device<W> {
+    /// A device that is switched on now, not yet connected, with a watcher and a clock of its own.
+    pub fn watched(endpoint: Endpoint, firmware: Firmware, watcher: W, drift: Drift) -> Self {
+        let bench = Box::new(Bench::new(firmware, watcher, drift));
         Self { bench, endpoint, socket: None, blocked: None, upload: None, epoch: Instant::now() }
     }
 
@@ -115,25 +129,19 @@ impl Device {
         self.bench.firmware()
     }
 
-    /// What was seen so far.
-    pub fn report(&self) -> &Report {
+    /// What was seen so far, as its watcher keeps it.
+    pub fn report(&self) -> &W {
         self.bench.watcher()
     }
 
-    /// Ends the device and hands out what was seen of it; the socket just drops, as firmware does.
-    pub fn into_report(self) -> Report {
-        self.bench.into_watcher()
+    /// Who watches.
+    pub fn watcher_mut(&mut self) -> &mut W {
+        self.bench.watcher_mut()
     }
 
     /// Whether the socket is open.
     pub fn is_connected(&self) -> bool {
         self.socket.is_some()
-    }
-
-    /// The person stops speaking now.
-    pub fn mark_speech_end(&mut self) {
-        let now = self.now();
-        self.bench.watcher_mut().speech_end = Some(now);
     }
 
     /// Something happens to the device now.
@@ -183,7 +191,7 @@ impl Device {
     pub async fn live_until(
         &mut self,
         deadline: Instant,
-        done: impl Fn(&Report, &Firmware) -> bool,
+        done: impl Fn(&W, &Firmware) -> bool,
     ) -> Result<(), SocketError> {
         while !done(self.report(), self.firmware()) {
             let due = self.bench.due().map(|at| self.epoch + at);

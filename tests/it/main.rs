@@ -5,8 +5,10 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
+mod checks;
 mod config;
 mod llm_service;
+mod load;
 mod providers;
 mod real_engines;
 mod recordings;

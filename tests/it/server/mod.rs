@@ -6,10 +6,10 @@ mod endings;
 mod failures;
 mod handshake;
 mod limits;
-mod person;
+pub(crate) mod person;
 mod recording;
 mod turns;
-mod voices;
+pub(crate) mod voices;
 
 use std::time::Duration;
 

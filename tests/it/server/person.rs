@@ -17,7 +17,7 @@ use super::PATIENCE;
 const PACE: Duration = Duration::from_millis(10);
 
 /// A person, their device, and how much of its report they have read.
-pub(super) struct Person {
+pub(crate) struct Person {
     device: Device,
     mode: ListenMode,
     read: usize,
@@ -25,15 +25,15 @@ pub(super) struct Person {
 
 /// One answer, as the person met it.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// Transcripts shown.
-    pub(super) heard: Vec<String>,
+    pub(crate) heard: Vec<String>,
     /// Sentences shown.
-    pub(super) sentences: Vec<String>,
+    pub(crate) sentences: Vec<String>,
     /// Packets that came.
-    pub(super) packets: usize,
+    pub(crate) packets: usize,
     /// Packets that were played.
-    pub(super) played: usize,
+    pub(crate) played: usize,
 }
 
 /// A device of its own for each person: the same one again would replace the first.
@@ -45,12 +45,12 @@ fn mac() -> String {
 
 impl Person {
     /// Connects and opens the microphone.
-    pub(super) async fn meet(url: &str, framing: u32, mode: ListenMode) -> Self {
+    pub(crate) async fn meet(url: &str, framing: u32, mode: ListenMode) -> Self {
         Self::try_meet(url, framing, mode).await.expect("the server takes the device")
     }
 
     /// The same, where the server may refuse.
-    pub(super) async fn try_meet(
+    pub(crate) async fn try_meet(
         url: &str,
         framing: u32,
         mode: ListenMode,
@@ -85,7 +85,7 @@ impl Person {
     }
 
     /// Says these packets.
-    pub(super) async fn say(&mut self, packets: &[Bytes]) {
+    pub(crate) async fn say(&mut self, packets: &[Bytes]) {
         if !self.device.firmware().microphone_open() {
             self.open_microphone().await.expect("the server is there");
         }
@@ -101,7 +101,7 @@ impl Person {
     }
 
     /// Waits for the end of an answer, hears it out, and tells what came since the last.
-    pub(super) async fn answer(&mut self) -> Answer {
+    pub(crate) async fn answer(&mut self) -> Answer {
         let before = self.stops();
         self.until(move |report, firmware| {
             let stops = report.messages("tts stop").count();
@@ -143,7 +143,7 @@ impl Person {
     }
 
     /// What their device saw.
-    pub(super) fn report(&self) -> &Report {
+    pub(crate) fn report(&self) -> &Report {
         self.device.report()
     }
 }

@@ -8,10 +8,10 @@ use hearken::emulator::sound::Sound;
 use hearken_actors::audio::pcm;
 
 /// Within an octave, so that no pitch is a multiple of another.
-pub(super) const PITCHES_HZ: [u16; 10] = [100, 110, 120, 130, 140, 150, 160, 170, 180, 190];
+pub(crate) const PITCHES_HZ: [u16; 10] = [100, 110, 120, 130, 140, 150, 160, 170, 180, 190];
 
 /// A buzzing voice.
-pub(super) fn voice(pitch_hz: u16, ms: usize, rate_hz: u32) -> Vec<i16> {
+pub(crate) fn voice(pitch_hz: u16, ms: usize, rate_hz: u32) -> Vec<i16> {
     let length = rate_hz as usize * ms / 1_000;
     let mut sound = vec![0_i16; length];
     for harmonic in [1, 2, 3, 6] {
@@ -24,7 +24,7 @@ pub(super) fn voice(pitch_hz: u16, ms: usize, rate_hz: u32) -> Vec<i16> {
 }
 
 /// The pitch, out of [`PITCHES_HZ`], that a sound repeats itself at.
-pub(super) fn pitch_of(samples: &[i16], rate_hz: u32) -> u16 {
+pub(crate) fn pitch_of(samples: &[i16], rate_hz: u32) -> u16 {
     let likeness = |pitch: &u16| {
         let lag = (f64::from(rate_hz) / f64::from(*pitch)).round() as usize;
         let pairs = samples.iter().zip(samples.iter().skip(lag));
@@ -34,10 +34,10 @@ pub(super) fn pitch_of(samples: &[i16], rate_hz: u32) -> u16 {
 }
 
 /// The same for everybody who need not be told apart.
-pub(super) static SPEECH: LazyLock<Vec<Bytes>> = LazyLock::new(|| speech(150));
+pub(crate) static SPEECH: LazyLock<Vec<Bytes>> = LazyLock::new(|| speech(150));
 
 /// Packets of somebody who says something and then falls silent.
-pub(super) fn speech(pitch_hz: u16) -> Vec<Bytes> {
+pub(crate) fn speech(pitch_hz: u16) -> Vec<Bytes> {
     let mut samples = voice(pitch_hz, 900, 16_000);
     samples.resize(samples.len() + 16_000 * 6 / 10, 0);
     Sound { samples, rate_hz: 16_000 }.packets().unwrap()

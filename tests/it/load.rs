@@ -1,0 +1,102 @@
+//! Many devices at once, at a whole server before stub vendors: none is lost, forgotten or cut.
+//! Not for how fast: that is measured, not tested.
+
+use std::time::Duration;
+
+use hearken::emulator::profile::Profile;
+use hearken::emulator::socket::Endpoint;
+use hearken::emulator::sound::{Sound, UPLINK_RATE_HZ};
+use hearken::load::{Crowd, Figures, run};
+use tokio_util::sync::CancellationToken;
+
+use crate::server::voices::voice;
+use crate::support::app::{TestServer, Vendors, eventually};
+
+fn packets(samples: Vec<i16>) -> Vec<bytes::Bytes> {
+    Sound { samples, rate_hz: UPLINK_RATE_HZ }.packets().unwrap()
+}
+
+fn crowd(url: &str, devices: u16, talking: usize) -> Crowd {
+    let endpoint = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        Endpoint {
+            url: url.to_owned(),
+            device_id: format!("02:00:00:01:{high:02x}:{low:02x}"),
+            client_id: String::new(),
+            token: None,
+            framing: 1,
+        }
+    };
+    Crowd {
+        endpoints: (0..devices).map(endpoint).collect(),
+        talking,
+        ramp: Duration::from_millis(u64::from(devices) * 5),
+        speech: packets(voice(150, 900, UPLINK_RATE_HZ)).into(),
+        silence: packets(vec![0; 960]).remove(0),
+        pause: Duration::from_millis(500),
+        profile: Profile::default(),
+    }
+}
+
+async fn metric(server: &TestServer, name: &str) -> f64 {
+    let text = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
+    let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+}
+
+/// Runs the crowd until it has had this many turns.
+async fn until_turns(crowd: Crowd, turns: usize) -> Figures {
+    let end = CancellationToken::new();
+    let done = end.clone();
+    run(crowd, end, move |figures| {
+        if figures.turns >= turns {
+            done.cancel();
+        }
+    })
+    .await
+}
+
+fn all_is_well(figures: &Figures) {
+    assert!(figures.errors.is_empty(), "{:?}", figures.errors);
+    assert!(figures.packets.lost.is_empty(), "{:?}", figures.packets);
+    assert_eq!((figures.closed, figures.packets.cut), (0, 0), "{figures:?}");
+}
+
+#[tokio::test]
+async fn check_25_a_hundred_talk_and_a_thousand_stay() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        config.server.workers = 2;
+        config.server.audio_threads = 2;
+        config.speaking.complexity = 0;
+        // So many at once are slow to see `tts start` on a small machine.
+        config.speaking.start_guard_ms = 1_000;
+        config.hearing.silence_ms = 400;
+    })
+    .await;
+    let figures = until_turns(crowd(&server.device_url(), 100, 100), 200).await;
+    all_is_well(&figures);
+    assert!(figures.turns >= 200 && figures.first_audio.ms(0.99).is_some(), "{figures:?}");
+
+    let crowd = crowd(&server.device_url(), 1_000, 20);
+    let end = CancellationToken::new();
+    let watching = async {
+        let all = || async { (metric(&server, "hearken_connections").await > 999.5).then_some(()) };
+        let patience = tokio::time::timeout(Duration::from_secs(40), async {
+            while all().await.is_none() {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        });
+        patience.await.expect("all of them are connected at once");
+        assert!(metric(&server, "hearken_downlink_packets_total").await > 1.0);
+        end.cancel();
+    };
+    let (figures, ()) = tokio::join!(run(crowd, end.clone(), |_| {}), watching);
+    assert!(figures.turns > 0, "nobody was answered meanwhile");
+    all_is_well(&figures);
+    eventually("an empty server", async || {
+        (metric(&server, "hearken_connections").await < 0.5).then_some(())
+    })
+    .await;
+    server.stop().await;
+}

@@ -56,6 +56,8 @@ pub fn start(
         asr: providers::asr(&config.asr)?,
         llm: providers::llm(&config.llm)?,
         tts: tts.clone(),
+        tools: Arc::new(|_| Vec::new()),
+        vision: None,
     };
     let settings = config.pipeline();
     let phrases = settings.phrases.all();

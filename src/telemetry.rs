@@ -16,9 +16,9 @@ use crate::config::LogFormat;
 /// # Errors
 /// `log.level` cannot be read.
 pub fn start(config: &LogConfig) -> anyhow::Result<()> {
-    // async_openai logs what a model wrote where it cannot read it: words of people do not belong
-    // in logs, and our own error tells the rest.
-    let rules = format!("{},async_openai=off", config.level);
+    // async_openai logs what a model wrote where it cannot read it, rmcp what tools say: words of
+    // people do not belong in logs, and our own errors tell the rest.
+    let rules = format!("{},async_openai=off,rmcp=off", config.level);
     let filter = EnvFilter::try_new(&rules).with_context(|| {
         format!("`log.level` is `{}`: use error, warn, info, debug or trace", config.level)
     })?;

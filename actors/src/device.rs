@@ -96,9 +96,9 @@ impl Actor for DeviceActor {
             act.leave(fault, ctx);
         }));
         if let Some(tie) = self.tie.take() {
-            let Wiring { uplink, start_turn, playback_ended, playback } = tie(&ctx.address());
+            let Wiring { uplink, start_turn, playback_ended, said, playback } = tie(&ctx.address());
             ctx.add_stream(ReceiverStream::new(playback));
-            self.wires = Some(Wires { uplink, start_turn, playback_ended });
+            self.wires = Some(Wires { uplink, start_turn, playback_ended, said });
         }
         self.take_seat(ctx);
         ctx.run_interval(CLOCK_EVERY, |act, ctx| {

@@ -2,7 +2,7 @@
 //! HTTP, files) is behind [`ports`].
 //!
 //! Reading order: [`messages`], [`pipeline`], [`device`], [`vad`], [`asr`], [`session`], [`tts`],
-//! then the pure parts [`audio`] and [`dialogue`].
+//! [`mcp_host`], then the pure parts [`audio`], [`dialogue`] and [`tools`].
 #![doc = include_str!("../README.md")]
 
 pub mod asr;
@@ -10,6 +10,7 @@ pub mod audio;
 pub mod device;
 pub mod dialogue;
 mod lifetime;
+pub mod mcp_host;
 pub mod messages;
 pub mod meters;
 pub mod pipeline;
@@ -19,6 +20,7 @@ pub mod session;
 pub mod settings;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+pub mod tools;
 pub mod tts;
 pub mod turns;
 pub mod vad;

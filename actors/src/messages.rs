@@ -5,13 +5,16 @@
 //! DeviceActor --UplinkItem--> VadActor --OpenUtterance--> AsrActor --Heard--> SessionActor
 //!      ^  \______StartTurn, PlaybackEnded___________________________________/    |
 //!      |________________________ PlaybackItem _____ TtsActor <---StartSpeaking---|
+//!
+//! DeviceActor --DeviceSaid--> McpHostActor --DeviceOrder--> DeviceActor
 //! ```
 
 use actix::Message;
 use bytes::Bytes;
-use hearken_proto::device::{Downlink, Emotion, ListenMode};
+use hearken_proto::device::{Downlink, Emotion, Features, IotReport, ListenMode};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::TurnId;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -113,6 +116,19 @@ pub enum DeviceOrder {
     Say(String),
     /// Tell the device why, and close.
     Leave(Fault),
+}
+
+/// DeviceActor -> McpHostActor, control: what concerns the device's tools. Sent by `try_send`, so
+/// that the mailbox bounds it.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub enum DeviceSaid {
+    /// It has said hello, and what it can do.
+    Hello(Features),
+    /// A JSON-RPC message of its MCP server.
+    Mcp(Value),
+    /// Things that it has, or how they are.
+    Iot(IotReport),
 }
 
 /// SessionActor -> TtsActor, control, once a turn.

@@ -5,16 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix::{Actor as _, Addr, Arbiter, ArbiterHandle};
+use hearken_proto::ids::DeviceId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::asr::AsrActor;
 use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
 use crate::dialogue::Dialogue;
-use crate::ports::{Asr, Llm, Tts};
+use crate::mcp_host::McpHostActor;
+use crate::ports::{Asr, Llm, ToolSource, Tts};
 use crate::roster::Roster;
 use crate::session::{SessionActor, SessionOutputs};
 use crate::settings::{PipelineSettings, SpeakingSettings};
+use crate::tools::device::DeviceTools;
+use crate::tools::iot::ThingTools;
+use crate::tools::repair::Extras;
+use crate::tools::{SourceDesk, Toolbox, Vision, VisionDesk};
 use crate::tts::TtsActor;
 use crate::turns::Turns;
 use crate::vad::{VadActor, VadOutputs};
@@ -28,6 +34,10 @@ pub struct Ports {
     pub llm: Arc<dyn Llm>,
     /// The synthesiser.
     pub tts: Arc<dyn Tts>,
+    /// The tools of a conversation beside its device's own.
+    pub tools: SourceDesk,
+    /// The vision endpoint, where there is one.
+    pub vision: Option<VisionDesk>,
 }
 
 /// The threads that encode and pace, so that no socket waits for a codec.
@@ -93,13 +103,21 @@ impl Pipeline {
         };
         let turns = Turns::new(self.process.clone());
         let ring = self.clone();
-        let ring_turns = turns.clone();
-        let tie = Box::new(move |edge: &Addr<DeviceActor>| ring.tie(edge, &ring_turns, speaking));
+        let (ring_turns, device_id) = (turns.clone(), visitor.device_id.clone());
+        let tie = Box::new(move |edge: &Addr<DeviceActor>| {
+            ring.tie(edge, &ring_turns, &device_id, speaking)
+        });
         DeviceActor::new(visitor, rules, turns, tie)
     }
 
     /// Built from the sink backwards: voice, session, recogniser, ear.
-    fn tie(&self, edge: &Addr<DeviceActor>, turns: &Turns, speaking: SpeakingSettings) -> Wiring {
+    fn tie(
+        &self,
+        edge: &Addr<DeviceActor>,
+        turns: &Turns,
+        device_id: &DeviceId,
+        speaking: SpeakingSettings,
+    ) -> Wiring {
         let (settings, lanes) = (&self.settings, self.settings.lanes);
         let connection = turns.connection();
         let (to_socket, playback) = mpsc::channel(lanes.playback);
@@ -117,9 +135,11 @@ impl Pipeline {
             nothing_heard: edge.clone().recipient(),
             speaking: tts.recipient(),
         };
+        let (host, toolbox) = self.tools(edge, connection, device_id);
         let session = SessionActor::new(
             connection.clone(),
             Arc::clone(&self.ports.llm),
+            toolbox,
             outputs,
             settings.phrases.clone(),
             lanes.sentences,
@@ -143,7 +163,31 @@ impl Pipeline {
             uplink,
             start_turn: session.clone().recipient(),
             playback_ended: session.recipient(),
+            said: host.recipient(),
             playback,
         }
+    }
+
+    /// The host of the device's own tools, and all tools of the conversation.
+    fn tools(
+        &self,
+        edge: &Addr<DeviceActor>,
+        connection: &CancellationToken,
+        device_id: &DeviceId,
+    ) -> (Addr<McpHostActor>, Arc<Toolbox>) {
+        let settings = &self.settings.tools;
+        let device = Arc::new(DeviceTools::new(settings.device_timeout));
+        let things = Arc::new(ThingTools::new(edge.clone().recipient()));
+        let mut sources: Vec<Arc<dyn ToolSource>> = vec![device.clone(), things.clone()];
+        sources.extend((self.ports.tools)(device_id));
+        let vision = self.ports.vision.clone().map(|desk| {
+            let device_id = device_id.clone();
+            Arc::new(move || desk(&device_id)) as Arc<dyn Fn() -> Vision + Send + Sync>
+        });
+        let extras = Extras { vision, user_tools: settings.user_tools };
+        let (token, orders) = (connection.clone(), edge.clone().recipient());
+        let host =
+            McpHostActor::new(token, orders, device, things, settings.device_timeout, extras);
+        (host.start(), Arc::new(Toolbox::new(sources, settings.clone())))
     }
 }

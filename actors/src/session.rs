@@ -10,12 +10,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::audio::playout::Heard as HeardPart;
+use crate::dialogue::phrases::Language;
 use crate::dialogue::run_turn::say_phrase;
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
-use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, run_turn};
+use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, TurnMeans, TurnSink, run_turn};
 use crate::messages::{Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, Transcribed};
 use crate::meters::meters;
-use crate::ports::{Llm, ProviderError, Transcript};
+use crate::ports::{Llm, Prompt, ProviderError, Transcript};
+use crate::tools::Toolbox;
 
 /// A turn that was cut and has not reported back after this is given up.
 const CUT_DEADLINE: Duration = Duration::from_secs(5);
@@ -34,6 +36,7 @@ pub struct SessionOutputs {
 pub struct SessionActor {
     connection: CancellationToken,
     llm: Arc<dyn Llm>,
+    toolbox: Arc<Toolbox>,
     outputs: SessionOutputs,
     phrases: Phrases,
     sentence_lane: usize,
@@ -55,13 +58,14 @@ impl SessionActor {
     pub fn new(
         connection: CancellationToken,
         llm: Arc<dyn Llm>,
+        toolbox: Arc<Toolbox>,
         outputs: SessionOutputs,
         phrases: Phrases,
         sentence_lane: usize,
         dialogue: Dialogue,
     ) -> Self {
         let (running, next) = (None, None);
-        Self { connection, llm, outputs, phrases, sentence_lane, dialogue, running, next }
+        Self { connection, llm, toolbox, outputs, phrases, sentence_lane, dialogue, running, next }
     }
 
     fn begin(&mut self, start: StartTurn, ctx: &mut Context<Self>) {
@@ -85,32 +89,18 @@ impl SessionActor {
         let speaking = StartSpeaking { turn: turn.clone(), events, language };
         self.outputs.speaking.do_send(speaking);
         self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
-        let greeting = self.phrases.greeting.in_language(language).to_owned();
-        let apology = self.phrases.apology.in_language(language).to_owned();
-        let llm = Arc::clone(&self.llm);
         let prompt = match &input {
             TurnInput::Words(words) | TurnInput::Resumed(words) => self.dialogue.prompt(words),
             _ => Default::default(),
         };
+        let work = Work {
+            phrases: self.phrases.clone(),
+            language,
+            llm: Arc::clone(&self.llm),
+            toolbox: Arc::clone(&self.toolbox),
+        };
         let work = async move {
-            let record = match input {
-                TurnInput::Words(words) | TurnInput::Resumed(words) => {
-                    run_turn(&turn, words, prompt, &*llm, &apology, &sink).await
-                }
-                TurnInput::Wake { grace, .. } => {
-                    let waited = tokio::time::sleep(grace);
-                    tokio::select! {
-                        biased;
-                        () = turn.cancelled() => {}
-                        () = waited => {}
-                    }
-                    say_phrase(&turn, &greeting, None, &sink).await
-                }
-                TurnInput::Say(phrase) => say_phrase(&turn, &phrase, None, &sink).await,
-                TurnInput::Unrecognised => {
-                    say_phrase(&turn, &apology, Some(TurnError::Recognition), &sink).await
-                }
-            };
+            let record = work.run(&turn, input, prompt, &sink).await;
             (turn, record)
         };
         ctx.spawn(work.into_actor(self).map(|(turn, record), act, ctx| {
@@ -174,6 +164,52 @@ impl SessionActor {
             tracing::error!(turn = %waited, "turn did not end after it was cut");
             if let Some(next) = self.next.take() {
                 self.begin(next, ctx);
+            }
+        }
+    }
+}
+
+/// What one turn's work holds on to.
+struct Work {
+    phrases: Phrases,
+    language: Language,
+    llm: Arc<dyn Llm>,
+    toolbox: Arc<Toolbox>,
+}
+
+impl Work {
+    async fn run(
+        &self,
+        turn: &Turn,
+        input: TurnInput,
+        prompt: Prompt,
+        sink: &TurnSink,
+    ) -> TurnRecord {
+        let apology = self.phrases.apology.in_language(self.language);
+        match input {
+            TurnInput::Words(words) | TurnInput::Resumed(words) => {
+                let means = TurnMeans {
+                    llm: &*self.llm,
+                    tools: &self.toolbox,
+                    apology,
+                    filler: self.phrases.filler.in_language(self.language),
+                    filler_again: self.phrases.filler_again.in_language(self.language),
+                };
+                run_turn(turn, words, prompt, &means, sink).await
+            }
+            TurnInput::Wake { grace, .. } => {
+                let waited = tokio::time::sleep(grace);
+                tokio::select! {
+                    biased;
+                    () = turn.cancelled() => {}
+                    () = waited => {}
+                }
+                let greeting = self.phrases.greeting.in_language(self.language);
+                say_phrase(turn, greeting, None, sink).await
+            }
+            TurnInput::Say(words) => say_phrase(turn, &words, None, sink).await,
+            TurnInput::Unrecognised => {
+                say_phrase(turn, apology, Some(TurnError::Recognition), sink).await
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::audio::endpointer::EndpointerSettings;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{DialogueSettings, Phrases};
+use crate::tools::ToolSettings;
 
 /// Everything one connection's actors need.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +21,8 @@ pub struct PipelineSettings {
     pub dialogue: DialogueSettings,
     /// Fixed phrases.
     pub phrases: Phrases,
+    /// How tools are offered and called.
+    pub tools: ToolSettings,
     /// Bounds of the data lanes.
     pub lanes: LaneSizes,
 }

@@ -37,6 +37,14 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("device.dead_after_ms", d.dead_after_ms, d.ping_every_ms + 1_000, 3_600_000)?;
     within("device.greeting_grace_ms", d.greeting_grace_ms, 0, 5_000)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
+    let t = &config.tools;
+    within("tools.max_rounds", t.max_rounds, 1, 100)?;
+    within("tools.max_tools", t.max_tools, 1, 128)?;
+    within("tools.turn_total_ms", t.turn_total_ms, 1_000, 3_600_000)?;
+    within("tools.device_timeout_ms", t.device_timeout_ms, 1_000, 600_000)?;
+    within("tools.max_result_bytes", t.max_result_bytes, 256, 1 << 20)?;
+    within("tools.filler_after_ms", t.filler_after_ms, 100, 60_000)?;
+    within("tools.filler_again_ms", t.filler_again_ms, 500, 60_000)?;
     for (key, size) in [
         ("lanes.uplink", l.uplink),
         ("lanes.utterance", l.utterance),

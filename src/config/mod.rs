@@ -5,6 +5,7 @@ pub mod check;
 pub mod env;
 pub mod load;
 mod pipeline;
+mod tools;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub fn masked(config: &Config) -> String {
 
 pub use env::{EnvVars, ProcessEnv};
 pub use load::{ConfigError, load};
+pub use tools::ToolsConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -49,6 +51,8 @@ pub struct Config {
     pub hearing: HearingConfig,
     /// Shape and pace of the audio to devices.
     pub speaking: SpeakingConfig,
+    /// How tools are offered to the model and called.
+    pub tools: ToolsConfig,
     /// Timers and wake words of devices' connections.
     pub device: DeviceConfig,
     /// Bounds of the queues within a connection.
@@ -139,7 +143,7 @@ pub struct DialogueConfig {
     pub system_prompt: String,
     /// Asks the model for an emoji, shown as the device's face and never spoken; may be empty.
     pub emotion_prompt: String,
-    /// Messages of both sides that a session remembers.
+    /// Messages that a session remembers: of both sides, and the tools' calls and results.
     pub max_messages: usize,
     /// Language before the first words are known: `zh` or `en`.
     pub language: LanguageConfig,
@@ -172,6 +176,14 @@ pub struct PhrasesConfig {
     pub farewell_zh: String,
     /// Said before a quiet connection is closed.
     pub farewell_en: String,
+    /// Said while a tool takes its time.
+    pub filler_zh: String,
+    /// Said while a tool takes its time.
+    pub filler_en: String,
+    /// Said while a tool goes on taking its time.
+    pub filler_again_zh: String,
+    /// Said while a tool goes on taking its time.
+    pub filler_again_en: String,
 }
 
 /// When an utterance starts and ends.

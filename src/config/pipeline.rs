@@ -38,6 +38,7 @@ impl Config {
                 },
             },
             phrases: self.phrases.phrases(),
+            tools: self.tools.settings(),
             lanes: LaneSizes {
                 uplink: self.lanes.uplink,
                 utterance: self.lanes.utterance,
@@ -66,13 +67,15 @@ impl PhrasesConfig {
             greeting: Phrase::new(&self.greeting_zh, &self.greeting_en),
             apology: Phrase::new(&self.apology_zh, &self.apology_en),
             farewell: Phrase::new(&self.farewell_zh, &self.farewell_en),
+            filler: Phrase::new(&self.filler_zh, &self.filler_en),
+            filler_again: Phrase::new(&self.filler_again_zh, &self.filler_again_en),
         }
     }
 }
 
 impl Default for PhrasesConfig {
     fn default() -> Self {
-        let Phrases { greeting, apology, farewell } = Phrases::default();
+        let Phrases { greeting, apology, farewell, filler, filler_again } = Phrases::default();
         Self {
             greeting_zh: greeting.zh,
             greeting_en: greeting.en,
@@ -80,6 +83,10 @@ impl Default for PhrasesConfig {
             apology_en: apology.en,
             farewell_zh: farewell.zh,
             farewell_en: farewell.en,
+            filler_zh: filler.zh,
+            filler_en: filler.en,
+            filler_again_zh: filler_again.zh,
+            filler_again_en: filler_again.en,
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::DeviceActor;
 use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
-use crate::messages::{PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
+use crate::messages::{DeviceSaid, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
 use crate::ports::SessionTap;
 use crate::roster::Roster;
 use crate::settings::{DeviceSettings, SpeakingSettings};
@@ -25,6 +25,8 @@ pub struct Wiring {
     pub start_turn: Recipient<StartTurn>,
     /// To the SessionActor.
     pub playback_ended: Recipient<PlaybackEnded>,
+    /// To the McpHostActor.
+    pub said: Recipient<DeviceSaid>,
     /// From the TtsActor.
     pub playback: mpsc::Receiver<PlaybackItem>,
 }
@@ -63,6 +65,7 @@ pub(super) struct Wires {
     pub(super) uplink: mpsc::Sender<UplinkItem>,
     pub(super) start_turn: Recipient<StartTurn>,
     pub(super) playback_ended: Recipient<PlaybackEnded>,
+    pub(super) said: Recipient<DeviceSaid>,
 }
 
 pub(super) struct Talk {

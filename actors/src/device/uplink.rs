@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{DeviceActor, LANE_RESERVE};
 use crate::dialogue::TurnInput;
-use crate::messages::UplinkItem;
+use crate::messages::{DeviceSaid, UplinkItem};
 use crate::meters::meters;
 use crate::ports::TapFrame;
 use crate::ws_link::SocketContext;
@@ -42,7 +42,8 @@ impl DeviceActor {
                 self.abort(ctx);
             }
             Uplink::Goodbye => ctx.stop(),
-            Uplink::Mcp { .. } | Uplink::Iot { .. } => tracing::debug!("no tool host takes this"),
+            Uplink::Mcp { payload } => self.pass_to_host(DeviceSaid::Mcp(payload)),
+            Uplink::Iot(report) => self.pass_to_host(DeviceSaid::Iot(report)),
             Uplink::Unknown { kind } => tracing::warn!(kind, "message of unknown type"),
         }
     }
@@ -57,7 +58,14 @@ impl DeviceActor {
         let packet_ms = u32::try_from(speaking.packet.as_millis()).unwrap_or(60);
         let audio_params = AudioParams::opus(speaking.sample_rate_hz, packet_ms);
         tracing::info!(framing = ?self.visitor.framing, uplink = ?hello.audio_params, "hello");
-        self.send(&Downlink::Hello(ServerHello { audio_params, mcp: false }), ctx);
+        self.send(&Downlink::Hello(ServerHello { audio_params, mcp: hello.features.mcp }), ctx);
+        self.pass_to_host(DeviceSaid::Hello(hello.features));
+    }
+
+    fn pass_to_host(&self, said: DeviceSaid) {
+        if let Some(Err(error)) = self.wires.as_ref().map(|w| w.said.try_send(said)) {
+            tracing::warn!(%error, "what the device says of its tools is dropped");
+        }
     }
 
     fn listen_start(&mut self, mode: ListenMode, ctx: &mut Ctx) {

@@ -1,7 +1,10 @@
 //! What a session remembers: the person's words, and of ours what was heard. Not for storing it.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use super::phrases::{Language, is_han};
-use super::turn::{Said, TurnRecord};
+use super::turn::{Said, ToolRound, TurnRecord};
 use crate::audio::playout::Heard;
 use crate::ports::{ChatMessage, Prompt, Role};
 
@@ -21,7 +24,7 @@ pub struct DialogueSettings {
     /// Asks the model for an emoji, which becomes the device's face and is never spoken; stands
     /// after the system prompt. Empty shows the neutral face.
     pub emotion_prompt: String,
-    /// Messages of both sides that are remembered.
+    /// Messages that are remembered: of both sides, and the tools' calls and results.
     pub max_messages: usize,
     /// Longest reply, in tokens.
     pub max_tokens: u32,
@@ -84,6 +87,7 @@ impl Dialogue {
         push_user(&mut messages, words);
         Prompt {
             messages,
+            tools: Arc::default(),
             max_tokens: self.settings.max_tokens,
             temperature: self.settings.temperature,
         }
@@ -94,15 +98,37 @@ impl Dialogue {
         if let Some(words) = &record.user {
             push_user(&mut self.messages, words);
         }
-        let reply = heard_text(&record.said, heard);
+        let mut from = 0;
+        for round in &record.rounds {
+            let text = heard_text(&record.said, from..round.after, heard);
+            from = round.after;
+            self.messages.extend(called(text, round));
+        }
+        let reply = heard_text(&record.said, from..record.said.len(), heard);
         if !reply.is_empty() {
             self.messages.push(ChatMessage::new(Role::Assistant, reply));
         }
-        let surplus = self.messages.len().saturating_sub(self.settings.max_messages);
-        self.messages.drain(..surplus);
-        if self.messages.first().is_some_and(|m| m.role == Role::Assistant) {
-            self.messages.remove(0);
+        self.forget();
+    }
+
+    /// Forgets whole turns, the oldest first; of a turn that is too long in itself its first
+    /// rounds of calls, each with its results: a model's API refuses the one without the other.
+    fn forget(&mut self) {
+        let max = self.settings.max_messages;
+        let is = |role: Role| move |m: &ChatMessage| m.role == role;
+        while self.messages.len() > max
+            && let Some(turn) = self.messages.iter().skip(1).position(is(Role::User))
+        {
+            self.messages.drain(..=turn);
         }
+        while self.messages.len() > max
+            && let Some(calls) = self.messages.iter().position(|m| !m.calls.is_empty())
+        {
+            let results = self.messages[calls].calls.len();
+            self.messages.drain(calls..=calls + results);
+        }
+        let first = self.messages.iter().position(is(Role::User)).unwrap_or(self.messages.len());
+        self.messages.drain(..first);
     }
 
     /// What is remembered, oldest first.
@@ -118,10 +144,18 @@ fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
     }
 }
 
-/// The remembered sentences that were heard, the last one cut at the heard fraction.
-fn heard_text(said: &[Said], heard: Heard) -> String {
+/// A round of calls and its results, with what was heard before it.
+fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
+    let mut messages = vec![ChatMessage::calling(text, round.calls.clone())];
+    let results = round.calls.iter().zip(&round.results);
+    messages.extend(results.map(|(call, result)| ChatMessage::result(&call.id, result)));
+    messages
+}
+
+/// Of these sentences the remembered ones that were heard, the last one cut at the heard fraction.
+fn heard_text(said: &[Said], range: Range<usize>, heard: Heard) -> String {
     let mut text = String::new();
-    for (i, sentence) in said.iter().enumerate() {
+    for (i, sentence) in said.iter().enumerate().take(range.end).skip(range.start) {
         let part = match heard {
             _ if i < heard.whole => sentence.text.as_str(),
             _ if i == heard.whole => cut(&sentence.text, heard),
@@ -156,7 +190,8 @@ fn cut(text: &str, heard: Heard) -> &str {
     text[..end].trim_end()
 }
 
-fn estimated_seconds(text: &str) -> f64 {
+/// How long a text takes to speak, roughly.
+pub(super) fn estimated_seconds(text: &str) -> f64 {
     text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
 }
 
@@ -176,14 +211,20 @@ mod tests {
 
     use super::*;
     use crate::dialogue::turn::TurnEnd;
+    use crate::ports::ToolRequest;
+    use proptest::prelude::*;
 
     const ALL: Heard = Heard { whole: 99, partial: Duration::ZERO, partial_of: None };
 
     fn dialogue() -> Dialogue {
+        remembering(4)
+    }
+
+    fn remembering(max_messages: usize) -> Dialogue {
         Dialogue::new(DialogueSettings {
             system_prompt: "be kind".into(),
             emotion_prompt: String::new(),
-            max_messages: 4,
+            max_messages,
             max_tokens: 50,
             temperature: 0.5,
             language: Language::Chinese,
@@ -192,7 +233,16 @@ mod tests {
 
     fn record(user: &str, said: &[&str]) -> TurnRecord {
         let said = said.iter().map(|s| Said { text: (*s).into(), remembered: true }).collect();
-        TurnRecord { user: Some(user.into()), said, end: TurnEnd::Completed }
+        TurnRecord { user: Some(user.into()), said, rounds: Vec::new(), end: TurnEnd::Completed }
+    }
+
+    fn round(after: usize, ids: &[&str]) -> ToolRound {
+        let call = |id: &&str| {
+            let (id, name) = ((*id).into(), "f".into());
+            ToolRequest { id, name, arguments: "{}".into() }
+        };
+        let results = ids.iter().map(|id| format!("result {id}")).collect();
+        ToolRound { after, calls: ids.iter().map(call).collect(), results }
     }
 
     fn contents(dialogue: &Dialogue) -> Vec<&str> {
@@ -245,6 +295,53 @@ mod tests {
             d.commit(&record(n, &["ok."]), ALL);
         }
         assert_eq!(contents(&d), ["2", "ok.", "3", "ok."]);
+    }
+
+    #[test]
+    fn calls_are_remembered_with_their_results_between_what_was_heard() {
+        let mut d = remembering(10);
+        let mut turn = record("hi", &["One.", "Two.", "Three."]);
+        turn.rounds = vec![round(1, &["a", "b"])];
+        d.commit(&turn, Heard { whole: 2, ..Heard::default() });
+        assert_eq!(contents(&d), ["hi", "One.", "result a", "result b", "Two."]);
+        assert_eq!(d.messages()[1].calls, turn.rounds[0].calls);
+        assert_eq!(d.messages()[3].answers, "b");
+    }
+
+    #[test]
+    fn of_a_very_long_turn_the_first_rounds_are_forgotten() {
+        let mut d = dialogue();
+        let mut turn = record("hi", &["Done."]);
+        turn.rounds = vec![round(0, &["a"]), round(0, &["b", "c"]), round(0, &["d"])];
+        d.commit(&turn, ALL);
+        assert_eq!(contents(&d), ["hi", "", "result d", "Done."]);
+        d.commit(&record("2", &["ok."]), ALL);
+        assert_eq!(contents(&d), ["2", "ok."]);
+    }
+
+    proptest! {
+        #[test]
+        fn calls_and_results_are_never_parted(
+            turns in proptest::collection::vec(
+                (proptest::collection::vec(1_usize..4, 0..6), 0_usize..3, 0_usize..4), 1..8),
+            max in 2_usize..12,
+        ) {
+            let mut d = remembering(max);
+            for (sizes, sentences, whole) in turns {
+                let mut turn = record("hi", &["One.", "Two."][..sentences.min(2)]);
+                turn.rounds = sizes.iter().map(|n| round(sentences.min(1), &["a", "b", "c"][..*n])).collect();
+                d.commit(&turn, Heard { whole, ..Heard::default() });
+                let mut messages = d.messages().iter().peekable();
+                prop_assert!(messages.peek().is_none_or(|m| m.role == Role::User));
+                while let Some(message) = messages.next() {
+                    prop_assert_ne!(message.role, Role::Tool, "a result without its call");
+                    for call in &message.calls {
+                        prop_assert_eq!(&messages.next().expect("a call without its result").answers, &call.id);
+                    }
+                }
+                prop_assert!(d.messages().len() <= max);
+            }
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Pure talk: what is said, in what order, and what is remembered. No actix, no audio codecs, no
 //! SQL, no vendor's JSON.
 //!
-//! Reading order: [`turn`], [`mod@run_turn`], [`sentence`], [`speakable`], [`history`], [`phrases`].
+//! Reading order: [`turn`], [`mod@run_turn`], `reply`, [`sentence`], [`speakable`], [`history`], [`phrases`].
 
 pub mod history;
 pub mod phrases;
+mod reply;
 pub mod run_turn;
 pub mod sentence;
 pub mod speakable;
@@ -12,5 +13,5 @@ pub mod turn;
 
 pub use history::{Dialogue, DialogueSettings};
 pub use phrases::{Phrase, Phrases};
-pub use run_turn::run_turn;
+pub use run_turn::{TurnMeans, run_turn};
 pub use turn::{Sentence, Turn, TurnEnd, TurnError, TurnEvent, TurnInput, TurnRecord, TurnSink};

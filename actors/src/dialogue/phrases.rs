@@ -60,6 +60,10 @@ pub struct Phrases {
     pub apology: Phrase,
     /// Said before the server closes a quiet connection; empty for a silent close.
     pub farewell: Phrase,
+    /// Said while a tool takes its time; empty for silence.
+    pub filler: Phrase,
+    /// Said while it goes on taking its time; empty for silence.
+    pub filler_again: Phrase,
 }
 
 impl Default for Phrases {
@@ -71,6 +75,8 @@ impl Default for Phrases {
                 "Sorry, something went wrong. Please try again.",
             ),
             farewell: Phrase::new("那我先休息了，再见。", "I'll rest now. Goodbye."),
+            filler: Phrase::new("稍等，我看一下。", "One moment, please."),
+            filler_again: Phrase::new("还在处理，请再等等。", "Still working on it."),
         }
     }
 }
@@ -78,7 +84,7 @@ impl Default for Phrases {
 impl Phrases {
     /// Every phrase in both languages, for making their audio beforehand; empty ones left out.
     pub fn all(&self) -> Vec<String> {
-        [&self.greeting, &self.apology, &self.farewell]
+        [&self.greeting, &self.apology, &self.farewell, &self.filler, &self.filler_again]
             .into_iter()
             .flat_map(|p| [&p.zh, &p.en])
             .filter(|p| !p.is_empty())

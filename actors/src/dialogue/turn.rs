@@ -7,7 +7,7 @@ use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use crate::ports::ProviderError;
+use crate::ports::{ProviderError, ToolRequest};
 
 /// One turn's identity and the means to end it. Travels in every message; a stage whose turn is
 /// no longer live does nothing, so what is late dies where it is.
@@ -134,8 +134,21 @@ pub struct TurnRecord {
     /// Every sentence handed to the face, in order; apologies and other fixed phrases are not
     /// among those remembered.
     pub said: Vec<Said>,
+    /// The tools that were called for it, in order.
+    pub rounds: Vec<ToolRound>,
     /// How it ended.
     pub end: TurnEnd,
+}
+
+/// Calls of tools that the model asked for at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRound {
+    /// Sentences of the turn that had been handed to the face before.
+    pub after: usize,
+    /// The calls.
+    pub calls: Vec<ToolRequest>,
+    /// What the model was told of each.
+    pub results: Vec<String>,
 }
 
 /// A sentence that was handed to the face.

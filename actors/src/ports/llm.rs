@@ -1,6 +1,9 @@
 //! The language model's port: a conversation in, pieces of an answer out.
 
+use std::sync::Arc;
+
 use futures_util::stream::BoxStream;
+use serde_json::Value;
 
 use super::ProviderError;
 
@@ -16,10 +19,34 @@ pub trait Llm: Send + Sync {
 pub struct Prompt {
     /// In order; the first is the system's.
     pub messages: Vec<ChatMessage>,
+    /// What the model may call; empty offers nothing.
+    pub tools: Arc<[OfferedTool]>,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
     /// 0.0 to 1.0.
     pub temperature: f32,
+}
+
+/// A tool as a model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfferedTool {
+    /// 1 to 64 letters, digits, `_` and `-`; unique in a prompt.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub parameters: Value,
+}
+
+/// A call of a tool, as the model wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRequest {
+    /// The call's id; unique in a conversation.
+    pub id: String,
+    /// The tool's name as it was offered, if the model kept to it.
+    pub name: String,
+    /// The arguments: JSON of an object, if the model wrote it well.
+    pub arguments: String,
 }
 
 /// One message of a conversation.
@@ -27,14 +54,28 @@ pub struct Prompt {
 pub struct ChatMessage {
     /// Who said it.
     pub role: Role,
-    /// What was said.
+    /// What was said, or what the tool answered.
     pub content: String,
+    /// The calls that the model asked for beside its words; each is followed by its result.
+    pub calls: Vec<ToolRequest>,
+    /// The call that a tool's message answers; empty for the others.
+    pub answers: String,
 }
 
 impl ChatMessage {
     /// A message of this role.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into() }
+        Self { role, content: content.into(), calls: Vec::new(), answers: String::new() }
+    }
+
+    /// What the model said and called at once.
+    pub fn calling(content: impl Into<String>, calls: Vec<ToolRequest>) -> Self {
+        Self { calls, ..Self::new(Role::Assistant, content) }
+    }
+
+    /// What a call brought.
+    pub fn result(id: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { answers: id.into(), ..Self::new(Role::Tool, content) }
     }
 }
 
@@ -47,6 +88,8 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
+    /// A tool.
+    Tool,
 }
 
 /// A piece of an answer.
@@ -54,6 +97,10 @@ pub enum Role {
 pub enum LlmDelta {
     /// Some more text, cut anywhere.
     Text(String),
+    /// The model begins to write calls of tools: the text before is complete.
+    Calling,
+    /// A whole call of a tool, once the model has written it.
+    Call(ToolRequest),
     /// The answer is complete.
     Finished {
         /// The answer was cut at its longest length.

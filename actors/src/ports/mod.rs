@@ -19,7 +19,7 @@ pub mod tts;
 
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
-pub use llm::{ChatMessage, Llm, LlmDelta, Prompt, Role};
+pub use llm::{ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolRequest};
 pub use tap::{SessionTap, TapFrame};
 pub use tools::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};

@@ -21,8 +21,10 @@ use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts};
 use super::sound::PACKET_MS;
 use crate::device::Visitor;
 use crate::pipeline::{AudioPool, Pipeline, Ports};
+use crate::ports::ToolSource;
 use crate::roster::Roster;
 use crate::settings::PipelineSettings;
+use crate::tools::Vision;
 use crate::ws_link;
 
 /// Longest wait for anything, in virtual time.
@@ -112,11 +114,21 @@ impl Server {
 impl Ring {
     /// A connected device that has not said hello. Needs an actix system and a paused clock.
     pub fn connect(settings: PipelineSettings) -> Self {
+        Self::connect_with(settings, Vec::new())
+    }
+
+    /// As [`Ring::connect`], at a server that has these tools.
+    pub fn connect_with(settings: PipelineSettings, tools: Vec<Arc<dyn ToolSource>>) -> Self {
         let script = Arc::<Script>::default();
         let ports = Ports {
             asr: Arc::new(ScriptedAsr(Arc::clone(&script))),
             llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
             tts: Arc::new(ScriptedTts(Arc::clone(&script))),
+            tools: Arc::new(move |_| tools.clone()),
+            vision: Some(Arc::new(|device| Vision {
+                url: "http://vision.example/explain".into(),
+                token: format!("token of {device}"),
+            })),
         };
         let process = CancellationToken::new();
         let audio = AudioPool::current_thread();

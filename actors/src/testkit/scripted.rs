@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::audio::pcm;
 use crate::ports::{
-    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Transcript,
-    Tts, UtteranceSpec,
+    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
+    ToolRequest, Transcript, Tts, UtteranceSpec,
 };
 
 /// What the recogniser does with one utterance.
@@ -34,6 +34,8 @@ pub enum AsrAct {
 pub enum LlmAct {
     /// Writes these pieces, each after this long.
     Write(Vec<&'static str>, Duration),
+    /// Writes this, then calls these tools with these arguments.
+    Call(&'static str, Vec<(&'static str, &'static str)>),
     /// Fails like this after this long.
     Fail(ProviderErrorKind, Duration),
     /// Writes this, then breaks off.
@@ -183,6 +185,16 @@ impl Llm for ScriptedLlm {
                     Ok(LlmDelta::Finished { truncated: false })
                 });
                 pieces.chain(end).boxed()
+            }
+            LlmAct::Call(words, calls) => {
+                let call = |(n, (name, arguments)): (usize, (&str, &str))| {
+                    let (id, name) = (format!("id-{n}"), name.to_owned());
+                    Ok(LlmDelta::Call(ToolRequest { id, name, arguments: arguments.to_owned() }))
+                };
+                let calls = calls.into_iter().enumerate().map(call).collect::<Vec<_>>();
+                let end = Ok(LlmDelta::Finished { truncated: false });
+                let before = [text(words), Ok(LlmDelta::Calling)];
+                stream::iter(before.into_iter().chain(calls).chain([end])).boxed()
             }
             LlmAct::Fail(kind, wait) => stream::once(async move {
                 tokio::time::sleep(wait).await;

@@ -1,9 +1,11 @@
 //! One device's whole ring in virtual time, on scripted ports. Not for real engines or sockets.
 
 mod checks;
+mod device_tools;
 mod failures;
 mod interruptions;
 mod orders;
+mod tools;
 mod turns;
 
 use std::time::Duration;

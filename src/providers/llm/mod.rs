@@ -1,4 +1,5 @@
 //! Implementations of the language model's port. Not for choosing between them: that is
 //! [`super::llm()`].
 
+mod chat_json;
 pub mod openai;

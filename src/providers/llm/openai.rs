@@ -16,13 +16,13 @@ use async_openai::middleware::HttpRequestFactory;
 use async_openai::types::stream::StreamResponse;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, TryStreamExt, try_unfold};
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role};
-use serde::Deserialize;
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 use url::Url;
 
+use super::chat_json::{self, Pieces};
 use crate::providers::ProviderConfigError;
 use crate::providers::http;
 use crate::providers::settings::{LlmSettings, ms};
@@ -92,8 +92,7 @@ struct Answer {
     first_by: Instant,
     total_by: Instant,
     begun: bool,
-    /// Why the answer ended, which a chunk with text may tell too.
-    truncated: Option<bool>,
+    pieces: Pieces,
 }
 
 impl Answer {
@@ -101,19 +100,24 @@ impl Answer {
         let start = Instant::now();
         let total_by = start + ms(call.settings.timeout_ms);
         let first_by = total_by.min(start + ms(call.settings.first_token_timeout_ms));
+        // A prompt that leaves its longest length open gets the settings' one.
+        let max_tokens =
+            if prompt.max_tokens == 0 { call.settings.max_tokens } else { prompt.max_tokens };
+        let order = chat_json::order(&call.settings.model, max_tokens, prompt);
         let chat = call.client.chat();
-        let order = chat.create_stream_byot::<Value, Value>(order(&call.settings, prompt));
+        let order = chat.create_stream_byot::<Value, Value>(order);
         let chunks = timeout_at(first_by, Box::pin(order))
             .await
             .map_err(|_| http::timed_out(PROVIDER, "no words within their deadline"))?
             .map_err(failure)?;
-        Ok(Self { chunks, call, first_by, total_by, begun: false, truncated: None })
+        Ok(Self { chunks, call, first_by, total_by, begun: false, pieces: Pieces::default() })
     }
 
     async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
         loop {
-            if let Some(truncated) = self.truncated {
-                return Ok(LlmDelta::Finished { truncated });
+            if let Some(delta) = self.pieces.ready.pop_front() {
+                self.begun = true;
+                return Ok(delta);
             }
             let (by, missing) = if self.begun {
                 let idle = ms(self.call.settings.idle_timeout_ms);
@@ -129,67 +133,16 @@ impl Answer {
                     ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, why)
                 })?
                 .map_err(failure)?;
-            if let Some(text) = self.read(&chunk)? {
-                self.begun = true;
-                return Ok(LlmDelta::Text(text));
-            }
+            self.read(&chunk)?;
         }
     }
 
-    /// The text of a chunk, if it has any.
-    fn read(&mut self, chunk: &Value) -> Result<Option<String>, ProviderError> {
+    fn read(&mut self, chunk: &Value) -> Result<(), ProviderError> {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return Err(told(error));
         }
-        let chunk = Chunk::deserialize(chunk).map_err(|_| violated("a piece is no chat chunk"))?;
-        // The last chunk may have none, where usage is told.
-        let Some(choice) = chunk.choices.into_iter().next() else { return Ok(None) };
-        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-            self.truncated = Some(reason == "length");
-        }
-        let text = choice.delta.and_then(|delta| delta.content).unwrap_or_default();
-        Ok((!text.is_empty()).then_some(text))
+        self.pieces.read(chunk).map_err(|_| violated("a piece is no chat chunk"))
     }
-}
-
-#[derive(Deserialize)]
-struct Chunk {
-    choices: Vec<Choice>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    delta: Option<Delta>,
-    #[serde(default)]
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Delta {
-    #[serde(default)]
-    content: Option<String>,
-}
-
-/// The request's JSON. A prompt that leaves its longest length open gets the settings' one.
-fn order(settings: &LlmSettings, prompt: &Prompt) -> Value {
-    let message = |message: &hearken_actors::ports::ChatMessage| {
-        let role = match message.role {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
-        json!({ "role": role, "content": message.content })
-    };
-    let messages: Vec<Value> = prompt.messages.iter().map(message).collect();
-    let max_tokens = if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
-    json!({
-        "model": settings.model,
-        "messages": messages,
-        "stream": true,
-        "max_tokens": max_tokens,
-        "temperature": prompt.temperature,
-    })
 }
 
 /// What an error of async-openai means.

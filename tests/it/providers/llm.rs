@@ -5,7 +5,7 @@ use std::time::Instant;
 use futures_util::{StreamExt, TryStreamExt};
 use hearken::providers::{self, LlmSettings};
 use hearken_actors::ports::{
-    ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
+    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolRequest,
 };
 
 use super::{check_failure, failures};
@@ -31,7 +31,7 @@ fn prompt() -> Prompt {
         ChatMessage::new(Role::Assistant, "Hi."),
         ChatMessage::new(Role::User, "Weather?"),
     ];
-    Prompt { messages, max_tokens: 40, temperature: 0.5 }
+    Prompt { messages, max_tokens: 40, temperature: 0.5, ..Prompt::default() }
 }
 
 async fn hear(settings: &LlmSettings) -> Result<Vec<LlmDelta>, ProviderError> {
@@ -46,7 +46,7 @@ fn check_reply(deltas: &[LlmDelta]) {
         .iter()
         .map(|delta| match delta {
             LlmDelta::Text(text) => text.as_str(),
-            LlmDelta::Finished { .. } => panic!("finished twice"),
+            other => panic!("no text: {other:?}"),
         })
         .collect();
     assert_eq!(text, REPLY);
@@ -83,6 +83,54 @@ async fn the_conversation_is_sent_as_the_api_wants_it() {
         ],
     });
     assert_eq!(asked, expected);
+}
+
+#[tokio::test]
+async fn tools_are_offered_called_and_their_results_told() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    let parameters = serde_json::json!({ "type": "object" });
+    let tool = |name: &str| OfferedTool {
+        name: name.into(),
+        description: "Tells the weather.".into(),
+        parameters: parameters.clone(),
+    };
+    let mut asked = Prompt { tools: [tool("today"), tool("tomorrow")].into(), ..prompt() };
+    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let deltas: Vec<LlmDelta> = llm.reply(asked.clone()).try_collect().await.unwrap();
+    let call = |n: usize, name: &str| ToolRequest {
+        id: format!("call-{n}"),
+        name: name.into(),
+        arguments: r#"{"city": "柏林"}"#.into(),
+    };
+    let calls = vec![call(0, "today"), call(1, "tomorrow")];
+    let [.., LlmDelta::Calling, today, tomorrow, finished] = &deltas[..] else {
+        panic!("{deltas:?}")
+    };
+    assert_eq!(
+        [today, tomorrow],
+        [&LlmDelta::Call(calls[0].clone()), &LlmDelta::Call(calls[1].clone())]
+    );
+    assert_eq!(*finished, LlmDelta::Finished { truncated: false });
+    asked.messages.push(ChatMessage::calling("", calls));
+    asked.messages.push(ChatMessage::result("call-0", "22 °C"));
+    asked.messages.push(ChatMessage::result("call-1", "23 °C"));
+    check_reply(&llm.reply(asked).try_collect::<Vec<_>>().await.unwrap());
+    let sent: serde_json::Value = serde_json::from_str(&stub.seen().texts[3]).unwrap();
+    assert_eq!(
+        (sent["tools"].as_array().unwrap().len(), &sent["tool_choice"]),
+        (2, &"auto".into())
+    );
+    assert_eq!(sent["tools"][1]["function"]["parameters"], parameters);
+    let called = |n: usize, name: &str| {
+        let function = serde_json::json!({ "name": name, "arguments": r#"{"city": "柏林"}"# });
+        serde_json::json!({ "id": format!("call-{n}"), "type": "function", "function": function })
+    };
+    let expected = serde_json::json!([
+        { "role": "assistant", "content": null, "tool_calls": [called(0, "today"), called(1, "tomorrow")] },
+        { "role": "tool", "tool_call_id": "call-0", "content": "22 °C" },
+        { "role": "tool", "tool_call_id": "call-1", "content": "23 °C" },
+    ]);
+    assert_eq!(serde_json::json!(sent["messages"].as_array().unwrap()[4..]), expected);
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ use super::{Behaviour, SLOW, Says, Shared, Stub};
 pub(crate) struct OpenAiChat;
 
 impl OpenAiChat {
-    /// Replies `reply` to everything, four characters at a time.
+    /// Replies `reply` to everything, four characters at a time. Where tools are offered, it calls
+    /// each of them as well, until it is told a result.
     pub(crate) async fn start(behaviour: Behaviour, reply: &str) -> Stub {
         Stub::start(("http", "/v1"), behaviour, reply.into(), chat).await
     }
@@ -85,23 +86,40 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     let mut pieces = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let last = body["messages"].as_array().and_then(|m| m.last()).unwrap();
+    let calls = if last["role"] == "tool" { Vec::new() } else { calls(&body["tools"]) };
+    let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
     let words: Vec<char> =
         shared.words(last["content"].as_str().unwrap().as_bytes()).chars().collect();
     if behaviour != Behaviour::Empty {
         for few in words.chunks(4) {
             pieces.push(chunk(json!({ "content": few.iter().collect::<String>() }), None));
         }
+        pieces.extend(calls.into_iter().map(|call| chunk(json!({ "tool_calls": [call] }), None)));
     }
     match behaviour {
         Behaviour::Garbage => pieces = vec![b"data: no JSON\n\n".to_vec()],
         // The first piece has no words yet: break off after some.
         Behaviour::ResetMidStream => pieces = vec![pieces[..2].concat(), Vec::new()],
         _ => {
-            pieces.push(chunk(json!({}), Some("stop")));
+            pieces.push(chunk(json!({}), Some(reason)));
             pieces.push(b"data: [DONE]\n\n".to_vec());
         }
     }
     respond_in_pieces(&mut stream, behaviour, "text/event-stream", &pieces).await.ok();
+}
+
+/// A call of each tool offered, in fragments that are mixed as OpenAI may mix them.
+fn calls(tools: &serde_json::Value) -> Vec<serde_json::Value> {
+    let tools = tools.as_array().cloned().unwrap_or_default();
+    let begun = tools.iter().enumerate().map(|(n, tool)| {
+        let function = json!({ "name": tool["function"]["name"], "arguments": "" });
+        json!({ "index": n, "id": format!("call-{n}"), "type": "function", "function": function })
+    });
+    let fragments = ["{\"city\":", " \"柏林\"}"].into_iter().flat_map(|arguments| {
+        let fragment = move |n| json!({ "index": n, "function": { "arguments": arguments } });
+        (0..tools.len()).map(fragment)
+    });
+    begun.chain(fragments).collect()
 }
 
 async fn transcribe(mut stream: TcpStream, shared: Shared) {

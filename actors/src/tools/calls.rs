@@ -1,0 +1,167 @@
+//! Runs the calls of one round: finds the tool, checks the arguments, waits its turn at the
+//! source, and makes of whatever happens a text for the model. Not for what is said meanwhile.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use super::outcome::{CUT_SHORT, GOES_ON, told};
+use super::toolbox::{Offer, Place, Toolbox};
+use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest};
+
+/// Calls of one round that are carried out; what is beyond is refused.
+const MAX_CALLS: usize = 16;
+
+/// Calls that may go on after their turns were cut; one more is cancelled with its turn.
+const MAX_FINISHING: usize = 8;
+
+/// Mistakes in the arguments that are told to the model.
+const MAX_MISTAKES: usize = 3;
+
+type Outcome = Result<ToolOutput, ToolError>;
+
+/// The calls of one round on their way. Dropping it cancels them, but for those that finish.
+pub struct Calls {
+    running: FuturesUnordered<BoxFuture<'static, (usize, Outcome)>>,
+    results: Vec<Option<String>>,
+    finishes: Vec<bool>,
+    max_result_bytes: usize,
+}
+
+impl Calls {
+    /// Waits for the next result; false where all are here. May be dropped and called again.
+    pub async fn next(&mut self) -> bool {
+        let Some((number, outcome)) = self.running.next().await else { return false };
+        self.results[number] = Some(told(outcome, self.max_result_bytes));
+        true
+    }
+
+    /// What the model is told of each call, in their order. Calls without a result are cancelled.
+    pub fn end(self) -> Vec<String> {
+        let missing = |finishes| if finishes { GOES_ON } else { CUT_SHORT }.to_owned();
+        let pairs = self.results.into_iter().zip(self.finishes);
+        pairs.map(|(result, finishes)| result.unwrap_or_else(|| missing(finishes))).collect()
+    }
+}
+
+impl Toolbox {
+    /// Begins these calls; each ends by `until` at the latest.
+    pub fn begin(&self, offer: &Offer, calls: &[ToolRequest], until: Instant) -> Calls {
+        let mut begun = Calls {
+            running: FuturesUnordered::new(),
+            results: vec![None; calls.len()],
+            finishes: vec![false; calls.len()],
+            max_result_bytes: self.settings.max_result_bytes,
+        };
+        for (number, request) in calls.iter().enumerate() {
+            match check(offer, request) {
+                Ok(_) if number >= MAX_CALLS => {
+                    let why = ToolError::Failed("too many calls at once".into());
+                    begun.results[number] = Some(told(Err(why), self.settings.max_result_bytes));
+                }
+                Ok((source, tool, call)) => {
+                    let work = carried_out(self.place(source).clone(), call, until);
+                    let kept = if tool.finishes { self.keep(work) } else { Err(work) };
+                    begun.finishes[number] = kept.is_ok();
+                    let work =
+                        kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);
+                    begun.running.push(Box::pin(async move { (number, work.await) }));
+                }
+                Err(error) => {
+                    begun.results[number] = Some(told(Err(error), self.settings.max_result_bytes));
+                }
+            }
+        }
+        begun
+    }
+
+    /// Lets a call go on when its turn is cut, where there is room.
+    fn keep(
+        &self,
+        work: BoxFuture<'static, Outcome>,
+    ) -> Result<BoxFuture<'static, Outcome>, BoxFuture<'static, Outcome>> {
+        let mut finishing = self.finishing.lock().expect("nothing panics while it holds the calls");
+        while finishing.try_join_next().is_some() {}
+        if finishing.len() >= MAX_FINISHING {
+            return Err(work);
+        }
+        let (tell, told) = oneshot::channel();
+        finishing.spawn(async move {
+            // Nobody waits for it when the turn was cut.
+            tell.send(work.await).unwrap_or_default();
+        });
+        Ok(Box::pin(async move {
+            told.await.unwrap_or_else(|_| Err(ToolError::Failed("it broke off".into())))
+        }))
+    }
+}
+
+/// Waits its turn at the source, and calls.
+fn carried_out(place: Place, call: ToolCall, until: Instant) -> BoxFuture<'static, Outcome> {
+    Box::pin(async move {
+        let began = Instant::now();
+        let Ok(Ok(_permit)) = timeout_at(until, Arc::clone(&place.gate).acquire_owned()).await
+        else {
+            return Err(ToolError::Timeout(began.elapsed()));
+        };
+        let by = until.min(Instant::now() + place.source.timeout());
+        let began = Instant::now();
+        let name = call.name.clone();
+        let outcome = timeout_at(by, place.source.call(call)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(ToolError::Timeout(began.elapsed())));
+        let well = outcome.as_ref().is_ok_and(|output| !output.failed);
+        tracing::info!(tool = name, source = place.source.name(), well, took = ?began.elapsed(), "a tool was called");
+        outcome
+    })
+}
+
+/// The source's number, the tool and the call that the model means.
+fn check<'a>(
+    offer: &'a Offer,
+    request: &ToolRequest,
+) -> Result<(usize, &'a Tool, ToolCall), ToolError> {
+    let (source, tool) =
+        offer.find(&request.name).ok_or_else(|| ToolError::Unknown(request.name.clone()))?;
+    let arguments = arguments(&request.arguments)?;
+    fits(&tool.parameters, &arguments)?;
+    let (id, name) = (request.id.clone(), tool.name.clone());
+    Ok((*source, tool, ToolCall { id, name, arguments }))
+}
+
+/// Models write nothing, or `null`, where there is nothing to say.
+fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        Ok(Value::Null) => Ok(Map::new()),
+        Ok(_) => Err(ToolError::Arguments("they are not a JSON object".into())),
+        Err(error) => Err(ToolError::Arguments(format!("they are not JSON: {error}"))),
+    }
+}
+
+/// A schema that is itself wrong checks nothing: the tool may know better.
+fn fits(schema: &Value, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        Err(error) => {
+            tracing::debug!(%error, "a tool's schema cannot be used");
+            return Ok(());
+        }
+    };
+    let arguments = Value::Object(arguments.clone());
+    let mistakes: Vec<String> = validator
+        .iter_errors(&arguments)
+        .take(MAX_MISTAKES)
+        .map(|mistake| match mistake.instance_path().to_string() {
+            whole if whole.is_empty() => mistake.to_string(),
+            path => format!("{path}: {mistake}"),
+        })
+        .collect();
+    if mistakes.is_empty() { Ok(()) } else { Err(ToolError::Arguments(mistakes.join("; "))) }
+}

@@ -1,0 +1,159 @@
+//! The things of firmware up to 1.7, which knows no MCP, as a source of tools: one tool for each
+//! method, and one that reads each property. Not for the messages themselves.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use actix::Recipient;
+use futures_util::future::BoxFuture;
+use hearken_proto::device::Downlink;
+use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ValueKind};
+use serde_json::{Map, Value, json};
+
+use crate::messages::DeviceOrder;
+use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+
+/// Things of a device that are known; firmware has five at most.
+const MAX_THINGS: usize = 64;
+
+/// Tools of a device that are offered.
+const MAX_TOOLS: usize = 256;
+
+/// The things of one device; none until it has told them.
+pub struct ThingTools {
+    device: Recipient<DeviceOrder>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    things: BTreeMap<String, Thing>,
+    states: BTreeMap<String, Map<String, Value>>,
+    tools: Arc<[Tool]>,
+}
+
+impl ThingTools {
+    /// A device that has told nothing yet.
+    pub fn new(device: Recipient<DeviceOrder>) -> Self {
+        Self { device, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("nothing panics while it holds a device's things")
+    }
+
+    /// Forgets the device: it says hello anew, or is gone.
+    pub fn forget(&self) {
+        *self.known() = Known::default();
+    }
+
+    /// Notes what the device has, and how that is; a state is told in part.
+    pub fn note(&self, report: IotReport) {
+        let mut known = self.known();
+        let described = !report.things.is_empty();
+        for thing in report.things {
+            if known.things.len() < MAX_THINGS || known.things.contains_key(&thing.name) {
+                known.things.insert(thing.name.clone(), thing);
+            }
+        }
+        for state in report.states {
+            if known.states.len() < MAX_THINGS || known.states.contains_key(&state.name) {
+                known.states.entry(state.name).or_default().extend(state.values);
+            }
+        }
+        if described {
+            known.tools = known.things.values().flat_map(tools).take(MAX_TOOLS).collect();
+            tracing::info!(things = known.things.len(), "a device has told its things");
+        }
+    }
+
+    /// What a call means: words already known, or an order to the device.
+    fn meaning(&self, call: &ToolCall) -> Result<Meaning, ToolError> {
+        let known = self.known();
+        let unknown = || ToolError::Unknown(call.name.clone());
+        let within = |thing: &&Thing| {
+            call.name.strip_prefix(&thing.name).and_then(|rest| rest.strip_prefix('.')).is_some()
+        };
+        let named = known.things.values().filter(within).max_by_key(|thing| thing.name.len());
+        let thing = named.ok_or_else(unknown)?;
+        let what = &call.name[thing.name.len() + 1..];
+        if thing.methods.contains_key(what) {
+            let command = thing.command(what, &call.arguments);
+            return command.map(Meaning::Order).map_err(|e| ToolError::Arguments(e.to_string()));
+        }
+        let property = what.strip_prefix(READ).filter(|p| thing.properties.contains_key(*p));
+        let property = property.ok_or_else(unknown)?;
+        let value = known.states.get(&thing.name).and_then(|state| state.get(property));
+        let unsaid = || ToolError::Failed("the device has not said yet".into());
+        value.map(|value| Meaning::Told(value.to_string())).ok_or_else(unsaid)
+    }
+}
+
+/// Begins the name of a tool that reads a property.
+const READ: &str = "get_";
+
+enum Meaning {
+    Told(String),
+    Order(Command),
+}
+
+fn tools(thing: &Thing) -> Vec<Tool> {
+    let about = |what: &str| [thing.description.as_str(), what].join(": ");
+    let methods = thing.methods.iter().map(|(name, method)| {
+        let required: Vec<&String> = method.parameters.keys().collect();
+        let properties: Map<String, Value> =
+            method.parameters.iter().map(|(name, p)| (name.clone(), schema(p))).collect();
+        Tool {
+            name: format!("{}.{name}", thing.name),
+            description: about(&method.description),
+            parameters: json!({"type": "object", "properties": properties, "required": required}),
+            finishes: false,
+        }
+    });
+    let free = |name: &&String| !thing.methods.contains_key(&format!("{READ}{name}"));
+    let reads =
+        thing.properties.iter().filter(|(name, _)| free(name)).map(|(name, property)| Tool {
+            name: format!("{}.{READ}{name}", thing.name),
+            description: about(&property.description),
+            parameters: json!({"type": "object", "properties": {}}),
+            finishes: false,
+        });
+    methods.chain(reads).collect()
+}
+
+fn schema(property: &Property) -> Value {
+    let kind = match property.kind {
+        ValueKind::Boolean => "boolean",
+        ValueKind::Number => "integer",
+        ValueKind::String => "string",
+    };
+    json!({"type": kind, "description": property.description})
+}
+
+impl ToolSource for ThingTools {
+    fn name(&self) -> &str {
+        "things"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        Arc::clone(&self.known().tools)
+    }
+
+    /// The device does not say whether it has done what it was told.
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let outcome = self.meaning(&call).and_then(|meaning| match meaning {
+            Meaning::Told(value) => Ok(ToolOutput::text(value)),
+            Meaning::Order(command) => {
+                let order = DeviceOrder::Send(Downlink::Iot { commands: vec![command] });
+                let away = |_| ToolError::Unavailable("the device takes no orders now".into());
+                self.device.try_send(order).map_err(away)?;
+                Ok(ToolOutput::text("the device was told"))
+            }
+        });
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn one_at_a_time(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,106 @@
+//! A device's socket as an rmcp transport: MCP's messages travel within `mcp` frames. Not for
+//! what is said over it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use actix::Recipient;
+use actix::dev::SendError;
+use hearken_proto::device::Downlink;
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::repair::{self, Extras};
+use crate::messages::DeviceOrder;
+
+/// Messages of a device that wait to be read; beyond, the newest is dropped.
+pub const INBOUND: usize = 32;
+
+/// The socket did not take a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// The connection has ended.
+    #[error("the device is gone")]
+    Gone,
+    /// It has not carried out the orders before.
+    #[error("the device has too many orders waiting")]
+    Busy,
+}
+
+/// One hello's worth of talk with a device's MCP server.
+pub struct DeviceLink {
+    device: Recipient<DeviceOrder>,
+    inbound: mpsc::Receiver<Value>,
+    /// The connection's next id: what rmcp counts from zero goes on from here.
+    next_id: Arc<AtomicI64>,
+    base: i64,
+    extras: Extras,
+}
+
+impl DeviceLink {
+    /// A link that sends to `device` and reads `inbound`; `next_id` is the connection's.
+    pub fn new(
+        device: Recipient<DeviceOrder>,
+        inbound: mpsc::Receiver<Value>,
+        next_id: Arc<AtomicI64>,
+        extras: Extras,
+    ) -> Self {
+        let base = next_id.load(Ordering::Relaxed);
+        Self { device, inbound, next_id, base, extras }
+    }
+
+    fn tell(&self, message: &TxJsonRpcMessage<RoleClient>) -> Result<(), LinkError> {
+        let message = serde_json::to_value(message).unwrap_or_default();
+        let payload = repair::outgoing(message, self.base, &self.extras);
+        if let Some(id) = payload["id"].as_i64() {
+            self.next_id.fetch_max(id + 1, Ordering::Relaxed);
+        }
+        self.device.try_send(DeviceOrder::Send(Downlink::Mcp { payload })).map_err(|e| match e {
+            SendError::Full(_) => LinkError::Busy,
+            SendError::Closed(_) => LinkError::Gone,
+        })
+    }
+
+    /// The message for rmcp; nothing where it is meant for nobody.
+    fn read(&self, message: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let repaired = repair::incoming(message, self.base)?;
+        let id = repaired["id"].as_i64().filter(|_| repaired.get("method").is_none());
+        match serde_json::from_value(repaired) {
+            Ok(message) => Some(message),
+            Err(error) => {
+                tracing::warn!(%error, "a device's MCP message cannot be read");
+                let error = json!({"message": "the device's answer cannot be read"});
+                serde_json::from_value(repair::failed(id?, &error)).ok()
+            }
+        }
+    }
+}
+
+impl Transport<RoleClient> for DeviceLink {
+    type Error = LinkError;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), LinkError>> + Send + 'static {
+        std::future::ready(self.tell(&message))
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = self.inbound.recv().await?;
+            match self.read(message) {
+                Some(message) => return Some(message),
+                None => tracing::debug!("a device's MCP message answers nothing and is dropped"),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), LinkError> {
+        self.inbound.close();
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! What the model is told of a call's end, as text. Not for how the call was made.
+
+use crate::ports::{ToolContent, ToolError, ToolOutput};
+
+/// What the model is told of a call that the person cut short.
+pub const CUT_SHORT: &str = "error: the person interrupted; the call was cancelled";
+
+/// What the model is told of a call that goes on though the person interrupted.
+pub const GOES_ON: &str = "the person interrupted; the call goes on without its result";
+
+/// The result of a call as the model reads it: at most about `max_bytes` long.
+pub fn told(outcome: Result<ToolOutput, ToolError>, max_bytes: usize) -> String {
+    let output = match outcome {
+        Ok(output) => output,
+        Err(error) => return cut(format!("error: {error}"), max_bytes),
+    };
+    let parts: Vec<String> = output.content.into_iter().map(part).collect();
+    let text = match (parts.join("\n"), output.failed) {
+        (text, true) => format!("error: {text}"),
+        (text, false) if text.trim().is_empty() => "done".into(),
+        (text, false) => text,
+    };
+    cut(text, max_bytes)
+}
+
+fn part(content: ToolContent) -> String {
+    match content {
+        ToolContent::Text(text) => text,
+        ToolContent::Image { mime_type, base64 } => {
+            format!(
+                "[a picture, {mime_type}, {} kB, which you cannot see]",
+                base64.len() * 3 / 4_000
+            )
+        }
+    }
+}
+
+/// Cut between characters, with a note of what is missing.
+fn cut(mut text: String, max_bytes: usize) -> String {
+    if text.len() > max_bytes {
+        let all = text.len();
+        let end = (0..=max_bytes).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(&format!("\n[cut here: {all} bytes in all]"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_text_of_bounded_length() {
+        assert_eq!(told(Ok(ToolOutput::text("22 °C")), 100), "22 °C");
+        assert_eq!(told(Ok(ToolOutput::default()), 100), "done");
+        let failed = ToolOutput { failed: true, ..ToolOutput::text("no such city") };
+        assert_eq!(told(Ok(failed), 100), "error: no such city");
+        let long = told(Ok(ToolOutput::text("好".repeat(2_000_000))), 100);
+        assert_eq!(long, format!("{}\n[cut here: 6000000 bytes in all]", "好".repeat(33)));
+        let image =
+            ToolContent::Image { mime_type: "image/jpeg".into(), base64: "A".repeat(8_000) };
+        let output = ToolOutput { content: vec![image], failed: false };
+        assert_eq!(told(Ok(output), 100), "[a picture, image/jpeg, 6 kB, which you cannot see]");
+        let error = told(Err(ToolError::Unknown("x".into())), 100);
+        assert_eq!(error, "error: there is no tool `x`");
+    }
+}

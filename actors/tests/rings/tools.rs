@@ -1,0 +1,249 @@
+//! The tool loop around a turn: rounds, mistakes of the model, slow tools and what is heard
+//! meanwhile. Not for the tools of a device, which are in `device_tools`.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{LlmAct, Ring, Told};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::{abort, audio_times, freeze, ms, next_turn_works, shown, speak, start};
+
+/// Waits as long as its arguments say, and notes what was called and what came to its end.
+#[derive(Default)]
+struct Waiting {
+    begun: Arc<Mutex<Vec<(Instant, String)>>>,
+    ended: Arc<Mutex<Vec<String>>>,
+}
+
+impl Waiting {
+    fn ended(&self) -> Vec<String> {
+        self.ended.lock().unwrap().clone()
+    }
+}
+
+impl ToolSource for Waiting {
+    fn name(&self) -> &str {
+        "waiting"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let tool = |name: &str, finishes| Tool {
+            name: name.into(),
+            description: "Waits.".into(),
+            parameters: json!({"type": "object", "properties": {"ms": {"type": "integer"}}, "required": ["ms"]}),
+            finishes,
+        };
+        [tool("wait.here", false), tool("wait.on", true)].into()
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let (begun, ended) = (Arc::clone(&self.begun), Arc::clone(&self.ended));
+        Box::pin(async move {
+            begun.lock().unwrap().push((Instant::now(), call.name.clone()));
+            tokio::time::sleep(ms(call.arguments["ms"].as_u64().unwrap())).await;
+            ended.lock().unwrap().push(call.name);
+            Ok(ToolOutput::text("waited"))
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(300)
+    }
+}
+
+async fn listening_with(settings: PipelineSettings) -> (Ring, Arc<Waiting>) {
+    freeze();
+    let source = Arc::new(Waiting::default());
+    let mut ring = Ring::connect_with(settings, vec![source.clone()]);
+    ring.greet(1).await;
+    start(&ring, "auto");
+    ring.forget();
+    (ring, source)
+}
+
+async fn listening() -> (Ring, Arc<Waiting>) {
+    listening_with(PipelineSettings::default()).await
+}
+
+fn last_result(ring: &Ring) -> String {
+    ring.script
+        .last_prompt()
+        .iter()
+        .rev()
+        .find_map(|m| m.strip_prefix("Tool: ").map(str::to_owned))
+        .unwrap()
+}
+
+#[actix::test]
+async fn words_before_a_call_are_spoken_at_once_and_all_is_remembered() {
+    let (mut ring, _) = listening().await;
+    ring.script.thinks(LlmAct::Call("😊 Let me look", vec![("wait_here", r#"{"ms": 1000}"#)]));
+    ring.script.thinks(LlmAct::Write(vec!["It is done."], ms(10)));
+    speak(&ring).await;
+    let spoken = ring.until("tts/sentence_start").await;
+    assert_eq!(spoken.what.text(), "Let me look");
+    assert_eq!(ring.script.prompts.lock().unwrap().len(), 1, "spoken while the tool runs");
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["Let me look", "It is done."]);
+    next_turn_works(&mut ring).await;
+    let prompt = ring.script.prompts.lock().unwrap().last().unwrap().clone();
+    let told: Vec<&str> = prompt.messages[1..].iter().map(|m| m.content.as_str()).collect();
+    assert_eq!(told, ["hello there", "Let me look", "waited", "It is done.", "hello there"]);
+    assert_eq!(prompt.messages[2].calls[0].id, prompt.messages[3].answers);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn calls_of_one_round_run_at_the_same_time() {
+    let (mut ring, source) = listening().await;
+    let call = ("wait_here", r#"{"ms": 1000}"#);
+    ring.script.thinks(LlmAct::Call("", vec![call, call, call]));
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    let begun = source.begun.lock().unwrap().clone();
+    assert_eq!(begun.len(), 3);
+    assert!(begun.iter().all(|(at, _)| *at - begun[0].0 < ms(10)));
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn mistakes_in_a_call_are_told_to_the_model_which_may_do_better() {
+    let (mut ring, source) = listening().await;
+    for (name, arguments, result) in [
+        (
+            "wait_here",
+            r#"{"ms": "long"}"#,
+            r#"error: the arguments are wrong: /ms: "long" is not of type "integer""#,
+        ),
+        ("wait_here", "{}", r#"error: the arguments are wrong: "ms" is a required property"#),
+        ("wait_here", "[1]", "error: the arguments are wrong: they are not a JSON object"),
+        (
+            "wait_here",
+            r#"{"ms": "#,
+            "error: the arguments are wrong: they are not JSON: EOF while parsing a value at line 1 column 7",
+        ),
+        ("wait.here", "{}", "error: there is no tool `wait.here`"),
+    ] {
+        ring.forget();
+        start(&ring, "auto");
+        ring.script.thinks(LlmAct::Call("", vec![(name, arguments)]));
+        speak(&ring).await;
+        ring.until("tts/stop").await;
+        assert_eq!(last_result(&ring), result);
+        assert_eq!(shown(&ring), ["Good day."]);
+    }
+    assert!(source.begun.lock().unwrap().is_empty());
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn after_ten_rounds_the_model_is_asked_without_tools() {
+    let (mut ring, source) = listening().await;
+    for _ in 0..11 {
+        ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 1}"#)]));
+    }
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(source.ended().len(), 10);
+    let prompts = ring.script.prompts.lock().unwrap().clone();
+    assert_eq!(prompts.len(), 11);
+    assert!(prompts[9].tools.len() == 2 && prompts[10].tools.is_empty());
+    assert_eq!(shown(&ring), ["Sorry, something went wrong. Please try again."]);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_turn_has_a_time_limit_for_all_its_tools() {
+    let mut settings = PipelineSettings::default();
+    settings.tools.turn_total = Duration::from_secs(5);
+    let (mut ring, source) = listening_with(settings).await;
+    ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 100000}"#)]));
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(last_result(&ring), "error: the tool did not answer within 5 s");
+    assert!(ring.script.prompts.lock().unwrap()[1].tools.is_empty());
+    assert_eq!(source.ended(), [""; 0]);
+    ring.hang_up().await;
+}
+
+/// The longest time without audio, playback's own length counted, between the first and the last.
+fn longest_silence(ring: &Ring) -> Duration {
+    let times = audio_times(ring);
+    let pairs = times.windows(2).map(|pair| (pair[1] - pair[0]).saturating_sub(ms(60)));
+    pairs.max().unwrap_or_default()
+}
+
+#[actix::test]
+async fn check_19_a_tool_of_200_s_is_bridged_and_nobody_is_sent_away() {
+    let mut settings = PipelineSettings::default();
+    settings.tools.turn_total = Duration::from_secs(250);
+    let (mut ring, _) = listening_with(settings).await;
+    ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 200000}"#)]));
+    speak(&ring).await;
+    let asked = ring.until("stt").await.at;
+    let bridged = ring.until("tts/sentence_start").await;
+    assert_eq!(bridged.what.text(), "One moment, please.");
+    let after = bridged.at - asked;
+    assert!((ms(1_500)..ms(1_700)).contains(&after), "{after:?}");
+    ring.until("tts/stop").await;
+    let said = shown(&ring);
+    assert_eq!(said.last().unwrap(), "Good day.");
+    assert_eq!(said.iter().filter(|s| *s == "One moment, please.").count(), 1);
+    assert!(said.iter().filter(|s| *s == "Still working on it.").count() > 30, "{said:?}");
+    assert!(ring.now() - asked > Duration::from_secs(200));
+    assert!(longest_silence(&ring) < Duration::from_secs(5), "{:?}", longest_silence(&ring));
+    assert!(!ring.log.iter().any(|d| matches!(d.what, Told::Closed(_))));
+    next_turn_works(&mut ring).await;
+    let told = ring.script.last_prompt();
+    assert!(!told.iter().any(|m| m.contains("moment")), "fillers are not remembered: {told:?}");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_quick_tool_is_not_bridged() {
+    let (mut ring, _) = listening().await;
+    ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 1400}"#)]));
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["Good day."]);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn an_interruption_cancels_calls_but_those_that_finish() {
+    let (mut ring, source) = listening().await;
+    let calls = vec![("wait_here", r#"{"ms": 5000}"#), ("wait_on", r#"{"ms": 5000}"#)];
+    ring.script.thinks(LlmAct::Call("", calls));
+    speak(&ring).await;
+    ring.pass(ms(1_000)).await;
+    abort(&ring);
+    ring.pass(Duration::from_secs(10)).await;
+    assert_eq!(source.begun.lock().unwrap().len(), 2);
+    assert_eq!(source.ended(), ["wait.on"]);
+    next_turn_works(&mut ring).await;
+    let told = ring.script.last_prompt();
+    assert_eq!(told[3], "Tool: error: the person interrupted; the call was cancelled");
+    assert_eq!(told[4], "Tool: the person interrupted; the call goes on without its result");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_connection_that_ends_ends_every_call() {
+    let (mut ring, source) = listening().await;
+    let calls = vec![("wait_here", r#"{"ms": 5000}"#), ("wait_on", r#"{"ms": 5000}"#)];
+    ring.script.thinks(LlmAct::Call("", calls));
+    speak(&ring).await;
+    ring.pass(ms(500)).await;
+    assert_eq!(source.begun.lock().unwrap().len(), 2);
+    ring.hang_up().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(source.ended(), [""; 0]);
+}

@@ -16,6 +16,7 @@ pub mod providers;
 pub mod recorder;
 pub mod shutdown;
 pub mod speech;
+pub mod store;
 pub mod supervise;
 pub mod telemetry;
 pub mod tls;

@@ -22,6 +22,16 @@ pub enum Fault {
     NotFound,
     /// The request cannot be read.
     BadRequest,
+    /// Nobody that we know: the token is missing, expired, forged or of another.
+    Unauthorized,
+    /// Somebody that we know, and do not let in.
+    Forbidden,
+    /// The device is known, but not here.
+    NotConnected,
+    /// Wrong codes were tried too often.
+    TooMany,
+    /// A part of the server, such as its store, does not answer.
+    Unavailable,
     /// Our own mistake.
     Internal,
 }
@@ -55,7 +65,7 @@ const fn row(
 }
 
 /// All faults.
-pub const TABLE: [FaultRow; 10] = [
+pub const TABLE: [FaultRow; 15] = [
     row(Fault::GoingAway, "GOING_AWAY", 503, 1001, true, "the server is stopping"),
     row(Fault::Idle, "IDLE", 408, 1000, true, "nothing was heard for too long"),
     row(Fault::NoHello, "NO_HELLO", 408, 1008, true, "no hello came in time"),
@@ -65,6 +75,11 @@ pub const TABLE: [FaultRow; 10] = [
     row(Fault::Replaced, "REPLACED", 409, 1008, false, "the device connected again elsewhere"),
     row(Fault::NotFound, "NOT_FOUND", 404, 1008, false, "there is nothing at this address"),
     row(Fault::BadRequest, "BAD_REQUEST", 400, 1008, false, "the request cannot be read"),
+    row(Fault::Unauthorized, "UNAUTHORIZED", 401, 1008, false, "the caller is not known"),
+    row(Fault::Forbidden, "FORBIDDEN", 403, 1008, false, "the caller is not let in"),
+    row(Fault::NotConnected, "NOT_CONNECTED", 409, 1008, true, "the device is not connected"),
+    row(Fault::TooMany, "TOO_MANY", 429, 1008, true, "wrong codes were tried too often"),
+    row(Fault::Unavailable, "UNAVAILABLE", 503, 1013, true, "a part of the server is down"),
     row(Fault::Internal, "INTERNAL", 500, 1011, true, "the server made a mistake"),
 ];
 

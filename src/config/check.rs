@@ -3,6 +3,10 @@
 
 use super::Config;
 use super::load::ConfigError;
+use crate::providers::Secret;
+
+/// Shortest secret that is taken.
+const MIN_SECRET_BYTES: usize = 16;
 
 /// Checks the values that no type checks.
 ///
@@ -53,8 +57,21 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     ] {
         within(key, size, 1, 10_000)?;
     }
+    within("auth.token_days", config.auth.token_days, 1, 3_650)?;
+    within("ota.code_lifetime_ms", config.ota.code_lifetime_ms, 60_000, 86_400_000)?;
+    long_enough("auth.secret", &config.auth.secret)?;
+    long_enough("auth.admin_token", &config.auth.admin_token)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
+}
+
+/// A secret of a few characters is found by trying.
+fn long_enough(key: &'static str, secret: &Secret) -> Result<(), ConfigError> {
+    if secret.is_empty() || secret.expose().len() >= MIN_SECRET_BYTES {
+        return Ok(());
+    }
+    let remedy = format!("use at least {MIN_SECRET_BYTES} characters, or leave it empty");
+    Err(ConfigError::Value { key, value: "too short".into(), remedy })
 }
 
 fn within<T: PartialOrd + std::fmt::Display>(

@@ -10,6 +10,8 @@ pub const PREFIX: &str = "HEARKEN__";
 pub const MODELS: &str = "HEARKEN_MODELS";
 /// The user's cache folder (XDG base directory specification).
 pub const CACHE_HOME: &str = "XDG_CACHE_HOME";
+/// The user's folder for what programs keep (XDG base directory specification).
+pub const DATA_HOME: &str = "XDG_DATA_HOME";
 /// The user's home folder.
 pub const HOME: &str = "HOME";
 
@@ -81,9 +83,34 @@ pub fn models_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
     cache.unwrap_or_else(|| ".cache".into()).join("hearken").join("models")
 }
 
+/// The folder of what the server keeps: `configured`, else `hearken` in the user's folder for
+/// such, else `hearken-data` below the working directory.
+pub fn data_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
+    if !configured.as_os_str().is_empty() {
+        return configured.to_owned();
+    }
+    let kept = env.get(DATA_HOME).map(PathBuf::from);
+    let kept = kept.or_else(|| Some(PathBuf::from(env.get(HOME)?).join(".local/share")));
+    kept.map_or_else(|| "hearken-data".into(), |folder| folder.join("hearken"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_data_folder_is_looked_for_in_order() {
+        let env = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
+        };
+        let none = std::path::Path::new("");
+        let all = env(&[(DATA_HOME, "/d"), (HOME, "/h")]);
+        assert_eq!(data_dir("/x".as_ref(), &all), PathBuf::from("/x"));
+        assert_eq!(data_dir(none, &all), PathBuf::from("/d/hearken"));
+        let home = env(&[(HOME, "/h")]);
+        assert_eq!(data_dir(none, &home), PathBuf::from("/h/.local/share/hearken"));
+        assert_eq!(data_dir(none, &env(&[])), PathBuf::from("hearken-data"));
+    }
 
     #[test]
     fn the_models_folder_is_looked_for_in_order() {

@@ -2,6 +2,7 @@
 //! defaults; not passed around whole: each part gets its own small settings.
 
 pub mod check;
+mod door;
 pub mod env;
 pub mod load;
 mod pipeline;
@@ -14,17 +15,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::providers::{AsrSettings, LlmSettings, TtsSettings};
 
+/// Keys that hold secrets, in whatever section.
+const SECRETS: [&str; 3] = ["api_key", "secret", "admin_token"];
+
 /// The whole configuration as TOML, secrets masked.
 pub fn masked(config: &Config) -> String {
     let mut table = toml::Table::try_from(config).expect("a configuration is plain TOML");
     for section in table.iter_mut().filter_map(|(_, v)| v.as_table_mut()) {
-        if let Some(key) = section.get_mut("api_key").filter(|k| k.as_str() != Some("")) {
-            *key = "***".into();
+        for name in SECRETS {
+            if let Some(key) = section.get_mut(name).filter(|k| k.as_str() != Some("")) {
+                *key = "***".into();
+            }
         }
     }
     table.to_string()
 }
 
+pub use door::{AuthConfig, AuthRequired, OtaConfig, StoreConfig};
 pub use env::{EnvVars, ProcessEnv};
 pub use load::{ConfigError, load};
 pub use tools::ToolsConfig;
@@ -35,6 +42,12 @@ pub use tools::ToolsConfig;
 pub struct Config {
     /// Addresses, threads and limits of the server.
     pub server: ServerConfig,
+    /// Who is let in.
+    pub auth: AuthConfig,
+    /// What devices are told when they boot.
+    pub ota: OtaConfig,
+    /// Where devices and bindings are kept.
+    pub store: StoreConfig,
     /// Engines that run beside the server, where no other is named.
     pub embedded: EmbeddedConfig,
     /// The recogniser.
@@ -79,6 +92,8 @@ pub struct ServerConfig {
     pub shutdown_timeout_ms: u64,
     /// Folder where every session is recorded; empty records none.
     pub record_dir: PathBuf,
+    /// Folder of what the server keeps; empty is `hearken` in the user's folder for such.
+    pub data_dir: PathBuf,
 }
 
 impl Default for ServerConfig {
@@ -91,6 +106,7 @@ impl Default for ServerConfig {
             max_connections: 10_000,
             shutdown_timeout_ms: 8_000,
             record_dir: PathBuf::new(),
+            data_dir: PathBuf::new(),
         }
     }
 }

@@ -1,0 +1,91 @@
+//! Keys of who is let in: tokens, bindings, the OTA answer and the store. Not for what happens
+//! once a device is in.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::providers::Secret;
+
+/// Who is let in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthConfig {
+    /// Whether devices need a token, and people the admin token.
+    pub required: AuthRequired,
+    /// Signs the tokens of devices; empty takes one made at the first start, kept in `secret` in
+    /// the data folder.
+    pub secret: Secret,
+    /// How long a device's token is good; a device gets a new one at each boot.
+    pub token_days: u32,
+    /// Ids of the devices that are let in; empty lets in all.
+    pub allowed_devices: Vec<String>,
+    /// What people and programs show to `/api`; empty takes one made at the first start, kept in
+    /// `admin_token` in the data folder.
+    pub admin_token: Secret,
+}
+
+impl Default for AuthConfig {
+    fn default() -> Self {
+        Self {
+            required: AuthRequired::Auto,
+            secret: Secret::default(),
+            token_days: 30,
+            allowed_devices: Vec::new(),
+            admin_token: Secret::default(),
+        }
+    }
+}
+
+/// Whether tokens are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthRequired {
+    /// Unless the server listens on a loopback address only.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never: whoever reaches the port is let in.
+    Never,
+}
+
+/// What devices are told when they boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OtaConfig {
+    /// A new device must be bound by somebody who enters its code before it may talk.
+    pub binding: bool,
+    /// How long a code is good.
+    pub code_lifetime_ms: u64,
+    /// IANA name of the time zone of the devices' clocks, such as `Asia/Shanghai`; empty is the
+    /// system's.
+    pub timezone: String,
+    /// Address of the device endpoint; empty builds it from the `Host` that the device asked.
+    pub websocket_url: String,
+    /// Folder with firmware images named `BOARD_VERSION.bin`; empty offers none.
+    pub firmware_dir: PathBuf,
+    /// A proxy stands before us: its `X-Forwarded-*` headers say what the device asked.
+    pub trust_proxy: bool,
+}
+
+impl Default for OtaConfig {
+    fn default() -> Self {
+        Self {
+            binding: false,
+            code_lifetime_ms: 1_800_000,
+            timezone: String::new(),
+            websocket_url: String::new(),
+            firmware_dir: PathBuf::new(),
+            trust_proxy: false,
+        }
+    }
+}
+
+/// Where devices and bindings are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// A `sqlite:` address; empty is `hearken.db` in the data folder.
+    pub url: Secret,
+}

@@ -1,0 +1,447 @@
+//! Devices in a SQLite file, opened when it is first used. All of its SQL, and nothing that
+//! decides.
+//!
+//! - One statement a decision: two servers on one file cannot both give out a code.
+//! - Every call has a deadline; a locked file is waited for, but not as long as that.
+
+use std::path::Path;
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
+    SqliteSynchronous,
+};
+use sqlx::{ConnectOptions as _, Row as _, SqlSafeStr as _};
+use tokio::sync::OnceCell;
+
+use super::{
+    Activation, Device, DevicePage, DeviceReport, DeviceStore, MAX_CODES, MAX_STRANGERS,
+    StoreError, StoreErrorKind,
+};
+
+/// Longest wait for another writer.
+const BUSY: Duration = Duration::from_secs(1);
+/// Longest wait for a connection.
+const ACQUIRE: Duration = Duration::from_secs(2);
+/// Longest time for a whole call.
+const DEADLINE: Duration = Duration::from_secs(4);
+/// Connections to the file: one writes, others read meanwhile.
+const CONNECTIONS: u32 = 4;
+/// Codes tried until one is free; of a million at most 5,000 are taken.
+const CODE_ATTEMPTS: usize = 20;
+
+/// Devices in a SQLite file or in memory.
+pub struct SqliteStore {
+    pool: SqlitePool,
+    folder: Option<std::path::PathBuf>,
+    migrated: OnceCell<()>,
+}
+
+impl SqliteStore {
+    /// A store in this file, which is made where there is none, with its folder. Needs a tokio
+    /// runtime.
+    pub fn file(path: &Path) -> Self {
+        Self::with(SqliteConnectOptions::new().filename(path), false)
+    }
+
+    /// A store at a `sqlite:` address; `sqlite::memory:` is one in memory.
+    ///
+    /// # Errors
+    /// It is no such address.
+    pub fn at(url: &str) -> Result<Self, StoreError> {
+        if !url.starts_with("sqlite:") {
+            return Err(StoreError::new(StoreErrorKind::Address));
+        }
+        let options = SqliteConnectOptions::from_str(url)
+            .map_err(|e| StoreError::because(StoreErrorKind::Address, e))?;
+        Ok(Self::with(options, url.contains(":memory:") || url.contains("mode=memory")))
+    }
+
+    fn with(options: SqliteConnectOptions, in_memory: bool) -> Self {
+        let folder = match options.get_filename().parent() {
+            Some(folder) if !in_memory && !folder.as_os_str().is_empty() => Some(folder.to_owned()),
+            _ => None,
+        };
+        let mut options = options
+            .create_if_missing(true)
+            .busy_timeout(BUSY)
+            .synchronous(SqliteSynchronous::Normal)
+            .disable_statement_logging();
+        let mut pool = SqlitePoolOptions::new().acquire_timeout(ACQUIRE);
+        if in_memory {
+            // It lives as long as its one connection.
+            pool = pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None);
+        } else {
+            options = options.journal_mode(SqliteJournalMode::Wal);
+            pool = pool.max_connections(CONNECTIONS);
+        }
+        Self { pool: pool.connect_lazy_with(options), folder, migrated: OnceCell::new() }
+    }
+
+    /// The pool, once its tables are as we need them.
+    async fn pool(&self) -> Result<&SqlitePool, StoreError> {
+        self.migrated.get_or_try_init(|| self.migrate()).await?;
+        Ok(&self.pool)
+    }
+
+    fn migrate(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.make_tables())
+    }
+
+    async fn make_tables(&self) -> Result<(), StoreError> {
+        if let Some(folder) = &self.folder {
+            tokio::fs::create_dir_all(folder)
+                .await
+                .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
+        }
+        let first = Migration::new(
+            1,
+            "devices".into(),
+            MigrationType::Simple,
+            include_str!("../../migrations/sqlite/0001_devices.sql").into_sql_str(),
+            false,
+        );
+        // A connection first: a migration's own error would hide that there is none.
+        drop(self.pool.acquire().await?);
+        Migrator::with_migrations(vec![first])
+            .run(&self.pool)
+            .await
+            .map_err(|e| StoreError::from(sqlx::Error::Migrate(Box::new(e))))
+    }
+}
+
+/// Ends a call that takes too long.
+async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(result) => result,
+        Err(late) => Err(StoreError::because(StoreErrorKind::Unavailable, late)),
+    }
+}
+
+fn time(milliseconds: i64) -> Result<Timestamp, StoreError> {
+    Timestamp::from_millisecond(milliseconds)
+        .map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))
+}
+
+fn device(row: &SqliteRow) -> Result<Device, StoreError> {
+    Ok(Device {
+        device_id: DeviceId::new(row.try_get::<String, _>("device_id")?),
+        client_id: row.try_get("client_id")?,
+        name: row.try_get("name")?,
+        board: row.try_get("board")?,
+        chip: row.try_get("chip")?,
+        serial_number: row.try_get("serial_number")?,
+        firmware_version: row.try_get("firmware_version")?,
+        first_seen: time(row.try_get("first_seen_ms")?)?,
+        last_seen: time(row.try_get("last_seen_ms")?)?,
+        bound: row.try_get("bound")?,
+    })
+}
+
+fn activation(row: &SqliteRow) -> Result<Activation, StoreError> {
+    Ok(Activation {
+        code: row.try_get("code")?,
+        challenge: row.try_get("challenge")?,
+        expires: time(row.try_get("expires_ms")?)?,
+    })
+}
+
+/// Six digits, none likelier than another.
+fn random_code() -> Result<String, StoreError> {
+    let random = getrandom::u64()
+        .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e.to_string()))?;
+    Ok(format!("{:06}", random % 1_000_000))
+}
+
+#[async_trait]
+impl DeviceStore for SqliteStore {
+    async fn report(&self, report: &DeviceReport, now: Timestamp) -> Result<Device, StoreError> {
+        in_time(async {
+            let pool = self.pool().await?;
+            let row = sqlx::query(
+                "INSERT INTO devices (device_id, client_id, board, chip, serial_number, \
+                 firmware_version, first_seen_ms, last_seen_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7) \
+                 ON CONFLICT (device_id) DO UPDATE SET client_id = excluded.client_id, \
+                 board = COALESCE(NULLIF(excluded.board, ''), board), \
+                 chip = COALESCE(NULLIF(excluded.chip, ''), chip), \
+                 serial_number = COALESCE(NULLIF(excluded.serial_number, ''), serial_number), \
+                 firmware_version = \
+                   COALESCE(NULLIF(excluded.firmware_version, ''), firmware_version), \
+                 last_seen_ms = excluded.last_seen_ms \
+                 WHERE bound = 0 OR client_id = excluded.client_id \
+                 RETURNING *",
+            )
+            .bind(report.device_id.as_str())
+            .bind(&report.client_id)
+            .bind(&report.board)
+            .bind(&report.chip)
+            .bind(&report.serial_number)
+            .bind(&report.firmware_version)
+            .bind(now.as_millisecond())
+            .fetch_optional(pool)
+            .await?;
+            let Some(row) = row else {
+                // Bound to another client, of which this one changes nothing.
+                return self.device(&report.device_id).await?.ok_or_else(|| {
+                    StoreError::because(StoreErrorKind::Unavailable, "the device was forgotten")
+                });
+            };
+            let known = device(&row)?;
+            if known.first_seen == known.last_seen {
+                self.make_room(pool).await?;
+            }
+            Ok(known)
+        })
+        .await
+    }
+
+    async fn seen(&self, id: &DeviceId, now: Timestamp) -> Result<Option<Device>, StoreError> {
+        in_time(async {
+            let row = sqlx::query(
+                "UPDATE devices SET last_seen_ms = ?2 WHERE device_id = ?1 RETURNING *",
+            )
+            .bind(id.as_str())
+            .bind(now.as_millisecond())
+            .fetch_optional(self.pool().await?)
+            .await?;
+            row.as_ref().map(device).transpose()
+        })
+        .await
+    }
+
+    async fn device(&self, id: &DeviceId) -> Result<Option<Device>, StoreError> {
+        in_time(async {
+            let row = sqlx::query("SELECT * FROM devices WHERE device_id = ?1")
+                .bind(id.as_str())
+                .fetch_optional(self.pool().await?)
+                .await?;
+            row.as_ref().map(device).transpose()
+        })
+        .await
+    }
+
+    async fn devices(&self, after: &str, limit: u32) -> Result<DevicePage, StoreError> {
+        in_time(async {
+            let rows = sqlx::query(
+                "SELECT * FROM devices WHERE device_id > ?1 ORDER BY device_id LIMIT ?2",
+            )
+            .bind(after)
+            .bind(i64::from(limit) + 1)
+            .fetch_all(self.pool().await?)
+            .await?;
+            let mut devices = rows.iter().map(device).collect::<Result<Vec<_>, _>>()?;
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            let more = devices.len() > limit;
+            devices.truncate(limit);
+            Ok(DevicePage { devices, more })
+        })
+        .await
+    }
+
+    async fn activation(
+        &self,
+        id: &DeviceId,
+        client_id: &str,
+        lifetime: Duration,
+        now: Timestamp,
+    ) -> Result<Activation, StoreError> {
+        in_time(async {
+            let pool = self.pool().await?;
+            sqlx::query("DELETE FROM activations WHERE expires_ms <= ?1")
+                .bind(now.as_millisecond())
+                .execute(pool)
+                .await?;
+            for _ in 0..CODE_ATTEMPTS {
+                match self.give_code(pool, id, client_id, lifetime, now).await {
+                    Err(sqlx::Error::Database(e)) if e.is_unique_violation() => {}
+                    Err(error) => return Err(error.into()),
+                    Ok(Some(row)) => return activation(&row),
+                    Ok(None) => break,
+                }
+            }
+            Err(StoreError::new(StoreErrorKind::Full))
+        })
+        .await
+    }
+
+    async fn waiting(
+        &self,
+        id: &DeviceId,
+        client_id: &str,
+        now: Timestamp,
+    ) -> Result<Option<Activation>, StoreError> {
+        in_time(async {
+            let row = sqlx::query(
+                "SELECT code, challenge, expires_ms FROM activations \
+                 WHERE device_id = ?1 AND client_id = ?2 AND expires_ms > ?3",
+            )
+            .bind(id.as_str())
+            .bind(client_id)
+            .bind(now.as_millisecond())
+            .fetch_optional(self.pool().await?)
+            .await?;
+            row.as_ref().map(activation).transpose()
+        })
+        .await
+    }
+
+    async fn bind(
+        &self,
+        code: &str,
+        name: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<Device>, StoreError> {
+        in_time(async {
+            let mut work = self.pool().await?.begin().await?;
+            let entered = sqlx::query(
+                "UPDATE activations SET code = NULL WHERE code = ?1 AND expires_ms > ?2 \
+                 RETURNING device_id, client_id",
+            )
+            .bind(code)
+            .bind(now.as_millisecond())
+            .fetch_optional(&mut *work)
+            .await?;
+            let Some(entered) = entered else { return Ok(None) };
+            let id: String = entered.try_get("device_id")?;
+            let row = sqlx::query(
+                "UPDATE devices SET bound = 1, client_id = ?2, name = COALESCE(?3, name) \
+                 WHERE device_id = ?1 RETURNING *",
+            )
+            .bind(&id)
+            .bind(entered.try_get::<String, _>("client_id")?)
+            .bind(name)
+            .fetch_optional(&mut *work)
+            .await?;
+            sqlx::query("UPDATE activations SET code = NULL WHERE device_id = ?1")
+                .bind(&id)
+                .execute(&mut *work)
+                .await?;
+            work.commit().await?;
+            row.as_ref().map(device).transpose()
+        })
+        .await
+    }
+
+    async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError> {
+        in_time(async {
+            let row = sqlx::query("UPDATE devices SET name = ?2 WHERE device_id = ?1 RETURNING *")
+                .bind(id.as_str())
+                .bind(name)
+                .fetch_optional(self.pool().await?)
+                .await?;
+            row.as_ref().map(device).transpose()
+        })
+        .await
+    }
+
+    async fn forget(&self, id: &DeviceId) -> Result<bool, StoreError> {
+        in_time(async {
+            let mut work = self.pool().await?.begin().await?;
+            let gone = sqlx::query("DELETE FROM devices WHERE device_id = ?1")
+                .bind(id.as_str())
+                .execute(&mut *work)
+                .await?;
+            sqlx::query("DELETE FROM activations WHERE device_id = ?1")
+                .bind(id.as_str())
+                .execute(&mut *work)
+                .await?;
+            work.commit().await?;
+            Ok(gone.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn provision(&self, serial_number: &str, key: &[u8]) -> Result<(), StoreError> {
+        in_time(async {
+            sqlx::query(
+                "INSERT INTO provisioning (serial_number, hmac_key) VALUES (?1, ?2) \
+                 ON CONFLICT (serial_number) DO UPDATE SET hmac_key = excluded.hmac_key",
+            )
+            .bind(serial_number)
+            .bind(key)
+            .execute(self.pool().await?)
+            .await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn unprovision(&self, serial_number: &str) -> Result<bool, StoreError> {
+        in_time(async {
+            let gone = sqlx::query("DELETE FROM provisioning WHERE serial_number = ?1")
+                .bind(serial_number)
+                .execute(self.pool().await?)
+                .await?;
+            Ok(gone.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn key(&self, serial_number: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        in_time(async {
+            let row = sqlx::query("SELECT hmac_key FROM provisioning WHERE serial_number = ?1")
+                .bind(serial_number)
+                .fetch_optional(self.pool().await?)
+                .await?;
+            Ok(row.map(|row| row.try_get("hmac_key")).transpose()?)
+        })
+        .await
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+impl SqliteStore {
+    /// The code of this device and client, where it has one, else a fresh one; none where too
+    /// many wait. Fails with a unique violation where the fresh code is taken.
+    async fn give_code(
+        &self,
+        pool: &SqlitePool,
+        id: &DeviceId,
+        client_id: &str,
+        lifetime: Duration,
+        now: Timestamp,
+    ) -> Result<Option<SqliteRow>, sqlx::Error> {
+        let code = random_code().map_err(|e| sqlx::Error::Protocol(e.to_string()))?;
+        let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
+        sqlx::query(
+            "INSERT INTO activations (device_id, client_id, code, challenge, expires_ms) \
+             SELECT ?1, ?2, ?3, ?4, ?5 \
+             WHERE (SELECT COUNT(*) FROM activations WHERE code IS NOT NULL) < ?6 \
+             OR EXISTS (SELECT 1 FROM activations WHERE device_id = ?1 AND client_id = ?2) \
+             ON CONFLICT (device_id, client_id) DO UPDATE SET \
+             code = COALESCE(code, excluded.code), \
+             expires_ms = CASE WHEN code IS NULL THEN excluded.expires_ms ELSE expires_ms END \
+             RETURNING code, challenge, expires_ms",
+        )
+        .bind(id.as_str())
+        .bind(client_id)
+        .bind(code)
+        .bind(uuid::Uuid::new_v4().simple().to_string())
+        .bind(now.as_millisecond().saturating_add(lifetime))
+        .bind(MAX_CODES)
+        .fetch_optional(pool)
+        .await
+    }
+
+    /// Forgets the strangers that were not seen for longest, beyond the number that is kept.
+    async fn make_room(&self, pool: &SqlitePool) -> Result<(), StoreError> {
+        sqlx::query(
+            "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices \
+             WHERE bound = 0 AND name = '' ORDER BY last_seen_ms DESC LIMIT -1 OFFSET ?1)",
+        )
+        .bind(MAX_STRANGERS)
+        .execute(pool)
+        .await?;
+        Ok(())
+    }
+}

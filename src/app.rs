@@ -15,9 +15,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::http::{self, Doorman, Health};
+use crate::http::{self, Auth, Door, Doorman, Health, OtaRules};
 use crate::providers;
 use crate::recorder::Recorder;
+use crate::store::{self, DeviceStore};
 use crate::supervise::{Engine, EngineStates, Supervisor};
 use crate::telemetry;
 
@@ -26,6 +27,9 @@ const SOCKET_STALL: Duration = Duration::from_secs(20);
 
 /// Wait before the fixed phrases are asked for again.
 const WARM_AGAIN: Duration = Duration::from_secs(15);
+
+/// Longest wait for the store to write out what it holds, at the end.
+const STORE_CLOSES: Duration = Duration::from_secs(1);
 
 /// A server that listens.
 pub struct Running {
@@ -38,6 +42,7 @@ pub struct Running {
     process: CancellationToken,
     warming: tokio::task::JoinHandle<()>,
     tidying: tokio::task::JoinHandle<()>,
+    store: Arc<dyn DeviceStore>,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -60,17 +65,21 @@ pub fn start(
         vision: None,
     };
     let settings = config.pipeline();
-    let phrases = settings.phrases.all();
+    let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let or_cores = |n: usize| if n == 0 { cores } else { n };
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
     let recorder = recorder(&config.server.record_dir)?;
+    let store = store::open(&config.store.url, &config.server.data_dir)?;
+    let door = door(config, Arc::clone(&store))?;
     let supervisor = Supervisor::start(engines, &process);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let doorman = Doorman {
         pipeline: Pipeline::new(ports, settings, audio, process.clone()),
         places: Arc::clone(&places),
         recorder,
+        door,
+        language,
     };
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
     let factory = move || {
@@ -99,6 +108,7 @@ pub fn start(
         process,
         warming,
         tidying,
+        store,
     })
 }
 
@@ -110,6 +120,12 @@ fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
     let recorder = Recorder::new(dir)
         .with_context(|| format!("`server.record_dir`: cannot record into {}", dir.display()))?;
     Ok(Some(Arc::new(recorder)))
+}
+
+/// Who is let in; makes the secrets that are needed and not configured.
+fn door(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<Door>> {
+    let auth = Auth::new(&config.auth, &config.server.host, &config.server.data_dir)?;
+    Ok(Arc::new(Door::new(auth, OtaRules::new(&config.ota)?, store)))
 }
 
 impl Running {
@@ -130,6 +146,9 @@ impl Running {
         self.warming.abort();
         self.tidying.abort();
         self.supervisor.stop().await;
+        if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
+            tracing::warn!("the store did not close in time");
+        }
         served.context("the server failed")
     }
 }

@@ -4,6 +4,7 @@
 //! [`llm`], and the virtual device [`emulator`].
 
 pub mod app;
+pub mod auth;
 pub mod commands;
 pub mod config;
 pub mod emulator;

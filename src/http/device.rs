@@ -1,21 +1,26 @@
-//! A device's handshake: who it is, whether there is room, and its socket actor.
+//! A device's handshake: who it is, whether it may talk, whether there is room, and its socket
+//! actor.
 
 use std::sync::Arc;
 
+use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::device::Visitor;
+use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::pipeline::Pipeline;
 use hearken_actors::ws_link;
 use hearken_proto::device::Framing;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use super::fault::answer;
+use super::Door;
+use super::auth::Standing;
+use super::caller::{Caller, bearer, given};
+use super::fault::{Refusal, answer, refusal, store_failed};
+use crate::auth::TokenError;
 use crate::recorder::{Recorder, RecordingMeta};
-
-/// Longest id that a device may give; a MAC address has 17 characters.
-const MAX_ID_CHARS: usize = 64;
 
 /// Lets devices in.
 #[derive(Clone)]
@@ -26,51 +31,139 @@ pub struct Doorman {
     pub places: Arc<Semaphore>,
     /// Records their sessions, where that is on.
     pub recorder: Option<Arc<Recorder>>,
+    /// Who is let in.
+    pub door: Arc<Door>,
+    /// The language of what is said to a device that nobody bound.
+    pub language: Language,
 }
 
-/// `GET /xiaozhi/v1/`: the WebSocket of a device. `Device-Id`, `Client-Id` and
+/// A device that may come in.
+struct Admitted {
+    caller: Caller,
+    /// The only thing that it may hear.
+    notice: Option<String>,
+}
+
+/// `GET /xiaozhi/v1/`: the WebSocket of a device. `Device-Id`, `Client-Id`, `Authorization` and
 /// `Protocol-Version` come as headers, or as query parameters from clients that cannot set any.
 pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
     doorman: web::Data<Doorman>,
 ) -> Result<HttpResponse, actix_web::Error> {
+    let not_a_socket = "this address speaks WebSocket only; devices find it by /xiaozhi/ota/";
+    if !request.headers().contains_key(header::UPGRADE) {
+        return Ok(answer(Fault::BadRequest, not_a_socket));
+    }
+    let Admitted { caller, notice } = match admit(&request, &doorman).await {
+        Ok(admitted) => admitted,
+        Err(refusal) => return Ok(*refusal),
+    };
     let Ok(place) = Arc::clone(&doorman.places).try_acquire_owned() else {
         return Ok(answer(Fault::Busy, "too many devices are connected"));
     };
-    // Who gives no id is still one device: another without one does not replace it.
-    let device_id = given(&request, "device-id").map_or_else(
-        || format!("unknown-{}", uuid::Uuid::new_v4().simple()),
-        |id| id.to_lowercase(),
-    );
     let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);
     let meta = RecordingMeta {
-        device_id: Some(device_id.clone()),
-        client_id: given(&request, "client-id"),
+        device_id: Some(caller.device_id.as_str().to_owned()),
+        client_id: Some(caller.client_id).filter(|id| !id.is_empty()),
         framing: version,
     };
+    // Who only hears a notice takes nobody's seat: anybody can name another's address.
+    let device_id = match notice {
+        Some(_) => DeviceId::new(format!("{}|unbound", caller.device_id)),
+        None => caller.device_id,
+    };
     let visitor = Visitor {
-        device_id: DeviceId::new(device_id),
+        device_id,
         framing: Framing::from_version(version),
         tap: doorman.recorder.as_ref().map(|r| r.tap(meta)),
-        notice: None,
+        notice,
         place: Some(place),
     };
     match ws_link::upgrade(doorman.pipeline.device(visitor), &request, payload) {
         Ok(response) => Ok(response),
-        Err(_) => Ok(answer(Fault::BadRequest, "this address speaks WebSocket only")),
+        Err(_) => Ok(answer(Fault::BadRequest, not_a_socket)),
     }
 }
 
-/// A header, else the query parameter of the same name.
-fn given(request: &HttpRequest, name: &str) -> Option<String> {
-    let header = request.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-    let query = || {
-        url::form_urlencoded::parse(request.query_string().as_bytes())
-            .find(|(k, _)| k.eq_ignore_ascii_case(name))
-            .map(|(_, v)| v.into_owned())
+/// Decides whether a device may come in, and whether it may talk. Without binding the store is
+/// not asked.
+async fn admit(request: &HttpRequest, doorman: &Doorman) -> Result<Admitted, Refusal> {
+    let door = &doorman.door;
+    let caller = match Caller::of(request) {
+        Err(refusal) if door.auth.needs_id() || door.ota.binding => return Err(refusal),
+        // Who gives no id is still one device: another without one does not replace it.
+        Err(_) => Caller {
+            device_id: DeviceId::new(format!("unknown-{}", uuid::Uuid::new_v4().simple())),
+            client_id: given(request, "client-id").unwrap_or_default(),
+        },
+        Ok(caller) => caller,
     };
-    let text = header.or_else(query)?;
-    let text: String = text.trim().chars().filter(|c| !c.is_control()).take(MAX_ID_CHARS).collect();
-    (!text.is_empty()).then_some(text)
+    door.auth.allows(&caller.device_id)?;
+    let now = Timestamp::now();
+    let standing = door.auth.standing(&caller, &bearer(request), now);
+    let refused = |error: TokenError| {
+        tracing::info!(device = %caller.device_id, %error, "not let in");
+        refusal(Fault::Unauthorized, &error.to_string())
+    };
+    match standing {
+        Standing::Known if !door.ota.binding => return Ok(Admitted { caller, notice: None }),
+        // A device that nobody bound has no token.
+        Standing::Known | Standing::Refused(TokenError::Missing) if door.ota.binding => {}
+        Standing::Known => return Ok(Admitted { caller, notice: None }),
+        Standing::Refused(error) => return Err(refused(error)),
+    }
+    let known = door.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?;
+    if known.is_some_and(|device| device.is_bound_as(&caller.client_id)) {
+        return match standing {
+            Standing::Refused(error) => Err(refused(error)),
+            Standing::Known => Ok(Admitted { caller, notice: None }),
+        };
+    }
+    let notice = Some(code_of(doorman, &caller, now).await?);
+    Ok(Admitted { caller, notice })
+}
+
+/// What a device that nobody bound hears.
+async fn code_of(doorman: &Doorman, caller: &Caller, now: Timestamp) -> Result<String, Refusal> {
+    let (door, lifetime) = (&doorman.door, doorman.door.ota.code_lifetime);
+    let waiting = door.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
+    let waiting = waiting.await.map_err(|e| store_failed(&e))?;
+    Ok(spoken_code(&waiting.code.unwrap_or_default(), doorman.language))
+}
+
+/// A code, digit by digit.
+fn spoken_code(code: &str, language: Language) -> String {
+    let (names, before, between, after) = match language {
+        Language::Chinese => (
+            ["零", "一", "二", "三", "四", "五", "六", "七", "八", "九"],
+            "请先绑定设备，验证码是",
+            "，",
+            "。",
+        ),
+        Language::English => (
+            ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"],
+            "Please bind this device first. Its code is ",
+            ", ",
+            ".",
+        ),
+    };
+    let digits = code.chars().filter_map(|c| c.to_digit(10));
+    let digits = digits.filter_map(|d| names.get(usize::try_from(d).ok()?).copied());
+    format!("{before}{}{after}", digits.collect::<Vec<_>>().join(between))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_spoken_digit_by_digit() {
+        assert_eq!(
+            spoken_code("012907", Language::English),
+            "Please bind this device first. Its code is zero, one, two, nine, zero, seven."
+        );
+        let zh = spoken_code("345678", Language::Chinese);
+        assert_eq!(zh, "请先绑定设备，验证码是三，四，五，六，七，八。");
+    }
 }

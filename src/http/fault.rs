@@ -1,36 +1,94 @@
 //! Faults as HTTP answers: the status of the table, and `{"error": {"code", "message"}}`.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse};
 use hearken_proto::fault::Fault;
 use serde_json::json;
 
+use crate::store::{StoreError, StoreErrorKind};
+
 /// Seconds after which a client may try again.
 const RETRY_AFTER_SECONDS: &str = "5";
+
+/// Seconds after which wrong codes are forgotten; a little more than they are counted for.
+const GUESS_AGAIN_SECONDS: &str = "60";
+
+/// An answer that says no; boxed, since answers are large and it is the other arm of results.
+pub(super) type Refusal = Box<HttpResponse>;
 
 /// The answer to a request that cannot be served, with what it was about.
 pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
     let row = fault.row();
     let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = HttpResponse::build(status);
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
+    match status {
+        StatusCode::SERVICE_UNAVAILABLE => {
+            response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            response.insert_header((RETRY_AFTER, GUESS_AGAIN_SECONDS));
+        }
+        StatusCode::UNAUTHORIZED => {
+            // RFC 6750, section 3: the reason stands in quotes.
+            let reason: String = about.chars().filter(|c| !matches!(c, '"' | '\\')).collect();
+            let challenge = format!(
+                "Bearer realm=\"hearken\", error=\"invalid_token\", error_description=\"{reason}\""
+            );
+            let challenge = HeaderValue::from_str(&challenge);
+            let bare = HeaderValue::from_static("Bearer realm=\"hearken\"");
+            response.insert_header((WWW_AUTHENTICATE, challenge.unwrap_or(bare)));
+        }
+        _ => {}
     }
     let message = format!("{}: {about}", row.meaning);
     response.json(json!({"error": {"code": row.code, "message": message}}))
 }
 
-/// Any address that has no route.
+/// The same, for the other arm of a result.
+pub(super) fn refusal(fault: Fault, about: &str) -> Refusal {
+    Box::new(answer(fault, about))
+}
+
+/// What a client is told when the store failed; the log is told why.
+pub(super) fn store_failed(error: &StoreError) -> Refusal {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    tracing::warn!(%error, cause, "the store failed");
+    let fault = match error.kind {
+        StoreErrorKind::Full => Fault::Busy,
+        _ => Fault::Unavailable,
+    };
+    refusal(fault, &error.kind.to_string())
+}
+
+/// Any address that has no route, or not with this method.
 pub(super) async fn not_found(request: HttpRequest) -> HttpResponse {
-    let known = ["/xiaozhi/v1", "/xiaozhi/v1/", "/healthz"].contains(&request.path());
-    if known {
-        let about = format!("{} is not allowed here, use GET", request.method());
-        let mut refused = answer(Fault::BadRequest, &about);
-        *refused.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-        let allow = actix_web::http::header::HeaderValue::from_static("GET");
-        refused.headers_mut().insert(ALLOW, allow);
-        return refused;
+    let methods = methods_of(request.path());
+    if methods.is_empty() {
+        return answer(Fault::NotFound, request.path());
     }
-    answer(Fault::NotFound, request.path())
+    let named = methods.replace(", ", " or ");
+    let about = format!("{} is not allowed here, use {named}", request.method());
+    let mut refused = answer(Fault::BadRequest, &about);
+    *refused.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+    refused
+}
+
+/// What may be asked of an address; nothing where there is none.
+fn methods_of(path: &str) -> &'static str {
+    let mut parts = path.trim_matches('/').split('/');
+    let parts = [parts.next(), parts.next(), parts.next(), parts.next(), parts.next()];
+    match parts {
+        [Some("xiaozhi"), Some("v1"), None, ..] | [Some("healthz" | "metrics"), None, ..] => "GET",
+        [Some("xiaozhi"), Some("ota"), None, ..] => "GET, POST",
+        [Some("xiaozhi"), Some("ota"), Some("activate"), None, _] => "POST",
+        [Some("xiaozhi"), Some("ota"), Some("firmware"), Some(_), None] => "GET, HEAD",
+        [Some("api"), Some("devices"), None, ..] => "GET",
+        [Some("api"), Some("devices"), Some("bind"), None, _] => "POST",
+        [Some("api"), Some("devices"), Some(_), None, _] => "GET, PATCH, DELETE",
+        [Some("api"), Some("devices"), Some(_), Some(_), None] => "POST",
+        [Some("api"), Some("provisioning"), Some(_), None, _] => "PUT, DELETE",
+        _ => "",
+    }
 }

@@ -1,22 +1,68 @@
 //! The route table. Each route parses a request, calls one thing and renders; no dialogue, no
 //! SQL, no retries here.
 
+mod auth;
+mod caller;
 mod device;
+mod devices;
 mod fault;
+mod firmware;
 mod health;
+mod ota;
+
+use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
 
+pub use auth::{ADMIN_TOKEN_FILE, Auth, tokens};
 pub use device::Doorman;
 pub use health::Health;
+pub use ota::{OtaConfigError, OtaRules};
+
+use crate::store::DeviceStore;
+
+/// Who is let in, and what devices are told at boot.
+pub struct Door {
+    auth: Auth,
+    ota: OtaRules,
+    store: Arc<dyn DeviceStore>,
+    guesses: devices::Guesses,
+}
+
+impl Door {
+    /// The door of a server.
+    pub fn new(auth: Auth, ota: OtaRules, store: Arc<dyn DeviceStore>) -> Self {
+        Self { auth, ota, store, guesses: devices::Guesses::new() }
+    }
+}
 
 /// Puts every route on an application; `main` and the tests use the same.
 pub fn routes(services: &mut ServiceConfig, doorman: Doorman, health: Health) {
+    services.app_data(web::Data::from(Arc::clone(&doorman.door)));
+    for ota in ["/xiaozhi/ota", "/xiaozhi/ota/"] {
+        services.route(ota, web::get().to(ota::check)).route(ota, web::post().to(ota::check));
+    }
+    for activate in ["/xiaozhi/ota/activate", "/xiaozhi/ota/activate/"] {
+        services.route(activate, web::post().to(ota::activate));
+    }
+    let image = "/xiaozhi/ota/firmware/{file}";
+    let one = "/api/devices/{id}";
+    let key = "/api/provisioning/{serial_number}";
     services
         .app_data(web::Data::new(doorman))
         .app_data(web::Data::new(health))
         .route("/xiaozhi/v1", web::get().to(device::connect))
         .route("/xiaozhi/v1/", web::get().to(device::connect))
+        .route(image, web::get().to(firmware::download))
+        .route(image, web::head().to(firmware::download))
+        .route("/api/devices", web::get().to(devices::list))
+        .route("/api/devices/bind", web::post().to(devices::bind))
+        .route(one, web::get().to(devices::get))
+        .route(one, web::patch().to(devices::rename))
+        .route(one, web::delete().to(devices::forget))
+        .route("/api/devices/{id}/{order}", web::post().to(devices::order))
+        .route(key, web::put().to(devices::provision))
+        .route(key, web::delete().to(devices::unprovision))
         .route("/healthz", web::get().to(health::healthz))
         .route("/metrics", web::get().to(health::metrics))
         .default_service(web::to(fault::not_found));

@@ -46,11 +46,11 @@ async fn converse(url: String, pitch_hz: u16) {
 
 #[tokio::test]
 async fn ten_devices_at_once_each_hear_the_answer_to_their_own_words() {
-    let vendors = Vendors {
-        asr: ListenAiAsr::hearing(hear).await,
-        llm: OpenAiChat::answering(reply).await,
-        tts: ListenAiTts::sounding(sound_of).await,
-    };
+    let vendors = Vendors::of(
+        ListenAiAsr::hearing(hear).await,
+        OpenAiChat::answering(reply).await,
+        ListenAiTts::sounding(sound_of).await,
+    );
     let server = TestServer::start(&vendors, |config| {
         config.server.workers = 2;
         config.server.audio_threads = 2;

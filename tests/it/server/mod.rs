@@ -34,7 +34,7 @@ async fn socket(server: &TestServer) -> Socket {
 }
 
 /// The next message; none at the end.
-async fn next<S>(socket: &mut WebSocketStream<S>) -> Option<Message>
+pub(crate) async fn next<S>(socket: &mut WebSocketStream<S>) -> Option<Message>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
@@ -43,7 +43,7 @@ where
 }
 
 /// The next message that is JSON of this type.
-async fn json_of<S>(socket: &mut WebSocketStream<S>, kind: &str) -> Value
+pub(crate) async fn json_of<S>(socket: &mut WebSocketStream<S>, kind: &str) -> Value
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {

@@ -39,6 +39,8 @@ pub(crate) struct Vendors {
     pub(crate) asr: Stub,
     pub(crate) llm: Stub,
     pub(crate) tts: Stub,
+    /// What their servers keep; gone with the vendors.
+    kept: tempfile::TempDir,
 }
 
 impl Vendors {
@@ -54,7 +56,13 @@ impl Vendors {
     /// This recogniser and synthesiser, and the usual model.
     pub(crate) async fn with(asr: Stub, tts: Stub) -> Self {
         let llm = OpenAiChat::start(Behaviour::Normal, &REPLY.join(" ")).await;
-        Self { asr, llm, tts }
+        Self::of(asr, llm, tts)
+    }
+
+    /// These three.
+    pub(crate) fn of(asr: Stub, llm: Stub, tts: Stub) -> Self {
+        let kept = tempfile::tempdir().expect("a temporary folder can be made");
+        Self { asr, llm, tts, kept }
     }
 
     /// A configuration that points at them.
@@ -64,6 +72,8 @@ impl Vendors {
         config.server.port = 0;
         config.server.workers = 1;
         config.server.audio_threads = 1;
+        // Each server keeps its own.
+        config.server.data_dir = tempfile::tempdir_in(self.kept.path()).unwrap().keep();
         config.embedded.enabled = false;
         config.hearing.silence_ms = 400;
         // On a busy machine a device is late to see `tts start`; a packet right behind it is lost.

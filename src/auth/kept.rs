@@ -1,0 +1,116 @@
+//! Secrets that are made at random on the first start and kept in a file of the data folder, for
+//! its owner only. Not for secrets that somebody configures.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::providers::Secret;
+
+/// Random bytes of a secret.
+const SECRET_BYTES: usize = 32;
+
+/// Why there is no secret.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The file, or the folder around it, cannot be used.
+    #[error("cannot keep a secret in {}: set `server.data_dir` to a folder that can be written", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is there, but holds nothing.
+    #[error("{} is empty: delete it, and a new one is made", file.display())]
+    Empty {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The system gives no random bytes.
+    #[error("no random bytes for a secret")]
+    Random(#[source] getrandom::Error),
+}
+
+/// The secret of this name in this folder; made where there is none. Two servers that start at
+/// once get the same.
+///
+/// # Errors
+/// See [`KeptError`].
+pub fn kept(folder: &Path, name: &str) -> Result<Secret, KeptError> {
+    let file = folder.join(name);
+    let failed = |source| KeptError::File { file: file.clone(), source };
+    match fs::read_to_string(&file) {
+        Ok(text) if text.trim().is_empty() => return Err(KeptError::Empty { file }),
+        Ok(text) => return Ok(Secret::new(text.trim())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let mut random = [0; SECRET_BYTES];
+    getrandom::fill(&mut random).map_err(KeptError::Random)?;
+    let secret = URL_SAFE_NO_PAD.encode(random);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    // Written beside its place and linked into it, so that nobody reads half of it.
+    let draft = folder.join(format!(".{name}.{}", uuid::Uuid::new_v4()));
+    let linked = write(&draft, &secret).and_then(|()| fs::hard_link(&draft, &file));
+    let removed = fs::remove_file(&draft);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => kept(folder, name),
+        Err(error) => Err(failed(error)),
+        Ok(()) => removed.map_err(failed).map(|()| Secret::new(secret)),
+    }
+}
+
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_made_once_and_is_for_its_owner_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a/b");
+        let first = kept(&inner, "secret").unwrap();
+        assert_eq!(first.expose().len(), 43);
+        assert_eq!(kept(&inner, "secret").unwrap(), first);
+        assert_ne!(kept(&inner, "admin_token").unwrap(), first);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&inner.join("secret")), 0o600);
+        assert_eq!(mode(&inner), 0o700);
+        assert_eq!(fs::read_dir(&inner).unwrap().count(), 2, "no drafts are left");
+    }
+
+    #[test]
+    fn many_that_start_at_once_get_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let all: Vec<Secret> = std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..8).map(|_| scope.spawn(|| kept(path, "s").unwrap())).collect();
+            makers.into_iter().map(|m| m.join().unwrap()).collect()
+        });
+        assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_told_with_the_remedy() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let told = kept(&file.path().join("below"), "secret").unwrap_err().to_string();
+        assert!(told.contains("`server.data_dir`"), "{told}");
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("secret"), " \n").unwrap();
+        let told = kept(folder.path(), "secret").unwrap_err().to_string();
+        assert!(told.ends_with("is empty: delete it, and a new one is made"), "{told}");
+    }
+}

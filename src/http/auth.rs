@@ -1,0 +1,189 @@
+//! Who may pass: devices by their token and the list of those allowed, people by the admin token.
+//! Not for the tokens' format, nor for how a refusal looks.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use actix_web::HttpRequest;
+use actix_web::http::header;
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
+
+use super::caller::{Caller, bearer};
+use super::fault::{Refusal, refusal};
+use crate::auth::{KeptError, TokenError, Tokens, kept, same};
+use crate::config::{AuthConfig, AuthRequired};
+use crate::providers::Secret;
+
+/// File of the tokens' secret in the data folder.
+const SECRET_FILE: &str = "secret";
+/// File of the admin token in the data folder.
+pub const ADMIN_TOKEN_FILE: &str = "admin_token";
+
+/// Who may pass.
+pub struct Auth {
+    /// None where everybody may.
+    keys: Option<Keys>,
+    /// Lower case; empty lets in all.
+    allowed: HashSet<String>,
+}
+
+struct Keys {
+    tokens: Tokens,
+    admin: Secret,
+}
+
+/// How a device stands with its token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has a good one, or needs none.
+    Known,
+    /// It has none, or this is wrong with it.
+    Refused(TokenError),
+}
+
+/// The tokens of a server with this configuration; makes and keeps their secret where none is
+/// configured.
+///
+/// # Errors
+/// The secret can neither be read nor kept.
+pub fn tokens(config: &AuthConfig, data_dir: &Path) -> Result<Tokens, KeptError> {
+    let secret =
+        if config.secret.is_empty() { kept(data_dir, SECRET_FILE)? } else { config.secret.clone() };
+    Ok(Tokens::new(&secret, lifetime(config)))
+}
+
+fn lifetime(config: &AuthConfig) -> Duration {
+    Duration::from_secs(u64::from(config.token_days) * 86_400)
+}
+
+/// Nobody but this machine reaches the address.
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+impl Auth {
+    /// The rules of this configuration, for a server that listens at this host. Secrets are made
+    /// only where they are needed.
+    ///
+    /// # Errors
+    /// A secret can neither be read nor kept.
+    pub fn new(config: &AuthConfig, host: &str, data_dir: &Path) -> Result<Self, KeptError> {
+        let required = match config.required {
+            AuthRequired::Auto => !is_loopback(host),
+            AuthRequired::Always => true,
+            AuthRequired::Never => false,
+        };
+        let keys = if required {
+            let admin = if config.admin_token.is_empty() {
+                kept(data_dir, ADMIN_TOKEN_FILE)?
+            } else {
+                config.admin_token.clone()
+            };
+            Some(Keys { tokens: tokens(config, data_dir)?, admin })
+        } else {
+            None
+        };
+        let allowed = config.allowed_devices.iter().map(|id| id.trim().to_lowercase());
+        Ok(Self { keys, allowed: allowed.filter(|id| !id.is_empty()).collect() })
+    }
+
+    /// Devices need a token, and people the admin token.
+    pub fn required(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// A device must say who it is.
+    pub(super) fn needs_id(&self) -> bool {
+        self.required() || !self.allowed.is_empty()
+    }
+
+    /// The device is on the list of those allowed, where there is one.
+    pub(super) fn allows(&self, device_id: &DeviceId) -> Result<(), Refusal> {
+        if self.allowed.is_empty() || self.allowed.contains(device_id.as_str()) {
+            return Ok(());
+        }
+        Err(refusal(Fault::Forbidden, "this device is not in `auth.allowed_devices`"))
+    }
+
+    /// A token for a device; empty where none is needed.
+    pub(super) fn mint(&self, caller: &Caller, now: Timestamp) -> String {
+        let device_id = caller.device_id.as_str();
+        let token = self.keys.as_ref().map(|k| k.tokens.mint(device_id, &caller.client_id, now));
+        token.flatten().unwrap_or_default()
+    }
+
+    /// How a device stands with the token that it shows.
+    pub(super) fn standing(&self, caller: &Caller, token: &str, now: Timestamp) -> Standing {
+        let Some(keys) = &self.keys else { return Standing::Known };
+        let device_id = caller.device_id.as_str();
+        match keys.tokens.check(token, device_id, &caller.client_id, now) {
+            Ok(()) => Standing::Known,
+            Err(error) => Standing::Refused(error),
+        }
+    }
+
+    /// The request comes from somebody with the admin token, and not from a page of another site
+    /// in a browser of somebody who may reach us.
+    pub(super) fn admin(&self, request: &HttpRequest) -> Result<(), Refusal> {
+        if is_of_another_site(request) {
+            return Err(refusal(Fault::Forbidden, "the request comes from a page of another site"));
+        }
+        let Some(keys) = &self.keys else { return Ok(()) };
+        let token = bearer(request);
+        if token.is_empty() {
+            return Err(refusal(Fault::Unauthorized, "the admin token is missing"));
+        }
+        if !same(&token, keys.admin.expose()) {
+            return Err(refusal(Fault::Unauthorized, "the admin token is wrong"));
+        }
+        Ok(())
+    }
+}
+
+/// A browser says in `Origin` whose page asks; other programs send none.
+fn is_of_another_site(request: &HttpRequest) -> bool {
+    let text = |name| request.headers().get(name).map(|v| v.to_str().unwrap_or_default());
+    let Some(origin) = text(header::ORIGIN) else { return false };
+    let site = origin.split_once("://").map_or(origin, |(_, site)| site);
+    Some(site) != text(header::HOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_loopback_address_needs_no_token_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let required = |required, host: &str| {
+            let config = AuthConfig { required, ..AuthConfig::default() };
+            Auth::new(&config, host, folder.path()).unwrap().required()
+        };
+        for host in ["127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost"] {
+            assert!(!required(AuthRequired::Auto, host), "{host}");
+            assert!(required(AuthRequired::Always, host), "{host}");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "both secrets are kept");
+        for host in ["0.0.0.0", "::", "192.168.1.2", "hearken.local", "localhost.evil"] {
+            assert!(required(AuthRequired::Auto, host), "{host}");
+            assert!(!required(AuthRequired::Never, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_where_nothing_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        Auth::new(&AuthConfig::default(), "127.0.0.1", folder.path()).unwrap();
+        let secret = Secret::new("a secret of some length");
+        let config =
+            AuthConfig { secret: secret.clone(), admin_token: secret, ..AuthConfig::default() };
+        Auth::new(&config, "0.0.0.0", folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,203 @@
+//! Who calls: ids, tokens and addresses as they stand in a request, in headers or, from clients
+//! that cannot set any, in the query. Not for judging them.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, web};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::DeviceId;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use super::fault::{Refusal, refusal};
+
+/// Longest id that a device may give; a MAC address has 17 characters.
+const MAX_ID_CHARS: usize = 64;
+/// Longest token; ours have 54 characters.
+const MAX_TOKEN_CHARS: usize = 512;
+/// Longest wait for a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A header, else the query parameter of the same name; without control characters, and cut at
+/// the length of an id.
+pub(super) fn given(request: &HttpRequest, name: &str) -> Option<String> {
+    tidy(&raw(request, name)?, MAX_ID_CHARS)
+}
+
+fn raw(request: &HttpRequest, name: &str) -> Option<String> {
+    let header = request.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    header.or_else(|| query(request, name))
+}
+
+/// A parameter of the query, whatever the case of its name.
+pub(super) fn query(request: &HttpRequest, name: &str) -> Option<String> {
+    url::form_urlencoded::parse(request.query_string().as_bytes())
+        .find(|(k, _)| k.eq_ignore_ascii_case(name))
+        .map(|(_, v)| v.into_owned())
+}
+
+/// Text of a stranger, made fit to be kept; none where nothing is left.
+pub(super) fn tidy(text: &str, max_chars: usize) -> Option<String> {
+    let text: String = text.trim().chars().filter(|c| !c.is_control()).take(max_chars).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+/// The device that calls: lower-case id, and client id, empty where there is none.
+pub(super) struct Caller {
+    pub(super) device_id: DeviceId,
+    pub(super) client_id: String,
+}
+
+impl Caller {
+    /// Reads both ids.
+    ///
+    /// # Errors
+    /// There is no device id, or one that nobody could sign.
+    pub(super) fn of(request: &HttpRequest) -> Result<Self, Refusal> {
+        let Some(device_id) = given(request, "device-id") else {
+            return Err(refusal(Fault::BadRequest, "the header Device-Id is missing"));
+        };
+        if device_id.contains('|') {
+            return Err(refusal(Fault::BadRequest, "a Device-Id holds no `|`"));
+        }
+        let client_id = given(request, "client-id").unwrap_or_default();
+        Ok(Self { device_id: DeviceId::new(device_id.to_lowercase()), client_id })
+    }
+}
+
+/// The bearer token: from `Authorization`, with or without its scheme, or from the query
+/// parameter of that name. Empty where there is none.
+pub(super) fn bearer(request: &HttpRequest) -> String {
+    let text = raw(request, "authorization").and_then(|t| tidy(&t, MAX_TOKEN_CHARS));
+    let text = text.unwrap_or_default();
+    match text.split_once(char::is_whitespace) {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim().to_owned(),
+        _ if text.eq_ignore_ascii_case("bearer") => String::new(),
+        _ => text,
+    }
+}
+
+/// Where the caller reaches us, as an `http:` or `https:` address without a path.
+///
+/// The firmware's `Host` has no port (78/esp-ml307, `src/web_socket.cc`): then it is ours. Behind
+/// a proxy that we trust its headers win, and a `Host` without port is the proxy's own.
+///
+/// # Errors
+/// `Host` is no host.
+pub(super) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url, Refusal> {
+    let header = |name: &str| {
+        let value = request.headers().get(name)?.to_str().ok()?;
+        // Of a chain of proxies, the outermost comes first.
+        let first = value.split(',').next()?.trim();
+        (!first.is_empty()).then(|| first.to_owned())
+    };
+    let forwarded = |name: &str| if trust_proxy { header(name) } else { None };
+    let ours = request.app_config().local_addr();
+    let proto = forwarded("x-forwarded-proto");
+    let scheme = if proto.as_deref() == Some("https") { "https" } else { "http" };
+    let named = forwarded("x-forwarded-host");
+    let port = forwarded("x-forwarded-port").and_then(|p| p.parse::<u16>().ok());
+    let proxied = proto.is_some() || named.is_some() || port.is_some();
+    let host = named.or_else(|| header("host")).unwrap_or_else(|| ours.to_string());
+    let wrong = || refusal(Fault::BadRequest, "the header Host is no host");
+    let mut url = Url::parse(&format!("{scheme}://{host}/")).map_err(|_| wrong())?;
+    let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if !bare || !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong());
+    }
+    let says_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let port = match port {
+        Some(port) if !says_port => Some(port),
+        None if !says_port && !proxied => Some(ours.port()),
+        _ => url.port(),
+    };
+    url.set_port(port).map_err(|()| wrong())?;
+    Ok(url)
+}
+
+/// A body of at most this many bytes.
+///
+/// # Errors
+/// It is larger, does not come in time, or breaks off.
+pub(super) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web::Bytes, Refusal> {
+    let reading = payload.to_bytes_limited(max_bytes);
+    let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, reading).await else {
+        return Err(refusal(Fault::Idle, "the body did not come in time"));
+    };
+    match read {
+        Err(_) => {
+            let about = format!("a body here has at most {max_bytes} bytes");
+            Err(refusal(Fault::TooLarge, &about))
+        }
+        Ok(Err(_)) => Err(refusal(Fault::BadRequest, "the body breaks off")),
+        Ok(Ok(bytes)) => Ok(bytes),
+    }
+}
+
+/// A JSON body of a small request.
+///
+/// # Errors
+/// There is none, or not with the fields that are needed; the message names what is wrong.
+pub(super) async fn json<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
+    const MAX_BYTES: usize = 16 * 1024;
+    let bytes = body(payload, MAX_BYTES).await?;
+    serde_json::from_slice(&bytes).map_err(|e| refusal(Fault::BadRequest, &e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_found_wherever_clients_put_it() {
+        let header = |value: &str| {
+            let request = TestRequest::default().insert_header(("Authorization", value));
+            bearer(&request.to_http_request())
+        };
+        for value in ["Bearer t.1", "bearer t.1", "BEARER   t.1", "t.1", " t.1 "] {
+            assert_eq!(header(value), "t.1", "{value:?}");
+        }
+        assert_eq!(header("Bearer"), "");
+        assert_eq!(header("Bearer "), "");
+        for query in
+            ["authorization=t.1", "Authorization=Bearer%20t.1", "x=1&authorization=Bearer+t.1"]
+        {
+            let request = TestRequest::with_uri(&format!("/?{query}")).to_http_request();
+            assert_eq!(bearer(&request), "t.1", "{query}");
+        }
+        assert_eq!(bearer(&TestRequest::default().to_http_request()), "");
+    }
+
+    #[test]
+    fn the_address_is_the_one_that_the_caller_asked() {
+        let at = |headers: &[(&str, &str)], trust: bool| {
+            let mut request = TestRequest::default();
+            for (name, value) in headers {
+                request = request.insert_header((*name, *value));
+            }
+            reached_at(&request.to_http_request(), trust).map(String::from).ok()
+        };
+        // The port of a test request's server is 8080.
+        let is = |headers: &[(&str, &str)], trust: bool, url: Option<&str>| {
+            assert_eq!(at(headers, trust).as_deref(), url, "{headers:?} {trust}");
+        };
+        is(&[("host", "h.local")], false, Some("http://h.local:8080/"));
+        is(&[("host", "h.local:80")], false, Some("http://h.local/"));
+        is(&[("host", "192.168.1.2:9400")], false, Some("http://192.168.1.2:9400/"));
+        is(&[("host", "[fe80::1]")], false, Some("http://[fe80::1]:8080/"));
+        is(&[("host", "[fe80::1]:1")], false, Some("http://[fe80::1]:1/"));
+        is(&[], false, Some("http://127.0.0.1:8080/"));
+        is(&[("host", "a/b")], false, None);
+        is(&[("host", "a@b")], false, None);
+        is(&[("host", "a?b")], false, None);
+        let forged = [("host", "h"), ("x-forwarded-host", "evil"), ("x-forwarded-proto", "https")];
+        is(&forged, false, Some("http://h:8080/"));
+        is(&forged, true, Some("https://evil/"));
+        is(&[("host", "h"), ("x-forwarded-proto", "https")], true, Some("https://h/"));
+        is(&[("host", "h"), ("x-forwarded-port", "8443")], true, Some("http://h:8443/"));
+        is(&[("host", "h")], true, Some("http://h:8080/"));
+        is(&[("x-forwarded-host", "a:81, b")], true, Some("http://a:81/"));
+    }
+}

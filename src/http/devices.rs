@@ -1,0 +1,430 @@
+//! Devices for people: list, bind, name, forget, and reach one that is connected. Not for devices
+//! themselves.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_actors::messages::DeviceOrder;
+use hearken_actors::roster::{Connected, Roster, Unreachable};
+use hearken_proto::device::{Downlink, Emotion};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::caller::{json as json_body, query, tidy};
+use super::fault::{Refusal, refusal, store_failed};
+use super::{Door, Doorman};
+use crate::auth::bytes_of_hex;
+use crate::store::Device;
+
+/// Devices of a page, where the request does not say.
+const PAGE: u32 = 100;
+/// Largest page.
+const MAX_PAGE: u32 = 1_000;
+/// Longest name of a device.
+const MAX_NAME_CHARS: usize = 64;
+/// Longest text of an alert; displays are small.
+const MAX_ALERT_CHARS: usize = 500;
+/// Longest text that is spoken at once.
+const MAX_SAY_CHARS: usize = 2_000;
+/// Wrong codes within [`GUESSES_FOR`] before none is looked at any more.
+const MAX_GUESSES: u32 = 10;
+/// How long wrong codes are counted.
+const GUESSES_FOR: Duration = Duration::from_secs(60);
+
+type Answer = Result<HttpResponse, Refusal>;
+
+/// Counts wrong codes, so that nobody finds one by trying: of a million, at most 5,000 are good.
+#[derive(Debug)]
+pub(super) struct Guesses(Mutex<(Instant, u32)>);
+
+impl Guesses {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new((Instant::now(), 0)))
+    }
+
+    /// One more guess may be looked at.
+    fn may_try(&self, now: Instant) -> bool {
+        let mut wrong = self.0.lock().expect("nothing panics while it counts");
+        if now.saturating_duration_since(wrong.0) >= GUESSES_FOR {
+            *wrong = (now, 0);
+        }
+        wrong.1 < MAX_GUESSES
+    }
+
+    fn was_wrong(&self) {
+        let mut wrong = self.0.lock().expect("nothing panics while it counts");
+        wrong.1 += 1;
+    }
+}
+
+/// A device as people see it.
+#[derive(Serialize)]
+struct Shown {
+    device_id: String,
+    client_id: String,
+    name: String,
+    board: String,
+    chip: String,
+    serial_number: String,
+    firmware_version: String,
+    /// RFC 3339; null for a device that connected without ever asking for its settings.
+    first_seen: Option<String>,
+    last_seen: Option<String>,
+    bound: bool,
+    connected: bool,
+    /// Of the connection, where there is one.
+    session_id: Option<String>,
+}
+
+impl Shown {
+    fn stored(device: Device, connected: Option<&Connected>) -> Self {
+        Self {
+            device_id: device.device_id.as_str().to_owned(),
+            client_id: device.client_id,
+            name: device.name,
+            board: device.board,
+            chip: device.chip,
+            serial_number: device.serial_number,
+            firmware_version: device.firmware_version,
+            first_seen: Some(device.first_seen.to_string()),
+            last_seen: Some(device.last_seen.to_string()),
+            bound: device.bound,
+            connected: connected.is_some(),
+            session_id: connected.map(|c| c.session_id.to_string()),
+        }
+    }
+
+    /// A device that is connected, but that the store does not know.
+    fn stranger(connected: &Connected) -> Self {
+        Self {
+            device_id: connected.device_id.as_str().to_owned(),
+            client_id: String::new(),
+            name: String::new(),
+            board: String::new(),
+            chip: String::new(),
+            serial_number: String::new(),
+            firmware_version: String::new(),
+            first_seen: None,
+            last_seen: None,
+            bound: false,
+            connected: true,
+            session_id: Some(connected.session_id.to_string()),
+        }
+    }
+}
+
+/// The devices that are connected and may talk; those that only hear their code hold other ids.
+fn connected(roster: &Roster) -> HashMap<String, Connected> {
+    let all = roster.connected().into_iter();
+    let all = all.filter(|c| !c.device_id.as_str().contains('|'));
+    all.map(|c| (c.device_id.as_str().to_owned(), c)).collect()
+}
+
+fn rendered(answer: Answer) -> HttpResponse {
+    answer.unwrap_or_else(|refusal| *refusal)
+}
+
+fn no_such_device() -> Refusal {
+    refusal(Fault::NotFound, "no such device")
+}
+
+fn id_of(path: &str) -> DeviceId {
+    DeviceId::new(path.to_lowercase())
+}
+
+/// `GET /api/devices?limit=&after=`: devices in the order of their ids.
+pub(super) async fn list(
+    request: HttpRequest,
+    door: web::Data<Door>,
+    doorman: web::Data<Doorman>,
+) -> HttpResponse {
+    rendered(listed(&request, &door, doorman.pipeline.roster()).await)
+}
+
+async fn listed(request: &HttpRequest, door: &Door, roster: &Roster) -> Answer {
+    door.auth.admin(request)?;
+    let limit = match query(request, "limit") {
+        None => PAGE,
+        Some(text) => {
+            let limit = text.parse().ok().filter(|n| (1..=MAX_PAGE).contains(n));
+            let about = format!("`limit` must be 1 to {MAX_PAGE}");
+            limit.ok_or_else(|| refusal(Fault::BadRequest, &about))?
+        }
+    };
+    let after = query(request, "after").unwrap_or_default().to_lowercase();
+    let page = door.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
+    let mut here = connected(roster);
+    let mut shown: Vec<Shown> = Vec::new();
+    for device in page.devices {
+        let connected = here.remove(device.device_id.as_str());
+        shown.push(Shown::stored(device, connected.as_ref()));
+    }
+    // Those that only the roster knows stand among them, as far as this page reaches.
+    let last = shown.last().map(|d| d.device_id.clone()).filter(|_| page.more);
+    let within = |id: &str| id > after.as_str() && last.as_deref().is_none_or(|last| id < last);
+    let strangers = here.values().filter(|c| within(c.device_id.as_str()));
+    shown.extend(strangers.map(Shown::stranger).collect::<Vec<_>>());
+    shown.sort_by(|a, b| a.device_id.cmp(&b.device_id));
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = page.more || shown.len() > limit;
+    shown.truncate(limit);
+    let next = shown.last().map(|d| d.device_id.clone()).filter(|_| more);
+    Ok(HttpResponse::Ok().json(json!({"devices": shown, "next": next})))
+}
+
+/// `GET /api/devices/{id}`.
+pub(super) async fn get(
+    request: HttpRequest,
+    id: web::Path<String>,
+    door: web::Data<Door>,
+    doorman: web::Data<Doorman>,
+) -> HttpResponse {
+    let one = async {
+        door.auth.admin(&request)?;
+        let id = id_of(&id);
+        let device = door.store.device(&id).await.map_err(|e| store_failed(&e))?;
+        let here = connected(doorman.pipeline.roster()).remove(id.as_str());
+        let shown = match (device, here) {
+            (Some(device), here) => Shown::stored(device, here.as_ref()),
+            (None, Some(here)) => Shown::stranger(&here),
+            (None, None) => return Err(no_such_device()),
+        };
+        Ok(HttpResponse::Ok().json(shown))
+    };
+    rendered(one.await)
+}
+
+/// What `bind` wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bind {
+    code: String,
+    name: Option<String>,
+}
+
+/// `POST /api/devices/bind`: binds the device that waits with this code.
+pub(super) async fn bind(
+    request: HttpRequest,
+    payload: web::Payload,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let bound = async {
+        door.auth.admin(&request)?;
+        let asked: Bind = json_body(payload).await?;
+        let name = asked.name.as_deref().map(name_of).transpose()?;
+        if !door.guesses.may_try(Instant::now()) {
+            return Err(refusal(Fault::TooMany, "wait a minute before the next code"));
+        }
+        let code: String = asked.code.chars().filter(char::is_ascii_digit).collect();
+        let found = door.store.bind(&code, name.as_deref(), Timestamp::now()).await;
+        let Some(device) = found.map_err(|e| store_failed(&e))? else {
+            door.guesses.was_wrong();
+            return Err(refusal(Fault::NotFound, "no device waits with this code"));
+        };
+        tracing::info!(device = %device.device_id, "bound");
+        Ok(HttpResponse::Ok().json(Shown::stored(device, None)))
+    };
+    rendered(bound.await)
+}
+
+fn name_of(text: &str) -> Result<String, Refusal> {
+    let about = format!("a name has 1 to {MAX_NAME_CHARS} characters");
+    text_of(text, MAX_NAME_CHARS, &about)
+}
+
+/// The text as it may be kept or passed on; refused where it is empty or too long.
+fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal> {
+    let fits = text.chars().count() <= max_chars;
+    let text = tidy(text, max_chars).filter(|_| fits);
+    text.ok_or_else(|| refusal(Fault::BadRequest, about))
+}
+
+/// What `rename` wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rename {
+    name: String,
+}
+
+/// `PATCH /api/devices/{id}`: names a device.
+pub(super) async fn rename(
+    request: HttpRequest,
+    id: web::Path<String>,
+    payload: web::Payload,
+    door: web::Data<Door>,
+    doorman: web::Data<Doorman>,
+) -> HttpResponse {
+    let renamed = async {
+        door.auth.admin(&request)?;
+        let asked: Rename = json_body(payload).await?;
+        let device = door.store.rename(&id_of(&id), &name_of(&asked.name)?).await;
+        let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
+        let here = connected(doorman.pipeline.roster()).remove(device.device_id.as_str());
+        Ok(HttpResponse::Ok().json(Shown::stored(device, here.as_ref())))
+    };
+    rendered(renamed.await)
+}
+
+/// `DELETE /api/devices/{id}`: forgets a device, and ends its connection.
+pub(super) async fn forget(
+    request: HttpRequest,
+    id: web::Path<String>,
+    door: web::Data<Door>,
+    doorman: web::Data<Doorman>,
+) -> HttpResponse {
+    let forgotten = async {
+        door.auth.admin(&request)?;
+        let id = id_of(&id);
+        if !door.store.forget(&id).await.map_err(|e| store_failed(&e))? {
+            return Err(no_such_device());
+        }
+        tracing::info!(device = %id, "forgotten");
+        let leave = DeviceOrder::Leave(Fault::Forbidden);
+        if let Err(error) = doorman.pipeline.roster().order(&id, leave) {
+            tracing::debug!(%error, "a forgotten device had nothing to leave");
+        }
+        Ok(HttpResponse::NoContent().finish())
+    };
+    rendered(forgotten.await)
+}
+
+/// `POST /api/devices/{id}/{order}`: has a connected device show, say or do something.
+pub(super) async fn order(
+    request: HttpRequest,
+    path: web::Path<(String, String)>,
+    payload: web::Payload,
+    door: web::Data<Door>,
+    doorman: web::Data<Doorman>,
+) -> HttpResponse {
+    let ordered = async {
+        door.auth.admin(&request)?;
+        let id = id_of(&path.0);
+        let order = order_of(&path.1, payload).await?;
+        match doorman.pipeline.roster().order(&id, order) {
+            Ok(()) => Ok(HttpResponse::Accepted().json(json!({"message": "passed on"}))),
+            Err(Unreachable::Busy) => {
+                Err(refusal(Fault::Busy, "the device has too many orders waiting"))
+            }
+            Err(Unreachable::NotConnected) => Err(away(&door, &id).await),
+        }
+    };
+    rendered(ordered.await)
+}
+
+/// Why a device that is not connected cannot be reached.
+async fn away(door: &Door, id: &DeviceId) -> Refusal {
+    match door.store.device(id).await {
+        Ok(None) => no_such_device(),
+        Ok(Some(_)) => refusal(Fault::NotConnected, id.as_str()),
+        Err(error) => store_failed(&error),
+    }
+}
+
+/// What `alert` wants; firmware drops one that lacks any of the three.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Alert {
+    status: String,
+    message: String,
+    #[serde(default)]
+    emotion: Option<String>,
+}
+
+/// What `say` wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Say {
+    text: String,
+}
+
+async fn order_of(name: &str, payload: web::Payload) -> Result<DeviceOrder, Refusal> {
+    match name {
+        "alert" => {
+            let asked: Alert = json_body(payload).await?;
+            let about = format!("`status` and `message` have 1 to {MAX_ALERT_CHARS} characters");
+            let text = |text: &str| text_of(text, MAX_ALERT_CHARS, &about);
+            let emotion = match asked.emotion.as_deref() {
+                None => Emotion::Neutral,
+                Some(name) => Emotion::all().find(|e| e.as_str() == name).ok_or_else(|| {
+                    refusal(Fault::BadRequest, "`emotion` must be one of the firmware's 21")
+                })?,
+            };
+            let (status, message) = (text(&asked.status)?, text(&asked.message)?);
+            Ok(DeviceOrder::Send(Downlink::Alert { status, message, emotion }))
+        }
+        "say" => {
+            let asked: Say = json_body(payload).await?;
+            let about = format!("`text` has 1 to {MAX_SAY_CHARS} characters");
+            Ok(DeviceOrder::Say(text_of(&asked.text, MAX_SAY_CHARS, &about)?))
+        }
+        "close" => Ok(DeviceOrder::Leave(Fault::GoingAway)),
+        _ => Err(refusal(Fault::NotFound, "orders are alert, say and close")),
+    }
+}
+
+/// What `provision` wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Provision {
+    key: String,
+}
+
+/// `PUT /api/provisioning/{serial_number}`: the key that is burned into that device.
+pub(super) async fn provision(
+    request: HttpRequest,
+    serial_number: web::Path<String>,
+    payload: web::Payload,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let provisioned = async {
+        door.auth.admin(&request)?;
+        let asked: Provision = json_body(payload).await?;
+        // Key 0 of the chip's HMAC peripheral has 256 bits.
+        let key = bytes_of_hex(asked.key.trim()).filter(|key| key.len() == 32);
+        let about = "`key` must be 64 hexadecimal digits";
+        let key = key.ok_or_else(|| refusal(Fault::BadRequest, about))?;
+        let about = "a serial number has 1 to 64 characters";
+        let serial_number = text_of(&serial_number, MAX_NAME_CHARS, about)?;
+        door.store.provision(&serial_number, &key).await.map_err(|e| store_failed(&e))?;
+        Ok(HttpResponse::NoContent().finish())
+    };
+    rendered(provisioned.await)
+}
+
+/// `DELETE /api/provisioning/{serial_number}`: forgets the key.
+pub(super) async fn unprovision(
+    request: HttpRequest,
+    serial_number: web::Path<String>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let gone = async {
+        door.auth.admin(&request)?;
+        if !door.store.unprovision(&serial_number).await.map_err(|e| store_failed(&e))? {
+            return Err(refusal(Fault::NotFound, "no key of this serial number"));
+        }
+        Ok(HttpResponse::NoContent().finish())
+    };
+    rendered(gone.await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_codes_are_counted_for_a_minute() {
+        let (guesses, now) = (Guesses::new(), Instant::now());
+        for _ in 0..MAX_GUESSES {
+            assert!(guesses.may_try(now));
+            guesses.was_wrong();
+        }
+        assert!(!guesses.may_try(now));
+        assert!(!guesses.may_try(now + Duration::from_secs(58)));
+        assert!(guesses.may_try(now + Duration::from_secs(61)));
+    }
+}

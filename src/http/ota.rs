@@ -1,0 +1,306 @@
+//! What a device is told when it boots: the time, its firmware, where to connect and with which
+//! token, or the code that it waits with. Not for keeping devices, nor for what a token is.
+//!
+//! Firmware takes anything but 200 with JSON for a failure and tries again, ten times, waiting
+//! longer each time (78/xiaozhi-esp32, `main/ota.cc`): so there is no redirect, and what it can
+//! do without is left out when it fails.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_proto::fault::Fault;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::caller::{Caller, body, given, reached_at, tidy};
+use super::fault::{Refusal, refusal, store_failed};
+use super::{Door, firmware};
+use crate::auth::answers_challenge;
+use crate::config::OtaConfig;
+use crate::store::{Activation, Device, DeviceReport};
+
+/// Largest report of a device; real ones have 2 to 4 KB.
+const MAX_REPORT_BYTES: usize = 64 * 1024;
+/// Longest text of a report that is kept.
+const MAX_REPORT_CHARS: usize = 64;
+/// Longest wait for a store that is not needed.
+const NOTING: Duration = Duration::from_millis(400);
+/// How long firmware asks whether it is bound before it shows a new code; xiaozhi.me says so too.
+const ACTIVATION_TIMEOUT_MS: u32 = 30_000;
+/// Version of a device that says none; firmware can read it.
+const NO_VERSION: &str = "0.0.0";
+
+/// What devices are told, apart from who they are.
+#[derive(Debug, Clone)]
+pub struct OtaRules {
+    /// New devices wait with a code.
+    pub(super) binding: bool,
+    pub(super) code_lifetime: Duration,
+    timezone: TimeZone,
+    /// None builds it from what the device asked.
+    websocket: Option<Url>,
+    pub(super) firmware_dir: PathBuf,
+    trust_proxy: bool,
+}
+
+/// A setting of `[ota]` that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OtaConfigError {
+    /// There is no such time zone.
+    #[error("`ota.timezone` is {0}: use an IANA name such as Asia/Shanghai, or leave it empty")]
+    Timezone(String),
+    /// The address is none of a WebSocket.
+    #[error("`ota.websocket_url` is {0}: use ws://HOST:PORT/xiaozhi/v1/, or leave it empty")]
+    WebsocketUrl(String),
+}
+
+impl OtaRules {
+    /// The rules of this configuration.
+    ///
+    /// # Errors
+    /// See [`OtaConfigError`].
+    pub fn new(config: &OtaConfig) -> Result<Self, OtaConfigError> {
+        let timezone = match config.timezone.as_str() {
+            "" => TimeZone::system(),
+            name => TimeZone::get(name).map_err(|_| OtaConfigError::Timezone(name.to_owned()))?,
+        };
+        let websocket = match config.websocket_url.as_str() {
+            "" => None,
+            text => {
+                let url = Url::parse(text).ok();
+                let url = url.filter(|u| matches!(u.scheme(), "ws" | "wss") && u.has_host());
+                Some(url.ok_or_else(|| OtaConfigError::WebsocketUrl(text.to_owned()))?)
+            }
+        };
+        Ok(Self {
+            binding: config.binding,
+            code_lifetime: Duration::from_millis(config.code_lifetime_ms),
+            timezone,
+            websocket,
+            firmware_dir: config.firmware_dir.clone(),
+            trust_proxy: config.trust_proxy,
+        })
+    }
+
+    /// The device's address of the conversation. Firmware stores whatever stands here.
+    fn websocket_at(&self, reached: &Url) -> String {
+        let Some(url) = &self.websocket else {
+            let mut url = reached.clone();
+            let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+            url.set_scheme(scheme).expect("http becomes ws, and https wss");
+            url.set_path("/xiaozhi/v1/");
+            return url.into();
+        };
+        url.as_str().to_owned()
+    }
+
+    fn time(&self, now: Timestamp) -> Value {
+        let offset = self.timezone.to_offset(now).seconds() / 60;
+        json!({"timestamp": now.as_millisecond(), "timezone_offset": offset})
+    }
+}
+
+/// What a device tells of itself: from its body, else from its headers.
+fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
+    // A body that is no JSON tells nothing; the headers are enough.
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |path| {
+        let text = body.pointer(path).and_then(Value::as_str);
+        text.and_then(|t| tidy(t, MAX_REPORT_CHARS))
+    };
+    let agent = given(request, "user-agent").unwrap_or_default();
+    let (agent_board, agent_version) = agent.split_once('/').unwrap_or_default();
+    let board = text("/board/type").unwrap_or_else(|| agent_board.to_owned());
+    let version = text("/application/version").unwrap_or_else(|| agent_version.to_owned());
+    DeviceReport {
+        device_id: caller.device_id.clone(),
+        client_id: caller.client_id.clone(),
+        board,
+        chip: text("/chip_model_name").unwrap_or_default(),
+        serial_number: given(request, "serial-number").unwrap_or_default(),
+        firmware_version: version,
+    }
+}
+
+/// `POST` and `GET /xiaozhi/ota/`.
+pub(super) async fn check(
+    request: HttpRequest,
+    payload: web::Payload,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    settings(&request, payload, &door).await.unwrap_or_else(|refusal| *refusal)
+}
+
+async fn settings(
+    request: &HttpRequest,
+    payload: web::Payload,
+    door: &Door,
+) -> Result<HttpResponse, Refusal> {
+    let caller = Caller::of(request)?;
+    let reached = reached_at(request, door.ota.trust_proxy)?;
+    let body = body(payload, MAX_REPORT_BYTES).await?;
+    door.auth.allows(&caller.device_id)?;
+    let report = report(request, &caller, &body);
+    let now = Timestamp::now();
+    let activation = if door.ota.binding {
+        wait_to_be_bound(door, &caller, &report, now).await?
+    } else {
+        note(door, &report, now).await;
+        None
+    };
+    let token = match &activation {
+        Some(_) => String::new(),
+        None => door.auth.mint(&caller, now),
+    };
+    let mut answer = json!({
+        "server_time": door.ota.time(now),
+        "websocket": {"url": door.ota.websocket_at(&reached), "token": token, "version": 1},
+    });
+    if let Some(firmware) = firmware_for(door, &report, &reached).await {
+        answer["firmware"] = firmware;
+    }
+    if let Some(Activation { code: Some(code), challenge, .. }) = activation {
+        let host = reached.host_str().unwrap_or_default();
+        answer["activation"] = json!({
+            "code": code,
+            "message": format!("{host}\n{code}"),
+            "challenge": challenge,
+            "timeout_ms": ACTIVATION_TIMEOUT_MS,
+        });
+    }
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+/// How the device waits; none where it is bound.
+async fn wait_to_be_bound(
+    door: &Door,
+    caller: &Caller,
+    report: &DeviceReport,
+    now: Timestamp,
+) -> Result<Option<Activation>, Refusal> {
+    let device = door.store.report(report, now).await.map_err(|e| store_failed(&e))?;
+    if device.is_bound_as(&caller.client_id) {
+        return Ok(None);
+    }
+    let lifetime = door.ota.code_lifetime;
+    let waiting = door.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
+    waiting.await.map(Some).map_err(|e| store_failed(&e))
+}
+
+/// Writes down that the device was there; without the store it talks all the same.
+async fn note(door: &Door, report: &DeviceReport, now: Timestamp) {
+    match tokio::time::timeout(NOTING, door.store.report(report, now)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "a device is not written down"),
+        Err(_) => tracing::warn!("a device is not written down: the store is slow"),
+    }
+}
+
+/// The newest image, else the device's own version and no address. Nothing at all for a version
+/// that firmware itself fails to read, which would restart it again and again.
+async fn firmware_for(door: &Door, report: &DeviceReport, reached: &Url) -> Option<Value> {
+    let has = match report.firmware_version.as_str() {
+        "" => NO_VERSION,
+        version if firmware::is_readable(version) => version,
+        _ => return None,
+    };
+    let update = match report.firmware_version.as_str() {
+        "" => None,
+        _ => firmware::update_for(&door.ota.firmware_dir, &report.board, has).await,
+    };
+    Some(match update {
+        None => json!({"version": has, "url": ""}),
+        Some(image) => {
+            let mut url = reached.clone();
+            url.set_path(&format!("/xiaozhi/ota/firmware/{}", image.file));
+            json!({"version": image.version, "url": url.as_str()})
+        }
+    })
+}
+
+/// What a device with a burned-in key says to prove it; one without says `{}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Proof {
+    algorithm: Option<String>,
+    serial_number: String,
+    challenge: String,
+    hmac: String,
+}
+
+/// `POST /xiaozhi/ota/activate`: 200 where the device is bound, 202 while it waits.
+pub(super) async fn activate(
+    request: HttpRequest,
+    payload: web::Payload,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    activated(&request, payload, &door).await.unwrap_or_else(|refusal| *refusal)
+}
+
+async fn activated(
+    request: &HttpRequest,
+    payload: web::Payload,
+    door: &Door,
+) -> Result<HttpResponse, Refusal> {
+    let caller = Caller::of(request)?;
+    let body = body(payload, MAX_REPORT_BYTES).await?;
+    door.auth.allows(&caller.device_id)?;
+    let proof: Proof = serde_json::from_slice(&body).unwrap_or_default();
+    if proof.algorithm.as_deref().is_some_and(|name| name != "hmac-sha256") {
+        return Err(refusal(Fault::BadRequest, "the algorithm must be hmac-sha256"));
+    }
+    if !door.ota.binding {
+        return Ok(HttpResponse::Ok().json(json!({"message": "success"})));
+    }
+    let device = door.store.device(&caller.device_id).await.map_err(|e| store_failed(&e))?;
+    let Some(device) = device else {
+        return Err(refusal(Fault::NotFound, "no such device: it asks /xiaozhi/ota/ first"));
+    };
+    let proven = proves_itself(door, &caller, &device, &proof).await?;
+    if proven && device.is_bound_as(&caller.client_id) {
+        return Ok(HttpResponse::Ok().json(json!({"message": "success"})));
+    }
+    Ok(HttpResponse::Accepted().json(json!({"message": "waiting to be bound"})))
+}
+
+/// The device answered the challenge with the key that we have for its serial number. A device
+/// without a serial number, or whose key nobody told us, has nothing to prove: the person who
+/// enters its code vouches for it. False where it answered another challenge than the last.
+async fn proves_itself(
+    door: &Door,
+    caller: &Caller,
+    device: &Device,
+    proof: &Proof,
+) -> Result<bool, Refusal> {
+    let serial_number = match device.serial_number.as_str() {
+        "" => &proof.serial_number,
+        known => known,
+    };
+    if serial_number.is_empty() {
+        return Ok(true);
+    }
+    let failed = |e| store_failed(&e);
+    let Some(key) = door.store.key(serial_number).await.map_err(failed)? else {
+        tracing::debug!("no key is known for the device's serial number");
+        return Ok(true);
+    };
+    let now = Timestamp::now();
+    let waiting = door.store.waiting(&caller.device_id, &caller.client_id, now);
+    let Some(waiting) = waiting.await.map_err(failed)? else {
+        // Bound long ago: it proved itself then, and its next boot gets a token without this.
+        return Ok(false);
+    };
+    if proof.challenge != waiting.challenge {
+        return Ok(false);
+    }
+    let right = serial_number == proof.serial_number
+        && answers_challenge(&key, &waiting.challenge, &proof.hmac);
+    if !right {
+        return Err(refusal(Fault::Forbidden, "the hmac is not of this serial number's key"));
+    }
+    Ok(true)
+}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hearken::commands::{convert, llm, load, models, replay, serve, speech};
+use hearken::commands::{convert, devices, llm, load, models, replay, serve, speech, token};
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
 use hearken::{telemetry, tls};
@@ -26,6 +26,8 @@ enum Command {
     Load(load::LoadArgs),
     Convert(convert::ConvertArgs),
     Models(models::Args),
+    Devices(devices::Args),
+    Token(token::Args),
 }
 
 #[actix_web::main]
@@ -60,6 +62,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Replay(args) => replay::run(args).await,
         Command::Load(args) => load::run(args).await,
         Command::Convert(args) => convert::run(args).await,
+        Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::Token(args) => token::run(&args, &ProcessEnv).map(|()| ExitCode::SUCCESS),
         Command::Models(args) => {
             let root = models_dir("".as_ref(), &ProcessEnv);
             models::run(args, &root).await.map(|()| ExitCode::SUCCESS)

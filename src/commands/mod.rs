@@ -2,14 +2,26 @@
 
 pub mod convert;
 mod endpoint;
+pub mod devices;
 pub mod llm;
 pub mod load;
 pub mod models;
 pub mod replay;
 pub mod serve;
 pub mod speech;
+pub mod token;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::config::{self, Config, ConfigError, EnvVars};
+
+/// The configuration of this file, else of `config.toml` here, where there is one.
+pub(crate) fn configuration(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
+    let here = PathBuf::from("config.toml");
+    let file = file.or_else(|| here.exists().then_some(here.as_path()));
+    config::load(file, env)
+}
 
 /// Prints text to standard output; a reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {

@@ -31,9 +31,7 @@ pub struct Args {
 /// # Errors
 /// A configuration, model or address that cannot be used.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
-    let here = PathBuf::from("config.toml");
-    let file = args.config.or_else(|| here.exists().then_some(here));
-    let mut config = config::load(file.as_deref(), env)?;
+    let mut config = super::configuration(args.config.as_deref(), env)?;
     if let Some(dir) = args.record {
         config.server.record_dir = dir;
     }
@@ -41,6 +39,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
         return super::print(&config::masked(&config));
     }
     telemetry::start(&config.log)?;
+    config.server.data_dir = config::env::data_dir(&config.server.data_dir, env);
     let models = config::env::models_dir(&config.embedded.models_dir, env);
     let engines = engines::needed(&config, &models)?;
     let process = CancellationToken::new();

@@ -7,6 +7,7 @@
 
 mod checks;
 mod config;
+mod door;
 mod llm_service;
 mod load;
 mod providers;

@@ -1,0 +1,146 @@
+//! From a stranger's code to a bound device: acceptance check 3.
+
+use hmac::{Hmac, Mac as _};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use super::{CLIENT, DEVICE, as_admin, as_device, bind, binding, boot, read};
+use crate::support::app::{TestServer, Vendors};
+
+const SERIAL: &str = "SN-0001";
+const KEY: [u8; 32] = [0x5a; 32];
+
+async fn activate(server: &TestServer, body: &Value) -> (u16, Value) {
+    let asked = as_device(server, Method::POST, "/xiaozhi/ota/activate").json(body);
+    read(asked.send().await.unwrap()).await
+}
+
+fn hmac_of(key: &[u8], challenge: &str) -> String {
+    let mac = Hmac::<Sha256>::new_from_slice(key).unwrap().chain_update(challenge).finalize();
+    mac.into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn proof(challenge: &str, hmac: &str) -> Value {
+    json!({
+        "algorithm": "hmac-sha256",
+        "serial_number": SERIAL,
+        "challenge": challenge,
+        "hmac": hmac,
+    })
+}
+
+#[tokio::test]
+async fn check_03_a_stranger_waits_with_a_code_until_somebody_enters_it() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, binding).await;
+    let told = boot(&server).await;
+    let activation = &told["activation"];
+    let code = activation["code"].as_str().unwrap();
+    assert!(code.len() == 6 && code.bytes().all(|b| b.is_ascii_digit()), "{told}");
+    assert_eq!(activation["message"], format!("127.0.0.1\n{code}"));
+    assert!(!activation["challenge"].as_str().unwrap().is_empty(), "firmware needs one");
+    assert_eq!(activation["timeout_ms"], 30_000);
+    assert_eq!(told["websocket"]["token"], "");
+    assert_eq!(boot(&server).await["activation"], *activation, "the code stays while it is good");
+    for path in ["/xiaozhi/ota/activate", "/xiaozhi/ota/activate/"] {
+        for body in ["{}", "", "no json"] {
+            let asked = as_device(&server, Method::POST, path).body(body);
+            assert_eq!(asked.send().await.unwrap().status(), 202, "{path} {body}");
+        }
+    }
+    let (status, device) = read(bind(&server, code).await).await;
+    assert_eq!(status, 200, "{device}");
+    assert_eq!((&device["device_id"], &device["name"]), (&json!(DEVICE), &json!("kitchen")));
+    assert_eq!(activate(&server, &json!({})).await.0, 200);
+    let told = boot(&server).await;
+    assert_eq!(told.get("activation"), None);
+    assert!(told["websocket"]["token"].as_str().unwrap().len() > 40, "{told}");
+    let (status, _) = read(bind(&server, code).await).await;
+    assert_eq!(status, 404, "a code is entered once");
+}
+
+#[tokio::test]
+async fn check_03_a_device_with_a_burned_in_key_proves_it() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, binding).await;
+    let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
+    let key_at = format!("/api/provisioning/{SERIAL}");
+    let asked = as_admin(&server, Method::PUT, &key_at).json(&json!({"key": hex}));
+    assert_eq!(asked.send().await.unwrap().status(), 204);
+    let asked = as_device(&server, Method::POST, "/xiaozhi/ota/").header("Serial-Number", SERIAL);
+    let told: Value = asked.send().await.unwrap().json().await.unwrap();
+    let challenge = told["activation"]["challenge"].as_str().unwrap();
+    let right = proof(challenge, &hmac_of(&KEY, challenge));
+    let wrong = proof(challenge, &hmac_of(&[1; 32], challenge));
+    let unsigned = proof(challenge, "");
+    let mut other_algorithm = right.clone();
+    other_algorithm["algorithm"] = "md5".into();
+    let mut other_serial = right.clone();
+    other_serial["serial_number"] = "SN-0002".into();
+    let late = proof("yesterday's", &hmac_of(&KEY, "yesterday's"));
+    let is = async |case: &str, body: &Value, status: u16| {
+        let (got, told) = activate(&server, body).await;
+        assert_eq!(got, status, "{case}: {told}");
+    };
+    is("before it is bound", &right, 202).await;
+    is("wrong key", &wrong, 403).await;
+    is("no key", &unsigned, 403).await;
+    is("another algorithm", &other_algorithm, 400).await;
+    bind(&server, told["activation"]["code"].as_str().unwrap()).await;
+    is("wrong key", &wrong, 403).await;
+    is("another serial number", &other_serial, 403).await;
+    is("another challenge", &late, 202).await;
+    is("no proof", &json!({}), 202).await;
+    is("bound and proven", &right, 200).await;
+    let asked = as_admin(&server, Method::DELETE, &key_at);
+    assert_eq!(asked.send().await.unwrap().status(), 204);
+    // Without its key on our side, whoever entered the code has vouched for it.
+    is("key unknown", &wrong, 200).await;
+}
+
+#[tokio::test]
+async fn who_only_knows_the_address_of_a_bound_device_is_a_stranger() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, binding).await;
+    let told = boot(&server).await;
+    bind(&server, told["activation"]["code"].as_str().unwrap()).await;
+    let thief = reqwest::Client::new().post(server.http_url("/xiaozhi/ota/"));
+    let thief = thief.header("Device-Id", DEVICE).header("Client-Id", "another");
+    let (_, told) = read(thief.send().await.unwrap()).await;
+    assert!(told["activation"]["code"].is_string(), "{told}");
+    assert_eq!(told["websocket"]["token"], "");
+    let told = boot(&server).await;
+    assert_eq!(told.get("activation"), None, "the bound one goes on: {CLIENT}");
+}
+
+#[tokio::test]
+async fn without_binding_there_is_nothing_to_activate() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, super::guarded).await;
+    assert_eq!(boot(&server).await.get("activation"), None);
+    assert_eq!(activate(&server, &json!({})).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_device_that_never_asked_has_no_code_to_wait_with() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, binding).await;
+    assert_eq!(activate(&server, &json!({})).await.0, 404);
+}
+
+#[tokio::test]
+async fn wrong_codes_are_refused_after_ten() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, binding).await;
+    let told = boot(&server).await;
+    let code = told["activation"]["code"].as_str().unwrap();
+    let wrong = if code == "000000" { "000001" } else { "000000" };
+    for _ in 0..10 {
+        assert_eq!(bind(&server, wrong).await.status(), 404);
+    }
+    let refused = bind(&server, code).await;
+    assert!(refused.headers().contains_key("retry-after"));
+    let (status, told) = read(refused).await;
+    assert_eq!((status, &told["error"]["code"]), (429, &json!("TOO_MANY")));
+}

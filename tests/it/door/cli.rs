@@ -1,0 +1,117 @@
+//! `hearken devices` and `hearken token`, as a person types them.
+
+use std::path::Path;
+
+use hearken::config::AuthRequired;
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::{CLIENT, DEVICE, boot, headers, knock};
+use crate::support::app::{TestServer, Vendors};
+
+/// Runs the command in this data folder; its exit code, and what it printed.
+async fn hearken(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_hearken"))
+        .args(args)
+        .env("HEARKEN__SERVER__DATA_DIR", data_dir)
+        .current_dir(folder.path())
+        .output()
+        .await
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn a_person_binds_names_lists_and_forgets_a_device() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        config.auth.required = AuthRequired::Always;
+        config.ota.binding = true;
+        config.server.data_dir = folder.path().to_owned();
+    })
+    .await;
+    let url = server.http_url("");
+    let run = async |args: &[&str]| {
+        let args = [&["devices", "--url", &url], args].concat();
+        let (code, out, err) = hearken(folder.path(), &args).await;
+        (code, if code == Some(0) { out } else { err })
+    };
+    assert_eq!(run(&[]).await, (Some(0), "no devices yet\n".into()));
+    let told = boot(&server).await;
+    let code = told["activation"]["code"].as_str().unwrap();
+    let bound = run(&["bind", code, "--name", "kitchen"]).await;
+    assert_eq!(bound, (Some(0), format!("bound {DEVICE}\n")));
+    let (_, list) = run(&["list"]).await;
+    let mut lines = list.lines();
+    assert!(lines.next().unwrap().starts_with("DEVICE"), "{list}");
+    let line = lines.next().unwrap();
+    for part in [DEVICE, "kitchen", "bread-compact-wifi", "2.0.0", "bound"] {
+        assert!(line.contains(part), "{part}: {list}");
+    }
+    let renamed = run(&["rename", DEVICE, "living room"]).await;
+    assert_eq!(renamed, (Some(0), format!("renamed {DEVICE}\n")));
+    let (_, json) = run(&["list", "--json"]).await;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["name"], "living room");
+    let (code, told) = run(&["say", DEVICE, "hello"]).await;
+    assert_eq!(code, Some(2));
+    assert_eq!(told, format!("hearken: the device is not connected: {DEVICE}\n"));
+    assert_eq!(run(&["forget", DEVICE]).await, (Some(0), "forgotten\n".into()));
+    let (code, told) = run(&["forget", DEVICE]).await;
+    assert_eq!(code, Some(2));
+    assert!(told.contains("no such device"), "{told}");
+    let key = folder.path().join("key");
+    std::fs::write(&key, "5a".repeat(32)).unwrap();
+    let provisioned = run(&["provision", "SN-1", key.to_str().unwrap()]).await;
+    assert_eq!(provisioned, (Some(0), "provisioned\n".into()));
+    assert_eq!(run(&["unprovision", "SN-1"]).await, (Some(0), "key forgotten\n".into()));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (code, _, told) = hearken(elsewhere.path(), &["devices", "--url", &url]).await;
+    assert_eq!(code, Some(2));
+    assert!(
+        told.contains("the admin token is missing") && told.contains("--admin-token"),
+        "{told}"
+    );
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0, "asking makes no token");
+    let file = folder.path().join("admin_token");
+    let args = ["devices", "--url", &url, "--admin-token-file", file.to_str().unwrap()];
+    assert_eq!(hearken(elsewhere.path(), &args).await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    // A port that nobody listens on: bound, and given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    let (code, _, told) = hearken(folder.path(), &["devices", "--url", &url]).await;
+    assert_eq!(code, Some(2));
+    assert!(told.contains("is the server running there? (--url)"), "{told}");
+    let (code, _, told) = hearken(folder.path(), &["devices", "--url", "nonsense"]).await;
+    assert_eq!(code, Some(2));
+    assert!(told.contains("use http://HOST:PORT"), "{told}");
+}
+
+#[tokio::test]
+async fn a_printed_token_opens_the_door() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        config.auth.required = AuthRequired::Always;
+        config.server.data_dir = folder.path().to_owned();
+    })
+    .await;
+    let upper = DEVICE.to_uppercase();
+    let args = ["token", "--device-id", &upper, "--client-id", CLIENT, "--days", "1"];
+    let (code, token, err) = hearken(folder.path(), &args).await;
+    assert_eq!(code, Some(0), "{err}");
+    let (status, message) = knock(&server, &headers(DEVICE, CLIENT, Some(token.trim()))).await;
+    assert_eq!(status, 101, "{message}");
+    let args = ["token", "--device-id", "x", "--days", "31"];
+    let (code, _, told) = hearken(folder.path(), &args).await;
+    assert_eq!(code, Some(2));
+    assert!(told.contains("--days must be 1 to 30"), "{told}");
+}

@@ -1,0 +1,215 @@
+//! The contract of every device store, run on those that there are; and stores that fail.
+
+use std::time::Duration;
+
+use hearken::providers::Secret;
+use hearken::store::{self, DeviceReport, DeviceStore, SqliteStore, StoreErrorKind};
+use hearken_proto::ids::DeviceId;
+use jiff::{SignedDuration, Timestamp};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + seconds).unwrap()
+}
+
+fn id(name: &str) -> DeviceId {
+    DeviceId::new(name)
+}
+
+fn of(device: &str, client: &str) -> DeviceReport {
+    DeviceReport {
+        device_id: id(device),
+        client_id: client.into(),
+        board: "board".into(),
+        chip: "esp32s3".into(),
+        serial_number: String::new(),
+        firmware_version: "2.0.0".into(),
+    }
+}
+
+/// What every store promises; the store is empty before.
+async fn contract(store: &dyn DeviceStore) {
+    reports(store).await;
+    pages(store).await;
+    bindings(store).await;
+    codes_expire(store).await;
+    keys(store).await;
+    store.close().await;
+    let error = store.device(&id("a")).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Unavailable);
+}
+
+async fn reports(store: &dyn DeviceStore) {
+    assert_eq!(store.device(&id("a")).await.unwrap(), None);
+    assert_eq!(store.seen(&id("a"), at(0)).await.unwrap(), None);
+    let first = store.report(&of("a", "c1"), at(1)).await.unwrap();
+    assert_eq!((first.first_seen, first.last_seen, first.bound), (at(1), at(1), false));
+    assert_eq!(first.firmware_version, "2.0.0");
+    let quiet = DeviceReport {
+        firmware_version: "2.1.0".into(),
+        board: String::new(),
+        chip: String::new(),
+        serial_number: "sn".into(),
+        ..of("a", "c2")
+    };
+    let again = store.report(&quiet, at(2)).await.unwrap();
+    assert_eq!((again.first_seen, again.last_seen), (at(1), at(2)));
+    assert_eq!((again.client_id.as_str(), again.board.as_str()), ("c2", "board"));
+    assert_eq!((again.serial_number.as_str(), again.firmware_version.as_str()), ("sn", "2.1.0"));
+    assert_eq!(store.device(&id("a")).await.unwrap(), Some(again));
+    let seen = store.seen(&id("a"), at(3)).await.unwrap().unwrap();
+    assert_eq!(seen.last_seen, at(3));
+}
+
+async fn pages(store: &dyn DeviceStore) {
+    for device in ["d", "b", "c"] {
+        store.report(&of(device, "x"), at(4)).await.unwrap();
+    }
+    let names = async |after: &str, limit| {
+        let page = store.devices(after, limit).await.unwrap();
+        let names: Vec<String> = page.devices.iter().map(|d| d.device_id.to_string()).collect();
+        (names.join(""), page.more)
+    };
+    assert_eq!(names("", 10).await, ("abcd".into(), false));
+    assert_eq!(names("", 4).await, ("abcd".into(), false));
+    assert_eq!(names("", 3).await, ("abc".into(), true));
+    assert_eq!(names("b", 1).await, ("c".into(), true));
+    assert_eq!(names("d", 1).await, (String::new(), false));
+}
+
+async fn bindings(store: &dyn DeviceStore) {
+    let activation = store.activation(&id("b"), "x", HOUR, at(5)).await.unwrap();
+    let code = activation.code.clone().unwrap();
+    assert_eq!((code.len(), activation.expires), (6, at(5) + SignedDuration::from_hours(1)));
+    let again = store.activation(&id("b"), "x", HOUR, at(6)).await.unwrap();
+    assert_eq!(again, activation, "the code stays while it is good");
+    let other = store.activation(&id("b"), "y", HOUR, at(6)).await.unwrap();
+    assert_ne!(other.code, activation.code, "another client has another code");
+    assert_eq!(store.waiting(&id("b"), "x", at(7)).await.unwrap(), Some(activation.clone()));
+    assert_eq!(store.waiting(&id("b"), "z", at(7)).await.unwrap(), None);
+
+    let wrong = if code == "123456" { "654321" } else { "123456" };
+    assert_eq!(store.bind(wrong, None, at(8)).await.unwrap(), None);
+    let bound = store.bind(&code, Some("lamp"), at(8)).await.unwrap().unwrap();
+    assert_eq!((bound.name.as_str(), bound.bound), ("lamp", true));
+    assert!(bound.is_bound_as("x") && !bound.is_bound_as("y"));
+    assert_eq!(store.bind(&code, None, at(8)).await.unwrap(), None, "a code is good once");
+    let late = other.code.unwrap();
+    assert_eq!(store.bind(&late, None, at(8)).await.unwrap(), None, "the device is bound already");
+    let waited = store.waiting(&id("b"), "x", at(9)).await.unwrap().unwrap();
+    assert_eq!((waited.code, waited.challenge), (None, activation.challenge));
+
+    let thief = store.report(&of("b", "thief"), at(10)).await.unwrap();
+    assert_eq!((thief.client_id.as_str(), thief.last_seen), ("x", at(4)));
+    let owner = store.report(&of("b", "x"), at(11)).await.unwrap();
+    assert!(owner.is_bound_as("x") && owner.last_seen == at(11));
+
+    let named = store.rename(&id("b"), "kitchen").await.unwrap().unwrap();
+    assert_eq!(named.name, "kitchen");
+    assert_eq!(store.rename(&id("none"), "x").await.unwrap(), None);
+    assert!(store.forget(&id("b")).await.unwrap());
+    assert!(!store.forget(&id("b")).await.unwrap());
+    assert_eq!(store.waiting(&id("b"), "x", at(12)).await.unwrap(), None);
+    assert!(!store.report(&of("b", "x"), at(13)).await.unwrap().bound);
+}
+
+async fn codes_expire(store: &dyn DeviceStore) {
+    let activation = store.activation(&id("c"), "x", HOUR, at(20)).await.unwrap();
+    let code = activation.code.clone().unwrap();
+    let over = activation.expires;
+    assert_eq!(store.bind(&code, None, over).await.unwrap(), None, "it has expired");
+    assert_eq!(store.waiting(&id("c"), "x", over).await.unwrap(), None);
+    let next = store.activation(&id("c"), "x", HOUR, over).await.unwrap();
+    assert_ne!(next.challenge, activation.challenge);
+    let bound = store.bind(&next.code.unwrap(), None, over).await.unwrap().unwrap();
+    assert_eq!((bound.name.as_str(), bound.bound), ("", true), "no name is given, none is taken");
+}
+
+async fn keys(store: &dyn DeviceStore) {
+    assert_eq!(store.key("sn").await.unwrap(), None);
+    store.provision("sn", &[1; 32]).await.unwrap();
+    store.provision("sn", &[2; 32]).await.unwrap();
+    assert_eq!(store.key("sn").await.unwrap(), Some(vec![2; 32]));
+    assert!(store.unprovision("sn").await.unwrap());
+    assert!(!store.unprovision("sn").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_store_in_memory_keeps_the_contract() {
+    contract(&SqliteStore::at("sqlite::memory:").unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_store_in_a_file_keeps_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    contract(&SqliteStore::file(&folder.path().join("new/folder/hearken.db"))).await;
+}
+
+#[tokio::test]
+async fn a_file_outlives_its_server_and_may_be_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = store::open(&Secret::default(), folder.path()).unwrap();
+    let known = one.report(&of("a", "x"), at(0)).await.unwrap();
+    let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
+    let other = store::open(&Secret::new(url), "/nowhere".as_ref()).unwrap();
+    assert_eq!(other.device(&id("a")).await.unwrap(), Some(known));
+    let device = id("a");
+    let (a, b) = tokio::join!(
+        one.activation(&device, "x", HOUR, at(1)),
+        other.activation(&device, "x", HOUR, at(1)),
+    );
+    assert_eq!(a.unwrap().code, b.unwrap().code, "one device has one code");
+    one.close().await;
+    other.close().await;
+}
+
+#[tokio::test]
+async fn no_more_codes_wait_than_may_be_guessed_at() {
+    let store = SqliteStore::at("sqlite::memory:").unwrap();
+    let limit = store::MAX_CODES;
+    let mut codes = std::collections::HashSet::new();
+    for n in 0..limit {
+        let device = id(&format!("d{n}"));
+        codes.extend(store.activation(&device, "x", HOUR, at(0)).await.unwrap().code);
+    }
+    assert_eq!(codes.len(), usize::try_from(limit).unwrap(), "all differ");
+    let error = store.activation(&id("more"), "x", HOUR, at(0)).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Full);
+    store.activation(&id("d0"), "x", HOUR, at(0)).await.expect("who waits already goes on");
+    store.activation(&id("more"), "x", HOUR, at(3_600)).await.expect("codes make room in time");
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
+    for url in ["postgres://localhost/x", "hearken.db", "sqlite://x?mode=sideways"] {
+        let error = store::open(&Secret::new(url), "/".as_ref()).err().expect(url);
+        assert!(error.to_string().contains("`store.url`"), "{error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hearken.db");
+    std::fs::write(&file, "this is no database, and it is long enough to be seen as such").unwrap();
+    let store = SqliteStore::file(&file);
+    let error = store.device(&id("a")).await.unwrap_err();
+    assert!(std::error::Error::source(&error).is_some(), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(store.device(&id("a")).await.unwrap(), None, "it is there again");
+}
+
+#[tokio::test]
+async fn a_locked_file_ends_a_call_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hearken.db");
+    let store = SqliteStore::file(&file);
+    store.report(&of("a", "x"), at(0)).await.unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
+    let mut other: sqlx::SqliteConnection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let begun = std::time::Instant::now();
+    let error = store.report(&of("a", "x"), at(1)).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Unavailable);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(store.device(&id("a")).await.unwrap().is_some(), "others go on reading");
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    store.report(&of("a", "x"), at(2)).await.expect("it is free again");
+}

@@ -4,7 +4,10 @@
 //! - One statement a decision: two servers on one file cannot both give out a code.
 //! - Every call has a deadline; a locked file is waited for, but not as long as that.
 
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -39,7 +42,7 @@ const CODE_ATTEMPTS: usize = 20;
 /// Devices in a SQLite file or in memory.
 pub struct SqliteStore {
     pool: SqlitePool,
-    folder: Option<std::path::PathBuf>,
+    file: Option<PathBuf>,
     migrated: OnceCell<()>,
 }
 
@@ -64,10 +67,7 @@ impl SqliteStore {
     }
 
     fn with(options: SqliteConnectOptions, in_memory: bool) -> Self {
-        let folder = match options.get_filename().parent() {
-            Some(folder) if !in_memory && !folder.as_os_str().is_empty() => Some(folder.to_owned()),
-            _ => None,
-        };
+        let file = (!in_memory).then(|| options.get_filename().to_owned());
         let mut options = options
             .create_if_missing(true)
             .busy_timeout(BUSY)
@@ -81,7 +81,7 @@ impl SqliteStore {
             options = options.journal_mode(SqliteJournalMode::Wal);
             pool = pool.max_connections(CONNECTIONS);
         }
-        Self { pool: pool.connect_lazy_with(options), folder, migrated: OnceCell::new() }
+        Self { pool: pool.connect_lazy_with(options), file, migrated: OnceCell::new() }
     }
 
     /// The pool, once its tables are as we need them.
@@ -95,9 +95,10 @@ impl SqliteStore {
     }
 
     async fn make_tables(&self) -> Result<(), StoreError> {
-        if let Some(folder) = &self.folder {
-            tokio::fs::create_dir_all(folder)
+        if let Some(file) = self.file.clone() {
+            tokio::task::spawn_blocking(move || make_private(&file))
                 .await
+                .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?
                 .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
         }
         let first = Migration::new(
@@ -113,6 +114,18 @@ impl SqliteStore {
             .run(&self.pool)
             .await
             .map_err(|e| StoreError::from(sqlx::Error::Migrate(Box::new(e))))
+    }
+}
+
+/// Makes a file that only its owner reads, and its folder, where there are none: it will hold
+/// devices' keys. SQLite gives the files beside it the same rights.
+fn make_private(file: &Path) -> io::Result<()> {
+    if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The contract of every device store, run on those that there are; and stores that fail.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use hearken::providers::Secret;
@@ -151,6 +152,11 @@ async fn a_file_outlives_its_server_and_may_be_shared() {
     let folder = tempfile::tempdir().unwrap();
     let one = store::open(&Secret::default(), folder.path()).unwrap();
     let known = one.report(&of("a", "x"), at(0)).await.unwrap();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "it holds keys: {:?}", entry.file_name());
+    }
     let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
     let other = store::open(&Secret::new(url), "/nowhere".as_ref()).unwrap();
     assert_eq!(other.device(&id("a")).await.unwrap(), Some(known));

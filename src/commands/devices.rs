@@ -84,6 +84,18 @@ enum Command {
         #[arg(long, default_value = "neutral")]
         emotion: String,
     },
+    /// Send a connected device a message of your own, for firmware that takes such
+    Custom {
+        /// Id of the device
+        id: String,
+        /// A JSON object
+        payload: String,
+    },
+    /// Have a connected device start anew
+    Reboot {
+        /// Id of the device
+        id: String,
+    },
     /// Have a connected device say something
     Say {
         /// Id of the device
@@ -163,6 +175,12 @@ fn request(command: Command) -> anyhow::Result<Request> {
             let body = json!({"status": status, "message": message, "emotion": emotion});
             order(id, "alert", body)
         }
+        Command::Custom { id, payload } => {
+            let payload: Value = serde_json::from_str(&payload)
+                .context("the payload must be a JSON object, such as '{\"text\": \"hello\"}'")?;
+            order(id, "custom", json!({"payload": payload}))
+        }
+        Command::Reboot { id } => order(id, "reboot", json!({})),
         Command::Say { id, text } => order(id, "say", json!({"text": text})),
         Command::Close { id } => order(id, "close", json!({})),
         Command::Provision { serial_number, key_file } => {

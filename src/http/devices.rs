@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::messages::DeviceOrder;
 use hearken_actors::roster::{Connected, Roster, Unreachable};
-use hearken_proto::device::{Downlink, Emotion};
+use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::caller::{json as json_body, query, tidy};
 use super::fault::{Refusal, refusal, store_failed};
@@ -342,6 +342,13 @@ struct Say {
     text: String,
 }
 
+/// What `custom` wants; firmware takes an object only.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Custom {
+    payload: Map<String, Value>,
+}
+
 async fn order_of(name: &str, payload: web::Payload) -> Result<DeviceOrder, Refusal> {
     match name {
         "alert" => {
@@ -362,8 +369,16 @@ async fn order_of(name: &str, payload: web::Payload) -> Result<DeviceOrder, Refu
             let about = format!("`text` has 1 to {MAX_SAY_CHARS} characters");
             Ok(DeviceOrder::Say(text_of(&asked.text, MAX_SAY_CHARS, &about)?))
         }
+        "custom" => {
+            let asked: Custom = json_body(payload).await?;
+            Ok(DeviceOrder::Send(Downlink::Custom { payload: asked.payload }))
+        }
+        "reboot" => Ok(DeviceOrder::Send(Downlink::System { command: SystemCommand::Reboot })),
         "close" => Ok(DeviceOrder::Leave(Fault::GoingAway)),
-        _ => Err(refusal(Fault::NotFound, "orders are alert, say and close")),
+        _ => {
+            let about = "orders are alert, custom, say, reboot and close";
+            Err(refusal(Fault::NotFound, about))
+        }
     }
 }
 

@@ -59,6 +59,14 @@ async fn a_person_binds_names_lists_and_forgets_a_device() {
     let (code, told) = run(&["say", DEVICE, "hello"]).await;
     assert_eq!(code, Some(2));
     assert_eq!(told, format!("hearken: the device is not connected: {DEVICE}\n"));
+    let (code, told) = run(&["custom", DEVICE, "{"]).await;
+    assert_eq!(code, Some(2));
+    assert!(told.contains("the payload must be a JSON object"), "{told}");
+    for args in [&["reboot", DEVICE][..], &["close", DEVICE], &["custom", DEVICE, "{}"]] {
+        let (code, told) = run(args).await;
+        assert_eq!(code, Some(2), "{args:?}");
+        assert!(told.contains("the device is not connected"), "{args:?}: {told}");
+    }
     assert_eq!(run(&["forget", DEVICE]).await, (Some(0), "forgotten\n".into()));
     let (code, told) = run(&["forget", DEVICE]).await;
     assert_eq!(code, Some(2));
@@ -68,6 +76,18 @@ async fn a_person_binds_names_lists_and_forgets_a_device() {
     let provisioned = run(&["provision", "SN-1", key.to_str().unwrap()]).await;
     assert_eq!(provisioned, (Some(0), "provisioned\n".into()));
     assert_eq!(run(&["unprovision", "SN-1"]).await, (Some(0), "key forgotten\n".into()));
+}
+
+#[tokio::test]
+async fn the_admin_token_is_asked_for_and_may_come_from_a_file() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        config.auth.required = AuthRequired::Always;
+        config.server.data_dir = folder.path().to_owned();
+    })
+    .await;
+    let url = server.http_url("");
     let elsewhere = tempfile::tempdir().unwrap();
     let (code, _, told) = hearken(elsewhere.path(), &["devices", "--url", &url]).await;
     assert_eq!(code, Some(2));

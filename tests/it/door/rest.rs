@@ -142,6 +142,13 @@ async fn a_connected_device_is_shown_alerted_made_to_speak_and_closed() {
     assert_eq!(ask(&server, Method::POST, &format!("{one}/alert"), alert).await.0, 202);
     let shown = crate::server::json_of(&mut socket, "alert").await;
     assert_eq!((&shown["status"], &shown["emotion"]), (&json!("Door"), &json!("surprised")));
+    let custom = json!({"payload": {"text": "hello", "n": 1}});
+    assert_eq!(ask(&server, Method::POST, &format!("{one}/custom"), custom).await.0, 202);
+    let passed = crate::server::json_of(&mut socket, "custom").await;
+    assert_eq!(passed["payload"], json!({"text": "hello", "n": 1}));
+    assert_eq!(ask(&server, Method::POST, &format!("{one}/reboot"), json!({})).await.0, 202);
+    let passed = crate::server::json_of(&mut socket, "system").await;
+    assert_eq!(passed["command"], "reboot");
     let say = json!({"text": "Dinner is ready."});
     assert_eq!(ask(&server, Method::POST, &format!("{one}/say"), say).await.0, 202);
     loop {
@@ -158,6 +165,7 @@ async fn a_connected_device_is_shown_alerted_made_to_speak_and_closed() {
         ("say", json!({"text": " "}), "text"),
         ("say", json!({"text": "x".repeat(2_001)}), "text"),
         ("say", json!([]), "expected"),
+        ("custom", json!({"payload": [1]}), "expected a map"),
     ] {
         let (status, told) =
             ask(&server, Method::POST, &format!("{one}/{order}"), body.clone()).await;

@@ -8,12 +8,15 @@
 mod checks;
 mod config;
 mod door;
+mod cycles;
 mod llm_service;
 mod load;
 mod providers;
 mod real_engines;
 mod recordings;
 mod server;
+#[allow(dead_code, reason = "scripts/simulate uses more of it")]
+mod simulation;
 mod speech_service;
 mod supervise;
 mod support;

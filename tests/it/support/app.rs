@@ -65,6 +65,13 @@ impl Vendors {
         Self { asr, llm, tts, kept }
     }
 
+    /// Forgets the texts that they have seen.
+    pub(crate) fn forget_texts(&self) {
+        for stub in [&self.asr, &self.llm, &self.tts] {
+            stub.forget_texts();
+        }
+    }
+
     /// A configuration that points at them.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config::default();

@@ -163,6 +163,11 @@ impl Stub {
         self.shared.seen.borrow().clone()
     }
 
+    /// Forgets the texts that it has seen, where a test goes on for long.
+    pub(crate) fn forget_texts(&self) {
+        self.shared.note(|seen| seen.texts.clear());
+    }
+
     /// Waits until what it has seen satisfies `wanted`, at most 5 s; then panics with what it saw.
     pub(crate) async fn until(&self, wanted: impl FnMut(&Seen) -> bool) -> Seen {
         let mut seen = self.shared.seen.subscribe();

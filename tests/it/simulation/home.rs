@@ -1,0 +1,425 @@
+//! One household: a virtual device, its microphone, the network and the server, all in virtual
+//! time. Lets time pass until something that a person waits for. Not for what people do.
+
+use std::time::Duration;
+
+use actix_http::ws::{Frame, Message};
+use hearken::emulator::bench::{Bench, ToWire};
+use hearken::emulator::clock::Drift;
+use hearken::emulator::firmware::{Event, Firmware, State};
+use hearken::emulator::profile::Build;
+use hearken_proto::device::AudioParams;
+use tokio::time::Instant;
+
+use super::dice::Dice;
+use super::judge::{Counts, Judge};
+use super::microphone::Microphone;
+use super::plan::Plan;
+use super::vendors::{Shared, World, lock};
+use super::wire::{Mark, Server, Wire};
+
+/// An abort is answered within the way there and back, and this.
+const STOP_WITHIN: Duration = Duration::from_millis(100);
+/// Actors end this soon after a connection was dropped.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The conversation is over: somebody walked away, hung up, or the server closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Over;
+
+/// A device that is gone without a word, as one that lost its power: nothing is sent any more, and
+/// nothing answered, but the server does not know.
+struct Silent(#[expect(dead_code, reason = "held, so that the server does not know")] Wire);
+
+pub(crate) struct Home {
+    pub(crate) plan: Plan,
+    pub(crate) dice: Dice,
+    pub(crate) world: Shared,
+    epoch: Instant,
+    server: Server,
+    bench: Bench<Judge>,
+    drift: Drift,
+    microphone: Microphone,
+    /// The microphone is listened to although no packet is sent.
+    pub(crate) alert: bool,
+    wire: Option<Wire>,
+    network: Dice,
+    opening: Option<Duration>,
+    silent: Vec<Silent>,
+    /// When somebody walks away, whatever happens then.
+    pub(crate) walks_away: Option<Duration>,
+    over: bool,
+    /// Nobody means to speak any more: the server may close.
+    pub(crate) may_close: bool,
+    /// What the person says is meant for the server.
+    words: bool,
+    /// It is to end a reply.
+    barge_in: bool,
+    /// The packet being sent is such voice.
+    mark: Mark,
+}
+
+impl Home {
+    pub(crate) fn new(mut plan: Plan, timeline: bool) -> Self {
+        let dice = plan.dice.fork();
+        let world = World::new(plan.dice.fork());
+        let server = Server::new(&plan, World::ports(&world));
+        let build = Build { wakes_while_listening: plan.wakes_while_listening, ..Build::default() };
+        let packet_ms = u32::try_from(plan.uplink_packet.as_millis()).unwrap();
+        let audio = AudioParams::opus(16_000, packet_ms);
+        let firmware =
+            Firmware::built(plan.profile.clone(), build, plan.mode, plan.framing, &audio);
+        let drift = Drift::ppm(plan.drift_ppm);
+        Self {
+            bench: Bench::new(firmware, Judge::new(&world, timeline), drift),
+            microphone: Microphone::new(plan.uplink_packet),
+            network: plan.dice.fork(),
+            epoch: Instant::now(),
+            dice,
+            world,
+            server,
+            drift,
+            plan,
+            alert: false,
+            wire: None,
+            opening: None,
+            silent: Vec::new(),
+            walks_away: None,
+            over: false,
+            may_close: false,
+            words: false,
+            barge_in: false,
+            mark: Mark::Nothing,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.bench.firmware().state()
+    }
+
+    pub(crate) fn listens(&self) -> bool {
+        self.bench.firmware().microphone_open()
+    }
+
+    pub(crate) fn speaks(&self) -> bool {
+        self.state() == State::Speaking
+    }
+
+    pub(crate) fn judge(&mut self) -> &mut Judge {
+        self.bench.watcher_mut()
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.bench.watcher().counts
+    }
+
+    pub(crate) fn fault(&mut self, what: impl AsRef<str>) {
+        let now = self.now();
+        self.judge().fault(now, what);
+    }
+
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        let now = self.now();
+        self.judge().note(now, line);
+    }
+
+    /// How long nothing has come from the server.
+    pub(crate) fn quiet_for(&self) -> Duration {
+        self.now().saturating_sub(self.bench.watcher().last_heard_of)
+    }
+
+    /// How long the person has said nothing.
+    pub(crate) fn silent_for(&self) -> Duration {
+        self.now().saturating_sub(self.bench.watcher().voiced.unwrap_or_default())
+    }
+
+    /// A time of chance, from `low` to `high` milliseconds.
+    pub(crate) fn dice_ms(&mut self, low: u64, high: u64) -> Duration {
+        self.dice.ms(low, high)
+    }
+
+    /// A new conversation may begin.
+    pub(crate) fn come_back(&mut self) {
+        self.over = false;
+        self.may_close = false;
+        self.walks_away = None;
+        self.judge().counts.visits += 1;
+    }
+
+    /// A person does something to the device.
+    pub(crate) fn act(&mut self, event: Event) {
+        self.note(|| format!("person: {event:?}"));
+        let tacit = event == Event::TalkPressed && self.state() == State::Idle;
+        if tacit && self.wire.is_some() {
+            let now = self.now();
+            self.judge().interrupted_tacitly(now);
+            self.mark = Mark::Abort;
+        }
+        self.happen(event);
+        self.mark = Mark::Nothing;
+    }
+
+    /// A person makes a sound for so long. `words` are meant for the server.
+    pub(crate) fn voice(&mut self, length: Duration, words: bool) {
+        self.note(|| format!("person: {} for {length:?}", if words { "speaks" } else { "coughs" }));
+        let now = self.now();
+        let from = self.drift.on_device(now);
+        self.microphone.voice(from, from + length);
+        self.words = words;
+        self.barge_in = words && self.speaks();
+        if self.barge_in {
+            self.bench.spoken_over(now);
+        }
+    }
+
+    /// The person falls silent.
+    pub(crate) fn hush(&mut self) {
+        self.microphone.hush();
+        self.barge_in = false;
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now = self.now();
+        let orders = self.bench.at(now, event);
+        self.obey(orders);
+    }
+
+    fn obey(&mut self, orders: Vec<ToWire>) {
+        for order in orders {
+            match order {
+                ToWire::Open => {
+                    self.drop_wire(false);
+                    self.over = false;
+                    let there_and_back = self.plan.base * 2 + self.plan.jitter;
+                    self.opening = Some(self.now() + there_and_back);
+                }
+                ToWire::Drop => {
+                    self.drop_wire(false);
+                    self.over = true;
+                }
+                ToWire::Text(text) => {
+                    let abort = text.contains(r#""type":"abort""#);
+                    let mark = if abort { Mark::Abort } else { self.mark };
+                    self.send(Message::Text(text.into()), mark);
+                }
+                ToWire::Binary(bytes) => self.send(Message::Binary(bytes), self.mark),
+                ToWire::Upload(_) => self.fault("a picture was asked for"),
+            }
+        }
+    }
+
+    fn send(&mut self, message: Message, mark: Mark) {
+        if let Some(wire) = &mut self.wire {
+            wire.send(message, mark);
+        }
+    }
+
+    fn drop_wire(&mut self, silently: bool) {
+        self.opening = None;
+        let Some(wire) = self.wire.take() else { return };
+        if silently {
+            self.silent.push(Silent(wire));
+        } else {
+            actix::spawn(wire.hang_up());
+        }
+    }
+
+    /// The device is gone: out of reach, or without power.
+    pub(crate) fn walk_away(&mut self) {
+        let silently = self.dice.chance(300);
+        self.note(|| format!("person: walks away{}", if silently { " in silence" } else { "" }));
+        self.judge().counts.walked_away += 1;
+        self.drop_wire(silently);
+        self.happen(Event::SocketClosed);
+        self.over = true;
+    }
+
+    /// Lets time pass until this is so, or that time has come; tells whether it is so.
+    pub(crate) async fn until(
+        &mut self,
+        deadline: Duration,
+        done: impl Fn(&Self) -> bool,
+    ) -> Result<bool, Over> {
+        loop {
+            self.catch_up();
+            if self.over {
+                return Err(Over);
+            }
+            if done(self) {
+                return Ok(true);
+            }
+            let now = self.now();
+            if now >= deadline {
+                return Ok(false);
+            }
+            let next = self.due().min(deadline).max(now);
+            let sleep = tokio::time::sleep_until(self.epoch + next);
+            let Some(wire) = &mut self.wire else {
+                sleep.await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                down = wire.sent() => {
+                    let judge = self.bench.watcher_mut();
+                    judge.server_sends(down.sent, down.frame.as_ref());
+                    down.sentence = judge.sentence();
+                }
+                () = sleep => {}
+            }
+        }
+    }
+
+    /// Lets so much time pass.
+    pub(crate) async fn pass(&mut self, time: Duration) -> Result<(), Over> {
+        let deadline = self.now() + time;
+        self.until(deadline, |_| false).await.map(|_| ())
+    }
+
+    /// Lets some time pass, from `low` to `high` milliseconds.
+    pub(crate) async fn linger(&mut self, low: u64, high: u64) -> Result<(), Over> {
+        let time = self.dice.ms(low, high);
+        self.pass(time).await
+    }
+
+    fn due(&self) -> Duration {
+        let heard = (self.alert || self.listens()).then(|| self.bench.when(self.microphone.due()));
+        let wire = self.wire.as_ref().and_then(Wire::due);
+        let dues = [self.bench.due(), heard, wire, self.opening, self.walks_away];
+        dues.into_iter().flatten().min().unwrap_or(Duration::MAX)
+    }
+
+    /// Lets happen what is due by now, in the order of time as far as it matters.
+    fn catch_up(&mut self) {
+        let now = self.now();
+        if self.walks_away.is_some_and(|at| at <= now) {
+            self.walks_away = None;
+            self.walk_away();
+            return;
+        }
+        if self.opening.is_some_and(|at| at <= now) {
+            self.opening = None;
+            self.wire = Some(Wire::connect(&self.server, &self.plan, &mut self.network, self.epoch));
+            self.judge().connected();
+            self.happen(Event::SocketOpen);
+        }
+        while self.alert || self.listens() {
+            self.microphone.skip_to(self.drift.on_device(now).saturating_sub(Duration::from_secs(1)));
+            if self.bench.when(self.microphone.due()) > now {
+                break;
+            }
+            self.hear();
+        }
+        if !(self.alert || self.listens()) {
+            self.microphone.skip_to(self.drift.on_device(now));
+        }
+        self.carry();
+        if self.bench.due().is_some_and(|at| at <= now) {
+            self.happen(Event::Nothing);
+        }
+        let way = (self.plan.base + self.plan.jitter) * 2;
+        if let Some(since) = self.bench.watcher().unanswered_abort(now)
+            && since > way + STOP_WITHIN
+        {
+            self.fault("an abort is not answered");
+            self.judge().forgive_abort();
+        }
+    }
+
+    fn hear(&mut self) {
+        let (opus, voiced) = self.microphone.hear();
+        let sent = self.listens() && voiced;
+        if sent && self.words {
+            let now = self.now();
+            self.judge().voiced = Some(now);
+            self.mark = if self.barge_in { Mark::Voice } else { Mark::Nothing };
+        }
+        self.happen(Event::Microphone(opus));
+        self.mark = Mark::Nothing;
+    }
+
+    fn carry(&mut self) {
+        if let Some(wire) = &mut self.wire {
+            let told = wire.carry_up();
+            let now = self.now();
+            for mark in told {
+                match mark {
+                    Mark::Abort => self.judge().abort_known(now),
+                    Mark::Voice if self.speaks() => self.judge().voice_known(now),
+                    Mark::Voice | Mark::Nothing => {}
+                }
+            }
+        }
+        while let Some(down) = self.wire.as_mut().and_then(Wire::arrived) {
+            match down.frame {
+                Some(Frame::Text(text)) => {
+                    self.judge().arriving(down.sent, down.sentence);
+                    self.happen(Event::Text(String::from_utf8_lossy(&text).into_owned()));
+                }
+                Some(Frame::Binary(bytes)) => {
+                    self.judge().arriving(down.sent, down.sentence);
+                    self.happen(Event::Binary(bytes));
+                    self.judge().arrived();
+                }
+                Some(Frame::Ping(payload)) => {
+                    self.send(Message::Pong(payload), Mark::Nothing);
+                }
+                Some(_) => {}
+                None => self.closed(),
+            }
+        }
+    }
+
+    fn closed(&mut self) {
+        if !self.may_close {
+            self.fault("the server closes the connection");
+        }
+        self.drop_wire(false);
+        self.happen(Event::SocketClosed);
+        self.over = true;
+    }
+
+    /// Nobody is there for a while; what was left behind must end by then, except connections of
+    /// which the server does not know that they are gone.
+    pub(crate) async fn leave_alone(&mut self, time: Duration) {
+        self.alert = false;
+        self.hush();
+        if self.wire.is_some() {
+            self.walk_away();
+        }
+        tokio::time::sleep(time).await;
+        let now = self.now();
+        self.microphone.skip_to(self.drift.on_device(now));
+        let lives = self.server.connections();
+        let soon = ENDS_WITHIN + self.plan.base + self.plan.jitter;
+        if time > soon && lives > self.silent.len() {
+            self.fault(format!("{lives} connections live"));
+        }
+    }
+
+    /// The device is switched off for good: nothing of it may be left.
+    pub(crate) async fn end(&mut self) {
+        self.drop_wire(false);
+        if !self.silent.is_empty() {
+            let gone = self.plan.settings.device.dead_after + Duration::from_secs(2);
+            tokio::time::sleep(gone).await;
+        }
+        tokio::time::sleep(ENDS_WITHIN + self.plan.base + self.plan.jitter).await;
+        if !self.server.is_empty() || self.server.known() > 0 {
+            self.fault("actors outlive their connection");
+        }
+        let faults = std::mem::take(&mut lock(&self.world).faults);
+        for fault in faults {
+            self.fault(fault);
+        }
+    }
+
+    /// What was found.
+    pub(crate) fn into_judge(self) -> Judge {
+        self.bench.into_watcher()
+    }
+}

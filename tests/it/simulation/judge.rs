@@ -1,0 +1,403 @@
+//! What must never be, judged from what the server sends and what the device does with it. Not for
+//! what people do, nor for how long they wait, which is in [`super::home`].
+//!
+//! Every sound that is lost is a fault, except
+//! - sound that the server sent before it could know that the person interrupted (by button, wake
+//!   word or talk button), and sound that waited in the device then;
+//! - sound thrown away because the person spoke over it in realtime mode: firmware up to 1.6.6
+//!   does so at `tts stop`;
+//! - sound in a device whose socket is gone.
+//!
+//! Every silence within a sentence is a fault, except where its synthesis failed or came slower
+//! than [`super::vendors`] models.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use actix_http::ws::Frame;
+use hearken::emulator::firmware::{Fact, Loss, State};
+use hearken::emulator::watch::{Watch, What, loss_name};
+
+use super::vendors::{Sentence, Shared, lock};
+
+/// The server hears a voice this long before it ends a reply for it; a network and a packet more.
+const VOICE_REACHES: Duration = Duration::from_millis(1_500);
+/// Firmware needs a turn of its main loop between `tts start` and sound; this is our promise.
+const START_TO_SOUND: Duration = Duration::from_millis(20);
+/// Faults of one household that are kept.
+const MOST_FAULTS: usize = 20;
+
+/// Counts of one household or of many.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    /// Times that somebody came to the device.
+    pub(crate) visits: u64,
+    /// `tts stop` received.
+    pub(crate) replies: u64,
+    /// Packets that the server sent.
+    pub(crate) packets: u64,
+    pub(crate) interruptions: u64,
+    pub(crate) walked_away: u64,
+    /// From an abort to `tts stop`, at the device.
+    pub(crate) longest_stop: Duration,
+    /// From the first voice over a reply to `tts stop`, at the server.
+    pub(crate) longest_cut: Duration,
+}
+
+impl Counts {
+    /// Adds those of another household.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.visits += other.visits;
+        self.replies += other.replies;
+        self.packets += other.packets;
+        self.interruptions += other.interruptions;
+        self.walked_away += other.walked_away;
+        self.longest_stop = self.longest_stop.max(other.longest_stop);
+        self.longest_cut = self.longest_cut.max(other.longest_cut);
+    }
+}
+
+/// A packet on its way or in the device.
+#[derive(Debug, Clone, Copy)]
+struct Sound {
+    sent: Duration,
+    sentence: Option<Sentence>,
+}
+
+/// An interruption by abort that has not been answered by a new `tts start`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Abort {
+    at: Duration,
+    /// When the server got to know it.
+    known: Option<Duration>,
+    /// Since when the device has been told to stop.
+    stopped: Option<Duration>,
+    /// The talk button was pressed while the device was idle, which is no abort to firmware and
+    /// needs no answer, but ends what the server was about to say.
+    tacit: bool,
+}
+
+/// What the server has said so far on this connection.
+#[derive(Debug, Default)]
+struct Spoken {
+    speaking: bool,
+    started: Duration,
+    /// The last sentence begun, and whether it has ended.
+    sentence: Option<Sentence>,
+    any: bool,
+    /// Answers up to this one were interrupted.
+    stale: u32,
+}
+
+/// Watches one household.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    world: WorldRef,
+    pub(crate) counts: Counts,
+    pub(crate) faults: Vec<String>,
+    pub(crate) timeline: Option<Vec<String>>,
+    spoken: Spoken,
+    /// Sounds in the device, oldest first.
+    waiting: VecDeque<Sound>,
+    /// The sound being handed to the device.
+    arriving: Sound,
+    fresh: bool,
+    /// The sentence that the device has announced.
+    announced: Option<Sentence>,
+    playing: Option<Sentence>,
+    abort: Option<Abort>,
+    /// When the person's voice last went out.
+    pub(crate) voiced: Option<Duration>,
+    /// When the server first heard the voice that is to end a reply.
+    voice_known: Option<Duration>,
+    pub(crate) state: State,
+    pub(crate) last_heard_of: Duration,
+}
+
+/// A world that need not be shown.
+struct WorldRef(Shared);
+
+impl std::fmt::Debug for WorldRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("World")
+    }
+}
+
+impl Judge {
+    pub(crate) fn new(world: &Shared, timeline: bool) -> Self {
+        Self {
+            world: WorldRef(Shared::clone(world)),
+            counts: Counts::default(),
+            faults: Vec::new(),
+            timeline: timeline.then(Vec::new),
+            spoken: Spoken::default(),
+            waiting: VecDeque::new(),
+            arriving: Sound { sent: Duration::ZERO, sentence: None },
+            fresh: false,
+            announced: None,
+            playing: None,
+            abort: None,
+            voiced: None,
+            voice_known: None,
+            state: State::Idle,
+            last_heard_of: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn fault(&mut self, at: Duration, what: impl AsRef<str>) {
+        let what = what.as_ref();
+        self.note(at, || format!("FAULT: {what}"));
+        if self.faults.len() < MOST_FAULTS {
+            self.faults.push(format!("{:.3} s: {what}", at.as_secs_f64()));
+        }
+    }
+
+    /// A line of the timeline.
+    pub(crate) fn note(&mut self, at: Duration, line: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.timeline {
+            lines.push(format!("{:10.3} {}", at.as_secs_f64(), line()));
+        }
+    }
+
+    /// A new connection.
+    pub(crate) fn connected(&mut self) {
+        self.spoken = Spoken::default();
+        self.abort = None;
+        self.voice_known = None;
+    }
+
+    /// An abort has reached the server.
+    pub(crate) fn abort_known(&mut self, at: Duration) {
+        self.spoken.stale = lock(&self.world.0).answers();
+        self.note(at, || "server: is told to stop".into());
+        if let Some(abort) = &mut self.abort {
+            abort.known.get_or_insert(at);
+        }
+    }
+
+    /// The person's voice has reached the server while a reply plays.
+    pub(crate) fn voice_known(&mut self, at: Duration) {
+        self.voice_known.get_or_insert(at);
+    }
+
+    /// The talk button is pressed while the server may be about to speak.
+    pub(crate) fn interrupted_tacitly(&mut self, at: Duration) {
+        self.abort = Some(Abort { at, tacit: true, ..Abort::default() });
+    }
+
+    fn spoke_lately(&self, at: Duration) -> bool {
+        self.voiced.is_some_and(|v| at.saturating_sub(v) <= VOICE_REACHES)
+    }
+
+    /// The server sends a frame.
+    pub(crate) fn server_sends(&mut self, at: Duration, frame: Option<&Frame>) {
+        match frame {
+            Some(Frame::Text(text)) => {
+                self.last_heard_of = at;
+                self.server_says(at, text);
+            }
+            Some(Frame::Binary(_)) => {
+                self.last_heard_of = at;
+                self.server_sounds(at);
+            }
+            Some(Frame::Close(reason)) => {
+                self.note(at, || format!("server: closes: {reason:?}"));
+            }
+            None => self.note(at, || "server: hangs up".into()),
+            Some(_) => {}
+        }
+    }
+
+    fn server_says(&mut self, at: Duration, text: &[u8]) {
+        let Ok(json) = serde_json::from_slice::<serde_json::Value>(text) else {
+            return self.fault(at, "the server sends no JSON");
+        };
+        self.note(at, || format!("server: {json}"));
+        let words = json["text"].as_str().unwrap_or_default();
+        match (json["type"].as_str(), json["state"].as_str()) {
+            (Some("tts"), Some("start")) => {
+                self.spoken.speaking = true;
+                (self.spoken.started, self.spoken.any) = (at, false);
+                (self.spoken.sentence, self.voice_known) = (None, None);
+            }
+            (Some("tts"), Some("sentence_start")) => {
+                let sentence = Sentence::of(words);
+                if !self.spoken.speaking {
+                    self.fault(at, format!("a sentence outside a reply: {words}"));
+                }
+                if sentence.is_some_and(|s| s.answer <= self.spoken.stale) {
+                    self.fault(at, format!("a sentence of a reply that was interrupted: {words}"));
+                }
+                self.spoken.any = true;
+                self.spoken.sentence = sentence.or(self.spoken.sentence);
+                self.announced = sentence;
+            }
+            (Some("tts"), Some("stop")) => self.server_stops(at),
+            _ => {}
+        }
+    }
+
+    fn server_stops(&mut self, at: Duration) {
+        let last = self.spoken.sentence;
+        let spoken = std::mem::take(&mut self.spoken.speaking);
+        if let Some(known) = self.voice_known.take() {
+            self.counts.longest_cut = self.counts.longest_cut.max(at.saturating_sub(known));
+        }
+        if self.abort.is_some_and(|a| a.known.is_some()) {
+            return;
+        }
+        if self.spoke_lately(at) {
+            self.spoken.stale = last.map_or(self.spoken.stale, |s| s.answer);
+            return;
+        }
+        let whole = last.is_none_or(|last| lock(&self.world.0).may_end_with(last));
+        if spoken && !whole {
+            self.fault(at, format!("a reply is cut for nothing after {last:?}"));
+        }
+        if spoken && !self.spoken.any {
+            self.fault(at, "a reply without a sentence");
+        }
+    }
+
+    fn server_sounds(&mut self, at: Duration) {
+        self.counts.packets += 1;
+        if !self.spoken.speaking {
+            self.fault(at, "sound outside a reply");
+        } else if at.saturating_sub(self.spoken.started) < START_TO_SOUND {
+            self.fault(at, "sound too soon after `tts start`");
+        }
+        if self.abort.is_some_and(|a| a.known.is_some_and(|known| at > known))
+            && self.spoken.sentence.is_some_and(|s| s.answer <= self.spoken.stale)
+        {
+            self.fault(at, "sound of a reply that was interrupted");
+        }
+    }
+
+    /// The device is about to get a packet that the server sent then.
+    pub(crate) fn arriving(&mut self, sent: Duration, sentence: Option<Sentence>) {
+        self.arriving = Sound { sent, sentence };
+    }
+
+    /// The device has dealt with it.
+    pub(crate) fn arrived(&mut self) {
+        self.fresh = false;
+    }
+
+    /// The sentence to which what the server sends now belongs.
+    pub(crate) fn sentence(&self) -> Option<Sentence> {
+        self.announced
+    }
+
+    fn lost(&mut self, at: Duration, loss: Loss) {
+        let arriving = std::mem::take(&mut self.fresh);
+        let sound = if arriving { self.waiting.pop_back() } else { self.waiting.pop_front() };
+        let Some(sound) = sound else { return };
+        // What the server sent before it could know, and what it made the device keep.
+        let unknowing = |a: &Abort| a.known.is_none_or(|known| sound.sent <= known);
+        let excused = match loss {
+            Loss::SocketClosed => true,
+            Loss::NotSpeaking | Loss::Interrupted | Loss::ClearedAtStart => {
+                self.abort.as_ref().is_some_and(unknowing)
+            }
+            Loss::TailCut => {
+                self.spoke_lately(at) || self.abort.as_ref().is_some_and(unknowing)
+            }
+            Loss::QueueFull | Loss::TooLong | Loss::Malformed => false,
+        };
+        if !excused {
+            self.fault(at, format!("a packet is lost: {}", loss_name(loss)));
+        }
+    }
+
+    fn noticed(&mut self, at: Duration, fact: &Fact) {
+        match fact {
+            Fact::PacketReceived => {
+                self.waiting.push_back(self.arriving);
+                self.fresh = true;
+            }
+            Fact::PacketLost(loss) => self.lost(at, *loss),
+            Fact::PacketCut { loss: Loss::TailCut, .. } => {
+                if !self.spoke_lately(at) && self.abort.is_none() {
+                    self.fault(at, "the tail of a reply is cut");
+                }
+            }
+            Fact::PacketPlayed { .. } => {
+                self.playing = self.waiting.pop_front().and_then(|s| s.sentence);
+                if let Some(sentence) = self.playing {
+                    lock(&self.world.0).sounded.insert(sentence);
+                }
+            }
+            Fact::Gap { length } => self.gap(at, *length),
+            Fact::Aborted => {
+                self.counts.interruptions += 1;
+                self.abort = Some(Abort { at, ..Abort::default() });
+            }
+            Fact::State(state) => {
+                self.state = *state;
+                if *state == State::Idle {
+                    self.abort = self.abort.filter(|a| a.stopped.is_some() || a.tacit);
+                }
+            }
+            Fact::Message { kind, .. } if kind == "tts start" => {
+                // One that was under way is cut as well.
+                let sent = self.arriving.sent;
+                self.abort = self.abort.filter(|a| a.known.is_none_or(|known| sent <= known));
+            }
+            Fact::Message { kind, .. } if kind == "tts stop" => self.told_to_stop(at),
+            Fact::HelloMissing => self.fault(at, "no hello came"),
+            Fact::UplinkDropped => self.fault(at, "the device could not send"),
+            Fact::Offence(offence) => self.fault(at, format!("offends firmware: {offence}")),
+            _ => {}
+        }
+    }
+
+    fn told_to_stop(&mut self, at: Duration) {
+        self.counts.replies += 1;
+        if let Some(abort) = &mut self.abort {
+            let took = at - abort.at;
+            self.counts.longest_stop = self.counts.longest_stop.max(took);
+            abort.stopped.get_or_insert(at);
+        }
+    }
+
+    /// The loudspeaker ran dry; the packet that is arriving ends the silence.
+    fn gap(&mut self, at: Duration, length: Duration) {
+        let Some(sentence) = self.arriving.sentence.filter(|s| self.playing == Some(*s)) else {
+            return;
+        };
+        if !lock(&self.world.0).is_troubled(sentence) {
+            self.fault(at, format!("a silence of {length:?} within {sentence:?}"));
+        }
+    }
+
+    /// An abort that nobody has answered for so long.
+    pub(crate) fn unanswered_abort(&self, now: Duration) -> Option<Duration> {
+        let abort = self.abort.filter(|a| a.stopped.is_none() && !a.tacit)?;
+        Some(now.saturating_sub(abort.at))
+    }
+
+    /// The abort has been complained about.
+    pub(crate) fn forgive_abort(&mut self) {
+        self.abort = None;
+    }
+}
+
+impl Watch for Judge {
+    fn saw(&mut self, at: Duration, what: What) {
+        match &what {
+            What::Sent(text) => self.note(at, || format!("device: {text}")),
+            What::SpokenOver => {
+                self.counts.interruptions += 1;
+                self.note(at, || "person: speaks over the reply".into());
+            }
+            What::SentAudio => {}
+            What::Noticed(fact) => {
+                match fact {
+                    Fact::PacketReceived | Fact::PacketPlayed { .. } | Fact::Message { .. } => {}
+                    fact => self.note(at, || format!("device: {fact:?}")),
+                }
+                self.noticed(at, fact);
+            }
+        }
+    }
+}

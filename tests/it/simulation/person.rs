@@ -1,0 +1,314 @@
+//! People at home: they wake the device, twice even, ask, go on speaking, interrupt, cough, fall
+//! silent, walk away and come back. Not for what the device makes of it, nor for judging the sound.
+
+use std::time::Duration;
+
+use hearken::emulator::firmware::Event;
+use hearken_proto::device::ListenMode;
+
+use super::home::{Home, Over};
+use super::vendors::lock;
+
+/// Nothing at all from the server for so long, while an answer is waited for, is a fault: the
+/// longest deadlines, of the model and of the synthesiser, end before.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// Hello, greeting or microphone are there by then.
+const SOON: Duration = Duration::from_secs(12);
+/// From the end of speech to the end of its utterance, ways included.
+const ENDS_AFTER: Duration = Duration::from_millis(1_100);
+const WAKE_WORD: &str = "hi esp";
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Lets people live with the device.
+pub(crate) async fn live(home: &mut Home) {
+    while home.now() < home.plan.length {
+        home.come_back();
+        // What ends a visit has been judged where it happened.
+        visit(home).await.ok();
+        let pause = if home.dice.chance(300) { home.dice.ms(1, 300) } else { home.dice.ms(2_500, 15_000) };
+        home.leave_alone(pause).await;
+    }
+    home.end().await;
+}
+
+async fn visit(home: &mut Home) -> Result<(), Over> {
+    if home.dice.chance(250) {
+        home.walks_away = Some(home.now() + home.dice.ms(0, 60_000));
+    }
+    if home.plan.mode == ListenMode::Manual {
+        push_to_talk(home).await?;
+    } else {
+        approach(home).await?;
+        for _ in 0..home.dice.between(1, 6) {
+            converse(home).await?;
+        }
+    }
+    part(home).await
+}
+
+/// Ends a conversation in one of the ways in which people do.
+async fn part(home: &mut Home) -> Result<(), Over> {
+    let limit = home.plan.settings.device.no_voice_timeout;
+    match home.dice.between(0, 9) {
+        0..4 => {
+            // The server says farewell and closes.
+            home.note(|| "person: says no more".into());
+            home.may_close = true;
+            while home.quiet_for().min(home.silent_for()) < limit + SOON {
+                home.pass(SOON).await?;
+            }
+            home.fault("the server does not close a quiet connection");
+        }
+        4..7 if home.listens() => home.act(Event::Button),
+        _ => home.walk_away(),
+    }
+    home.pass(Duration::ZERO).await
+}
+
+/// Wakes the device by a word or by the button, until it listens.
+async fn approach(home: &mut Home) -> Result<(), Over> {
+    let way = home.dice.between(0, 9);
+    let word = match way {
+        0..5 => {
+            // The device keeps what it heard before.
+            home.alert = true;
+            home.linger(0, 1_500).await?;
+            home.voice(ms(600), false);
+            home.pass(ms(700)).await?;
+            home.alert = false;
+            home.hush();
+            Some(WAKE_WORD)
+        }
+        5 => Some("Words 0."),
+        6 => Some("say \"hi\""),
+        _ => None,
+    };
+    let before = home.counts().replies;
+    match (way, word) {
+        (9, _) => home.act(Event::Button),
+        (_, word) => home.act(Event::Wake { word: word.map(str::to_owned) }),
+    }
+    if home.dice.chance(100) {
+        home.linger(10, 1_500).await?;
+        home.act(Event::Wake { word: word.map(str::to_owned) });
+    }
+    listening(home).await?;
+    // A greeting or an answer comes, unless a second wake word called it off.
+    if way < 6 && home.dice.chance(600) {
+        let deadline = home.now() + ms(3_000);
+        home.until(deadline, |h| h.counts().replies > before || h.speaks()).await?;
+        if home.speaks() {
+            answered(home, before).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the microphone is open.
+async fn listening(home: &mut Home) -> Result<(), Over> {
+    loop {
+        let deadline = home.now() + SOON;
+        if home.until(deadline, Home::listens).await? {
+            return Ok(());
+        }
+        if !home.speaks() {
+            home.fault(format!("the microphone stays closed: {:?}", home.state()));
+            return Err(Over);
+        }
+        if home.quiet_for() > PATIENCE {
+            home.fault("stuck in speaking");
+            home.walk_away();
+            return Err(Over);
+        }
+    }
+}
+
+/// Says something for so long. False where the microphone closed meanwhile.
+async fn say(home: &mut Home, length: Duration) -> Result<bool, Over> {
+    home.voice(length, true);
+    let deadline = home.now() + length;
+    let closed = home.until(deadline, |h| !h.listens()).await?;
+    home.hush();
+    Ok(!closed)
+}
+
+/// Waits for the reply after the first `before`. True where it came, false where the server heard
+/// nothing.
+async fn answered(home: &mut Home, before: u64) -> Result<bool, Over> {
+    let deaf = lock(&home.world).deaf;
+    loop {
+        let deadline = home.now() + ms(5_000);
+        let over = home
+            .until(deadline, |h| h.counts().replies > before || lock(&h.world).deaf > deaf)
+            .await?;
+        if home.counts().replies > before {
+            return Ok(true);
+        }
+        if over {
+            return Ok(false);
+        }
+        if home.quiet_for() > PATIENCE && home.silent_for() > PATIENCE {
+            let stuck = if home.speaks() { "stuck in speaking" } else { "no answer comes" };
+            home.fault(stuck);
+            home.walk_away();
+            return Err(Over);
+        }
+    }
+}
+
+/// One thing said and what comes of it, in auto and realtime mode.
+async fn converse(home: &mut Home) -> Result<(), Over> {
+    listening(home).await?;
+    let deadline = home.now() + ms(4_000);
+    home.until(deadline, |h| !h.speaks()).await?;
+    home.linger(200, 3_000).await?;
+    if home.dice.chance(100) {
+        home.voice(ms(100), false);
+        home.pass(ms(1_000)).await?;
+    }
+    if !home.listens() {
+        return Ok(());
+    }
+    let before = home.counts().replies;
+    let length = home.dice_ms(400, 6_000);
+    if !say(home, length).await? {
+        // The device began to speak at that moment; they will say it again.
+        answered(home, before).await?;
+        return Ok(());
+    }
+    match home.dice.between(0, 9) {
+        0 => {
+            // They go on before the answer.
+            home.linger(750, 2_500).await?;
+            if home.listens() && !home.speaks() {
+                let length = home.dice_ms(400, 3_000);
+                say(home, length).await?;
+            }
+        }
+        1 if home.listens() => {
+            home.linger(100, 2_000).await?;
+            home.act(Event::Wake { word: Some(WAKE_WORD.into()) });
+            return Ok(());
+        }
+        2..6 => return interrupt(home, before).await,
+        _ => {
+            let came = answered(home, before).await?;
+            let world = lock(&home.world);
+            let passed_on = world.asked >= world.words;
+            drop(world);
+            if came && !passed_on {
+                home.fault("words were recognised and never answered");
+            }
+            return Ok(());
+        }
+    }
+    answered(home, before).await?;
+    Ok(())
+}
+
+/// Waits for the reply to play for a while, and interrupts it.
+async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
+    let deaf = lock(&home.world).deaf;
+    loop {
+        let deadline = home.now() + ms(5_000);
+        let done = |h: &Home| {
+            h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf
+        };
+        if home.until(deadline, done).await? {
+            break;
+        }
+        if home.quiet_for() > PATIENCE && home.silent_for() > PATIENCE {
+            home.fault("no answer comes");
+            return Err(Over);
+        }
+    }
+    home.linger(0, 6_000).await?;
+    if !home.speaks() {
+        answered_or_idle(home, before).await?;
+        return Ok(());
+    }
+    let realtime = home.plan.mode == ListenMode::Realtime;
+    match home.dice.between(0, 3) {
+        0 => home.act(Event::Button),
+        1 => home.act(Event::Wake { word: Some(WAKE_WORD.into()) }),
+        2 if realtime => {
+            // A cough passes.
+            home.voice(ms(100), false);
+            home.pass(ms(1_000)).await?;
+            answered_or_idle(home, before).await?;
+        }
+        _ if realtime => {
+            let deadline = home.now() + ms(2_500);
+            home.voice(ms(2_500), true);
+            if !home.until(deadline, |h| !h.speaks()).await? {
+                home.fault("a person who speaks over the reply is not heard");
+            }
+            let again = home.counts().replies;
+            home.linger(0, 1_500).await?;
+            home.hush();
+            answered(home, again).await?;
+        }
+        _ => {
+            answered_or_idle(home, before).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The reply may be over by now.
+async fn answered_or_idle(home: &mut Home, before: u64) -> Result<(), Over> {
+    if home.speaks() {
+        answered(home, before).await?;
+    }
+    Ok(())
+}
+
+/// A conversation with the button held while speaking.
+async fn push_to_talk(home: &mut Home) -> Result<(), Over> {
+    for _ in 0..home.dice.between(1, 6) {
+        if home.listens() {
+            home.act(Event::TalkReleased);
+        }
+        home.act(Event::TalkPressed);
+        listening(home).await?;
+        let before = home.counts().replies;
+        if home.dice.chance(100) {
+            // Pressed by mistake: nobody is answered, and nothing is stuck.
+            home.act(Event::TalkReleased);
+            home.linger(50, 2_000).await?;
+            continue;
+        }
+        home.linger(0, 400).await?;
+        let length = home.dice_ms(400, 9_000);
+        say(home, length).await?;
+        home.act(Event::TalkReleased);
+        match home.dice.between(0, 9) {
+            // They press again before the answer.
+            0 => home.linger(0, 2_500).await?,
+            1..4 => interrupt_by_button(home, before).await?,
+            _ => {
+                answered(home, before).await?;
+            }
+        }
+        home.linger(100, 3_000).await?;
+    }
+    Ok(())
+}
+
+/// Presses a button while the reply plays: to stop it, or to say something else.
+async fn interrupt_by_button(home: &mut Home, before: u64) -> Result<(), Over> {
+    let deaf = lock(&home.world).deaf;
+    let deadline = home.now() + PATIENCE;
+    let done =
+        |h: &Home| h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf;
+    home.until(deadline, done).await?;
+    home.linger(0, 5_000).await?;
+    if home.speaks() && home.dice.chance(400) {
+        home.act(Event::Button);
+        home.pass(ENDS_AFTER).await?;
+    }
+    Ok(())
+}

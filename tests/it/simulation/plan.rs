@@ -1,0 +1,162 @@
+//! One household, drawn from a seed: which board, which settings, which network. Not for what
+//! happens there.
+
+use std::fmt;
+use std::time::Duration;
+
+use hearken::emulator::firmware::LOOP_TURN;
+use hearken::emulator::profile::{PROFILES, Profile};
+use hearken_actors::settings::{PipelineSettings, SpeakingSettings};
+use hearken_proto::device::ListenMode;
+
+use super::dice::Dice;
+use super::vendors::LONGEST_REPLY;
+
+/// Timers of tokio run in steps of a millisecond, on both sides.
+const ROUNDING: Duration = Duration::from_millis(2);
+const MODES: [ListenMode; 3] = [ListenMode::Auto, ListenMode::Manual, ListenMode::Realtime];
+
+/// Seeds in a row that hold every firmware in every mode.
+pub(crate) const COMBINATIONS: u64 = (PROFILES.len() * MODES.len()) as u64;
+
+/// What is wrong with the server, to show that it would be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// Eight packets are sent ahead.
+    Lead,
+    /// `tts stop` comes with the end of the sound.
+    StopMargin,
+    /// Sound comes with `tts start`.
+    StartGuard,
+    /// Speech begins with the first sound.
+    Cushion,
+}
+
+impl Broken {
+    pub(crate) const ALL: [Self; 4] = [Self::Lead, Self::StopMargin, Self::StartGuard, Self::Cushion];
+
+    /// By its name on the command line.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|b| b.name() == name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lead => "lead",
+            Self::StopMargin => "stop-margin",
+            Self::StartGuard => "start-guard",
+            Self::Cushion => "cushion",
+        }
+    }
+
+    fn apply(self, speaking: &mut SpeakingSettings) {
+        match self {
+            Self::Lead => speaking.lead_packets = 8,
+            Self::StopMargin => speaking.stop_margin = Duration::ZERO,
+            Self::StartGuard => speaking.start_guard = Duration::ZERO,
+            Self::Cushion => speaking.cushion = Duration::ZERO,
+        }
+    }
+}
+
+/// One household.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) profile: Profile,
+    pub(crate) mode: ListenMode,
+    pub(crate) framing: u32,
+    pub(crate) drift_ppm: i32,
+    pub(crate) uplink_packet: Duration,
+    pub(crate) wakes_while_listening: bool,
+    /// Shortest way through the network.
+    pub(crate) base: Duration,
+    /// The longest way takes this much more.
+    pub(crate) jitter: Duration,
+    pub(crate) settings: PipelineSettings,
+    /// How long people are watched.
+    pub(crate) length: Duration,
+    /// Chance of all that happens there.
+    pub(crate) dice: Dice,
+}
+
+impl Plan {
+    /// The household of this seed.
+    pub(crate) fn of(seed: u64, length: Duration, broken: Option<Broken>) -> Self {
+        let mut dice = Dice::new(seed);
+        let place = usize::try_from(seed % COMBINATIONS).unwrap();
+        let profile = PROFILES[place % PROFILES.len()].clone();
+        let drift_ppm = i32::try_from(dice.between(0, 400)).unwrap() - 200;
+        let mut settings = PipelineSettings::default();
+        settings.device.no_voice_timeout = dice.ms(15_000, 120_000);
+        let speaking = &mut settings.speaking;
+        let packet = dice.pick(&[60, 60, 60, 60, 60, 60, 40, 20]);
+        speaking.packet = Duration::from_millis(packet);
+        // Cheap sound: what it is like does not matter here.
+        (speaking.sample_rate_hz, speaking.complexity) = (8_000, 0);
+        let bound = jitter_bound(&profile, speaking, drift_ppm);
+        let jitter = dice.between(0, u64::try_from(bound.as_millis()).unwrap());
+        if let Some(broken) = broken {
+            broken.apply(speaking);
+        }
+        let framing = u32::try_from(dice.between(1, 3)).unwrap();
+        let uplink_ms = dice.pick(&[60, 60, 60, 60, 40, 20]);
+        Self {
+            seed,
+            mode: MODES[place / PROFILES.len()],
+            framing,
+            drift_ppm,
+            uplink_packet: Duration::from_millis(uplink_ms),
+            wakes_while_listening: dice.chance(500),
+            base: dice.ms(5, 40),
+            jitter: Duration::from_millis(jitter),
+            settings,
+            length,
+            profile,
+            dice,
+        }
+    }
+}
+
+/// How much longer than the shortest the longest way of a message may take before a board must
+/// lose sound, whatever a server does that keeps to its settings:
+///
+/// - a packet is sent `lead - 1` packets before it is played, less what the clocks part in the
+///   longest reply: later, and the loudspeaker runs dry;
+/// - sound comes `start_guard` after `tts start`, which may be the slower of the two, and needs a
+///   turn of the main loop;
+/// - `tts stop` comes `stop_margin` after the last packet has been played by our clock;
+/// - when the first packet took the longest way and later ones the shortest, as many more wait
+///   as were played in the difference, and the queue must hold them.
+pub(crate) fn jitter_bound(profile: &Profile, speaking: &SpeakingSettings, ppm: i32) -> Duration {
+    let parted = LONGEST_REPLY * ppm.unsigned_abs() / 1_000_000 + ROUNDING;
+    let packet = speaking.packet;
+    let dry = (packet * (speaking.lead_packets - 1)).saturating_sub(parted);
+    let start = speaking.start_guard.saturating_sub(LOOP_TURN + ROUNDING);
+    let tail = speaking.stop_margin.saturating_sub(parted);
+    // The one that plays does not wait.
+    let places = u32::try_from(profile.decode_queue_packets).unwrap_or(1_000).min(1_000) + 1;
+    let full = (packet * places.saturating_sub(speaking.lead_packets)).saturating_sub(parted);
+    dry.min(start).min(tail).min(full)
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let speaking = &self.settings.speaking;
+        write!(
+            f,
+            "seed {}: firmware {}, {}, framing {}, {:+} ppm, uplink {:?}, downlink {:?}, network \
+             {:?} to {:?}, closes after {:?}",
+            self.seed,
+            self.profile.name,
+            self.mode.as_str(),
+            self.framing.min(self.profile.newest_framing),
+            self.drift_ppm,
+            self.uplink_packet,
+            speaking.packet,
+            self.base,
+            self.base + self.jitter,
+            self.settings.device.no_voice_timeout,
+        )
+    }
+}

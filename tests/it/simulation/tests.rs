@@ -1,0 +1,81 @@
+//! The short run: every firmware in every mode for some minutes; and servers broken on purpose, to
+//! show that each fault would be found.
+
+use std::time::Duration;
+
+use super::plan::{Broken, COMBINATIONS, Plan};
+use super::simulate;
+
+const MINUTES: Duration = Duration::from_secs(4 * 60);
+
+/// Lets a third of all combinations live: those of one mode.
+fn live(third: u64) {
+    let each = COMBINATIONS / 3;
+    let mut replies = 0;
+    for seed in third * each..(third + 1) * each {
+        let outcome = simulate(Plan::of(seed, MINUTES, None), false);
+        assert_eq!(outcome.faults, [""; 0], "scripts/simulate --minutes 4 --seed {seed}");
+        replies += outcome.counts.replies;
+    }
+    assert!(replies > 10 * each, "hardly anybody spoke: {replies} replies");
+}
+
+#[test]
+fn every_firmware_in_auto_mode_says_and_hears_all() {
+    live(0);
+}
+
+#[test]
+fn every_firmware_in_manual_mode_says_and_hears_all() {
+    live(1);
+}
+
+#[test]
+fn every_firmware_in_realtime_mode_says_and_hears_all() {
+    live(2);
+}
+
+/// Tries households of this firmware in auto mode until one tells of this fault.
+fn finds(broken: Broken, place: u64, fault: &str) {
+    let mut faults = Vec::new();
+    for seed in (0..6).map(|n| n * COMBINATIONS + place) {
+        faults = simulate(Plan::of(seed, MINUTES, Some(broken)), false).faults;
+        if faults.iter().any(|f| f.contains(fault)) {
+            return;
+        }
+    }
+    panic!("`{}` is not found: {faults:?}", broken.name());
+}
+
+#[test]
+fn a_lead_of_eight_packets_overflows_the_queue_of_old_firmware() {
+    finds(Broken::Lead, 1, "queue full");
+}
+
+#[test]
+fn a_stop_without_a_margin_cuts_the_tail() {
+    finds(Broken::StopMargin, 4, "tail of a reply is cut");
+}
+
+#[test]
+fn sound_right_after_the_start_is_cleared() {
+    finds(Broken::StartGuard, 4, "cleared by tts start");
+}
+
+#[test]
+fn speech_without_a_cushion_stops_within_sentences() {
+    finds(Broken::Cushion, 4, "a silence of");
+}
+
+#[test]
+fn a_seed_always_tells_the_same_story() {
+    let story = || simulate(Plan::of(80, MINUTES, None), true).timeline;
+    let anonymous = |line: String| match line.split_once("\"session_id\"") {
+        Some((before, _)) => before.to_owned(),
+        None => line,
+    };
+    let stories: [Vec<String>; 2] =
+        [(); 2].map(|()| story().into_iter().map(anonymous).collect());
+    assert!(stories[0].len() > 100);
+    assert_eq!(stories[0], stories[1]);
+}

@@ -1,0 +1,257 @@
+//! The server in memory, and the network before it: the real socket actor fed with WebSocket bytes,
+//! which take their time both ways and stay in order. Not for what is in them.
+//!
+//! What is sent at the same moment travels together. Each such flight takes the shortest way
+//! through the network and some of the jitter: mostly little, sometimes all of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::ws::{Codec, Frame, Message};
+use actix_web::error::PayloadError;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use hearken_actors::device::Visitor;
+use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::ws_link;
+use hearken_proto::device::Framing;
+use hearken_proto::ids::DeviceId;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::codec::{Decoder as _, Encoder as _};
+use tokio_util::sync::CancellationToken;
+
+use super::dice::Dice;
+use super::plan::Plan;
+use super::vendors::Sentence;
+
+const PLACES: usize = 64;
+
+/// A server for one household.
+pub(crate) struct Server {
+    pipeline: Pipeline,
+    ports: Ports,
+    places: Arc<Semaphore>,
+    /// How often each port is held when nobody is connected.
+    held: [usize; 3],
+}
+
+impl Server {
+    pub(crate) fn new(plan: &Plan, ports: Ports) -> Self {
+        let process = CancellationToken::new();
+        let audio = AudioPool::current_thread();
+        let pipeline = Pipeline::new(ports.clone(), plan.settings.clone(), audio, process);
+        let mut server =
+            Self { pipeline, ports, places: Arc::new(Semaphore::new(PLACES)), held: [0; 3] };
+        server.held = server.holds();
+        server
+    }
+
+    fn holds(&self) -> [usize; 3] {
+        let Ports { asr, llm, tts } = &self.ports;
+        [Arc::strong_count(asr), Arc::strong_count(llm), Arc::strong_count(tts)]
+    }
+
+    /// Connections whose socket actor lives.
+    pub(crate) fn connections(&self) -> usize {
+        PLACES - self.places.available_permits()
+    }
+
+    /// No actor lives.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections() == 0 && self.holds() == self.held
+    }
+
+    /// Devices known by their id.
+    pub(crate) fn known(&self) -> usize {
+        self.pipeline.roster().connected().len()
+    }
+}
+
+/// A stretch of network, one way.
+#[derive(Debug)]
+struct Way {
+    dice: Dice,
+    base: Duration,
+    jitter: Duration,
+    sent: Duration,
+    arrives: Duration,
+}
+
+impl Way {
+    fn new(dice: Dice, plan: &Plan) -> Self {
+        let (sent, arrives) = (Duration::MAX, Duration::ZERO);
+        Self { dice, base: plan.base, jitter: plan.jitter, sent, arrives }
+    }
+
+    /// When something sent now arrives.
+    fn arrival(&mut self, now: Duration) -> Duration {
+        if self.sent != now {
+            self.sent = now;
+            let most = u64::try_from(self.jitter.as_micros()).unwrap();
+            let most = match self.dice.between(0, 19) {
+                0 => return self.arrive(now + self.base + self.jitter),
+                1..=4 => most,
+                _ => most / 4,
+            };
+            let late = Duration::from_micros(self.dice.between(0, most));
+            return self.arrive(now + self.base + late);
+        }
+        self.arrives
+    }
+
+    fn arrive(&mut self, at: Duration) -> Duration {
+        self.arrives = self.arrives.max(at);
+        self.arrives
+    }
+}
+
+/// Something from the server on its way.
+#[derive(Debug)]
+pub(crate) struct Down {
+    /// When the server sent it.
+    pub(crate) sent: Duration,
+    /// When it arrives.
+    pub(crate) at: Duration,
+    /// None at the end of the bytes.
+    pub(crate) frame: Option<Frame>,
+    /// The sentence to which it belongs.
+    pub(crate) sentence: Option<Sentence>,
+}
+
+/// Something from the device on its way.
+#[derive(Debug)]
+enum Up {
+    Bytes(Message, Mark),
+    End,
+}
+
+/// What the judge has to know of when it reaches the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Nothing,
+    /// An abort.
+    Abort,
+    /// Voice that is to end a reply.
+    Voice,
+}
+
+/// One connection.
+pub(crate) struct Wire {
+    epoch: Instant,
+    to_server: Option<mpsc::UnboundedSender<Result<Bytes, PayloadError>>>,
+    from_server: mpsc::UnboundedReceiver<(Duration, Option<Frame>)>,
+    codec: Codec,
+    ways: [Way; 2],
+    up: VecDeque<(Duration, Up)>,
+    down: VecDeque<Down>,
+}
+
+impl Wire {
+    /// Connects. `epoch` is when the household began.
+    pub(crate) fn connect(server: &Server, plan: &Plan, dice: &mut Dice, epoch: Instant) -> Self {
+        let place = Arc::clone(&server.places).try_acquire_owned().expect("a place is free");
+        let visitor = Visitor {
+            device_id: DeviceId::new("02:00:00:00:00:01"),
+            framing: Framing::from_version(plan.framing),
+            tap: None,
+            notice: None,
+            place: Some(place),
+        };
+        let (up, bytes) = mpsc::unbounded_channel();
+        let actor = server.pipeline.device(visitor);
+        let out = ws_link::attach(actor, UnboundedReceiverStream::new(bytes));
+        let (tell, from_server) = mpsc::unbounded_channel();
+        actix::spawn(async move {
+            let mut out = std::pin::pin!(out);
+            let mut codec = Codec::new().client_mode();
+            let mut buffer = BytesMut::new();
+            while let Some(Ok(bytes)) = out.next().await {
+                buffer.extend_from_slice(&bytes);
+                while let Ok(Some(frame)) = codec.decode(&mut buffer) {
+                    // Nobody listens where the device is gone.
+                    tell.send((epoch.elapsed(), Some(frame))).ok();
+                }
+            }
+            tell.send((epoch.elapsed(), None)).ok();
+        });
+        Self {
+            epoch,
+            to_server: Some(up),
+            from_server,
+            codec: Codec::new().client_mode(),
+            ways: [Way::new(dice.fork(), plan), Way::new(dice.fork(), plan)],
+            up: VecDeque::new(),
+            down: VecDeque::new(),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    /// Sends a frame.
+    pub(crate) fn send(&mut self, message: Message, mark: Mark) {
+        self.push(Up::Bytes(message, mark));
+    }
+
+    /// Drops the connection without a word, as soon as what was sent before has arrived.
+    pub(crate) async fn hang_up(mut self) {
+        self.push(Up::End);
+        while let Some((at, _)) = self.up.front() {
+            tokio::time::sleep_until(self.epoch + *at).await;
+            self.carry_up();
+        }
+    }
+
+    fn push(&mut self, up: Up) {
+        let at = self.ways[0].arrival(self.now());
+        self.up.push_back((at, up));
+    }
+
+    /// The server gets what has arrived there; tells what that was.
+    pub(crate) fn carry_up(&mut self) -> Vec<Mark> {
+        let now = self.now();
+        let mut marks = Vec::new();
+        while self.up.front().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, up)) = self.up.pop_front() else { break };
+            match (up, &self.to_server) {
+                (Up::End, _) => self.to_server = None,
+                (Up::Bytes(message, mark), Some(server)) => {
+                    marks.extend((mark != Mark::Nothing).then_some(mark));
+                    let mut bytes = BytesMut::new();
+                    self.codec.encode(message, &mut bytes).expect("such frames always encode");
+                    // A server that has closed reads no more.
+                    server.send(Ok(bytes.freeze())).ok();
+                }
+                (Up::Bytes(..), None) => {}
+            }
+        }
+        marks
+    }
+
+    /// What has arrived at the device.
+    pub(crate) fn arrived(&mut self) -> Option<Down> {
+        let due = self.down.front().is_some_and(|d| d.at <= self.now());
+        if due { self.down.pop_front() } else { None }
+    }
+
+    /// When something arrives at either end.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        let up = self.up.front().map(|(at, _)| *at);
+        let down = self.down.front().map(|d| d.at);
+        up.into_iter().chain(down).min()
+    }
+
+    /// Waits for the server to send something, and shows it. Never ends where it sends no more.
+    pub(crate) async fn sent(&mut self) -> &mut Down {
+        let Some((sent, frame)) = self.from_server.recv().await else {
+            return std::future::pending().await;
+        };
+        let at = self.ways[1].arrival(sent);
+        self.down.push_back(Down { sent, at, frame, sentence: None });
+        self.down.back_mut().expect("it was just put there")
+    }
+}

@@ -84,9 +84,9 @@ impl Pacing {
         }
     }
 
-    /// Waits until enough sound is there to begin with, the sentence is complete, or nothing more
-    /// has come for as long as the cushion would play. With the first of it the device goes to
-    /// speaking. False where the connection is gone.
+    /// Waits until enough sound is there to begin with, counting what the device still has to play,
+    /// the sentence is complete, or nothing more has come for as long as the cushion would play.
+    /// With the first of it the device goes to speaking. False where the connection is gone.
     async fn gather(&mut self) -> bool {
         let packets = |step: &PlaybackStep| u32::from(matches!(step, PlaybackStep::Packet(_)));
         let mut gathered: u32 = self.waiting.iter().map(packets).sum();
@@ -94,7 +94,7 @@ impl Pacing {
             matches!(step, PlaybackStep::SentenceEnd(_) | PlaybackStep::SentenceStart(_))
         };
         let mut done = self.waiting.iter().any(complete);
-        while !done && (gathered == 0 || self.packet * gathered < self.cushion) {
+        while !done && (gathered == 0 || self.left() + self.packet * gathered < self.cushion) {
             let next = if gathered == 0 {
                 self.steps.recv().await
             } else {
@@ -124,7 +124,7 @@ impl Pacing {
     async fn send(&mut self, step: PlaybackStep) -> bool {
         match &step {
             PlaybackStep::SentenceStart(_) => {
-                if self.is_dry() && !self.gather().await {
+                if !self.gather().await {
                     return false;
                 }
                 let now = self.now();
@@ -147,14 +147,14 @@ impl Pacing {
         self.forward(step).await
     }
 
-    /// The device has nothing to play.
-    fn is_dry(&self) -> bool {
-        self.playout.end(Duration::ZERO) <= self.now()
+    /// How long the device still has to play.
+    fn left(&self) -> Duration {
+        self.playout.end(Duration::ZERO).saturating_sub(self.now())
     }
 
     /// The device ran dry within a sentence.
     fn is_starved(&self) -> bool {
-        self.playout.is_within_sentence() && self.is_dry()
+        self.playout.is_within_sentence() && self.left().is_zero()
     }
 
     async fn send_packet(&mut self, packet: PlaybackStep) -> bool {

@@ -97,6 +97,22 @@ async fn a_synthesiser_that_stalls_is_not_heard_to_stall() {
 }
 
 #[actix::test]
+async fn a_stall_in_a_sentence_that_follows_on_another_is_not_heard_either() {
+    let mut ring = listening("auto").await;
+    ring.script.thinks(LlmAct::Write(vec!["One is short. ", "Two is longer."], ms(20)));
+    ring.script.says(TtsAct::Pieces(vec![(ms(50), ms(300))]));
+    ring.script.says(TtsAct::Pieces(vec![(ms(100), ms(120)), (ms(500), ms(900))]));
+    speak(&ring).await;
+    ring.until("tts/sentence_end").await;
+    ring.until("tts/sentence_start").await;
+    ring.forget();
+    ring.until("tts/stop").await;
+    assert_eq!(audio_times(&ring).len(), 17);
+    assert!(gaps(&ring).is_empty(), "{:?}", gaps(&ring));
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn a_short_sentence_does_not_wait_for_a_cushion() {
     let mut ring = listening("auto").await;
     ring.script.says(TtsAct::Pieces(vec![(ms(80), ms(300))]));

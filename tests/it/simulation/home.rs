@@ -221,6 +221,7 @@ impl Home {
     fn drop_wire(&mut self, silently: bool) {
         self.opening = None;
         let Some(wire) = self.wire.take() else { return };
+        self.judge().forgive_abort();
         if silently {
             self.silent.push(Silent(wire));
         } else {

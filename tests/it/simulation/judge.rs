@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix_http::ws::Frame;
-use hearken::emulator::firmware::{Fact, Loss, State};
+use hearken::emulator::firmware::{Fact, Loss};
 use hearken::emulator::watch::{Watch, What, loss_name};
 
 use super::vendors::{Sentence, Shared, lock};
@@ -110,7 +110,6 @@ pub(crate) struct Judge {
     pub(crate) voiced: Option<Duration>,
     /// When the server first heard the voice that is to end a reply.
     voice_known: Option<Duration>,
-    pub(crate) state: State,
     pub(crate) last_heard_of: Duration,
 }
 
@@ -139,7 +138,6 @@ impl Judge {
             abort: None,
             voiced: None,
             voice_known: None,
-            state: State::Idle,
             last_heard_of: Duration::ZERO,
         }
     }
@@ -332,12 +330,6 @@ impl Judge {
                 self.counts.interruptions += 1;
                 self.abort = Some(Abort { at, ..Abort::default() });
             }
-            Fact::State(state) => {
-                self.state = *state;
-                if *state == State::Idle {
-                    self.abort = self.abort.filter(|a| a.stopped.is_some() || a.tacit);
-                }
-            }
             Fact::Message { kind, .. } if kind == "tts start" => {
                 // One that was under way is cut as well.
                 let sent = self.arriving.sent;
@@ -376,7 +368,7 @@ impl Judge {
         Some(now.saturating_sub(abort.at))
     }
 
-    /// The abort has been complained about.
+    /// Nobody is there to answer the abort, or it has been complained about.
     pub(crate) fn forgive_abort(&mut self) {
         self.abort = None;
     }

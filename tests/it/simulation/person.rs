@@ -172,12 +172,18 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
     if !home.listens() {
         return Ok(());
     }
-    let before = home.counts().replies;
+    let (mut before, words) = (home.counts().replies, lock(&home.world).words);
+    let over_a_reply = home.speaks();
     let length = home.dice_ms(400, 6_000);
     if !say(home, length).await? {
         // The device began to speak at that moment; they will say it again.
         answered(home, before).await?;
         return Ok(());
+    }
+    if over_a_reply {
+        let deadline = home.now() + ms(2_000);
+        home.until(deadline, |h| !h.speaks()).await?;
+        before = home.counts().replies;
     }
     match home.dice.between(0, 9) {
         0 => {
@@ -197,7 +203,7 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
         _ => {
             let came = answered(home, before).await?;
             let world = lock(&home.world);
-            let passed_on = world.asked >= world.words;
+            let passed_on = world.words == words || world.asked >= world.words;
             drop(world);
             if came && !passed_on {
                 home.fault("words were recognised and never answered");

@@ -116,6 +116,8 @@ impl World {
             asr: Arc::new(Ear(Arc::clone(world))),
             llm: Arc::new(Brain(Arc::clone(world))),
             tts: Arc::new(Mouth(Arc::clone(world))),
+            tools: Arc::new(|_| Vec::new()),
+            vision: None,
         }
     }
 

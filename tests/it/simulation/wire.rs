@@ -50,7 +50,7 @@ impl Server {
     }
 
     fn holds(&self) -> [usize; 3] {
-        let Ports { asr, llm, tts } = &self.ports;
+        let Ports { asr, llm, tts, .. } = &self.ports;
         [Arc::strong_count(asr), Arc::strong_count(llm), Arc::strong_count(tts)]
     }
 

@@ -1,8 +1,8 @@
 //! One file per subcommand: arguments, calling one thing, printing. No behaviour.
 
 pub mod convert;
-mod endpoint;
 pub mod devices;
+mod endpoint;
 pub mod llm;
 pub mod load;
 pub mod models;

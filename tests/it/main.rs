@@ -7,8 +7,8 @@
 
 mod checks;
 mod config;
-mod door;
 mod cycles;
+mod door;
 mod llm_service;
 mod load;
 mod providers;

@@ -88,7 +88,8 @@ async fn the_conversation_is_sent_as_the_api_wants_it() {
 #[tokio::test]
 async fn tools_are_offered_called_and_their_results_told() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
-    let parameters = serde_json::json!({ "type": "object" });
+    let city = serde_json::json!({ "type": "string" });
+    let parameters = serde_json::json!({ "type": "object", "properties": { "city": city } });
     let tool = |name: &str| OfferedTool {
         name: name.into(),
         description: "Tells the weather.".into(),

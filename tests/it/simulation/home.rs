@@ -304,12 +304,14 @@ impl Home {
         }
         if self.opening.is_some_and(|at| at <= now) {
             self.opening = None;
-            self.wire = Some(Wire::connect(&self.server, &self.plan, &mut self.network, self.epoch));
+            self.wire =
+                Some(Wire::connect(&self.server, &self.plan, &mut self.network, self.epoch));
             self.judge().connected();
             self.happen(Event::SocketOpen);
         }
         while self.alert || self.listens() {
-            self.microphone.skip_to(self.drift.on_device(now).saturating_sub(Duration::from_secs(1)));
+            self.microphone
+                .skip_to(self.drift.on_device(now).saturating_sub(Duration::from_secs(1)));
             if self.bench.when(self.microphone.due()) > now {
                 break;
             }

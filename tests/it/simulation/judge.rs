@@ -297,9 +297,7 @@ impl Judge {
             Loss::NotSpeaking | Loss::Interrupted | Loss::ClearedAtStart => {
                 self.abort.as_ref().is_some_and(unknowing)
             }
-            Loss::TailCut => {
-                self.spoke_lately(at) || self.abort.as_ref().is_some_and(unknowing)
-            }
+            Loss::TailCut => self.spoke_lately(at) || self.abort.as_ref().is_some_and(unknowing),
             Loss::QueueFull | Loss::TooLong | Loss::Malformed => false,
         };
         if !excused {

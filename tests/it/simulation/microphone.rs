@@ -81,7 +81,8 @@ impl Microphone {
             let place = self.next as usize % self.voice.len();
             return (self.voice[place].clone(), true);
         }
-        let lately = |at: Option<Duration>, span| at.is_some_and(|at| end.saturating_sub(at) < span);
+        let lately =
+            |at: Option<Duration>, span| at.is_some_and(|at| end.saturating_sub(at) < span);
         if lately(self.last_voice, BEFORE_DTX) || !lately(self.last_whole, REFRESH) {
             self.last_whole = Some(end);
             return (self.silence.clone(), false);

@@ -28,7 +28,8 @@ pub(crate) async fn live(home: &mut Home) {
         home.come_back();
         // What ends a visit has been judged where it happened.
         visit(home).await.ok();
-        let pause = if home.dice.chance(300) { home.dice.ms(1, 300) } else { home.dice.ms(2_500, 15_000) };
+        let pause =
+            if home.dice.chance(300) { home.dice.ms(1, 300) } else { home.dice.ms(2_500, 15_000) };
         home.leave_alone(pause).await;
     }
     home.end().await;
@@ -220,9 +221,8 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
     let deaf = lock(&home.world).deaf;
     loop {
         let deadline = home.now() + ms(5_000);
-        let done = |h: &Home| {
-            h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf
-        };
+        let done =
+            |h: &Home| h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf;
         if home.until(deadline, done).await? {
             break;
         }
@@ -308,8 +308,7 @@ async fn push_to_talk(home: &mut Home) -> Result<(), Over> {
 async fn interrupt_by_button(home: &mut Home, before: u64) -> Result<(), Over> {
     let deaf = lock(&home.world).deaf;
     let deadline = home.now() + PATIENCE;
-    let done =
-        |h: &Home| h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf;
+    let done = |h: &Home| h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf;
     home.until(deadline, done).await?;
     home.linger(0, 5_000).await?;
     if home.speaks() && home.dice.chance(400) {

@@ -33,7 +33,8 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
-    pub(crate) const ALL: [Self; 4] = [Self::Lead, Self::StopMargin, Self::StartGuard, Self::Cushion];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Lead, Self::StopMargin, Self::StartGuard, Self::Cushion];
 
     /// By its name on the command line.
     pub(crate) fn named(name: &str) -> Option<Self> {

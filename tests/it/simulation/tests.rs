@@ -74,8 +74,7 @@ fn a_seed_always_tells_the_same_story() {
         Some((before, _)) => before.to_owned(),
         None => line,
     };
-    let stories: [Vec<String>; 2] =
-        [(); 2].map(|()| story().into_iter().map(anonymous).collect());
+    let stories: [Vec<String>; 2] = [(); 2].map(|()| story().into_iter().map(anonymous).collect());
     assert!(stories[0].len() > 100);
     assert_eq!(stories[0], stories[1]);
 }

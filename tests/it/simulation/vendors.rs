@@ -150,7 +150,9 @@ impl World {
     /// What is in the prompt must have been heard by the person, or said by them.
     fn check_history(&mut self, prompt: &Prompt) {
         for message in prompt.messages.iter().filter(|m| m.role == Role::Assistant) {
-            for sentence in message.content.split_inclusive(". ").filter(|s| s.trim().ends_with('.')) {
+            for sentence in
+                message.content.split_inclusive(". ").filter(|s| s.trim().ends_with('.'))
+            {
                 let known = Sentence::of(sentence.trim());
                 if known.is_none_or(|s| !self.sounded.contains(&s)) {
                     self.faults.push(format!("remembers what nobody heard: {sentence}"));
@@ -234,11 +236,10 @@ impl Llm for Brain {
         let sentences = if long { 16 } else { world.dice.between(1, 8) };
         let answer = world.answers() + 1;
         let mut pieces = vec![(world.dice.ms(100, 1_500), String::new())];
-        let text: String =
-            (1..=sentences).fold(String::new(), |text, part| {
-                let part = u32::try_from(part).unwrap();
-                text + &Sentence { answer, part }.words() + " "
-            });
+        let text: String = (1..=sentences).fold(String::new(), |text, part| {
+            let part = u32::try_from(part).unwrap();
+            text + &Sentence { answer, part }.words() + " "
+        });
         let mut rest = text.trim_end();
         while !rest.is_empty() {
             let size = usize::try_from(world.dice.between(3, 14)).unwrap().min(rest.len());

@@ -12,8 +12,8 @@ use super::{Behaviour, SLOW, Says, Shared, Stub};
 pub(crate) struct OpenAiChat;
 
 impl OpenAiChat {
-    /// Replies `reply` to everything, four characters at a time. Where tools are offered, it calls
-    /// each of them as well, until it is told a result.
+    /// Replies `reply` to everything, four characters at a time. Where tools that take a
+    /// city are offered, it calls each of them as well, until it is told a result.
     pub(crate) async fn start(behaviour: Behaviour, reply: &str) -> Stub {
         Stub::start(("http", "/v1"), behaviour, reply.into(), chat).await
     }
@@ -108,9 +108,10 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     respond_in_pieces(&mut stream, behaviour, "text/event-stream", &pieces).await.ok();
 }
 
-/// A call of each tool offered, in fragments that are mixed as OpenAI may mix them.
+/// A call of each tool offered that takes a city, in fragments that are mixed as OpenAI may mix them.
 fn calls(tools: &serde_json::Value) -> Vec<serde_json::Value> {
-    let tools = tools.as_array().cloned().unwrap_or_default();
+    let mut tools = tools.as_array().cloned().unwrap_or_default();
+    tools.retain(|tool| tool["function"]["parameters"]["properties"]["city"].is_object());
     let begun = tools.iter().enumerate().map(|(n, tool)| {
         let function = json!({ "name": tool["function"]["name"], "arguments": "" });
         json!({ "index": n, "id": format!("call-{n}"), "type": "function", "function": function })

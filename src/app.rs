@@ -1,6 +1,6 @@
 //! The composition root: the one place where concrete types meet.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,16 @@ use socket2::SockRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
-use crate::http::{self, Auth, Door, Doorman, Health, OtaRules};
+use crate::config::{Config, ProcessEnv, env};
+use crate::http::{self, Auth, Door, Doorman, Health, OtaRules, ToolDesk};
 use crate::providers;
 use crate::recorder::Recorder;
 use crate::store::{self, DeviceStore};
 use crate::supervise::{Engine, EngineStates, Supervisor};
 use crate::telemetry;
+use crate::tools::{
+    AgentTokens, Cameras, DEFAULT_AGENT, Endpoint, Remotes, Sources, Vision, VisionTokens,
+};
 
 /// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
 const SOCKET_STALL: Duration = Duration::from_secs(20);
@@ -43,6 +46,7 @@ pub struct Running {
     warming: tokio::task::JoinHandle<()>,
     tidying: tokio::task::JoinHandle<()>,
     store: Arc<dyn DeviceStore>,
+    tools: Sources,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -57,17 +61,16 @@ pub fn start(
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
     let tts = providers::tts(&config.tts)?;
+    let (tools, desk, cameras) = tools(config, &process)?;
     let ports = Ports {
         asr: providers::asr(&config.asr)?,
         llm: providers::llm(&config.llm)?,
         tts: tts.clone(),
-        tools: Arc::new(|_| Vec::new()),
-        vision: None,
+        tools: tools.desk(DEFAULT_AGENT),
+        vision: Some(cameras.desk()),
     };
     let settings = config.pipeline();
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let or_cores = |n: usize| if n == 0 { cores } else { n };
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
     let recorder = recorder(&config.server.record_dir)?;
     let store = store::open(&config.store.url, &config.server.data_dir)?;
@@ -83,8 +86,8 @@ pub fn start(
     };
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
     let factory = move || {
-        let (doorman, health) = (doorman.clone(), health.clone());
-        App::new().configure(|services| http::routes(services, doorman, health))
+        let (doorman, health, desk) = (doorman.clone(), health.clone(), Arc::clone(&desk));
+        App::new().configure(|services| http::routes(services, doorman, health, desk))
     };
     let at = (config.server.host.as_str(), config.server.port);
     let server = HttpServer::new(factory)
@@ -97,6 +100,7 @@ pub fn start(
             format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1)
         })?;
     let address = *server.addrs().first().context("no address to listen on")?;
+    cameras.are_at(pictures_at(config, address)?);
     let warming = warm(tts, phrases, supervisor.states().clone(), process.clone());
     let tidying = tokio::spawn(telemetry::tidy(metrics));
     Ok(Running {
@@ -109,7 +113,13 @@ pub fn start(
         warming,
         tidying,
         store,
+        tools,
     })
+}
+
+/// This many, or as many as there are cores.
+fn or_cores(n: usize) -> usize {
+    if n == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { n }
 }
 
 /// Records every session into a folder, unless it is empty.
@@ -126,6 +136,53 @@ fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
 fn door(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<Door>> {
     let auth = Auth::new(&config.auth, &config.server.host, &config.server.data_dir)?;
     Ok(Arc::new(Door::new(auth, OtaRules::new(&config.ota)?, store)))
+}
+
+/// Tools outside devices: their sources, the routes about them, and where cameras send pictures.
+fn tools(
+    config: &Config,
+    process: &CancellationToken,
+) -> anyhow::Result<(Sources, Arc<ToolDesk>, Cameras)> {
+    let secret = http::secret(&config.auth, &config.server.data_dir)?;
+    let vision = Vision::new(&config.vision)?;
+    let environment = env::for_children(&ProcessEnv);
+    let remotes = Remotes::start(&config.tools.servers, &environment, process)?;
+    let timeout = Duration::from_millis(config.tools.endpoint_timeout_ms);
+    let sources = Sources::new(remotes, Endpoint::new(timeout));
+    let agents = AgentTokens::new(&secret, &config.tools.revoked_tokens);
+    let cameras = VisionTokens::new(&secret);
+    let desk = ToolDesk::new(sources.clone(), agents, cameras.clone(), vision, process.clone());
+    Ok((sources, Arc::new(desk), Cameras::new(cameras)))
+}
+
+/// Where devices send pictures: as configured, else where they find the server's socket, else at
+/// this machine's own address.
+fn pictures_at(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
+    if !config.vision.url.is_empty() {
+        return Ok(config.vision.url.clone());
+    }
+    let socket = config.ota.websocket_url.as_str();
+    let mut base = if socket.is_empty() {
+        let ip = if address.ip().is_unspecified() { own_ip() } else { address.ip() };
+        url::Url::parse(&format!("http://{}", SocketAddr::new(ip, address.port())))?
+    } else {
+        // `ws` and `wss` become `http` and `https`.
+        let http = socket.replacen("ws", "http", 1);
+        url::Url::parse(&http).with_context(|| format!("`ota.websocket_url` is {socket}"))?
+    };
+    base.set_path(http::VISION_PATH);
+    base.set_query(None);
+    Ok(base.into())
+}
+
+/// The address of this machine from which it would reach others; no packet is sent.
+fn own_ip() -> IpAddr {
+    let asked = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        // An address for documentation (RFC 5737): any that is not ours will do.
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    asked.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
 }
 
 impl Running {
@@ -145,7 +202,7 @@ impl Running {
         let (served, ()) = tokio::join!(self.server, ending);
         self.warming.abort();
         self.tidying.abort();
-        self.supervisor.stop().await;
+        tokio::join!(self.supervisor.stop(), self.tools.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
             tracing::warn!("the store did not close in time");
         }

@@ -1,6 +1,6 @@
 //! The outside of Hearken: configuration, HTTP, vendors, embedded engines, commands.
 //!
-//! Reading order: [`config`], [`app`], [`http`], [`providers`], then the engines [`speech`] and
+//! Reading order: [`config`], [`app`], [`http`], [`providers`], [`tools`], then the engines [`speech`] and
 //! [`llm`], and the virtual device [`emulator`].
 
 pub mod app;
@@ -21,3 +21,4 @@ pub mod store;
 pub mod supervise;
 pub mod telemetry;
 pub mod tls;
+pub mod tools;

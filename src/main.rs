@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hearken::commands::{convert, devices, llm, load, models, replay, serve, speech, token};
+use hearken::commands::{convert, devices, llm, load, models, replay, serve, speech, token, tools};
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
 use hearken::{telemetry, tls};
@@ -28,6 +28,7 @@ enum Command {
     Models(models::Args),
     Devices(devices::Args),
     Token(token::Args),
+    Tools(tools::Args),
 }
 
 #[actix_web::main]
@@ -63,6 +64,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(args) => load::run(args).await,
         Command::Convert(args) => convert::run(args).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Token(args) => token::run(&args, &ProcessEnv).map(|()| ExitCode::SUCCESS),
         Command::Models(args) => {
             let root = models_dir("".as_ref(), &ProcessEnv);

@@ -39,13 +39,25 @@ pub enum Incoming {
 }
 
 /// Joins fragments of one socket.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Inbound {
     joining: Option<(bool, BytesMut)>,
     unreadable: u32,
+    max_bytes: usize,
+}
+
+impl Default for Inbound {
+    fn default() -> Self {
+        Self::with_limit(MAX_MESSAGE_BYTES)
+    }
 }
 
 impl Inbound {
+    /// One whose joined messages may have this many bytes.
+    pub fn with_limit(max_bytes: usize) -> Self {
+        Self { joining: None, unreadable: 0, max_bytes }
+    }
+
     /// Takes one frame; answers pings by itself.
     pub fn accept<A>(&mut self, frame: SocketFrame, ctx: &mut SocketContext<A>) -> Incoming
     where
@@ -88,7 +100,7 @@ impl Inbound {
         let Some((text, buffer)) = &mut self.joining else {
             return Incoming::Broken(Fault::Protocol);
         };
-        if buffer.len() + part.len() > MAX_MESSAGE_BYTES {
+        if buffer.len() + part.len() > self.max_bytes {
             return Incoming::Broken(Fault::TooLarge);
         }
         buffer.extend_from_slice(&part);
@@ -129,7 +141,23 @@ pub fn upgrade<A>(
 where
     A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
 {
-    ws::WsResponseBuilder::new(actor, request, payload).frame_size(MAX_MESSAGE_BYTES).start()
+    upgrade_with_limit(actor, request, payload, MAX_MESSAGE_BYTES)
+}
+
+/// The same for peers whose frames may have this many bytes.
+///
+/// # Errors
+/// The request is no WebSocket handshake.
+pub fn upgrade_with_limit<A>(
+    actor: A,
+    request: &HttpRequest,
+    payload: actix_web::web::Payload,
+    max_bytes: usize,
+) -> Result<HttpResponse, actix_web::Error>
+where
+    A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
+{
+    ws::WsResponseBuilder::new(actor, request, payload).frame_size(max_bytes).start()
 }
 
 /// Starts the actor on a stream of raw WebSocket bytes, without a handshake; the result is the

@@ -2,17 +2,14 @@
 //! deciding anything: the server does.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::config::{self, EnvVars};
-use crate::http::ADMIN_TOKEN_FILE;
+use super::server::{Server, ServerArgs};
+use crate::config::EnvVars;
 
-/// Longest wait for a server's answer.
-const TIMEOUT: Duration = Duration::from_secs(15);
 /// Devices asked for at once.
 const PAGE: &str = "500";
 
@@ -25,19 +22,8 @@ const PAGE: &str = "500";
     hearken devices alert aa:bb:cc:dd:ee:ff --status Door --message \"Somebody rings\" --emotion surprised\n  \
     hearken devices --url https://voice.example.com --admin-token-file token.txt list")]
 pub struct Args {
-    /// Address of the server
-    #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:9400")]
-    pub url: String,
-    /// The server's admin token [default: `auth.admin_token`, else `admin_token` in the data
-    /// folder]
-    #[arg(long, global = true, value_name = "TOKEN")]
-    pub admin_token: Option<String>,
-    /// File that holds the admin token, so that it is in nobody's list of processes
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "admin_token")]
-    pub admin_token_file: Option<PathBuf>,
-    /// Configuration file [default: config.toml here, where there is one]
-    #[arg(long, global = true, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -135,10 +121,10 @@ struct Request {
 /// # Errors
 /// The server cannot be reached, or refuses; the message says why.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
-    let server = Server::new(&args, env)?;
+    let server = Server::new(&args.server, env)?;
     match args.command.unwrap_or(Command::List { json: false }) {
         Command::List { json } => {
-            let devices = server.all().await?;
+            let devices = all(&server).await?;
             let text = if json { serde_json::to_string_pretty(&devices)? } else { table(&devices) };
             super::print(&text)
         }
@@ -195,107 +181,19 @@ fn request(command: Command) -> anyhow::Result<Request> {
     })
 }
 
-/// A server and the right to ask it.
-struct Server {
-    base: url::Url,
-    token: Option<String>,
-    client: reqwest::Client,
-}
-
-impl Server {
-    fn new(args: &Args, env: &dyn EnvVars) -> anyhow::Result<Self> {
-        let base = url::Url::parse(&args.url).ok();
-        let base = base.filter(|url| matches!(url.scheme(), "http" | "https"));
-        let Some(base) = base else { bail!("--url is {}: use http://HOST:PORT", args.url) };
-        let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
-        Ok(Self { base, token: admin_token(args, env)?, client })
-    }
-
-    async fn ask(
-        &self,
-        method: Method,
-        path: &[String],
-        body: Option<Value>,
-    ) -> anyhow::Result<Value> {
-        let mut url = self.base.clone();
-        if let Ok(mut parts) = url.path_segments_mut() {
-            parts.pop_if_empty().extend(path);
-        }
-        self.send(method, url, body).await
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        url: url::Url,
-        body: Option<Value>,
-    ) -> anyhow::Result<Value> {
-        let mut request = self.client.request(method, url);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
-        }
-        if let Some(body) = body {
-            request = request.json(&body);
-        }
-        let answer = request.send().await.with_context(|| {
-            format!("no answer from {}: is the server running there? (--url)", self.base)
-        })?;
-        let status = answer.status();
-        let text = answer.text().await.context("the answer breaks off")?;
-        let body: Value = serde_json::from_str(&text).unwrap_or_default();
-        if status.is_success() {
-            return Ok(body);
-        }
-        let hint = match status.as_u16() {
-            401 => " (--admin-token)",
-            _ => "",
-        };
-        match body["error"]["message"].as_str() {
-            Some(message) => bail!("{message}{hint}"),
-            None => bail!("{} answered {status}: is it a Hearken server? (--url)", self.base),
+/// Every device of a server, page by page.
+async fn all(server: &Server) -> anyhow::Result<Vec<Value>> {
+    let mut all = Vec::new();
+    let mut after = String::new();
+    loop {
+        let query = [("limit", PAGE), ("after", after.as_str())];
+        let mut page = server.get(&["api", "devices"], &query).await?;
+        all.extend(page["devices"].as_array_mut().map(std::mem::take).unwrap_or_default());
+        match page["next"].as_str() {
+            Some(next) if next > after.as_str() => after = next.to_owned(),
+            _ => return Ok(all),
         }
     }
-
-    /// Every device, page by page.
-    async fn all(&self) -> anyhow::Result<Vec<Value>> {
-        let mut all = Vec::new();
-        let mut after = String::new();
-        loop {
-            let mut url = self.base.clone();
-            if let Ok(mut parts) = url.path_segments_mut() {
-                parts.pop_if_empty().extend(["api", "devices"]);
-            }
-            url.query_pairs_mut().append_pair("limit", PAGE).append_pair("after", &after);
-            let mut page = self.send(Method::GET, url, None).await?;
-            all.extend(page["devices"].as_array_mut().map(std::mem::take).unwrap_or_default());
-            match page["next"].as_str() {
-                Some(next) if next > after.as_str() => after = next.to_owned(),
-                _ => return Ok(all),
-            }
-        }
-    }
-}
-
-/// The token that is given, else configured, else kept by a server of this user. None lets the
-/// server say whether one is needed.
-fn admin_token(args: &Args, env: &dyn EnvVars) -> anyhow::Result<Option<String>> {
-    let read = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file);
-        text.map(|t| t.trim().to_owned()).with_context(|| format!("cannot read {}", file.display()))
-    };
-    if let Some(token) = &args.admin_token {
-        return Ok(Some(token.clone()));
-    }
-    if let Some(file) = &args.admin_token_file {
-        return read(file).map(Some);
-    }
-    let config = super::configuration(args.config.as_deref(), env)?;
-    if !config.auth.admin_token.is_empty() {
-        return Ok(Some(config.auth.admin_token.expose().to_owned()));
-    }
-    let file = config::env::data_dir(&config.server.data_dir, env).join(ADMIN_TOKEN_FILE);
-    // Where there is none, or it is somebody else's, the server tells what is missing.
-    Ok(read(&file).ok())
 }
 
 /// The devices as columns.

@@ -8,8 +8,10 @@ pub mod load;
 pub mod models;
 pub mod replay;
 pub mod serve;
+pub mod server;
 pub mod speech;
 pub mod token;
+pub mod tools;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,14 @@ pub(crate) fn configuration(file: Option<&Path>, env: &dyn EnvVars) -> Result<Co
 /// Prints text to standard output; a reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match writeln!(std::io::stdout(), "{}", text.trim_end()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Prints a line beside the output, for people only.
+pub(crate) fn note(text: &str) -> anyhow::Result<()> {
+    match writeln!(std::io::stderr(), "{text}") {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

@@ -42,6 +42,9 @@ pub const ALIASES: [Alias; 8] = [
     alias("TTS_URL", "tts.url"),
 ];
 
+/// Variables of ours that every tool server gets that we start.
+const FOR_CHILDREN: [&str; 3] = ["PATH", HOME, "LANG"];
+
 /// Where variables come from.
 pub trait EnvVars {
     /// Every variable, by name.
@@ -92,6 +95,14 @@ pub fn data_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
     let kept = env.get(DATA_HOME).map(PathBuf::from);
     let kept = kept.or_else(|| Some(PathBuf::from(env.get(HOME)?).join(".local/share")));
     kept.map_or_else(|| "hearken-data".into(), |folder| folder.join("hearken"))
+}
+
+/// What programs get that we start and that are not ours: where programs are found, and for whom
+/// they run; no secret of ours.
+pub fn for_children(env: &dyn EnvVars) -> BTreeMap<String, String> {
+    let mut all = env.all();
+    all.retain(|name, _| FOR_CHILDREN.contains(&name.as_str()));
+    all
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::env::{ALIASES, EnvVars, PREFIX};
-use super::{Config, check};
+use super::{Config, check, tool_servers};
 
 /// Why there is no usable configuration.
 #[derive(Debug, thiserror::Error)]
@@ -74,10 +74,11 @@ pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigErro
             expected,
         })?;
     }
-    let config: Config = Value::Table(table).try_into().map_err(|e: toml::de::Error| {
+    let mut config: Config = Value::Table(table).try_into().map_err(|e: toml::de::Error| {
         let file = file.map_or_else(|| "environment".into(), Path::to_owned);
         ConfigError::File { file, reason: e.to_string().trim_end().to_owned() }
     })?;
+    tool_servers::resolve(&mut config.tools.servers, env)?;
     check::check(&config)?;
     Ok(config)
 }

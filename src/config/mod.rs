@@ -6,6 +6,7 @@ mod door;
 pub mod env;
 pub mod load;
 mod pipeline;
+mod tool_servers;
 mod tools;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::providers::{AsrSettings, LlmSettings, TtsSettings};
+use crate::tools::VisionSettings;
 
 /// Keys that hold secrets, in whatever section.
 const SECRETS: [&str; 3] = ["api_key", "secret", "admin_token"];
@@ -28,6 +30,7 @@ pub fn masked(config: &Config) -> String {
             }
         }
     }
+    tool_servers::mask(&mut table);
     table.to_string()
 }
 
@@ -56,6 +59,8 @@ pub struct Config {
     pub llm: LlmSettings,
     /// The synthesiser.
     pub tts: TtsSettings,
+    /// The model that describes devices' pictures.
+    pub vision: VisionSettings,
     /// What the model is told, and what is remembered.
     pub dialogue: DialogueConfig,
     /// Fixed phrases, in both languages.
@@ -64,7 +69,7 @@ pub struct Config {
     pub hearing: HearingConfig,
     /// Shape and pace of the audio to devices.
     pub speaking: SpeakingConfig,
-    /// How tools are offered to the model and called.
+    /// How tools are offered to the model and called, and where they are.
     pub tools: ToolsConfig,
     /// Timers and wake words of devices' connections.
     pub device: DeviceConfig,

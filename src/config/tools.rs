@@ -1,10 +1,12 @@
-//! How tools are offered and called: its table of the configuration, to and from the actors'
+//! How tools are offered and called, and where they are: its table of the configuration, to and from the actors'
 //! settings. Not for what the values may be, which is checked with the rest.
 
 use std::time::Duration;
 
 use hearken_actors::tools::ToolSettings;
 use serde::{Deserialize, Serialize};
+
+use crate::tools::ToolServer;
 
 /// How tools are offered to the model and called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +28,12 @@ pub struct ToolsConfig {
     pub filler_after_ms: u64,
     /// Silence after which another phrase follows.
     pub filler_again_ms: u64,
+    /// Longest wait for an answer of a tool client that dialled in.
+    pub endpoint_timeout_ms: u64,
+    /// Serials of the tool clients' tokens that are no longer good.
+    pub revoked_tokens: Vec<String>,
+    /// Remote MCP servers.
+    pub servers: Vec<ToolServer>,
 }
 
 fn ms(time: Duration) -> u64 {
@@ -59,6 +67,9 @@ impl Default for ToolsConfig {
             max_result_bytes: t.max_result_bytes,
             filler_after_ms: ms(t.filler_after),
             filler_again_ms: ms(t.filler_again),
+            endpoint_timeout_ms: 10_000,
+            revoked_tokens: Vec::new(),
+            servers: Vec::new(),
         }
     }
 }

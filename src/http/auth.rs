@@ -45,15 +45,21 @@ pub(super) enum Standing {
     Refused(TokenError),
 }
 
-/// The tokens of a server with this configuration; makes and keeps their secret where none is
-/// configured.
+/// The secret of a server with this configuration, which signs its tokens; made and kept where
+/// none is configured.
+///
+/// # Errors
+/// It can neither be read nor kept.
+pub fn secret(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptError> {
+    if config.secret.is_empty() { kept(data_dir, SECRET_FILE) } else { Ok(config.secret.clone()) }
+}
+
+/// The device tokens of a server with this configuration.
 ///
 /// # Errors
 /// The secret can neither be read nor kept.
 pub fn tokens(config: &AuthConfig, data_dir: &Path) -> Result<Tokens, KeptError> {
-    let secret =
-        if config.secret.is_empty() { kept(data_dir, SECRET_FILE)? } else { config.secret.clone() };
-    Ok(Tokens::new(&secret, lifetime(config)))
+    Ok(Tokens::new(&secret(config, data_dir)?, lifetime(config)))
 }
 
 fn lifetime(config: &AuthConfig) -> Duration {

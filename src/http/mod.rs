@@ -8,16 +8,21 @@ mod devices;
 mod fault;
 mod firmware;
 mod health;
+mod mcp_endpoint;
 mod ota;
+mod tool_desk;
+mod vision;
 
 use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
 
-pub use auth::{ADMIN_TOKEN_FILE, Auth, tokens};
+pub use auth::{ADMIN_TOKEN_FILE, Auth, secret, tokens};
 pub use device::Doorman;
 pub use health::Health;
 pub use ota::{OtaConfigError, OtaRules};
+pub use tool_desk::ToolDesk;
+pub use vision::PATH as VISION_PATH;
 
 use crate::store::DeviceStore;
 
@@ -37,7 +42,13 @@ impl Door {
 }
 
 /// Puts every route on an application; `main` and the tests use the same.
-pub fn routes(services: &mut ServiceConfig, doorman: Doorman, health: Health) {
+pub fn routes(
+    services: &mut ServiceConfig,
+    doorman: Doorman,
+    health: Health,
+    tools: Arc<ToolDesk>,
+) {
+    services.app_data(web::Data::from(tools)).configure(tool_routes);
     services.app_data(web::Data::from(Arc::clone(&doorman.door)));
     for ota in ["/xiaozhi/ota", "/xiaozhi/ota/"] {
         services.route(ota, web::get().to(ota::check)).route(ota, web::post().to(ota::check));
@@ -66,4 +77,15 @@ pub fn routes(services: &mut ServiceConfig, doorman: Doorman, health: Health) {
         .route("/healthz", web::get().to(health::healthz))
         .route("/metrics", web::get().to(health::metrics))
         .default_service(web::to(fault::not_found));
+}
+
+fn tool_routes(services: &mut ServiceConfig) {
+    for dial_in in ["/mcp_endpoint/mcp", "/mcp_endpoint/mcp/"] {
+        services.route(dial_in, web::get().to(mcp_endpoint::connect));
+    }
+    services
+        .route("/mcp_endpoint/health", web::get().to(mcp_endpoint::health))
+        .route("/api/tools", web::get().to(tool_desk::list))
+        .route("/api/tools/call", web::post().to(tool_desk::call))
+        .route(VISION_PATH, web::post().to(vision::explain));
 }

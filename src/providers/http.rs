@@ -23,22 +23,24 @@ const ERROR_BODY: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// TLS cannot be set up; for `https` also when the machine has no certificate authorities.
-pub(super) fn client(
+pub(crate) fn client(
     base: &Url,
     connect_timeout: Duration,
 ) -> Result<reqwest::Client, reqwest::Error> {
+    builder(base, connect_timeout).redirect(reqwest::redirect::Policy::none()).build()
+}
+
+/// What such a client is made from; it follows redirects to anywhere.
+pub(crate) fn builder(base: &Url, connect_timeout: Duration) -> reqwest::ClientBuilder {
     crate::tls::choose_provider();
-    let mut builder = reqwest::Client::builder()
-        .connect_timeout(connect_timeout)
-        .redirect(reqwest::redirect::Policy::none())
-        .tcp_nodelay(true);
+    let mut builder = reqwest::Client::builder().connect_timeout(connect_timeout).tcp_nodelay(true);
     if base.scheme() == "http" {
         builder = builder.tls_certs_only([]);
     }
     if is_loopback(base) {
         builder = builder.no_proxy();
     }
-    builder.build()
+    builder
 }
 
 fn is_loopback(base: &Url) -> bool {
@@ -54,14 +56,14 @@ fn is_loopback(base: &Url) -> bool {
 ///
 /// # Errors
 /// The key has characters that no header may have.
-pub(super) fn bearer(key: &Secret) -> Result<HeaderValue, InvalidHeaderValue> {
+pub(crate) fn bearer(key: &Secret) -> Result<HeaderValue, InvalidHeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 /// What a status other than success means.
-pub(super) fn kind_of(status: StatusCode) -> ProviderErrorKind {
+pub(crate) fn kind_of(status: StatusCode) -> ProviderErrorKind {
     match status.as_u16() {
         401 | 403 => ProviderErrorKind::Unauthorized,
         429 => ProviderErrorKind::RateLimited,
@@ -80,7 +82,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// What an error of the transport means.
-pub(super) fn transport(provider: &'static str, error: reqwest::Error) -> ProviderError {
+pub(crate) fn transport(provider: &'static str, error: reqwest::Error) -> ProviderError {
     let kind = if error.is_timeout() {
         ProviderErrorKind::Timeout
     } else if error.is_builder() {
@@ -93,7 +95,7 @@ pub(super) fn transport(provider: &'static str, error: reqwest::Error) -> Provid
 
 /// The error of an answer whose status is no success. Of its body only the vendor's error code is
 /// told, since the rest may repeat what the person said.
-pub(super) async fn refusal(provider: &'static str, response: Response) -> ProviderError {
+pub(crate) async fn refusal(provider: &'static str, response: Response) -> ProviderError {
     let status = response.status();
     let wait = retry_after(response.headers());
     let by = Instant::now() + ERROR_BODY;
@@ -109,7 +111,7 @@ pub(super) async fn refusal(provider: &'static str, response: Response) -> Provi
 }
 
 /// `error.code`, or else `error.type`, of an OpenAI-style error body, if it is a plain word.
-pub(super) fn error_code(body: &[u8]) -> Option<String> {
+pub(crate) fn error_code(body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;
     let word = |text: &&str| {
@@ -124,7 +126,7 @@ pub(super) fn error_code(body: &[u8]) -> Option<String> {
 }
 
 /// A whole body of at most `limit` bytes, until `deadline`.
-pub(super) async fn body(
+pub(crate) async fn body(
     provider: &'static str,
     mut response: Response,
     limit: usize,
@@ -146,7 +148,7 @@ pub(super) async fn body(
 }
 
 /// A deadline passed.
-pub(super) fn timed_out(provider: &'static str, what: &'static str) -> ProviderError {
+pub(crate) fn timed_out(provider: &'static str, what: &'static str) -> ProviderError {
     ProviderError::because(provider, ProviderErrorKind::Timeout, what)
 }
 

@@ -2,7 +2,7 @@
 //! URL. Knows nothing of sessions, devices or actors.
 
 pub mod asr;
-mod http;
+pub(crate) mod http;
 pub mod llm;
 mod pool;
 pub mod retry;

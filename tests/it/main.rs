@@ -21,4 +21,5 @@ mod speech_service;
 mod supervise;
 mod support;
 mod tidy;
+mod tools;
 mod wire;

@@ -1,0 +1,145 @@
+//! `hearken tools`: shows the sources of tools of a server, calls one by hand, and makes tokens
+//! for tool clients. Not for deciding anything: the server does.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::server::{Server, ServerArgs};
+use crate::config::{self, EnvVars};
+use crate::http;
+use crate::tools::{AgentTokens, DEFAULT_AGENT};
+
+/// Show the tools of a server, call one, or let a tool client in
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  hearken tools\n  hearken tools list --all\n  \
+    hearken tools call weather forecast '{\"city\": \"Berlin\"}'\n  \
+    hearken tools token --agent default\n  \
+    MCP_ENDPOINT=\"ws://127.0.0.1:9400/mcp_endpoint/mcp/?token=$(hearken tools token)\" xiaozhi-mcp NAME")]
+pub struct Args {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show all sources, where they stand, and their tools [default]
+    List {
+        /// The agent whose tool clients are shown
+        #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
+        agent: String,
+        /// Print JSON, with the tools' arguments, instead of a list
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool and print its answer
+    Call {
+        /// Name of the source
+        source: String,
+        /// Name of the tool at its source
+        tool: String,
+        /// Arguments: a JSON object
+        #[arg(default_value = "{}")]
+        arguments: String,
+        /// The agent whose tool clients are meant
+        #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
+        agent: String,
+    },
+    /// Print a token with which tool clients of an agent dial in; its serial, which
+    /// `tools.revoked_tokens` takes back, goes to standard error
+    Token {
+        /// The agent
+        #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
+        agent: String,
+    },
+}
+
+/// Asks the server one thing, or makes a token.
+///
+/// # Errors
+/// The server cannot be reached, or refuses; the message says why.
+pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
+    let list = Command::List { agent: DEFAULT_AGENT.into(), json: false };
+    match args.command.unwrap_or(list) {
+        Command::List { agent, json } => {
+            let server = Server::new(&args.server, env)?;
+            let query = [("agent", agent.as_str())];
+            let inventory = server.get(&["api", "tools"], &query).await?;
+            let text =
+                if json { serde_json::to_string_pretty(&inventory)? } else { listed(&inventory) };
+            super::print(&text)
+        }
+        Command::Call { source, tool, arguments, agent } => {
+            let arguments: Value = serde_json::from_str(&arguments)
+                .context("the arguments are no JSON: use '{\"name\": \"value\"}'")?;
+            if !arguments.is_object() {
+                bail!("the arguments are no JSON object: use '{{\"name\": \"value\"}}'");
+            }
+            let body =
+                json!({"source": source, "tool": tool, "arguments": arguments, "agent": agent});
+            let server = Server::new(&args.server, env)?;
+            let path = ["api", "tools", "call"].map(str::to_owned);
+            let answer = server.ask(Method::POST, &path, Some(body)).await?;
+            let told = told(&answer);
+            if answer["failed"] == true {
+                bail!("the tool says that it failed: {told}");
+            }
+            super::print(&told)
+        }
+        Command::Token { agent } => token(&agent, args.server.config.as_ref(), env),
+    }
+}
+
+fn token(agent: &str, file: Option<&PathBuf>, env: &dyn EnvVars) -> anyhow::Result<()> {
+    let config = super::configuration(file.map(PathBuf::as_path), env)?;
+    let folder = config::env::data_dir(&config.server.data_dir, env);
+    let tokens = AgentTokens::new(&http::secret(&config.auth, &folder)?, &[]);
+    let (token, serial) = tokens.mint(agent).context("--agent must have 1 to 64 bytes")?;
+    super::print(&token)?;
+    super::note(&format!("serial {serial}"))
+}
+
+/// The sources and their tools, for people.
+fn listed(inventory: &Value) -> String {
+    let mut lines = Vec::new();
+    for source in inventory["sources"].as_array().into_iter().flatten() {
+        let text = |key: &str| source[key].as_str().unwrap_or_default().to_owned();
+        let tools = source["tools"].as_array().cloned().unwrap_or_default();
+        let reason = match text("reason").as_str() {
+            "" => String::new(),
+            reason => format!(": {reason}"),
+        };
+        let (name, kind, state) = (text("name"), text("kind"), text("state"));
+        lines.push(format!("{name}  ({kind}, {state}{reason}, {} tools)", tools.len()));
+        for tool in tools {
+            let about = tool["description"].as_str().unwrap_or_default();
+            let about: String = about.lines().next().unwrap_or_default().chars().take(80).collect();
+            lines.push(format!("  {}  {about}", tool["name"].as_str().unwrap_or_default()));
+        }
+    }
+    if lines.is_empty() {
+        return "no sources of tools: name some in `tools.servers`, or let a tool client dial in \
+                with the token of `hearken tools token`"
+            .into();
+    }
+    lines.join("\n")
+}
+
+/// A tool's answer, for people.
+fn told(answer: &Value) -> String {
+    let parts = answer["content"].as_array().into_iter().flatten().map(|part| {
+        match part["text"].as_str() {
+            Some(text) => text.to_owned(),
+            None => {
+                let bytes = part["base64"].as_str().map_or(0, str::len) / 4 * 3;
+                let kind = part["mime_type"].as_str().unwrap_or_default();
+                format!("[a picture: {kind}, {bytes} bytes]")
+            }
+        }
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,115 @@
+//! Where devices' cameras send pictures with a question (78/xiaozhi-esp32,
+//! `main/boards/common/esp32_camera.cc`): multipart, the field `question` and then `file`. The
+//! answer's body goes to the conversation's model as it is. Not for looking at pictures.
+
+use std::time::Duration;
+
+use actix_web::http::header::CONTENT_TYPE;
+use actix_web::{HttpRequest, HttpResponse, web};
+use bytes::Bytes;
+use futures_util::stream;
+use hearken_proto::fault::Fault;
+use multer::{Constraints, Multipart, SizeLimit};
+use serde_json::json;
+
+use super::caller::{Caller, bearer};
+use super::fault::{Refusal, refusal};
+use super::tool_desk::ToolDesk;
+
+/// Where it is.
+pub const PATH: &str = "/vision/explain";
+/// Largest request.
+const MAX_BYTES: usize = 10 << 20;
+/// Longest question.
+const MAX_QUESTION_BYTES: u64 = 4 << 10;
+/// Longest wait for a picture to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(20);
+/// What is asked where the device asks nothing.
+const NO_QUESTION: &str = "What is in this picture?";
+
+/// `POST /vision/explain`: answers a question about a picture.
+///
+/// Whatever goes wrong behind a proper request is told with status 200: firmware gives the model
+/// nothing but "failed" otherwise.
+pub(super) async fn explain(
+    request: HttpRequest,
+    payload: web::Payload,
+    desk: web::Data<ToolDesk>,
+) -> HttpResponse {
+    explained(request, payload, desk).await.unwrap_or_else(|refused| *refused)
+}
+
+async fn explained(
+    request: HttpRequest,
+    payload: web::Payload,
+    desk: web::Data<ToolDesk>,
+) -> Result<HttpResponse, Refusal> {
+    let caller = Caller::of(&request)?;
+    desk.cameras
+        .check(&bearer(&request), caller.device_id.as_str())
+        .map_err(|error| refusal(Fault::Unauthorized, &error.to_string()))?;
+    let Ok(_place) = desk.pictures.try_acquire() else {
+        return Err(refusal(Fault::Busy, "too many pictures are looked at"));
+    };
+    let body = read(payload).await?;
+    let picture = parts(&request, body).await?;
+    let described = desk.vision.describe(&picture.question, &picture.mime_type, &picture.bytes);
+    let answer = match described.await {
+        Ok(words) => json!({"success": true, "response": words}),
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(%error, cause, "no description of a picture");
+            json!({"success": false, "message": error.to_string()})
+        }
+    };
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+/// What a device sent.
+struct Picture {
+    question: String,
+    mime_type: String,
+    bytes: Bytes,
+}
+
+async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
+    let reading = payload.to_bytes_limited(MAX_BYTES);
+    match tokio::time::timeout(BODY_WITHIN, reading).await {
+        Err(_) => Err(refusal(Fault::Idle, "the picture did not come in time")),
+        Ok(Err(_)) => Err(refusal(Fault::TooLarge, "a picture has at most 10 MiB")),
+        Ok(Ok(Err(_))) => Err(refusal(Fault::BadRequest, "the picture breaks off")),
+        Ok(Ok(Ok(bytes))) => Ok(bytes),
+    }
+}
+
+async fn parts(request: &HttpRequest, body: Bytes) -> Result<Picture, Refusal> {
+    let wrong = |about: &str| refusal(Fault::BadRequest, about);
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    let boundary = multer::parse_boundary(kind.unwrap_or_default())
+        .map_err(|_| wrong("a picture comes as multipart/form-data"))?;
+    let limits = SizeLimit::new().for_field("question", MAX_QUESTION_BYTES);
+    let whole = stream::iter([Ok::<_, std::convert::Infallible>(body)]);
+    let constraints = Constraints::new().size_limit(limits);
+    let mut form = Multipart::with_constraints(whole, boundary, constraints);
+    let (mut question, mut file) = (String::new(), None);
+    let unreadable = |_| wrong("the form cannot be read");
+    while let Some(field) = form.next_field().await.map_err(unreadable)? {
+        match field.name() {
+            Some("question") => question = field.text().await.map_err(unreadable)?,
+            Some("file") => {
+                let image = field.content_type().filter(|m| m.type_() == "image");
+                let mime_type = image.map_or_else(|| "image/jpeg".into(), ToString::to_string);
+                file = Some((mime_type, field.bytes().await.map_err(unreadable)?));
+            }
+            _ => {}
+        }
+    }
+    let Some((mime_type, bytes)) = file.filter(|(_, bytes)| !bytes.is_empty()) else {
+        return Err(wrong("there is no picture: the field `file` is missing or empty"));
+    };
+    let question = match question.trim() {
+        "" => NO_QUESTION.to_owned(),
+        asked => asked.to_owned(),
+    };
+    Ok(Picture { question, mime_type, bytes })
+}

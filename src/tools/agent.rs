@@ -1,0 +1,73 @@
+//! All tool clients of one agent as one source: they come and go while a conversation lasts, and
+//! its list of sources stays. Not for a single tool client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+
+use super::endpoint::Endpoint;
+use super::live::Live;
+
+/// The tool clients of an agent. A tool has its own name, and behind the name of its client
+/// (`calc-2.add`) where a client that came earlier has one of the same name.
+pub(super) struct AgentTools {
+    endpoint: Endpoint,
+    agent: String,
+}
+
+impl AgentTools {
+    pub(super) fn new(endpoint: Endpoint, agent: &str) -> Self {
+        Self { endpoint, agent: agent.to_owned() }
+    }
+}
+
+/// Every tool of these clients, under the name of the list, with the client that has it.
+fn all(clients: &[Live]) -> Vec<(Tool, &Live, String)> {
+    let mut named: Vec<(Tool, &Live, String)> = Vec::new();
+    for client in clients {
+        for tool in client.tools().iter() {
+            let own = tool.name.clone();
+            let mut tool = tool.clone();
+            if named.iter().any(|(t, ..)| t.name == own) {
+                tool.name = format!("{}.{own}", client.name());
+            }
+            named.push((tool, client, own));
+        }
+    }
+    named
+}
+
+impl ToolSource for AgentTools {
+    fn name(&self) -> &str {
+        "endpoint"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let clients = self.endpoint.sources(&self.agent);
+        all(&clients).into_iter().map(|(tool, ..)| tool).collect()
+    }
+
+    fn call(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let clients = self.endpoint.sources(&self.agent);
+        // Another client may have come or gone since the model was told the name.
+        let full = |client: &Live, own: &str| format!("{}.{own}", client.name());
+        let tools = all(&clients);
+        let found = tools
+            .iter()
+            .find(|(tool, ..)| tool.name == call.name)
+            .or_else(|| tools.iter().find(|(_, client, own)| full(client, own) == call.name));
+        match found {
+            Some((_, client, own)) => {
+                call.name.clone_from(own);
+                client.call(call)
+            }
+            None => Box::pin(std::future::ready(Err(ToolError::Unknown(call.name)))),
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        self.endpoint.call_timeout()
+    }
+}

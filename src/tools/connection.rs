@@ -1,0 +1,257 @@
+//! One connection to a tool server, spoken by rmcp: opening, listing, calling, closing. Not for
+//! what happens when it breaks.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput};
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation,
+    PaginatedRequestParams, ProtocolVersion, ServerNotification, SubscriptionFilter,
+};
+use rmcp::service::{
+    ClientInitializeError, NotificationContext, RoleClient, RunningService, RxJsonRpcMessage,
+    TxJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, ServiceError};
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::listing::{Page, every_page};
+use super::mapping;
+
+/// Longest wait for a connection to close in order.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Which way a connection is begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Era {
+    /// Asks first whether the server knows 2026-07-28, which has no handshake, else 2025-11-25.
+    Auto,
+    /// 2025-11-25 at once: for programs that die of a question they do not know.
+    Handshake,
+    /// 2024-11-05, which every bridge to this kind of endpoint speaks.
+    Oldest,
+}
+
+/// A connection whose handshake is done; clones share it.
+#[derive(Clone)]
+pub(super) struct Connection {
+    service: Arc<RunningService<RoleClient, Ear>>,
+    gone: CancellationToken,
+    changed: Arc<Notify>,
+}
+
+impl Connection {
+    /// Makes the handshake over this transport.
+    ///
+    /// # Errors
+    /// Why the server cannot be spoken to, for people.
+    pub(super) async fn open<T>(transport: T, era: Era) -> Result<Self, String>
+    where
+        T: Transport<RoleClient> + 'static,
+    {
+        let gone = CancellationToken::new();
+        let changed = Arc::new(Notify::new());
+        let transport = Ending { inner: transport, _gone: gone.clone().drop_guard() };
+        let legacy = match era {
+            Era::Auto | Era::Handshake => ProtocolVersion::V_2025_11_25,
+            Era::Oldest => ProtocolVersion::V_2024_11_05,
+        };
+        let ear = Ear { changed: Arc::clone(&changed), version: legacy.clone() };
+        let lifecycle = match era {
+            Era::Auto => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: Some(legacy),
+            },
+            Era::Handshake | Era::Oldest => ClientLifecycleMode::Initialize,
+        };
+        // rmcp's handshake is a large future.
+        let service = Box::pin(ear.serve_with_lifecycle(transport, lifecycle)).await;
+        let service = service.map_err(|error| reason(&error))?;
+        Ok(Self { service: Arc::new(service), gone, changed })
+    }
+
+    /// Both are the same connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.service, &other.service)
+    }
+
+    /// What the server calls itself.
+    pub(super) fn server_name(&self) -> Option<String> {
+        Some(self.service.peer().peer_info()?.server_info.as_ref()?.name.clone())
+    }
+
+    /// The version of the protocol that is spoken.
+    pub(super) fn protocol(&self) -> String {
+        let info = self.service.peer().peer_info();
+        info.map(|info| info.protocol_version.to_string()).unwrap_or_default()
+    }
+
+    /// The server's tools; each page may take this long.
+    ///
+    /// # Errors
+    /// Why there is no list, for people.
+    pub(super) async fn tools(&self, page_within: Duration) -> Result<Arc<[Tool]>, String> {
+        let peer = self.service.peer();
+        let offered = peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
+        if !offered {
+            return Ok(Arc::default());
+        }
+        let pages = every_page(|cursor| async move {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = tokio::time::timeout(page_within, peer.list_tools(Some(params))).await;
+            let page = page.map_err(|_| {
+                format!("it did not list its tools within {} s", page_within.as_secs())
+            })?;
+            let page = page.map_err(|error| mapping::error(&error, "tools/list").to_string())?;
+            Ok::<_, String>(Page { tools: page.tools, next: page.next_cursor })
+        });
+        let mut tools: Vec<Tool> = Vec::new();
+        for tool in pages.await? {
+            let tool = mapping::tool(tool);
+            // The first of a name is the one that a call would reach.
+            if !tools.iter().any(|t| t.name == tool.name) {
+                tools.push(tool);
+            }
+        }
+        Ok(tools.into())
+    }
+
+    /// Calls a tool; dropping the future tells the server that nobody waits any more.
+    pub(super) async fn call(&self, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
+        if self.gone.is_cancelled() || self.service.peer().is_transport_closed() {
+            let error = mapping::error(&ServiceError::TransportClosed, &call.name);
+            return Err(CallFailed { error, never_left: true, broken: true });
+        }
+        let params =
+            CallToolRequestParams::new(call.name.clone()).with_arguments(call.arguments.clone());
+        match self.service.call_tool(params).await {
+            Ok(result) => Ok(mapping::output(result)),
+            Err(error) => Err(CallFailed {
+                never_left: mapping::never_left(&error),
+                broken: matches!(
+                    error,
+                    ServiceError::TransportSend(_) | ServiceError::TransportClosed
+                ),
+                error: mapping::error(&error, &call.name),
+            }),
+        }
+    }
+
+    /// Ends when the connection is gone.
+    pub(super) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
+
+    /// Ends when the server says that its tools are others now. Servers without a handshake tell
+    /// it only to who listens.
+    pub(super) async fn changed(&self) {
+        tokio::select! {
+            () = self.changed.notified() => {}
+            () = self.listen() => {}
+        }
+    }
+
+    async fn listen(&self) {
+        let peer = self.service.peer();
+        let info = peer.peer_info();
+        let tells = info.is_some_and(|info| {
+            !info.protocol_version.has_initialize()
+                && info.capabilities.tools.as_ref().is_some_and(|t| t.list_changed == Some(true))
+        });
+        if tells {
+            let filter = SubscriptionFilter::builder().tools_list_changed().build();
+            if let Ok(mut told) = peer.listen(filter).await {
+                while let Ok(Some(notification)) = told.next().await {
+                    if matches!(notification, ServerNotification::ToolListChangedNotification(_)) {
+                        return;
+                    }
+                }
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Closes in order, within bounds; calls that still wait fail.
+    pub(super) async fn close(self) {
+        self.service.cancellation_token().cancel();
+        if tokio::time::timeout(CLOSE_WITHIN, self.gone.cancelled()).await.is_err() {
+            tracing::debug!("a tool server's connection did not close in time");
+        }
+    }
+}
+
+/// Why a call brought nothing.
+#[derive(Debug)]
+pub(super) struct CallFailed {
+    /// What the caller is told.
+    pub(super) error: ToolError,
+    /// The server has not seen the request.
+    pub(super) never_left: bool,
+    /// The connection may be broken.
+    pub(super) broken: bool,
+}
+
+/// Why a handshake failed, in one line. What the server wrote is not repeated at length.
+fn reason(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => reason(fallback),
+        ClientInitializeError::ConnectionClosed(_) => "it ended during the handshake".into(),
+        ClientInitializeError::TransportError { error, .. } => {
+            mapping::transport_words(error.error.as_ref())
+        }
+        other => mapping::short(&other.to_string()),
+    }
+}
+
+/// Hears what a server says by itself. It offers a server nothing: no sampling, no questions to
+/// the user, no folders.
+struct Ear {
+    changed: Arc<Notify>,
+    version: ProtocolVersion,
+}
+
+impl ClientHandler for Ear {
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new("hearken", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), us)
+            .with_protocol_version(self.version.clone())
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}
+
+/// A transport that tells when it is dropped, which rmcp does at the end of a connection.
+struct Ending<T> {
+    inner: T,
+    _gone: DropGuard,
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Ending<T> {
+    type Error = T::Error;
+
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.inner.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.inner.receive().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}

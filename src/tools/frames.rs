@@ -1,0 +1,108 @@
+//! JSON-RPC text frames of tool clients to rmcp's messages, the mistakes of real clients repaired
+//! so that every call has an end. Pure.
+
+use rmcp::model::ServerJsonRpcMessage;
+use serde_json::{Value, json};
+
+/// Code of an error that came without one (JSON-RPC: internal error).
+const INTERNAL: i64 = -32_603;
+/// Most messages of one frame: batches were a part of MCP 2025-03-26 only.
+const MAX_BATCH: usize = 100;
+
+/// The messages of one frame; empty where it holds none that we can use.
+pub(super) fn read(text: &str) -> Vec<ServerJsonRpcMessage> {
+    match serde_json::from_str(text.trim()) {
+        Ok(Value::Array(batch)) => batch.into_iter().take(MAX_BATCH).filter_map(message).collect(),
+        Ok(value) => message(value).into_iter().collect(),
+        Err(_) => {
+            tracing::debug!(bytes = text.len(), "a tool client sent a frame that is no JSON");
+            Vec::new()
+        }
+    }
+}
+
+fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
+    let fields = value.as_object_mut()?;
+    fields.insert("jsonrpc".into(), "2.0".into());
+    if let Some(error) = fields.remove("error").filter(|e| !e.is_null()) {
+        fields.insert("error".into(), proper(error));
+    }
+    let answers = !fields.contains_key("method");
+    let id = fields.get("id").filter(|id| answers && !id.is_null()).cloned();
+    if let Ok(message) = serde_json::from_value(value) {
+        return Some(message);
+    }
+    // An answer that cannot be read ends its call, which would wait in vain otherwise.
+    tracing::debug!(answer = id.is_some(), "a tool client sent a message that cannot be read");
+    let error = json!({"code": INTERNAL, "message": "the answer cannot be read"});
+    serde_json::from_value(json!({"jsonrpc": "2.0", "id": id?, "error": error})).ok()
+}
+
+/// An error as JSON-RPC wants it: firmware leaves out the code, others all but the words.
+fn proper(error: Value) -> Value {
+    const NO_REASON: &str = "no reason is given";
+    let Value::Object(mut error) = error else {
+        return json!({"code": INTERNAL, "message": error.as_str().unwrap_or(NO_REASON)});
+    };
+    if !error.get("code").is_some_and(Value::is_i64) {
+        error.insert("code".into(), INTERNAL.into());
+    }
+    if !error.get("message").is_some_and(Value::is_string) {
+        error.insert("message".into(), NO_REASON.into());
+    }
+    Value::Object(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The frame's messages, as rmcp would write them.
+    fn of(text: &str) -> Vec<Value> {
+        read(text).iter().map(|m| serde_json::to_value(m).unwrap()).collect()
+    }
+
+    #[test]
+    fn proper_messages_pass_unchanged() {
+        let text = r#"{"jsonrpc":"2.0","id":3,"result":{"content":[],"isError":true}}"#;
+        assert_eq!(of(&format!("{text}\n")), [serde_json::from_str::<Value>(text).unwrap()]);
+        let note = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+        assert_eq!(of(note).len(), 1);
+        assert_eq!(of(&format!("[{note},{text}]")).len(), 2);
+    }
+
+    #[test]
+    fn an_error_always_reaches_its_call() {
+        for (error, message) in [
+            (r#"{"message":"Unknown tool"}"#, "Unknown tool"),
+            (r#"{"code":"E1","message":"x"}"#, "x"),
+            ("{}", "no reason is given"),
+            (r#""boom""#, "boom"),
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
+            let error = json!({"code": INTERNAL, "message": message});
+            assert_eq!(of(&text), [json!({"jsonrpc": "2.0", "id": 1, "error": error})], "{text}");
+        }
+        let unread = of(r#"{"id":7,"answer":1}"#);
+        assert_eq!(unread[0]["id"], 7);
+        assert_eq!(unread[0]["error"]["message"], "the answer cannot be read");
+    }
+
+    #[test]
+    fn what_is_no_message_is_dropped() {
+        for text in ["", "x", "1", "null", "[]", "[1]", "{}", r#"{"id":null,"answer":1}"#] {
+            assert_eq!(of(text), Vec::<Value>::new(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in ".*", id in any::<i32>(), error in ".*") {
+            read(&text);
+            let read = read(&json!({"id": id, "error": error}).to_string());
+            prop_assert_eq!(read.len(), 1);
+        }
+    }
+}

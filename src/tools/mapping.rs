@@ -1,0 +1,263 @@
+//! rmcp's types to those of the port: tools, results, errors. Pure.
+
+use std::error::Error;
+
+use hearken_actors::ports::{Tool, ToolContent, ToolError, ToolOutput};
+use rmcp::ServiceError;
+use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ResourceContents};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use serde_json::Value;
+
+/// Most text of one result; the loop that gives it to a model cuts it again.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+/// Largest picture, in base64.
+const MAX_IMAGE_BYTES: usize = 6 << 20;
+
+/// A tool as the port knows it.
+pub(super) fn tool(tool: rmcp::model::Tool) -> Tool {
+    let description = tool.description.map(|d| d.into_owned()).or(tool.title);
+    Tool {
+        name: tool.name.into_owned(),
+        description: description.unwrap_or_default(),
+        parameters: Value::Object(tool.input_schema.as_ref().clone()),
+        finishes: false,
+    }
+}
+
+/// What a server answered, its text and pictures bounded.
+pub(super) fn output(result: CallToolResult) -> ToolOutput {
+    let mut content = Vec::new();
+    let mut room = MAX_TEXT_BYTES;
+    let mut texts = Vec::new();
+    for block in result.content {
+        let text = match block {
+            ContentBlock::Image(image) => match picture(image.mime_type, image.data) {
+                Ok(picture) => {
+                    content.push(picture);
+                    continue;
+                }
+                Err(instead) => instead,
+            },
+            other => words(other),
+        };
+        texts.push(text.clone());
+        push_text(&mut content, text, &mut room);
+    }
+    // Servers that speak of structure repeat it as text, for clients that know no structure.
+    if let Some(structure) = result.structured_content.filter(|s| !s.is_null())
+        && !texts.iter().any(|t| serde_json::from_str::<Value>(t).is_ok_and(|v| v == structure))
+        && !texts.iter().any(|t| says_the_same(t, &structure))
+    {
+        push_text(&mut content, structure.to_string(), &mut room);
+    }
+    ToolOutput { content, failed: result.is_error.unwrap_or(false) }
+}
+
+/// A structure of the shape `{"result": x}`, as Python servers wrap a bare value, and its text.
+fn says_the_same(text: &str, structure: &Value) -> bool {
+    let Some(fields) = structure.as_object().filter(|f| f.len() == 1) else { return false };
+    match fields.get("result") {
+        Some(Value::String(words)) => words == text,
+        Some(value) => serde_json::from_str::<Value>(text).is_ok_and(|t| t == *value),
+        None => false,
+    }
+}
+
+fn push_text(content: &mut Vec<ToolContent>, mut text: String, room: &mut usize) {
+    if text.len() > *room {
+        if *room == 0 {
+            return;
+        }
+        let whole = text.len();
+        let mut end = *room;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text += &format!("\n[cut here: {whole} bytes in all]");
+        *room = 0;
+    } else {
+        *room -= text.len();
+    }
+    content.push(ToolContent::Text(text));
+}
+
+fn picture(mime_type: String, base64: String) -> Result<ToolContent, String> {
+    if base64.len() > MAX_IMAGE_BYTES {
+        return Err(format!("[a picture that is too large: {} bytes in base64]", base64.len()));
+    }
+    Ok(ToolContent::Image { mime_type, base64 })
+}
+
+/// Any content but a picture, as words.
+fn words(block: ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text,
+        ContentBlock::Audio(audio) => format!("[audio: {}]", audio.mime_type),
+        ContentBlock::ResourceLink(link) => {
+            let title = link.title.unwrap_or(link.name);
+            let about = link.description.map(|d| format!(": {d}")).unwrap_or_default();
+            format!("[{title}]({}){about}", link.uri)
+        }
+        ContentBlock::Resource(embedded) => match embedded.resource {
+            ResourceContents::TextResourceContents { text, .. } => text,
+            ResourceContents::BlobResourceContents { uri, mime_type, .. } => {
+                format!("[{}: {uri}]", mime_type.as_deref().unwrap_or("a file"))
+            }
+            _ => "[content of an unknown kind]".into(),
+        },
+        _ => "[content of an unknown kind]".into(),
+    }
+}
+
+/// Why a call failed.
+pub(super) fn error(error: &ServiceError, tool: &str) -> ToolError {
+    match error {
+        ServiceError::McpError(e) if e.code == ErrorCode::METHOD_NOT_FOUND => {
+            ToolError::Unknown(tool.to_owned())
+        }
+        ServiceError::McpError(e) if e.code == ErrorCode::INVALID_PARAMS => {
+            ToolError::Arguments(short(&e.message))
+        }
+        ServiceError::McpError(e) => ToolError::Failed(short(&e.message)),
+        ServiceError::Timeout { timeout } => ToolError::Timeout(*timeout),
+        ServiceError::TransportClosed => ToolError::Unavailable("the connection was lost".into()),
+        ServiceError::TransportSend(e) => ToolError::Unavailable(transport_words(e.error.as_ref())),
+        ServiceError::UnexpectedResponse => {
+            ToolError::Failed("the server's answer cannot be read".into())
+        }
+        other => ToolError::Failed(short(&other.to_string())),
+    }
+}
+
+/// rmcp's error of a request over HTTP.
+type HttpError = StreamableHttpError<reqwest::Error>;
+
+/// The HTTP client's own error below an error of rmcp.
+fn client_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a reqwest::Error> {
+    let mut cause = Some(error);
+    while let Some(current) = cause {
+        if let Some(error) = current.downcast_ref::<reqwest::Error>() {
+            return Some(error);
+        }
+        if let Some(HttpError::Client(error)) = current.downcast_ref::<HttpError>() {
+            return Some(error);
+        }
+        cause = current.source();
+    }
+    None
+}
+
+/// The request has not reached the server, so it may be made again.
+pub(super) fn never_left(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    client_error(error.error.as_ref()).is_some_and(reqwest::Error::is_connect)
+}
+
+/// What went wrong on the way to a server, without its address, which may hold a key.
+pub(super) fn transport_words(error: &(dyn Error + 'static)) -> String {
+    let mut root = match client_error(error) {
+        Some(error) if error.is_timeout() => return "it did not answer in time".into(),
+        Some(error) => match error.source() {
+            Some(source) => source,
+            None => return "the request could not be made".into(),
+        },
+        None => error,
+    };
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    short(&root.to_string())
+}
+
+/// The first line, and not too much of it.
+pub(super) fn short(text: &str) -> String {
+    let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default().trim();
+    let mut out: String = line.chars().take(300).collect();
+    if out.len() < line.len() {
+        out.push('…');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(json: Value) -> ToolOutput {
+        output(serde_json::from_value(json).unwrap())
+    }
+
+    fn texts(output: &ToolOutput) -> Vec<&str> {
+        let text = |c: &'_ ToolContent| matches!(c, ToolContent::Text(_));
+        assert!(output.content.iter().all(text));
+        output
+            .content
+            .iter()
+            .filter_map(|c| match c {
+                ToolContent::Text(t) => Some(t.as_str()),
+                ToolContent::Image { .. } => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_kind_of_content_is_told() {
+        let result = of(json!({"isError": true, "content": [
+            {"type": "text", "text": "好"},
+            {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "audio", "mimeType": "audio/wav", "data": "AAAA"},
+            {"type": "resource_link", "uri": "file:///a", "name": "a", "description": "b"},
+            {"type": "resource", "resource": {"uri": "file:///b", "text": "inside"}},
+            {"type": "resource", "resource": {"uri": "file:///c", "blob": "AAAA"}},
+        ]}));
+        let text = |t: &str| ToolContent::Text(t.into());
+        let image = ToolContent::Image { mime_type: "image/png".into(), base64: "AAAA".into() };
+        let told = [
+            text("好"),
+            image,
+            text("[audio: audio/wav]"),
+            text("[a](file:///a): b"),
+            text("inside"),
+            text("[a file: file:///c]"),
+        ];
+        assert_eq!(result, ToolOutput { content: told.into(), failed: true });
+    }
+
+    #[test]
+    fn structure_is_told_once() {
+        let both = of(json!({"structuredContent": {"a": 1},
+            "content": [{"type": "text", "text": "{\n \"a\": 1 }"}]}));
+        assert_eq!(texts(&both), ["{\n \"a\": 1 }"]);
+        let wrapped = of(json!({"structuredContent": {"result": "hi"},
+            "content": [{"type": "text", "text": "hi"}]}));
+        assert_eq!(texts(&wrapped), ["hi"]);
+        let alone = of(json!({"structuredContent": {"a": 1}, "content": []}));
+        assert_eq!(texts(&alone), ["{\"a\":1}"]);
+        let different = of(json!({"structuredContent": {"a": 1},
+            "content": [{"type": "text", "text": "one"}]}));
+        assert_eq!(texts(&different), ["one", "{\"a\":1}"]);
+    }
+
+    #[test]
+    fn long_results_are_cut_between_characters() {
+        let long = "字".repeat(1 << 20);
+        let cut = of(json!({"content": [{"type": "text", "text": long},
+            {"type": "text", "text": "more"}]}));
+        let texts = texts(&cut);
+        assert_eq!(texts.len(), 1);
+        assert!(texts[0].len() < MAX_TEXT_BYTES + 64);
+        assert!(texts[0].ends_with("[cut here: 3145728 bytes in all]"));
+        let image = of(json!({"content": [{"type": "image", "mimeType": "image/png",
+            "data": "A".repeat(MAX_IMAGE_BYTES + 1)}]}));
+        assert!(matches!(&image.content[..], [ToolContent::Text(t)] if t.contains("too large")));
+    }
+
+    #[test]
+    fn errors_keep_to_one_line() {
+        assert_eq!(short("\n a \nb"), "a");
+        assert_eq!(short(&"x".repeat(500)).chars().count(), 301);
+    }
+}

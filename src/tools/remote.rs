@@ -1,0 +1,271 @@
+//! The remote servers of the configuration: one task each that connects, watches, and connects
+//! again after a growing wait. All end with the process's token, children included.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::redirect;
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::attend::attend;
+use super::child::ToolChild;
+use super::connection::{Connection, Era};
+use super::live::{Live, SourceKind};
+use super::settings::{Server, ToolServer, ToolServerError, Way};
+use crate::providers;
+
+/// First wait before a server is tried again; doubles while it fails. A call that wants it does
+/// not shorten the first.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// Longest such wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A connection that lived this long was well: the next wait is the first again.
+const WELL_AFTER: Duration = Duration::from_secs(20);
+/// Most redirects of one request.
+const MAX_REDIRECTS: usize = 3;
+/// Largest message that a server may send.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// What every child gets of our own environment.
+pub type Environment = BTreeMap<String, String>;
+
+/// The remote servers, connected or on their way.
+pub struct Remotes {
+    sources: Vec<Live>,
+    tasks: Mutex<JoinSet<()>>,
+    token: CancellationToken,
+}
+
+impl Remotes {
+    /// Connects to all that are enabled; they end with `process`. Needs a running runtime.
+    ///
+    /// # Errors
+    /// The settings of a server cannot be used, or two have the same name.
+    pub fn start(
+        servers: &[ToolServer],
+        environment: &Environment,
+        process: &CancellationToken,
+    ) -> Result<Self, ToolServerError> {
+        let mut checked: Vec<Server> = Vec::new();
+        for server in servers {
+            let server = server.checked()?;
+            if checked.iter().any(|s| s.name == server.name) {
+                let reason = "another server has this `name` already".into();
+                return Err(ToolServerError { server: server.name, reason });
+            }
+            checked.push(server);
+        }
+        let enabled: Vec<&str> =
+            servers.iter().filter(|s| s.enabled).map(|s| s.name.as_str()).collect();
+        checked.retain(|s| enabled.contains(&s.name.as_str()));
+        let token = process.child_token();
+        let mut tasks = JoinSet::new();
+        let mut sources = Vec::new();
+        for server in checked {
+            let kind = match server.way {
+                Way::Http { .. } => SourceKind::Http,
+                Way::Stdio { .. } => SourceKind::Stdio,
+            };
+            let live = Live::new(server.name.clone(), kind, server.timeout);
+            sources.push(live.clone());
+            tasks.spawn(keep(server, environment.clone(), live, token.clone()));
+        }
+        Ok(Self { sources, tasks: Mutex::new(tasks), token })
+    }
+
+    /// The sources, in the order of the configuration.
+    pub(super) fn sources(&self) -> &[Live] {
+        &self.sources
+    }
+
+    /// Ends every connection and child, and waits for them.
+    pub async fn stop(&self) {
+        self.token.cancel();
+        let mut tasks =
+            std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "the keeper of a tool server failed");
+            }
+        }
+    }
+}
+
+/// Keeps one server connected until the token is cancelled.
+async fn keep(server: Server, environment: Environment, live: Live, token: CancellationToken) {
+    let mut waits = Waits::default();
+    let mut era = Era::Auto;
+    loop {
+        live.connecting();
+        let begun = Instant::now();
+        let (reason, opened) = match &server.way {
+            Way::Http { .. } => over_http(&server, &live, &token).await,
+            Way::Stdio { .. } => as_child(&server, &environment, era, &live, &token).await,
+        };
+        if token.is_cancelled() {
+            break;
+        }
+        tracing::warn!(source = server.name, reason, "a tool server is away");
+        if opened {
+            live.lost(reason);
+        } else {
+            live.failed(reason);
+            // Some programs end at a question that they do not know: ask the other way.
+            era = if era == Era::Auto { Era::Handshake } else { Era::Auto };
+        }
+        let wait = waits.next(begun.elapsed());
+        let rest = async {
+            sleep(FIRST_WAIT).await;
+            tokio::select! {
+                () = sleep(wait.saturating_sub(FIRST_WAIT)) => false,
+                () = live.wanted() => true,
+            }
+        };
+        match token.run_until_cancelled(rest).await {
+            None => break,
+            // Attempts that calls asked for do not make the others rarer.
+            Some(true) => waits = Waits(wait),
+            Some(false) => {}
+        }
+    }
+    live.ended("the server is stopping".into());
+}
+
+/// The waits before attempts to connect.
+struct Waits(Duration);
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self(FIRST_WAIT)
+    }
+}
+
+impl Waits {
+    /// The wait after a connection, or an attempt at one, that lasted this long.
+    fn next(&mut self, lasted: Duration) -> Duration {
+        let wait = if lasted >= WELL_AFTER { FIRST_WAIT } else { self.0 };
+        self.0 = (wait * 2).min(LONGEST_WAIT);
+        wait
+    }
+}
+
+/// Redirects are followed within an origin, since some servers answer `/mcp` with `/mcp/`; never
+/// to another, which our headers and token are not for.
+fn within_origin() -> redirect::Policy {
+    redirect::Policy::custom(|attempt| {
+        let same = attempt.previous().iter().all(|u| u.origin() == attempt.url().origin());
+        if same && attempt.previous().len() <= MAX_REDIRECTS {
+            attempt.follow()
+        } else {
+            attempt.stop()
+        }
+    })
+}
+
+/// One connection over HTTP, from beginning to end; why it ended, and whether there was one.
+async fn over_http(server: &Server, live: &Live, token: &CancellationToken) -> (String, bool) {
+    let Way::Http { url, headers, bearer } = &server.way else {
+        return ("it has no address".into(), false);
+    };
+    let builder = providers::http::builder(url, server.start_timeout).redirect(within_origin());
+    let client = match builder.build() {
+        Ok(client) => client,
+        Err(error) => return (format!("no HTTP client: {error}"), false),
+    };
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .max_sse_event_size(MAX_MESSAGE_BYTES)
+        .custom_headers(headers.iter().cloned().collect());
+    if let Some(bearer) = bearer {
+        config = config.auth_header(bearer.expose());
+    }
+    let transport = StreamableHttpClientTransport::with_client(client, config);
+    let opening = Connection::open(transport, Era::Auto);
+    match within(server, token, opening).await {
+        Ok(connection) => (serve(&server.name, live, connection, token).await, true),
+        Err(reason) => (reason, false),
+    }
+}
+
+/// One life of a child process; why it ended, and whether it was ever spoken to.
+async fn as_child(
+    server: &Server,
+    environment: &Environment,
+    era: Era,
+    live: &Live,
+    token: &CancellationToken,
+) -> (String, bool) {
+    let Way::Stdio { command, args, env } = &server.way else {
+        return ("it has no program".into(), false);
+    };
+    let mut all = environment.clone();
+    all.extend(env.clone());
+    let (child, stdout, stdin) = match ToolChild::spawn(command, args, &all) {
+        Ok(spawned) => spawned,
+        Err(error) => return (format!("cannot start `{command}`: {error}"), false),
+    };
+    let transport =
+        AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+    let opening = Connection::open(transport, era);
+    let ended = match within(server, token, opening).await {
+        Ok(connection) => (serve(&server.name, live, connection, token).await, true),
+        Err(reason) => (reason, false),
+    };
+    let said = child.end().await;
+    match (ended, said) {
+        // Only of the time before any call: later it may repeat what people said.
+        ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
+        (ended, _) => ended,
+    }
+}
+
+/// The opened connection, unless that takes too long or everything ends.
+async fn within(
+    server: &Server,
+    token: &CancellationToken,
+    opening: impl Future<Output = Result<Connection, String>>,
+) -> Result<Connection, String> {
+    let limit = server.start_timeout;
+    match token.run_until_cancelled(timeout(limit, opening)).await {
+        None => Err("the server is stopping".into()),
+        Some(Err(_)) => Err(format!("no handshake within {} s", limit.as_secs_f32())),
+        Some(Ok(opened)) => opened,
+    }
+}
+
+/// Attends to the connection, then closes it.
+async fn serve(
+    name: &str,
+    live: &Live,
+    connection: Connection,
+    token: &CancellationToken,
+) -> String {
+    let protocol = connection.protocol();
+    tracing::info!(source = name, protocol, "a tool server is connected");
+    let ended = token.run_until_cancelled(attend(live, &connection)).await;
+    let reason = ended.unwrap_or_else(|| "the server is stopping".into());
+    // Before the slow part: whoever waits for this connection's end goes on.
+    live.lost(reason.clone());
+    connection.close().await;
+    reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_bound_and_begin_anew_after_a_good_time() {
+        let mut waits = Waits::default();
+        let short = Duration::from_secs(1);
+        let grown: Vec<u128> = (0..8).map(|_| waits.next(short).as_millis()).collect();
+        assert_eq!(grown, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+        assert_eq!(waits.next(WELL_AFTER), FIRST_WAIT);
+        assert_eq!(waits.next(short), FIRST_WAIT * 2);
+    }
+}

@@ -1,0 +1,188 @@
+//! Describes a picture with an OpenAI-compatible model that sees. Not for how pictures arrive.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hearken_actors::ports::ProviderError;
+use hearken_actors::tools::{Vision as Way, VisionDesk};
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::seal::VisionTokens;
+use crate::providers::{Secret, http as wire};
+
+/// Name in errors.
+const PROVIDER: &str = "vision";
+/// Longest answer that is read.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// Longest wait for a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// The model that describes devices' pictures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VisionSettings {
+    /// An OpenAI-compatible base, with its version path; empty: there is no such model.
+    pub base_url: String,
+    /// Name of the model.
+    pub model: String,
+    /// Sent as a bearer token; empty sends none.
+    pub api_key: Secret,
+    /// Longest answer, in tokens.
+    pub max_tokens: u32,
+    /// Longest time for a whole answer; devices wait 30 s.
+    pub timeout_ms: u64,
+    /// Where devices send their pictures, as they are told; empty derives it from the address
+    /// that they connect to.
+    pub url: String,
+}
+
+impl Default for VisionSettings {
+    fn default() -> Self {
+        Self {
+            base_url: String::new(),
+            model: String::new(),
+            api_key: Secret::default(),
+            max_tokens: 300,
+            timeout_ms: 25_000,
+            url: String::new(),
+        }
+    }
+}
+
+/// Why a picture has no description; told to the model that asked.
+#[derive(Debug, thiserror::Error)]
+pub enum VisionError {
+    /// The settings name no model.
+    #[error(
+        "no vision model is configured, so pictures cannot be looked at; set `vision.base_url` and `vision.model`"
+    )]
+    NoModel,
+    /// The model failed.
+    #[error("the vision model failed")]
+    Failed(#[from] ProviderError),
+    /// The model answered without words.
+    #[error("the vision model said nothing")]
+    Silent,
+}
+
+/// Tells devices where their cameras send pictures; clones share it.
+#[derive(Clone)]
+pub struct Cameras {
+    tokens: VisionTokens,
+    url: Arc<OnceLock<String>>,
+}
+
+impl Cameras {
+    /// Tells nobody anything until the address is known.
+    pub fn new(tokens: VisionTokens) -> Self {
+        Self { tokens, url: Arc::default() }
+    }
+
+    /// The address, once it is known; a second one is not taken.
+    pub fn are_at(&self, url: String) {
+        if self.url.set(url).is_err() {
+            tracing::debug!("the address for pictures is known already");
+        }
+    }
+
+    /// What tells each device's conversation the address and a bearer token, which is made anew
+    /// and good for an hour.
+    pub fn desk(&self) -> VisionDesk {
+        let cameras = self.clone();
+        Arc::new(move |device_id| Way {
+            url: cameras.url.get().cloned().unwrap_or_default(),
+            token: cameras.tokens.mint(device_id.as_str()),
+        })
+    }
+}
+
+/// Describes pictures; clones share the connections.
+#[derive(Clone)]
+pub struct Vision(Option<Eye>);
+
+#[derive(Clone)]
+struct Eye {
+    client: reqwest::Client,
+    url: Url,
+    authorization: Option<HeaderValue>,
+    model: String,
+    max_tokens: u32,
+    timeout: Duration,
+}
+
+impl Vision {
+    /// The model of these settings, or none.
+    ///
+    /// # Errors
+    /// The settings cannot be used; names the key.
+    pub fn new(settings: &VisionSettings) -> anyhow::Result<Self> {
+        use anyhow::Context as _;
+        if settings.base_url.is_empty() {
+            return Ok(Self(None));
+        }
+        let base = settings.base_url.trim_end_matches('/');
+        let url: Url = format!("{base}/chat/completions")
+            .parse()
+            .with_context(|| format!("`vision.base_url` cannot be read: {base}"))?;
+        anyhow::ensure!(
+            matches!(url.scheme(), "http" | "https"),
+            "`vision.base_url` must be http:// or https://"
+        );
+        let authorization = match settings.api_key.is_empty() {
+            true => None,
+            false => Some(wire::bearer(&settings.api_key).context("`vision.api_key`")?),
+        };
+        Ok(Self(Some(Eye {
+            client: wire::client(&url, CONNECT_WITHIN).context("no HTTP client for `vision`")?,
+            url,
+            authorization,
+            model: settings.model.clone(),
+            max_tokens: settings.max_tokens,
+            timeout: Duration::from_millis(settings.timeout_ms),
+        })))
+    }
+
+    /// The model's answer to a question about a picture.
+    ///
+    /// # Errors
+    /// There is no model, or it failed.
+    pub async fn describe(
+        &self,
+        question: &str,
+        mime_type: &str,
+        picture: &[u8],
+    ) -> Result<String, VisionError> {
+        let eye = self.0.as_ref().ok_or(VisionError::NoModel)?;
+        let by = Instant::now() + eye.timeout;
+        let picture = format!("data:{mime_type};base64,{}", STANDARD.encode(picture));
+        let mut request = eye.client.post(eye.url.clone()).json(&json!({
+            "model": eye.model,
+            "max_tokens": eye.max_tokens,
+            "messages": [{"role": "user", "content": [
+                {"type": "text", "text": question},
+                {"type": "image_url", "image_url": {"url": picture}},
+            ]}],
+        }));
+        if let Some(authorization) = &eye.authorization {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        let response = timeout_at(by, request.send())
+            .await
+            .map_err(|_| wire::timed_out(PROVIDER, "no answer within the deadline"))?
+            .map_err(|e| wire::transport(PROVIDER, e))?;
+        if !response.status().is_success() {
+            return Err(wire::refusal(PROVIDER, response).await.into());
+        }
+        let body = wire::body(PROVIDER, response, MAX_ANSWER_BYTES, by).await?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let words = body.pointer("/choices/0/message/content").and_then(Value::as_str);
+        words.map(str::trim).filter(|w| !w.is_empty()).map(str::to_owned).ok_or(VisionError::Silent)
+    }
+}

@@ -1,0 +1,192 @@
+//! Tool clients that dial in, scripted: who is let in, names, comings and goings, their mistakes.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use hearken::providers::Secret;
+use hearken::tools::AgentTokens;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use super::{SECRET, called, endpoint_url, known, listed, token, until_ready};
+use crate::support::app::{TestServer, Vendors, eventually};
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// A tool client that answers as a server of this name with the tools `say`, `wait`, `fail` and
+/// `odd`; gone when dropped.
+struct ToolClient {
+    task: JoinHandle<()>,
+}
+
+impl ToolClient {
+    async fn dial(server: &TestServer, name: &str) -> Self {
+        let (socket, _) = connect_async(endpoint_url(server, &token())).await.unwrap();
+        Self { task: tokio::spawn(answer_all(socket, name.to_owned())) }
+    }
+}
+
+impl Drop for ToolClient {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Answers until the socket ends.
+async fn answer_all(mut socket: Socket, name: String) {
+    while let Some(Ok(message)) = socket.next().await {
+        let Message::Text(text) = message else { continue };
+        let asked: Value = serde_json::from_str(&text).unwrap();
+        if asked["params"]["name"] == "wait" {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+        for answer in answers(&asked, &name) {
+            // As bridges send it: a line.
+            let line = Message::text(format!("{answer}\n"));
+            if socket.send(line).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What a server of this name answers to a message.
+fn answers(asked: &Value, name: &str) -> Vec<String> {
+    let result = |result: Value| {
+        vec![json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string()]
+    };
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    match asked["method"].as_str().unwrap_or_default() {
+        "initialize" => {
+            assert_eq!(asked["params"]["protocolVersion"], "2024-11-05");
+            let mut early = vec![
+                json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string(),
+            ];
+            let own =
+                result(json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+                "serverInfo": {"name": name, "version": "1"}}));
+            early.splice(0..0, own);
+            early
+        }
+        // An empty cursor ends the list, as some clients mean it.
+        "tools/list" => result(json!({"nextCursor": "",
+            "tools": [tool("say"), tool("wait"), tool("fail"), tool("odd")]})),
+        "tools/call" => match asked["params"]["name"].as_str().unwrap() {
+            "fail" => {
+                vec![format!(
+                    "{{\"id\":{},\"error\":{{\"message\":\"no such luck\"}}}}",
+                    asked["id"]
+                )]
+            }
+            "odd" => vec!["no JSON".into(), format!("{{\"id\":{},\"result\":7}}", asked["id"])],
+            _ => {
+                let text = format!("{name}: {}", asked["params"]["arguments"]["text"]);
+                result(json!({"content": [{"type": "text", "text": text}]}))
+            }
+        },
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn only_who_has_a_token_may_dial_in() {
+    let vendors = Vendors::start().await;
+    let (revoked, serial) = AgentTokens::new(&Secret::new(SECRET), &[]).mint("default").unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        known(config);
+        config.tools.revoked_tokens = vec![serial];
+    })
+    .await;
+    let other = AgentTokens::new(&Secret::new("another secret"), &[]).mint("default").unwrap().0;
+    for (token, says) in [
+        ("", "the token is missing"),
+        ("x", "the token is malformed"),
+        (other.as_str(), "the token is forged"),
+        (revoked.as_str(), "the token was revoked"),
+    ] {
+        let refused = connect_async(endpoint_url(&server, token)).await;
+        let Err(Error::Http(answer)) = refused else { panic!("{token}: let in") };
+        let body = String::from_utf8(answer.body().clone().unwrap()).unwrap();
+        assert_eq!(answer.status(), 401, "{body}");
+        assert!(body.contains(says), "{body}");
+    }
+    let plain = reqwest::get(server.http_url(&format!("/mcp_endpoint/mcp?token={}", token())));
+    assert_eq!(plain.await.unwrap().status(), 400);
+    let health = reqwest::get(server.http_url("/mcp_endpoint/health")).await.unwrap();
+    let health: Value = health.json().await.unwrap();
+    assert_eq!(health, json!({"status": "ok", "tool_clients": 0, "agents": 0}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn tool_clients_of_the_same_name_are_kept_apart_and_come_back() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, known).await;
+    let first = ToolClient::dial(&server, "calc").await;
+    until_ready(&server, &["calc"]).await;
+    let _second = ToolClient::dial(&server, "calc").await;
+    let all = until_ready(&server, &["calc", "calc-2"]).await;
+    assert_eq!(all[1]["kind"], "endpoint");
+    assert_eq!(all[1]["tools"].as_array().unwrap().len(), 4);
+    let said = called(&server, "calc", "say", json!({"text": "好"})).await;
+    assert_eq!(said, (200, "calc: \"好\"".into()));
+    // One goes while the other is being called, and comes back.
+    let waiting = called(&server, "calc-2", "wait", json!({"text": 1}));
+    let leaving = async { drop(first) };
+    let (waited, ()) = tokio::join!(waiting, leaving);
+    assert_eq!(waited, (200, "calc: 1".into()));
+    until_ready(&server, &["calc-2"]).await;
+    let (status, told) = called(&server, "calc", "say", json!({})).await;
+    assert_eq!(status, 404, "{told}");
+    let _back = ToolClient::dial(&server, "calc").await;
+    until_ready(&server, &["calc-2", "calc"]).await;
+    assert_eq!(called(&server, "calc", "say", json!({"text": 2})).await, (200, "calc: 2".into()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_has_an_end_whatever_a_tool_client_answers() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        known(config);
+        config.tools.endpoint_timeout_ms = 300;
+    })
+    .await;
+    let client = ToolClient::dial(&server, "calc").await;
+    until_ready(&server, &["calc"]).await;
+    let call = async |tool: &str| called(&server, "calc", tool, json!({"text": 1})).await;
+    for (tool, status, says) in [
+        ("fail", 503, "no such luck"),
+        ("odd", 503, "cannot be read"),
+        ("wait", 503, "did not answer within 0 s"),
+        ("none", 404, "there is no tool `none`"),
+    ] {
+        let (answered, told) = call(tool).await;
+        assert!(answered == status && told.contains(says), "{tool}: {answered} {told}");
+    }
+    drop(client);
+    let gone = || async { listed(&server).await.is_empty().then_some(()) };
+    eventually("the tool client is gone", gone).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_tool_client_that_floods_or_never_answers_is_closed() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, known).await;
+    let (mut socket, _) = connect_async(endpoint_url(&server, &token())).await.unwrap();
+    let large = Message::text("x".repeat(5 << 20));
+    // The server closes before it has read all of it.
+    socket.send(large).await.ok();
+    let closed = async { while let Some(Ok(_)) = socket.next().await {} };
+    tokio::time::timeout(Duration::from_secs(5), closed).await.expect("it is closed");
+    let (mut quiet, _) = connect_async(endpoint_url(&server, &token())).await.unwrap();
+    let hello = quiet.next().await.unwrap().unwrap();
+    assert!(hello.into_text().unwrap().contains("\"initialize\""));
+    assert!(listed(&server).await.is_empty(), "it is no source before it answers");
+    let took = server.stop().await;
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}

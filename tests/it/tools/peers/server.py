@@ -1,0 +1,103 @@
+"""A real MCP server to test against: 25 tools in pages, and some that misbehave.
+
+    server.py --pages 3                 over standard input and output
+    server.py --pages 10 --port 8123    over Streamable HTTP, at /mcp
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.utilities.types import Image
+from mcp_types import ToolListChangedNotification
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--name", default="pages")
+arguments.add_argument("--pages", type=int, default=3)
+arguments.add_argument("--port", type=int)
+arguments.add_argument("--marks", help="a file that gets a line when a call is cancelled")
+arguments = arguments.parse_args()
+
+server = FastMCP(arguments.name, list_page_size=arguments.pages)
+
+
+@server.tool
+def echo(text: str) -> str:
+    """Says the text again."""
+    return f"{arguments.name}: {text}"
+
+
+@server.tool
+def fails(reason: str) -> str:
+    """Fails for this reason."""
+    raise ToolError(reason)
+
+
+@server.tool
+def picture() -> Image:
+    """A picture."""
+    return Image(data=b"\x89PNG", format="png")
+
+
+@server.tool
+def long(bytes: int) -> str:
+    """A text of so many bytes."""
+    return "x" * bytes
+
+
+@server.tool
+async def hangs(seconds: float) -> str:
+    """Takes its time."""
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        if arguments.marks:
+            with open(arguments.marks, "a") as marks:
+                marks.write("cancelled\n")
+        raise
+    return "done"
+
+
+@server.tool
+def variables() -> list[str]:
+    """The names of the environment's variables."""
+    return sorted(os.environ)
+
+
+@server.tool
+def process() -> int:
+    """The number of this process."""
+    return os.getpid()
+
+
+@server.tool
+def numbers(first: int, second: int) -> dict[str, int]:
+    """Structure: the sum of two numbers."""
+    return {"sum": first + second}
+
+
+@server.tool
+async def learns(name: str, context: Context) -> str:
+    """Adds a tool of this name."""
+    server.tool(lambda: "new", name=name, description="A new tool.")
+    await context.send_notification(ToolListChangedNotification())
+    return "learnt"
+
+
+@server.tool
+def dies() -> str:
+    """Ends the process at once."""
+    os._exit(1)
+
+
+for number in range(15):
+    server.tool(lambda: "filled", name=f"filler_{number}", description="Fills the pages.")
+
+if arguments.port is None:
+    server.run("stdio", show_banner=False)
+else:
+    print("starting", file=sys.stderr)
+    server.run("http", host="127.0.0.1", port=arguments.port, show_banner=False)

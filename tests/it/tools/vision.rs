@@ -1,0 +1,173 @@
+//! The vision endpoint, as firmware uses it: chunked multipart, its own token, no way around it.
+
+use std::sync::{Arc, Mutex};
+
+use hearken::config::Config;
+use hearken::providers::Secret;
+use hearken::tools::VisionTokens;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use super::{SECRET, known};
+use crate::support::app::{TestServer, Vendors};
+
+const DEVICE: &str = "02:00:00:00:00:01";
+
+/// A model that sees a cat in everything; keeps what it was asked.
+struct Model {
+    url: String,
+    asked: Arc<Mutex<Vec<Value>>>,
+    task: JoinHandle<()>,
+}
+
+impl Model {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let keeps = Arc::clone(&asked);
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (head, body) = read(&mut stream).await;
+                assert!(head.starts_with("POST /v1/chat/completions"), "{head}");
+                keeps.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+                let words = json!({"choices": [{"message": {"content": " a cat \n"}}]}).to_string();
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                     connection: close\r\n\r\n{words}",
+                    words.len()
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        Self { url, asked, task }
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The head and the body of a message with a length.
+async fn read(stream: &mut TcpStream) -> (String, Vec<u8>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head.to_ascii_lowercase();
+    let length =
+        length.split("content-length: ").nth(1).and_then(|l| l.lines().next()?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).await.unwrap();
+    (head, body)
+}
+
+fn tokens() -> VisionTokens {
+    VisionTokens::new(&Secret::new(SECRET))
+}
+
+/// Sends a picture in chunks, as `esp32_camera.cc` does; the status and the answer.
+async fn explain(server: &TestServer, token: &str, picture: &[u8]) -> (u16, Value) {
+    let boundary = "----ESP32_CAMERA_BOUNDARY";
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST /vision/explain HTTP/1.1\r\nHost: {}\r\nDevice-Id: {DEVICE}\r\n\
+         Client-Id: 00000000-0000-4000-8000-000000000001\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: multipart/form-data; boundary={boundary}\r\n\
+         Transfer-Encoding: chunked\r\n\r\n",
+        server.address
+    );
+    let question = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"question\"\r\n\r\n这是什么\r\n"
+    );
+    let file = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"camera.jpg\"\r\n\
+         Content-Type: image/jpeg\r\n\r\n"
+    );
+    let end = format!("\r\n--{boundary}--\r\n");
+    let mut pieces = vec![question.as_bytes(), file.as_bytes()];
+    pieces.extend(picture.chunks(64 << 10));
+    pieces.push(end.as_bytes());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    for piece in pieces {
+        let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
+        // Whoever is refused early may not get rid of the rest.
+        if stream.write_all(&chunk).await.is_err() {
+            break;
+        }
+    }
+    stream.write_all(b"0\r\n\r\n").await.ok();
+    let (head, body) = read(&mut stream).await;
+    (head["HTTP/1.1 ".len()..][..3].parse().unwrap(), serde_json::from_slice(&body).unwrap())
+}
+
+fn seeing(model: &Model) -> impl FnOnce(&mut Config) {
+    let url = model.url.clone();
+    move |config| {
+        known(config);
+        config.vision.base_url = url;
+        config.vision.model = "sees".into();
+    }
+}
+
+#[tokio::test]
+async fn check_22_a_picture_in_chunks_is_described_for_who_has_the_token() {
+    let (vendors, model) = (Vendors::start().await, Model::start().await);
+    let server = TestServer::start(&vendors, seeing(&model)).await;
+    let token = tokens().mint(DEVICE);
+    let answer = explain(&server, &token, b"\xff\xd8picture\xff\xd9").await;
+    assert_eq!(answer, (200, json!({"success": true, "response": "a cat"})));
+    let asked = model.asked.lock().unwrap().remove(0);
+    assert_eq!(asked["model"], "sees");
+    let content = &asked["messages"][0]["content"];
+    assert_eq!(content[0], json!({"type": "text", "text": "这是什么"}));
+    let picture = "data:image/jpeg;base64,/9hwaWN0dXJl/9k=";
+    assert_eq!(content[1], json!({"type": "image_url", "image_url": {"url": picture}}));
+
+    let others = tokens().mint("02:00:00:00:00:02");
+    let forged = VisionTokens::new(&Secret::new("another secret")).mint(DEVICE);
+    for wrong in ["", "x", "test", &others, &forged] {
+        let (status, told) = explain(&server, wrong, b"\xff\xd8").await;
+        assert_eq!((status, &told["error"]["code"]), (401, &json!("UNAUTHORIZED")), "{wrong}");
+    }
+    assert!(model.asked.lock().unwrap().is_empty(), "no picture came that far");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pictures_that_are_none_or_too_large_are_refused() {
+    let (vendors, model) = (Vendors::start().await, Model::start().await);
+    let server = TestServer::start(&vendors, seeing(&model)).await;
+    let token = tokens().mint(DEVICE);
+    let (status, told) = explain(&server, &token, b"").await;
+    assert_eq!(status, 400, "{told}");
+    let (status, told) = explain(&server, &token, &vec![0; 11 << 20]).await;
+    assert_eq!(status, 413, "{told}");
+    let url = server.http_url("/vision/explain");
+    let plain = reqwest::Client::new().post(url).header("Device-Id", DEVICE).bearer_auth(&token);
+    assert_eq!(plain.body("picture").send().await.unwrap().status(), 400);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_model_the_conversation_is_told_so() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, known).await;
+    let (status, told) = explain(&server, &tokens().mint(DEVICE), b"\xff\xd8").await;
+    assert_eq!((status, &told["success"]), (200, &json!(false)));
+    assert!(told["message"].as_str().unwrap().contains("no vision model is configured"), "{told}");
+    server.stop().await;
+    let gone = |config: &mut Config| {
+        known(config);
+        config.vision.base_url = "http://127.0.0.1:1/v1".into();
+    };
+    let server = TestServer::start(&vendors, gone).await;
+    let (status, told) = explain(&server, &tokens().mint(DEVICE), b"\xff\xd8").await;
+    assert_eq!((status, &told["message"]), (200, &json!("the vision model failed")));
+    server.stop().await;
+}

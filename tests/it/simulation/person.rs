@@ -253,7 +253,8 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
                 home.fault("a person who speaks over the reply is not heard");
             }
             let again = home.counts().replies;
-            home.linger(0, 1_500).await?;
+            // The reply may have ended by itself: what they say is to be long enough for words.
+            home.linger(500, 1_500).await?;
             home.hush();
             answered(home, again).await?;
         }

@@ -41,8 +41,8 @@ struct Args {
     #[arg(long, default_value_t = 1)]
     first: u64,
     /// Minutes that a household is watched.
-    #[arg(long, default_value_t = 30)]
-    minutes: u64,
+    #[arg(long, default_value_t = 30.0)]
+    minutes: f64,
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -93,7 +93,7 @@ impl Row {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let length = Duration::from_secs(args.minutes * 60);
+    let length = Duration::from_secs_f64(args.minutes * 60.0);
     let failed = match args.seed {
         Some(seed) => one(Plan::of(seed, length, args.broken)),
         None => many(&args, length),

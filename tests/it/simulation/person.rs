@@ -36,9 +36,10 @@ pub(crate) async fn live(home: &mut Home) {
 }
 
 async fn visit(home: &mut Home) -> Result<(), Over> {
-    if home.dice.chance(250) {
-        home.walks_away = Some(home.now() + home.dice.ms(0, 60_000));
-    }
+    // The day ends wherever they are.
+    let length = home.plan.length;
+    let early = if home.dice.chance(250) { home.dice.ms(0, 60_000) } else { length };
+    home.walks_away = Some(length.min(home.now() + early));
     if home.plan.mode == ListenMode::Manual {
         push_to_talk(home).await?;
     } else {
@@ -58,7 +59,7 @@ async fn part(home: &mut Home) -> Result<(), Over> {
             // The server says farewell and closes.
             home.note(|| "person: says no more".into());
             home.may_close = true;
-            while home.quiet_for().min(home.silent_for()) < limit + SOON {
+            while home.quiet_for().min(home.silent_for()) < limit + PATIENCE {
                 home.pass(SOON).await?;
             }
             home.fault("the server does not close a quiet connection");
@@ -84,7 +85,7 @@ async fn approach(home: &mut Home) -> Result<(), Over> {
             Some(WAKE_WORD)
         }
         5 => Some("Words 0."),
-        6 => Some("say \"hi\""),
+        6 => Some("hi \"esp\""),
         _ => None,
     };
     let before = home.counts().replies;

@@ -6,18 +6,20 @@ use std::time::Duration;
 use super::plan::{Broken, COMBINATIONS, Plan};
 use super::simulate;
 
-const MINUTES: Duration = Duration::from_secs(4 * 60);
+/// How long each household is watched here.
+const SHORT: Duration = Duration::from_secs(90);
+const LONG: Duration = Duration::from_secs(4 * 60);
 
 /// Lets a third of all combinations live: those of one mode.
 fn live(third: u64) {
     let each = COMBINATIONS / 3;
     let mut replies = 0;
     for seed in third * each..(third + 1) * each {
-        let outcome = simulate(Plan::of(seed, MINUTES, None), false);
-        assert_eq!(outcome.faults, [""; 0], "scripts/simulate --minutes 4 --seed {seed}");
+        let outcome = simulate(Plan::of(seed, SHORT, None), false);
+        assert_eq!(outcome.faults, [""; 0], "scripts/simulate --minutes 1.5 --seed {seed}");
         replies += outcome.counts.replies;
     }
-    assert!(replies > 10 * each, "hardly anybody spoke: {replies} replies");
+    assert!(replies > 3 * each, "hardly anybody spoke: {replies} replies");
 }
 
 #[test]
@@ -39,7 +41,7 @@ fn every_firmware_in_realtime_mode_says_and_hears_all() {
 fn finds(broken: Broken, place: u64, fault: &str) {
     let mut faults = Vec::new();
     for seed in (0..6).map(|n| n * COMBINATIONS + place) {
-        faults = simulate(Plan::of(seed, MINUTES, Some(broken)), false).faults;
+        faults = simulate(Plan::of(seed, LONG, Some(broken)), false).faults;
         if faults.iter().any(|f| f.contains(fault)) {
             return;
         }
@@ -69,12 +71,12 @@ fn speech_without_a_cushion_stops_within_sentences() {
 
 #[test]
 fn a_seed_always_tells_the_same_story() {
-    let story = || simulate(Plan::of(80, MINUTES, None), true).timeline;
+    let story = || simulate(Plan::of(80, SHORT, None), true).timeline;
     let anonymous = |line: String| match line.split_once("\"session_id\"") {
         Some((before, _)) => before.to_owned(),
         None => line,
     };
     let stories: [Vec<String>; 2] = [(); 2].map(|()| story().into_iter().map(anonymous).collect());
-    assert!(stories[0].len() > 100);
+    assert!(stories[0].len() > 50);
     assert_eq!(stories[0], stories[1]);
 }

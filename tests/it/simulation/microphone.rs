@@ -7,7 +7,9 @@ use bytes::Bytes;
 use hearken_actors::audio::opus::Encoder;
 use hearken_actors::audio::pcm;
 
-const RATE_HZ: u32 = 16_000;
+/// A narrow band is cheaper to decode than what firmware sends, and voice enough.
+const RATE_HZ: u32 = 8_000;
+const BITRATE_BPS: i32 = 8_000;
 /// Voice kept; longer speech goes round.
 const KEPT: Duration = Duration::from_secs(3);
 /// People pause this long ...
@@ -106,7 +108,7 @@ fn buzz(length: Duration) -> Vec<i16> {
 }
 
 fn encoded(sound: &[i16], packet: Duration) -> Vec<Bytes> {
-    let mut encoder = Encoder::new(RATE_HZ, 24_000, 0).expect("libopus runs at 16 kHz");
+    let mut encoder = Encoder::new(RATE_HZ, BITRATE_BPS, 0).expect("libopus runs at 8 kHz");
     sound
         .chunks_exact(pcm::samples_in(packet, RATE_HZ))
         .map(|frame| encoder.encode(frame).expect("20, 40 and 60 ms are legal"))

@@ -94,7 +94,7 @@ impl Plan {
         let packet = dice.pick(&[60, 60, 60, 60, 60, 60, 40, 20]);
         speaking.packet = Duration::from_millis(packet);
         // Cheap sound: what it is like does not matter here.
-        (speaking.sample_rate_hz, speaking.complexity) = (8_000, 0);
+        (speaking.sample_rate_hz, speaking.complexity, speaking.bitrate_bps) = (8_000, 0, 6_000);
         let bound = jitter_bound(&profile, speaking, drift_ppm);
         let jitter = dice.between(0, u64::try_from(bound.as_millis()).unwrap());
         if let Some(broken) = broken {

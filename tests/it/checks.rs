@@ -2,6 +2,7 @@
 //! `check_01_` to `check_25_`, beside what it is about. Here are those that need the virtual
 //! device's ears, and the proof that none is missing.
 
+use std::path::Path;
 use std::time::Duration;
 
 use hearken::emulator::bench::Bench;
@@ -21,6 +22,26 @@ use crate::support::app::{TestServer, Vendors};
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
+}
+
+#[test]
+fn every_check_has_its_test() {
+    let mut found = String::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join("tests"), root.join("actors/tests")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|x| x == "rs") {
+                found += &std::fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    let missing: Vec<u32> =
+        (1..=25).filter(|n| !found.contains(&format!("fn check_{n:02}_"))).collect();
+    assert!(missing.is_empty(), "no test for {missing:?}");
 }
 
 /// What a server sends for a reply of this length, from its hello to a second after the end.

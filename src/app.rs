@@ -90,15 +90,15 @@ pub fn start(
         App::new().configure(|services| http::routes(services, doorman, health, desk))
     };
     let at = (config.server.host.as_str(), config.server.port);
+    let taken =
+        || format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1);
     let server = HttpServer::new(factory)
         .workers(or_cores(config.server.workers))
         .on_connect(|connection, _| tune(connection))
         .disable_signals()
         .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000))
         .bind(at)
-        .with_context(|| {
-            format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1)
-        })?;
+        .with_context(taken)?;
     let address = *server.addrs().first().context("no address to listen on")?;
     cameras.are_at(pictures_at(config, address)?);
     let warming = warm(tts, phrases, supervisor.states().clone(), process.clone());

@@ -121,7 +121,7 @@ async fn measure(args: &LoadArgs) -> anyhow::Result<Measured> {
     let end = CancellationToken::new();
     let deadline = Duration::from_secs(args.ramp + args.length);
     let stopping = end.clone().drop_guard();
-    let running = load::run(crowd, end.clone(), |figures| progress(figures));
+    let running = load::run(crowd, end.clone(), progress);
     let timer = async {
         tokio::select! {
             () = tokio::time::sleep(deadline) => {}

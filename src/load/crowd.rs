@@ -69,8 +69,7 @@ pub async fn run(crowd: Crowd, end: CancellationToken, look: impl Fn(&Figures)) 
             },
         }
     }
-    let figures = shared.lock().clone();
-    figures
+    shared.lock().clone()
 }
 
 /// One device, until it is dropped. A lost connection is made anew.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _, future::join_all};
+use hearken::config::{EnvVars as _, ProcessEnv};
 use hearken_actors::testkit::sound;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -161,7 +162,7 @@ async fn cycles(server: &TestServer, vendors: &Vendors, count: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn ten_thousand_connections_leave_nothing_behind() {
-    let count = std::env::var("HEARKEN_CYCLES").ok().map_or(FEW, |n| n.parse().unwrap());
+    let count = ProcessEnv.get("HEARKEN_CYCLES").map_or(FEW, |n| n.parse().unwrap());
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         config.speaking.start_guard_ms = 20;

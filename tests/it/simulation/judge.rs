@@ -312,10 +312,10 @@ impl Judge {
                 self.fresh = true;
             }
             Fact::PacketLost(loss) => self.lost(at, *loss),
-            Fact::PacketCut { loss: Loss::TailCut, .. } => {
-                if !self.spoke_lately(at) && self.abort.is_none() {
-                    self.fault(at, "the tail of a reply is cut");
-                }
+            Fact::PacketCut { loss: Loss::TailCut, .. }
+                if !self.spoke_lately(at) && self.abort.is_none() =>
+            {
+                self.fault(at, "the tail of a reply is cut");
             }
             Fact::PacketPlayed { .. } => {
                 self.playing = self.waiting.pop_front().and_then(|s| s.sentence);

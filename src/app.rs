@@ -62,13 +62,7 @@ pub fn start(
     let metrics = telemetry::metrics()?;
     let tts = providers::tts(&config.tts)?;
     let (tools, desk, cameras) = tools(config, &process)?;
-    let ports = Ports {
-        asr: providers::asr(&config.asr)?,
-        llm: providers::llm(&config.llm)?,
-        tts: tts.clone(),
-        tools: tools.desk(DEFAULT_AGENT),
-        vision: Some(cameras.desk()),
-    };
+    let ports = ports(config, tts.clone(), &tools, &cameras)?;
     let settings = config.pipeline();
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
@@ -114,6 +108,22 @@ pub fn start(
         tidying,
         store,
         tools,
+    })
+}
+
+/// What conversations need of the outside.
+fn ports(
+    config: &Config,
+    tts: Arc<providers::tts::CachedTts>,
+    tools: &Sources,
+    cameras: &Cameras,
+) -> anyhow::Result<Ports> {
+    Ok(Ports {
+        asr: providers::asr(&config.asr)?,
+        llm: providers::llm(&config.llm)?,
+        tts,
+        tools: tools.desk(DEFAULT_AGENT),
+        vision: Some(cameras.desk()),
     })
 }
 

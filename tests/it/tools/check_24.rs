@@ -63,7 +63,7 @@ impl Drop for Bridge {
 }
 
 /// Waits until so many sources are ready.
-async fn ready(server: &TestServer, count: usize) -> Vec<Value> {
+pub(super) async fn ready(server: &TestServer, count: usize) -> Vec<Value> {
     let mut ticks = tokio::time::interval(Duration::from_millis(50));
     let waiting = async {
         loop {

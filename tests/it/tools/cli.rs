@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::Value;
 use tokio::process::Command;
 
+use super::check_24::ready;
 use super::peers::{Peers, child};
-use crate::support::app::{TestServer, Vendors, eventually};
+use crate::support::app::{TestServer, Vendors};
 
 /// Runs the command in this data folder; its exit code, and what it printed.
 async fn tools(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
@@ -37,11 +38,9 @@ async fn a_person_lists_tools_and_calls_one() {
     let run = async |args: &[&str]| {
         tools(folder.path(), &[&["--url", url.as_str()], args].concat()).await
     };
-    let list = eventually("the server is listed as ready", || async {
-        let (_, out, _) = run(&[]).await;
-        out.contains("everything  (stdio, ready, 13 tools)").then_some(out)
-    })
-    .await;
+    ready(&server, 1).await;
+    let (_, list, _) = run(&[]).await;
+    assert!(list.starts_with("everything  (stdio, ready, 13 tools)\n"), "{list}");
     assert!(list.contains("\n  echo  Echoes back the input"), "{list}");
     let (_, json, _) = run(&["list", "--json"]).await;
     let json: Value = serde_json::from_str(&json).unwrap();

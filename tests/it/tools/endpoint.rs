@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken::providers::Secret;
 use hearken::tools::AgentTokens;
+use hearken_proto::device::ListenMode;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -12,12 +13,14 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::{SECRET, called, endpoint_url, known, listed, token, until_ready};
+use crate::server::person::Person;
+use crate::server::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors, eventually};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A tool client that answers as a server of this name with the tools `say`, `wait`, `fail` and
-/// `odd`; gone when dropped.
+/// A tool client that answers as a server of this name with the tools `say`, `wait`, `fail`,
+/// `odd` and `forecast`; gone when dropped.
 struct ToolClient {
     task: JoinHandle<()>,
 }
@@ -72,8 +75,12 @@ fn answers(asked: &Value, name: &str) -> Vec<String> {
             early
         }
         // An empty cursor ends the list, as some clients mean it.
-        "tools/list" => result(json!({"nextCursor": "",
-            "tools": [tool("say"), tool("wait"), tool("fail"), tool("odd")]})),
+        "tools/list" => {
+            let mut tools = ["say", "wait", "fail", "odd"].map(tool).to_vec();
+            let city = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+            tools.push(json!({"name": "forecast", "inputSchema": city}));
+            result(json!({"nextCursor": "", "tools": tools}))
+        }
         "tools/call" => match asked["params"]["name"].as_str().unwrap() {
             "fail" => {
                 vec![format!(
@@ -83,7 +90,9 @@ fn answers(asked: &Value, name: &str) -> Vec<String> {
             }
             "odd" => vec!["no JSON".into(), format!("{{\"id\":{},\"result\":7}}", asked["id"])],
             _ => {
-                let text = format!("{name}: {}", asked["params"]["arguments"]["text"]);
+                let arguments = &asked["params"]["arguments"];
+                let given = arguments.get("text").unwrap_or(&arguments["city"]);
+                let text = format!("{name}: {given}");
                 result(json!({"content": [{"type": "text", "text": text}]}))
             }
         },
@@ -130,7 +139,7 @@ async fn tool_clients_of_the_same_name_are_kept_apart_and_come_back() {
     let _second = ToolClient::dial(&server, "calc").await;
     let all = until_ready(&server, &["calc", "calc-2"]).await;
     assert_eq!(all[1]["kind"], "endpoint");
-    assert_eq!(all[1]["tools"].as_array().unwrap().len(), 4);
+    assert_eq!(all[1]["tools"].as_array().unwrap().len(), 5);
     let said = called(&server, "calc", "say", json!({"text": "好"})).await;
     assert_eq!(said, (200, "calc: \"好\"".into()));
     // One goes while the other is being called, and comes back.
@@ -189,4 +198,21 @@ async fn a_tool_client_that_floods_or_never_answers_is_closed() {
     assert!(listed(&server).await.is_empty(), "it is no source before it answers");
     let took = server.stop().await;
     assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[tokio::test]
+async fn the_model_of_a_conversation_uses_a_tool_that_dialled_in() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, known).await;
+    let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
+    // It comes when the conversation has begun already.
+    let _client = ToolClient::dial(&server, "weather").await;
+    until_ready(&server, &["weather"]).await;
+    person.say(&SPEECH).await;
+    assert!(!person.answer().await.sentences.is_empty());
+    let asked = vendors.llm.seen().texts;
+    let told = asked.iter().any(|body| body.contains("\"tool\"") && body.contains("weather: "));
+    assert!(told, "{asked:#?}");
+    drop(person);
+    server.stop().await;
 }

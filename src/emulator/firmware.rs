@@ -1,6 +1,6 @@
 //! The device's rules as a pure state machine: no sockets, no clock. Events and the time go in,
 //! messages to send and observed facts come out. Not for what versions do differently
-//! ([`super::profile`]), for the wording of messages ([`super::uplink`]), nor for sockets
+//! ([`super::profile`]), for the wording of messages (`uplink.rs`), nor for sockets
 //! ([`super::socket`]).
 //!
 //! - Downlink audio is taken only while speaking; at any other time it is dropped in silence.

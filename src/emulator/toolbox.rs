@@ -1,5 +1,5 @@
 //! The tools that a virtual device has, what they are told and what they do. Not for JSON-RPC,
-//! which is in [`super::mcp`].
+//! which is in `mcp.rs`.
 
 use std::time::Duration;
 

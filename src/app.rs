@@ -10,11 +10,13 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::settings::PipelineSettings;
 use socket2::SockRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ProcessEnv, env};
+use crate::engines;
 use crate::http::{self, Auth, Door, Doorman, Health, OtaRules, ToolDesk};
 use crate::providers;
 use crate::recorder::Recorder;
@@ -63,7 +65,7 @@ pub fn start(
     let tts = providers::tts(&config.tts)?;
     let (tools, desk, cameras) = tools(config, &process)?;
     let ports = ports(config, tts.clone(), &tools, &cameras)?;
-    let settings = config.pipeline();
+    let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
     let recorder = recorder(&config.server.record_dir)?;
@@ -125,6 +127,15 @@ fn ports(
         tools: tools.desk(DEFAULT_AGENT),
         vision: Some(cameras.desk()),
     })
+}
+
+/// What the actors need; a small embedded model is offered no tools.
+fn settings(config: &Config) -> PipelineSettings {
+    let mut settings = config.pipeline();
+    if engines::think_here(config) && !config.embedded.llm_tools {
+        settings.tools.max_tools = 0;
+    }
+    settings
 }
 
 /// This many, or as many as there are cores.

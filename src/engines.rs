@@ -28,7 +28,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     }
     let asr = points_at(&config.asr.url, e.asr_listen);
     let tts = points_at(&config.tts.url, e.tts_listen);
-    let llm = points_at(&config.llm.base_url, e.llm_listen);
+    let llm = think_here(config);
     let program = std::env::current_exe().context("cannot find the running program")?;
     let env = log_env(config);
     let mut engines = Vec::new();
@@ -119,6 +119,11 @@ fn require_models<'a>(
 }
 
 /// The URL leads to this loopback address.
+/// The embedded language model answers.
+pub fn think_here(config: &Config) -> bool {
+    config.embedded.enabled && points_at(&config.llm.base_url, config.embedded.llm_listen)
+}
+
 fn points_at(url: &str, address: SocketAddr) -> bool {
     let Ok(url) = Url::parse(url.trim_start_matches("funasr+")) else { return false };
     let host = url.host_str().unwrap_or_default();

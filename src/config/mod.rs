@@ -135,6 +135,9 @@ pub struct EmbeddedConfig {
     pub llm_listen: SocketAddr,
     /// The embedded language model: a name of the catalogue, or a GGUF file.
     pub llm_model: String,
+    /// The embedded model is offered tools; a small one reads them for about 20 s, once a
+    /// conversation, and answers worse.
+    pub llm_tools: bool,
     /// Folder of the models; empty means `HEARKEN_MODELS`, else `hearken/models` in the user's
     /// cache folder.
     pub models_dir: PathBuf,
@@ -151,6 +154,7 @@ impl Default for EmbeddedConfig {
             tts_page: local(9301),
             llm_listen: local(9401),
             llm_model: "qwen2.5-coder-0.5b".into(),
+            llm_tools: false,
             models_dir: PathBuf::new(),
         }
     }

@@ -28,7 +28,7 @@ use crate::ports::ToolSource;
 pub struct ToolSettings {
     /// Rounds of calls in a turn; then the model must answer with what it has.
     pub max_rounds: usize,
-    /// Most tools offered to the model; OpenAI takes 128.
+    /// Most tools offered to the model; OpenAI takes 128, and 0 offers none.
     pub max_tools: usize,
     /// Calls that begin in a turn end within this time of its first.
     pub turn_total: Duration,

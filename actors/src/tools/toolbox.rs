@@ -94,7 +94,7 @@ impl Toolbox {
         let mut offer = Offer::default();
         let mut tools = Vec::new();
         let all: usize = lists.iter().map(|list| list.len()).sum();
-        if all > self.settings.max_tools {
+        if all > self.settings.max_tools && self.settings.max_tools > 0 {
             tracing::warn!(
                 all,
                 offered = self.settings.max_tools,

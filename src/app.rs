@@ -129,11 +129,12 @@ fn ports(
     })
 }
 
-/// What the actors need; a small embedded model is offered no tools.
+/// What the actors need; a small embedded model is offered no tools and asked for no face.
 fn settings(config: &Config) -> PipelineSettings {
     let mut settings = config.pipeline();
     if engines::think_here(config) && !config.embedded.llm_tools {
         settings.tools.max_tools = 0;
+        settings.dialogue.emotion_prompt.clear();
     }
     settings
 }

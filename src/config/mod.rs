@@ -135,7 +135,7 @@ pub struct EmbeddedConfig {
     pub llm_listen: SocketAddr,
     /// The embedded language model: a name of the catalogue, or a GGUF file.
     pub llm_model: String,
-    /// The embedded model is offered tools; a small one reads them for about 20 s, once a
+    /// The embedded model is offered tools and asked for a face; a small one reads them for about 20 s, once a
     /// conversation, and answers worse.
     pub llm_tools: bool,
     /// Folder of the models; empty means `HEARKEN_MODELS`, else `hearken/models` in the user's

@@ -217,21 +217,26 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
     Ok(())
 }
 
-/// Waits for the reply to play for a while, and interrupts it.
-async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
+/// Waits until the reply plays or is over, or the server heard nothing.
+async fn replies(home: &mut Home, before: u64) -> Result<(), Over> {
     let deaf = lock(&home.world).deaf;
+    let done = |h: &Home| h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf;
     loop {
+        // What the server heard is no event of the device's: it is looked at now and then.
         let deadline = home.now() + ms(5_000);
-        let done =
-            |h: &Home| h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf;
         if home.until(deadline, done).await? {
-            break;
+            return Ok(());
         }
         if home.quiet_for() > PATIENCE && home.silent_for() > PATIENCE {
             home.fault("no answer comes");
             return Err(Over);
         }
     }
+}
+
+/// Waits for the reply to play for a while, and interrupts it.
+async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
+    replies(home, before).await?;
     home.linger(0, 6_000).await?;
     if !home.speaks() {
         answered_or_idle(home, before).await?;
@@ -308,10 +313,7 @@ async fn push_to_talk(home: &mut Home) -> Result<(), Over> {
 
 /// Presses a button while the reply plays: to stop it, or to say something else.
 async fn interrupt_by_button(home: &mut Home, before: u64) -> Result<(), Over> {
-    let deaf = lock(&home.world).deaf;
-    let deadline = home.now() + PATIENCE;
-    let done = |h: &Home| h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf;
-    home.until(deadline, done).await?;
+    replies(home, before).await?;
     home.linger(0, 5_000).await?;
     if home.speaks() && home.dice.chance(400) {
         home.act(Event::Button);

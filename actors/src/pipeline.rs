@@ -98,7 +98,6 @@ impl Pipeline {
         let rules = DeviceRules {
             device: settings.device.clone(),
             speaking: speaking.clone(),
-            farewell: settings.phrases.farewell.in_language(settings.dialogue.language).to_owned(),
             roster: self.roster.clone(),
         };
         let turns = Turns::new(self.process.clone());

@@ -208,6 +208,10 @@ impl Work {
                 say_phrase(turn, greeting, None, sink).await
             }
             TurnInput::Say(words) => say_phrase(turn, &words, None, sink).await,
+            TurnInput::Farewell => {
+                let farewell = self.phrases.farewell.in_language(self.language);
+                say_phrase(turn, farewell, None, sink).await
+            }
             TurnInput::Unrecognised => {
                 say_phrase(turn, apology, Some(TurnError::Recognition), sink).await
             }

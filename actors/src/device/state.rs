@@ -55,8 +55,6 @@ pub struct DeviceRules {
     pub device: DeviceSettings,
     /// Shape and pace of the downlink.
     pub speaking: SpeakingSettings,
-    /// Spoken before a quiet connection is closed; empty closes silently.
-    pub farewell: String,
     /// Where connected devices are known by their ids.
     pub roster: Roster,
 }

@@ -60,7 +60,9 @@ pub async fn say_phrase(
     out: &TurnSink,
 ) -> TurnRecord {
     let mut reply = Reply::new(turn, out);
-    reply.say(phrase.to_owned(), false).await;
+    if !phrase.is_empty() {
+        reply.say(phrase.to_owned(), false).await;
+    }
     let end = match error {
         _ if !turn.is_live() => TurnEnd::Interrupted,
         None => TurnEnd::Completed,

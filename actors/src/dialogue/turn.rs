@@ -78,6 +78,8 @@ pub enum TurnInput {
     },
     /// Nothing: a phrase of our own is spoken.
     Say(String),
+    /// Silence for so long that the connection is about to be closed.
+    Farewell,
     /// Speech that could not be recognised: an apology is spoken.
     Unrecognised,
 }

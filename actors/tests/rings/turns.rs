@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hearken_actors::dialogue::phrases::Phrase;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct, sound};
 
@@ -256,6 +257,22 @@ async fn check_19_a_quiet_connection_is_closed_after_a_farewell() {
     );
     let begun = ring.log[0].at;
     assert!((Duration::from_secs(120)..Duration::from_secs(123)).contains(&begun), "{begun:?}");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn the_farewell_is_in_the_language_spoken_and_an_empty_one_is_not_spoken() {
+    let mut ring = listening("auto").await;
+    speak(&ring).await;
+    ring.until("closed 1000").await;
+    assert_eq!(shown(&ring).last().map(String::as_str), Some("I'll rest now. Goodbye."));
+    ring.hang_up().await;
+
+    let mut settings = PipelineSettings::default();
+    settings.phrases.farewell = Phrase::new("", "");
+    let mut ring = listening_with(settings, "auto").await;
+    ring.until("closed 1000").await;
+    assert_eq!(ring.names(), ["closed 1000"]);
     ring.hang_up().await;
 }
 

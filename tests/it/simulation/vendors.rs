@@ -121,6 +121,11 @@ impl World {
         }
     }
 
+    /// Utterances that the recogniser failed on.
+    pub(crate) fn unheard(&self) -> u32 {
+        self.failures.get("asr").copied().unwrap_or_default()
+    }
+
     /// Answers begun so far.
     pub(crate) fn answers(&self) -> u32 {
         u32::try_from(self.answers.len()).unwrap()

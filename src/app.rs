@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{self, Auth, Door, Doorman, Health, OtaRules, ToolDesk};
-use crate::providers;
+use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
 use crate::store::{self, DeviceStore};
 use crate::supervise::{Engine, EngineStates, Supervisor};
@@ -122,19 +122,27 @@ fn ports(
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
         asr: providers::asr(&config.asr)?,
-        llm: providers::llm(&config.llm)?,
+        llm: providers::llm(&llm(config))?,
         tts,
         tools: tools.desk(DEFAULT_AGENT),
         vision: Some(cameras.desk()),
     })
 }
 
-/// What the actors need; a small embedded model is offered no tools and asked for no face.
+/// How the model is asked; the embedded one keeps what it has read.
+fn llm(config: &Config) -> LlmSettings {
+    let read_ahead = config.llm.read_ahead || engines::think_here(config);
+    LlmSettings { read_ahead, ..config.llm.clone() }
+}
+
+/// What the actors need. The embedded model loses its words over a face, so it is asked for none.
 fn settings(config: &Config) -> PipelineSettings {
     let mut settings = config.pipeline();
-    if engines::think_here(config) && !config.embedded.llm_tools {
-        settings.tools.max_tools = 0;
+    if engines::think_here(config) {
         settings.dialogue.emotion_prompt.clear();
+        if !config.embedded.llm_tools {
+            settings.tools.max_tools = 0;
+        }
     }
     settings
 }

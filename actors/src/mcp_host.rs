@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use actix::fut::WrapFuture as _;
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
+use rmcp::service::{Peer, RoleClient};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::messages::{DeviceOrder, DeviceSaid};
+use crate::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
 use crate::tools::device::{Caller, DeviceTools, introduce_again};
 use crate::tools::iot::ThingTools;
 use crate::tools::link::{DeviceLink, INBOUND};
@@ -25,6 +26,7 @@ const VISION_RENEWED: Duration = Duration::from_secs(30 * 60);
 pub struct McpHostActor {
     connection: CancellationToken,
     device: Recipient<DeviceOrder>,
+    session: Recipient<ToolsKnown>,
     tools: Arc<DeviceTools>,
     things: Arc<ThingTools>,
     timeout: Duration,
@@ -40,18 +42,19 @@ struct Talk {
 }
 
 impl McpHostActor {
-    /// A host that keeps what `device` tells in `tools`, or with old firmware in `things`; each
-    /// answer is waited for by `timeout`.
+    /// A host that keeps what `device` tells in `tools`, or with old firmware in `things`, and lets
+    /// `session` know; each answer is waited for by `timeout`.
     pub fn new(
         connection: CancellationToken,
         device: Recipient<DeviceOrder>,
+        session: Recipient<ToolsKnown>,
         tools: Arc<DeviceTools>,
         things: Arc<ThingTools>,
         timeout: Duration,
         extras: Extras,
     ) -> Self {
         let next_id = Arc::new(AtomicI64::new(1));
-        Self { connection, device, tools, things, timeout, extras, next_id, talk: None }
+        Self { connection, device, session, tools, things, timeout, extras, next_id, talk: None }
     }
 
     /// A hello begins anew: what was asked before is given up, and late answers are dropped.
@@ -65,21 +68,34 @@ impl McpHostActor {
             let (inbound, messages) = mpsc::channel(INBOUND);
             let (device, next_id) = (self.device.clone(), Arc::clone(&self.next_id));
             let link = DeviceLink::new(device, messages, next_id, self.extras.clone());
-            let (tools, has_vision) = (Arc::clone(&self.tools), self.extras.vision.is_some());
-            let work = keep_asking(link, tools, self.timeout, has_vision);
+            let known = Known { tools: Arc::clone(&self.tools), session: self.session.clone() };
+            let work = keep_asking(link, known, self.timeout, self.extras.vision.is_some());
             let work = ctx.spawn(work.into_actor(self));
             self.talk = Some(Talk { inbound, work });
         }
     }
 }
 
-/// Introduces us, and asks for the device's tools now and whenever they change.
-async fn keep_asking(
-    link: DeviceLink,
+/// Where a device's tools are kept, and who is told of them.
+struct Known {
     tools: Arc<DeviceTools>,
-    timeout: Duration,
-    has_vision: bool,
-) {
+    session: Recipient<ToolsKnown>,
+}
+
+impl Known {
+    async fn refresh(&self, peer: &Peer<RoleClient>) {
+        self.tools.refresh(peer).await;
+        tell(&self.session);
+    }
+}
+
+/// A session that is too busy to hear it needs no help.
+fn tell(session: &Recipient<ToolsKnown>) {
+    session.try_send(ToolsKnown).ok();
+}
+
+/// Introduces us, and asks for the device's tools now and whenever they change.
+async fn keep_asking(link: DeviceLink, known: Known, timeout: Duration, has_vision: bool) {
     let changed = Arc::new(Notify::new());
     let caller = Caller { changed: Arc::clone(&changed) };
     let service = match tokio::time::timeout(timeout, rmcp::serve_client(caller, link)).await {
@@ -89,11 +105,11 @@ async fn keep_asking(
         }
         Err(_) => return tracing::warn!("a device offers tools and does not answer"),
     };
-    tools.refresh(service.peer()).await;
+    known.refresh(service.peer()).await;
     let mut renewal = tokio::time::interval_at(Instant::now() + VISION_RENEWED, VISION_RENEWED);
     loop {
         tokio::select! {
-            () = changed.notified() => tools.refresh(service.peer()).await,
+            () = changed.notified() => known.refresh(service.peer()).await,
             _ = renewal.tick(), if has_vision => introduce_again(service.peer(), timeout).await,
         }
     }
@@ -120,7 +136,10 @@ impl Handler<DeviceSaid> for McpHostActor {
     fn handle(&mut self, said: DeviceSaid, ctx: &mut Self::Context) {
         match said {
             DeviceSaid::Hello(features) => self.hello(features.mcp, ctx),
-            DeviceSaid::Iot(report) => self.things.note(report),
+            DeviceSaid::Iot(report) => {
+                self.things.note(report);
+                tell(&self.session);
+            }
             DeviceSaid::Mcp(message) => {
                 let taken = self.talk.as_ref().map(|talk| talk.inbound.try_send(message));
                 match taken {

@@ -7,6 +7,7 @@
 //!      |________________________ PlaybackItem _____ TtsActor <---StartSpeaking---|
 //!
 //! DeviceActor --DeviceSaid--> McpHostActor --DeviceOrder--> DeviceActor
+//!                             McpHostActor --ToolsKnown--> SessionActor
 //! ```
 
 use actix::Message;
@@ -130,6 +131,12 @@ pub enum DeviceSaid {
     /// Things that it has, or how they are.
     Iot(IotReport),
 }
+
+/// McpHostActor -> SessionActor, control: the device has told its tools, so that what its prompts
+/// begin with is known.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct ToolsKnown;
 
 /// SessionActor -> TtsActor, control, once a turn.
 #[derive(Debug, Message)]

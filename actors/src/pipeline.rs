@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use actix::{Actor as _, Addr, Arbiter, ArbiterHandle};
+use actix::{Actor as _, Addr, Arbiter, ArbiterHandle, Recipient};
 use hearken_proto::ids::DeviceId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use crate::asr::AsrActor;
 use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
 use crate::dialogue::Dialogue;
 use crate::mcp_host::McpHostActor;
+use crate::messages::ToolsKnown;
 use crate::ports::{Asr, Llm, ToolSource, Tts};
 use crate::roster::Roster;
 use crate::session::{SessionActor, SessionOutputs};
@@ -134,11 +135,14 @@ impl Pipeline {
             nothing_heard: edge.clone().recipient(),
             speaking: tts.recipient(),
         };
-        let (host, toolbox) = self.tools(edge, connection, device_id);
+        let own = DeviceSources {
+            tools: Arc::new(DeviceTools::new(settings.tools.device_timeout)),
+            things: Arc::new(ThingTools::new(edge.clone().recipient())),
+        };
         let session = SessionActor::new(
             connection.clone(),
             Arc::clone(&self.ports.llm),
-            toolbox,
+            self.toolbox(&own, device_id),
             outputs,
             settings.phrases.clone(),
             lanes.sentences,
@@ -158,6 +162,7 @@ impl Pipeline {
         };
         let hearing = settings.hearing.clone();
         VadActor::new(from_socket, outputs, turns.clone(), lanes.utterance, hearing).start();
+        let host = self.host(edge, connection, device_id, own, session.clone().recipient());
         Wiring {
             uplink,
             start_turn: session.clone().recipient(),
@@ -167,26 +172,37 @@ impl Pipeline {
         }
     }
 
-    /// The host of the device's own tools, and all tools of the conversation.
-    fn tools(
+    /// All tools of a conversation.
+    fn toolbox(&self, own: &DeviceSources, device_id: &DeviceId) -> Arc<Toolbox> {
+        let mut sources: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
+        sources.extend((self.ports.tools)(device_id));
+        Arc::new(Toolbox::new(sources, self.settings.tools.clone()))
+    }
+
+    /// The host of the device's own tools.
+    fn host(
         &self,
         edge: &Addr<DeviceActor>,
         connection: &CancellationToken,
         device_id: &DeviceId,
-    ) -> (Addr<McpHostActor>, Arc<Toolbox>) {
+        own: DeviceSources,
+        session: Recipient<ToolsKnown>,
+    ) -> Addr<McpHostActor> {
         let settings = &self.settings.tools;
-        let device = Arc::new(DeviceTools::new(settings.device_timeout));
-        let things = Arc::new(ThingTools::new(edge.clone().recipient()));
-        let mut sources: Vec<Arc<dyn ToolSource>> = vec![device.clone(), things.clone()];
-        sources.extend((self.ports.tools)(device_id));
         let vision = self.ports.vision.clone().map(|desk| {
             let device_id = device_id.clone();
             Arc::new(move || desk(&device_id)) as Arc<dyn Fn() -> Vision + Send + Sync>
         });
         let extras = Extras { vision, user_tools: settings.user_tools };
         let (token, orders) = (connection.clone(), edge.clone().recipient());
-        let host =
-            McpHostActor::new(token, orders, device, things, settings.device_timeout, extras);
-        (host.start(), Arc::new(Toolbox::new(sources, settings.clone())))
+        let DeviceSources { tools, things } = own;
+        let timeout = settings.device_timeout;
+        McpHostActor::new(token, orders, session, tools, things, timeout, extras).start()
     }
+}
+
+/// What a device itself offers.
+struct DeviceSources {
+    tools: Arc<DeviceTools>,
+    things: Arc<ThingTools>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
-use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
+use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,9 @@ use crate::dialogue::phrases::Language;
 use crate::dialogue::run_turn::say_phrase;
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, TurnMeans, TurnSink, run_turn};
-use crate::messages::{Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, Transcribed};
+use crate::messages::{
+    Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, ToolsKnown, Transcribed,
+};
 use crate::meters::meters;
 use crate::ports::{Llm, Prompt, ProviderError, Transcript};
 use crate::tools::Toolbox;
@@ -44,6 +46,8 @@ pub struct SessionActor {
     running: Option<Running>,
     /// The turn that begins when the running one is remembered.
     next: Option<StartTurn>,
+    /// The model reads what the next prompt begins with.
+    reading: Option<SpawnHandle>,
 }
 
 /// A turn on its way; over when both its record and its playback have come back.
@@ -64,8 +68,35 @@ impl SessionActor {
         sentence_lane: usize,
         dialogue: Dialogue,
     ) -> Self {
-        let (running, next) = (None, None);
-        Self { connection, llm, toolbox, outputs, phrases, sentence_lane, dialogue, running, next }
+        Self {
+            connection,
+            llm,
+            toolbox,
+            outputs,
+            phrases,
+            sentence_lane,
+            dialogue,
+            running: None,
+            next: None,
+            reading: None,
+        }
+    }
+
+    /// Has the model read what the next prompt begins with, unless it is at work.
+    fn read_ahead(&mut self, ctx: &mut Context<Self>) {
+        if self.running.is_some() {
+            return;
+        }
+        self.stop_reading(ctx);
+        let mut opening = self.dialogue.opening();
+        opening.tools = Arc::clone(self.toolbox.offer().tools());
+        self.reading = Some(ctx.spawn(self.llm.read_ahead(opening).into_actor(self)));
+    }
+
+    fn stop_reading(&mut self, ctx: &mut Context<Self>) {
+        if let Some(reading) = self.reading.take() {
+            ctx.cancel_future(reading);
+        }
     }
 
     fn begin(&mut self, start: StartTurn, ctx: &mut Context<Self>) {
@@ -90,7 +121,10 @@ impl SessionActor {
         self.outputs.speaking.do_send(speaking);
         self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
         let prompt = match &input {
-            TurnInput::Words(words) | TurnInput::Resumed(words) => self.dialogue.prompt(words),
+            TurnInput::Words(words) | TurnInput::Resumed(words) => {
+                self.stop_reading(ctx);
+                self.dialogue.prompt(words)
+            }
             _ => Default::default(),
         };
         let work = Work {
@@ -272,5 +306,13 @@ impl Handler<PlaybackEnded> for SessionActor {
             running.heard = Some(ended.heard);
             self.settle(ctx);
         }
+    }
+}
+
+impl Handler<ToolsKnown> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, _: ToolsKnown, ctx: &mut Self::Context) {
+        self.read_ahead(ctx);
     }
 }

@@ -172,6 +172,7 @@ mod tests {
             sampling: Sampling::default(),
             max_tokens: 8,
             stop: stop.iter().map(|s| (*s).to_owned()).collect(),
+            gives_way: false,
         }
     }
 

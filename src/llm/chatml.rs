@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io;
 
+use hearken_actors::dialogue::phrases::Language;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use serde_json::{Value, json};
@@ -13,6 +14,11 @@ use super::generation::{LlmError, Message, Role, Tool};
 /// Messages are left out in bites of this many, so that the beginning of the prompt, and with it
 /// the model's cache, stays the same over several turns.
 const BITE: usize = 8;
+
+/// Follows the results of tools: without it the small models repeat them as they are, "true" and
+/// all.
+const TELL_EN: &str = "\nNow answer me in one short spoken sentence.";
+const TELL_ZH: &str = "\n请用一句话告诉用户结果。";
 
 /// A stretch of the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,19 +32,23 @@ pub enum Segment {
 /// What to read before answering, ending where the answer begins.
 pub fn render(messages: &[Message], tools: &[Tool]) -> Vec<Segment> {
     let mut prompt = Prompt::default();
-    let system = messages.iter().filter(|m| m.role == Role::System).map(|m| m.content.as_str());
-    let mut opening = system.collect::<Vec<_>>().join("\n\n");
+    let mut opening: Vec<String> = Vec::new();
     if !tools.is_empty() {
-        opening.push_str(&tools_section(tools));
+        opening.push(tools_section(tools));
     }
+    opening.extend(messages.iter().filter(|m| m.role == Role::System).map(|m| m.content.clone()));
     if !opening.is_empty() {
-        prompt.message("system", opening.trim_start_matches('\n'));
+        prompt.message("system", &opening.join("\n\n"));
     }
+    let mut asked = "";
     let mut talk = messages.iter().filter(|m| m.role != Role::System).peekable();
     while let Some(message) = talk.next() {
         match message.role {
             Role::System => {}
-            Role::User => prompt.message("user", &message.content),
+            Role::User => {
+                asked = &message.content;
+                prompt.message("user", asked);
+            }
             Role::Assistant => prompt.message("assistant", &assistant_text(message)),
             Role::Tool => {
                 let mut body = tool_response(&message.content);
@@ -46,6 +56,10 @@ pub fn render(messages: &[Message], tools: &[Tool]) -> Vec<Segment> {
                     body.push('\n');
                     body.push_str(&tool_response(&next.content));
                 }
+                body.push_str(match Language::of(asked) {
+                    Some(Language::Chinese) => TELL_ZH,
+                    _ => TELL_EN,
+                });
                 prompt.message("user", &body);
             }
         }
@@ -128,10 +142,12 @@ fn tool_response(content: &str) -> String {
     format!("<tool_response>\n{content}\n</tool_response>")
 }
 
-/// The wording is the model's chat template: <https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct>.
+/// The wording is the model's chat template: <https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct>;
+/// there it follows the system's message. Here it comes first: it is the longest part and changes
+/// least, so that the cache holds it whatever the system says.
 fn tools_section(tools: &[Tool]) -> String {
     let mut text = String::from(
-        "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou \
+        "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou \
          are provided with function signatures within <tools></tools> XML tags:\n<tools>",
     );
     for tool in tools {

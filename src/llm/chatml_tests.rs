@@ -84,8 +84,6 @@ fn tools_and_their_results() {
         &[volume()],
         &expect![[r#"
             <|im_start|>system
-            Answer briefly.
-
             # Tools
 
             You may call one or more functions to assist with the user query.
@@ -98,7 +96,9 @@ fn tools_and_their_results() {
             For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
             <tool_call>
             {"name": <function-name>, "arguments": <args-json-object>}
-            </tool_call><|im_end|>
+            </tool_call>
+
+            Answer briefly.<|im_end|>
             <|im_start|>user
             Louder<|im_end|>
             <|im_start|>assistant
@@ -114,7 +114,8 @@ fn tools_and_their_results() {
             </tool_response>
             <tool_response>
             false
-            </tool_response><|im_end|>
+            </tool_response>
+            Now answer me in one short spoken sentence.<|im_end|>
             <|im_start|>assistant
         "#]],
     );

@@ -1,4 +1,5 @@
-//! One model on one thread behind a bounded queue: first come, first served. Knows neither HTTP
+//! One model on one thread behind a bounded queue: first come, first served, but for requests that
+//! give way (OpenAI's `service_tier` "flex"). Knows neither HTTP
 //! nor any particular model.
 //!
 //! - Whoever drops its receiver has cancelled: a waiting request is skipped, a running one stops
@@ -188,7 +189,20 @@ impl Desk {
     }
 }
 
+impl Queue {
+    /// The first, but those that give way last.
+    fn take(&mut self) -> Option<Job> {
+        let urgent = self.jobs.iter().position(|job| !job.request.gives_way);
+        self.jobs.remove(urgent.unwrap_or_default())
+    }
+}
+
 impl Shared {
+    /// Somebody waits who does not give way.
+    fn is_wanted(&self) -> bool {
+        self.lock().jobs.iter().any(|job| !job.request.gives_way && !job.lane.is_closed())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -209,7 +223,7 @@ impl Shared {
             if self.closing.load(Ordering::Relaxed) {
                 return None;
             }
-            match queue.jobs.pop_front() {
+            match queue.take() {
                 Some(job) if job.lane.is_closed() => {}
                 Some(job) => {
                     queue.busy = true;
@@ -226,7 +240,8 @@ fn answer_one(shared: &Shared, model: &mut dyn Generator, job: Job) {
     let started = Instant::now();
     let mut answer = Answer::new(&request);
     let outcome = model.generate(&request, &mut |piece| {
-        if lane.is_closed() || shared.closing.load(Ordering::Relaxed) {
+        let over = lane.is_closed() || shared.closing.load(Ordering::Relaxed);
+        if over || (request.gives_way && shared.is_wanted()) {
             return ControlFlow::Break(());
         }
         if let Piece::Bytes(bytes) = piece

@@ -63,6 +63,8 @@ pub struct Generation {
     pub max_tokens: u32,
     /// The answer ends before any of these texts.
     pub stop: Vec<String>,
+    /// Waits for all others, and is cut when one comes.
+    pub gives_way: bool,
 }
 
 /// One message of a conversation.

@@ -301,6 +301,7 @@ fn after_a_result_comes_text_unless_a_call_is_demanded() {
         sampling: Sampling::default(),
         max_tokens: 8,
         stop: Vec::new(),
+        gives_way: false,
     };
     let accepted = |request: &Generation| {
         let grammar = Gbnf::read(&for_request(request).unwrap()).unwrap();

@@ -73,6 +73,7 @@ pub fn parse(body: &[u8], limits: RequestLimits) -> Result<ChatRequest, BadReque
         sampling: sampling(&fields)?,
         max_tokens: max_tokens(&fields, limits)?,
         stop: stop(&fields)?,
+        gives_way: fields.get("service_tier").and_then(Value::as_str) == Some("flex"),
     };
     Ok(ChatRequest {
         generation,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_actors::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, Transcript, Tts, UtteranceSpec,
@@ -53,6 +54,11 @@ impl<P: Llm + ?Sized + 'static> Llm for Retrying<P> {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let inner = self.inner.clone();
         again_before_the_first(self.policy, move || inner.reply(prompt.clone()))
+    }
+
+    /// Once: who needs it will ask for it.
+    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.inner.read_ahead(opening)
     }
 }
 

@@ -152,6 +152,8 @@ pub struct LlmSettings {
     pub timeout_ms: u64,
     /// A failed call is made again only this soon after the first, and only before any words.
     pub retry_within_ms: u64,
+    /// What a conversation's prompts begin with is read ahead when a device has told its tools.
+    pub read_ahead: bool,
 }
 
 impl Default for LlmSettings {
@@ -167,6 +169,7 @@ impl Default for LlmSettings {
             idle_timeout_ms: 20_000,
             timeout_ms: 120_000,
             retry_within_ms: 10_000,
+            read_ahead: false,
         }
     }
 }

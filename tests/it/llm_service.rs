@@ -397,6 +397,27 @@ async fn requests_are_answered_in_the_order_they_came() {
 }
 
 #[actix_web::test]
+async fn a_request_that_gives_way_waits_for_all_others_and_is_cut_by_them() {
+    let mut running = Running::start(8);
+    let flex = json!({ "service_tier": "flex" });
+    let early = actix_web::rt::spawn(running.post(&ask_with("read", flex.clone())).send());
+    assert_eq!(running.seen().await, Seen::Started("read".into()));
+    let late = actix_web::rt::spawn(running.post(&ask_with("say late", flex)).send());
+    while running.engine.desk().load().0 != 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(running.seen.try_recv().ok(), None, "two that give way do not cut each other");
+    let urgent = actix_web::rt::spawn(running.post(&ask("say now")).send());
+    assert_eq!(running.seen().await, Seen::Cut("read".into()));
+    assert_eq!(running.seen().await, Seen::Started("say now".into()));
+    assert_eq!(running.seen().await, Seen::Started("say late".into()));
+    for answered in [early, late, urgent] {
+        assert!(answered.await.unwrap().unwrap().status().is_success());
+    }
+    running.stop().await;
+}
+
+#[actix_web::test]
 async fn a_client_that_leaves_stops_the_model() {
     let mut running = Running::start(4);
     // In the middle of a streamed answer.

@@ -74,6 +74,13 @@ impl Dialogue {
     /// What the model is asked when a person says this. Words that were never answered, because
     /// the person went on speaking, stand before them in the same message.
     pub fn prompt(&self, words: &str) -> Prompt {
+        let mut prompt = self.opening();
+        push_user(&mut prompt.messages, words);
+        prompt
+    }
+
+    /// What the next prompt begins with, whatever the person says.
+    pub fn opening(&self) -> Prompt {
         let mut system = self.settings.system_prompt.clone();
         if !self.settings.emotion_prompt.is_empty() {
             system.push(' ');
@@ -84,7 +91,6 @@ impl Dialogue {
         }
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         messages.extend(self.messages.iter().cloned());
-        push_user(&mut messages, words);
         Prompt {
             messages,
             tools: Arc::default(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
@@ -12,6 +13,12 @@ pub trait Llm: Send + Sync {
     /// Answers a conversation. Nothing is sent before the stream is polled; dropping it ends the
     /// request. The stream ends after [`LlmDelta::Finished`] or an error.
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>>;
+
+    /// Reads ahead what a conversation's prompts begin with, where the first answer then comes
+    /// sooner; otherwise does nothing. Dropping it ends the request.
+    fn read_ahead(&self, _opening: Prompt) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// A conversation to be continued.

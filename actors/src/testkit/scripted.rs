@@ -2,11 +2,13 @@
 //! sensible answers, so that a test only writes what it is about.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use tokio::time::Instant;
 
@@ -76,6 +78,10 @@ pub struct Script {
     pub utterances: Mutex<Vec<usize>>,
     /// Prompts asked.
     pub prompts: Mutex<Vec<Prompt>>,
+    /// Openings to be read ahead, which takes 10 s.
+    pub openings: Mutex<Vec<Prompt>>,
+    /// How many of them are being read.
+    pub reading: AtomicUsize,
     /// Sentences asked for, and when.
     pub lines: Mutex<Vec<(Instant, String)>>,
     /// When each reply of the model was complete.
@@ -167,7 +173,26 @@ impl AsrStream for ScriptedUtterance {
 /// The language model of a script.
 pub struct ScriptedLlm(pub Arc<Script>);
 
+/// Counts an opening while it is being read.
+struct Reading(Arc<Script>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.reading.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Llm for ScriptedLlm {
+    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        lock(&self.0.openings).push(opening);
+        self.0.reading.fetch_add(1, Ordering::Relaxed);
+        let reading = Reading(Arc::clone(&self.0));
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            drop(reading);
+        })
+    }
+
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         lock(&self.0.prompts).push(prompt);
         let act = lock(&self.0.llm).pop_front();

@@ -4,8 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hearken_actors::ports::{Prompt, Role};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{LlmAct, Ring, Told};
 use serde_json::{Value, json};
@@ -100,6 +102,25 @@ fn results(ring: &Ring) -> Vec<String> {
 fn offered(ring: &Ring) -> Vec<String> {
     let prompts = ring.script.prompts.lock().unwrap();
     prompts.last().unwrap().tools.iter().map(|t| t.name.clone()).collect()
+}
+
+#[actix::test]
+async fn the_model_reads_a_device_s_tools_ahead_until_it_is_asked() {
+    let mut ring = device().await;
+    let openings = ring.script.openings.lock().unwrap().clone();
+    let [opening] = &openings[..] else { panic!("{openings:?}") };
+    let offered: Vec<&str> = opening.tools.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(offered, ["self_audio_speaker_set_volume", "self_get_device_status"]);
+    assert!(opening.messages.iter().all(|m| m.role == Role::System));
+    assert_eq!(ring.script.reading.load(Ordering::Relaxed), 1);
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(ring.script.reading.load(Ordering::Relaxed), 0, "the request is given up");
+    let prompts = ring.script.prompts.lock().unwrap().clone();
+    assert_eq!(prompts[0].tools, opening.tools);
+    let system = |prompt: &Prompt| prompt.messages[0].content.clone();
+    assert!(system(opening).starts_with(&system(&prompts[0])), "but for the note on the language");
+    ring.hang_up().await;
 }
 
 #[actix::test]

@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, TryStreamExt, try_unfold};
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 use url::Url;
 
@@ -77,6 +77,33 @@ impl Llm for OpenAiLlm {
         })
         .boxed()
     }
+
+    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        let call = Arc::clone(&self.call);
+        Box::pin(async move {
+            if call.settings.read_ahead
+                && let Err(error) = read_ahead(&call, &opening).await
+            {
+                tracing::debug!(%error, "the prompt could not be read ahead");
+            }
+        })
+    }
+}
+
+/// Has the base answer by one token, when it has nothing better to do.
+async fn read_ahead(call: &Call, opening: &Prompt) -> Result<(), ProviderError> {
+    let mut order = chat_json::order(&call.settings.model, 1, opening);
+    order["service_tier"] = "flex".into();
+    let answer = async {
+        let mut chunks = call.client.chat().create_stream_byot::<Value, Value>(order).await?;
+        while chunks.try_next().await?.is_some() {}
+        Ok(())
+    };
+    let answer = timeout(ms(call.settings.timeout_ms), Box::pin(answer));
+    answer
+        .await
+        .map_err(|_| http::timed_out(PROVIDER, "no answer within its deadline"))?
+        .map_err(failure)
 }
 
 enum Stage {

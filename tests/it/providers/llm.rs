@@ -86,6 +86,22 @@ async fn the_conversation_is_sent_as_the_api_wants_it() {
 }
 
 #[tokio::test]
+async fn an_opening_is_read_ahead_where_the_base_is_said_to_keep_it() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    let settings = settings(stub.url());
+    providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+    assert!(stub.seen().texts.is_empty());
+    let settings = LlmSettings { read_ahead: true, ..settings };
+    providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+    let asked: serde_json::Value = serde_json::from_str(&stub.seen().texts[1]).unwrap();
+    assert_eq!(asked["max_tokens"], 1);
+    assert_eq!(asked["service_tier"], "flex");
+    assert_eq!(asked["messages"].as_array().unwrap().len(), 4);
+    stub.set(Behaviour::HttpStatus(401, None));
+    providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+}
+
+#[tokio::test]
 async fn tools_are_offered_called_and_their_results_told() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let city = serde_json::json!({ "type": "string" });

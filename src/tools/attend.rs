@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::connection::Connection;
+use super::link::Link;
 use super::live::Live;
 
 /// An unused source is asked for its tools this often: to see whether it is still there, and
@@ -15,7 +15,7 @@ const ASK_AGAIN_EVERY: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Keeps the source ready until its connection ends; why it did.
-pub(super) async fn attend(live: &Live, connection: &Connection) -> String {
+pub(super) async fn attend(live: &Live, connection: &Link) -> String {
     let page_within = live.call_timeout().max(Duration::from_secs(5));
     let mut routine = interval_at(Instant::now() + ASK_AGAIN_EVERY, ASK_AGAIN_EVERY);
     routine.set_missed_tick_behavior(MissedTickBehavior::Delay);

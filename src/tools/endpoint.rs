@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::attend::attend;
 use super::connection::{Connection, Era};
+use super::link::Link;
 use super::frames;
 use super::live::{Live, SourceKind};
 
@@ -151,6 +152,7 @@ impl Guest {
         let wanted = named(connection.server_name().as_deref().unwrap_or_default());
         let live = self.endpoint.seat(&self, &wanted);
         tracing::info!(agent = self.agent, source = wanted, "a tool client is here");
+        let connection = Link::Mcp(connection);
         let reason = attend(&live, &connection).await;
         live.lost(reason.clone());
         connection.close().await;

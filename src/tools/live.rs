@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::connection::Connection;
+use super::link::Link;
 
 /// A call to a source that was connected before waits at least so long for it to come back.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -34,6 +34,8 @@ pub enum SourceState {
 pub enum SourceKind {
     /// We connect to it over HTTP.
     Http,
+    /// We connect to it over WebSocket.
+    WebSocket,
     /// We run it as a child process.
     Stdio,
     /// It dialled in.
@@ -50,7 +52,7 @@ pub struct SourceReport {
     /// Where it stands, and why.
     #[serde(flatten)]
     pub state: SourceState,
-    /// The version of MCP that it speaks; empty while it is away.
+    /// The version of MCP that it speaks, or of LiteMCP; empty while it is away.
     pub protocol: String,
     /// Connections that it has had.
     pub connections: u64,
@@ -72,7 +74,7 @@ pub struct ToolReport {
 struct Status {
     state: SourceState,
     tools: Arc<[Tool]>,
-    connection: Option<Connection>,
+    connection: Option<Link>,
     connections: u64,
     /// Attempts to connect that have failed, in all.
     failures: u64,
@@ -130,7 +132,7 @@ impl Live {
             name: self.0.name.clone(),
             kind: self.0.kind,
             state: status.state.clone(),
-            protocol: status.connection.as_ref().map(Connection::protocol).unwrap_or_default(),
+            protocol: status.connection.as_ref().map(Link::protocol).unwrap_or_default(),
             connections: status.connections,
             tools: tools.collect(),
         }
@@ -145,7 +147,7 @@ impl Live {
         self.0.status.send_modify(|s| s.state = SourceState::Connecting);
     }
 
-    pub(super) fn ready(&self, connection: &Connection, tools: Arc<[Tool]>) {
+    pub(super) fn ready(&self, connection: &Link, tools: Arc<[Tool]>) {
         self.0.status.send_modify(|s| {
             if s.connection.is_none() {
                 s.connections += 1;
@@ -198,7 +200,7 @@ impl Live {
     }
 
     /// Its connection broke under a call: the next ones wait until it was looked at.
-    fn doubt(&self, connection: &Connection) {
+    fn doubt(&self, connection: &Link) {
         let doubted = self.0.status.send_if_modified(|s| {
             let same = s.connection.as_ref().is_some_and(|c| c.is(connection));
             if same {
@@ -218,7 +220,7 @@ impl Live {
 
     /// The connection, as soon as there is one; the reason once an attempt has failed meanwhile.
     /// A source that was there before is given time to come back.
-    async fn connection(&self) -> Result<Connection, ToolError> {
+    async fn connection(&self) -> Result<Link, ToolError> {
         let mut status = self.0.status.subscribe();
         let begun = Instant::now();
         let mut failures = status.borrow().failures;

@@ -26,31 +26,69 @@ pub(super) fn tool(tool: rmcp::model::Tool) -> Tool {
 
 /// What a server answered, its text and pictures bounded.
 pub(super) fn output(result: CallToolResult) -> ToolOutput {
-    let mut content = Vec::new();
-    let mut room = MAX_TEXT_BYTES;
+    let mut answer = Answer::default();
     let mut texts = Vec::new();
     for block in result.content {
-        let text = match block {
-            ContentBlock::Image(image) => match picture(image.mime_type, image.data) {
-                Ok(picture) => {
-                    content.push(picture);
-                    continue;
-                }
-                Err(instead) => instead,
-            },
-            other => words(other),
-        };
-        texts.push(text.clone());
-        push_text(&mut content, text, &mut room);
+        match block {
+            ContentBlock::Image(image) => answer.picture(image.mime_type, image.data),
+            other => {
+                let text = words(other);
+                texts.push(text.clone());
+                answer.text(text);
+            }
+        }
     }
     // Servers that speak of structure repeat it as text, for clients that know no structure.
     if let Some(structure) = result.structured_content.filter(|s| !s.is_null())
         && !texts.iter().any(|t| serde_json::from_str::<Value>(t).is_ok_and(|v| v == structure))
         && !texts.iter().any(|t| says_the_same(t, &structure))
     {
-        push_text(&mut content, structure.to_string(), &mut room);
+        answer.text(structure.to_string());
     }
-    ToolOutput { content, failed: result.is_error.unwrap_or(false) }
+    ToolOutput { content: answer.content, failed: result.is_error.unwrap_or(false) }
+}
+
+/// An answer on its way to the port, its text and pictures bounded.
+pub(super) struct Answer {
+    pub(super) content: Vec<ToolContent>,
+    room: usize,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self { content: Vec::new(), room: MAX_TEXT_BYTES }
+    }
+}
+
+impl Answer {
+    /// Adds a picture, or words in its place where it is too large.
+    pub(super) fn picture(&mut self, mime_type: String, base64: String) {
+        if base64.len() > MAX_IMAGE_BYTES {
+            return self
+                .text(format!("[a picture that is too large: {} bytes in base64]", base64.len()));
+        }
+        self.content.push(ToolContent::Image { mime_type, base64 });
+    }
+
+    /// Adds words as far as there is room.
+    pub(super) fn text(&mut self, mut text: String) {
+        if text.len() > self.room {
+            if self.room == 0 {
+                return;
+            }
+            let whole = text.len();
+            let mut end = self.room;
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text += &format!("\n[cut here: {whole} bytes in all]");
+            self.room = 0;
+        } else {
+            self.room -= text.len();
+        }
+        self.content.push(ToolContent::Text(text));
+    }
 }
 
 /// A structure of the shape `{"result": x}`, as Python servers wrap a bare value, and its text.
@@ -61,32 +99,6 @@ fn says_the_same(text: &str, structure: &Value) -> bool {
         Some(value) => serde_json::from_str::<Value>(text).is_ok_and(|t| t == *value),
         None => false,
     }
-}
-
-fn push_text(content: &mut Vec<ToolContent>, mut text: String, room: &mut usize) {
-    if text.len() > *room {
-        if *room == 0 {
-            return;
-        }
-        let whole = text.len();
-        let mut end = *room;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        text += &format!("\n[cut here: {whole} bytes in all]");
-        *room = 0;
-    } else {
-        *room -= text.len();
-    }
-    content.push(ToolContent::Text(text));
-}
-
-fn picture(mime_type: String, base64: String) -> Result<ToolContent, String> {
-    if base64.len() > MAX_IMAGE_BYTES {
-        return Err(format!("[a picture that is too large: {} bytes in base64]", base64.len()));
-    }
-    Ok(ToolContent::Image { mime_type, base64 })
 }
 
 /// Any content but a picture, as words.

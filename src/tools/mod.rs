@@ -1,10 +1,10 @@
 //! Tools that live outside devices, each place of them behind the port `ToolSource`: remote MCP
-//! servers that we connect to, and tool clients that dial in. rmcp speaks the protocol. Not for
-//! what a model calls a tool, nor for the loop that calls them.
+//! servers and LiteMCP tools that we connect to, and tool clients that dial in. rmcp speaks MCP;
+//! `litemcp` is ours. Not for what a model calls a tool, nor for the loop that calls them.
 //!
 //! ```text
 //! settings -> remote  -+
-//!                      +-> connection (rmcp) -> live (state, tools, calls) -> ToolSource
+//!                      +-> link (rmcp or LiteMCP) -> live (state, tools, calls) -> ToolSource
 //! socket   -> endpoint-+
 //! ```
 
@@ -14,7 +14,9 @@ mod child;
 mod connection;
 mod endpoint;
 mod frames;
+mod link;
 mod listing;
+pub mod litemcp;
 mod live;
 mod mapping;
 mod remote;
@@ -33,7 +35,7 @@ pub use endpoint::{Endpoint, Full, Guest};
 pub use live::{SourceKind, SourceReport, SourceState, ToolReport};
 pub use remote::{Environment, Remotes};
 pub use seal::{AgentTokens, SealError, VisionTokens};
-pub use settings::{ToolServer, ToolServerError};
+pub use settings::{ToolProtocol, ToolServer, ToolServerError};
 pub use vision::{Cameras, Vision, VisionError, VisionSettings};
 
 /// The agent whose tools every conversation has.

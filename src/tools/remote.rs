@@ -16,8 +16,10 @@ use tokio_util::sync::CancellationToken;
 use super::attend::attend;
 use super::child::ToolChild;
 use super::connection::{Connection, Era};
+use super::link::Link;
+use super::litemcp;
 use super::live::{Live, SourceKind};
-use super::settings::{Server, ToolServer, ToolServerError, Way};
+use super::settings::{Server, ToolProtocol, ToolServer, ToolServerError, Way};
 use crate::providers;
 
 /// First wait before a server is tried again; doubles while it fails. A call that wants it does
@@ -69,6 +71,7 @@ impl Remotes {
         let mut sources = Vec::new();
         for server in checked {
             let kind = match server.way {
+                Way::Http { ref url, .. } if url.scheme().starts_with("ws") => SourceKind::WebSocket,
                 Way::Http { .. } => SourceKind::Http,
                 Way::Stdio { .. } => SourceKind::Stdio,
             };
@@ -105,6 +108,9 @@ async fn keep(server: Server, environment: Environment, live: Live, token: Cance
         live.connecting();
         let begun = Instant::now();
         let (reason, opened) = match &server.way {
+            _ if server.protocol == ToolProtocol::LiteMcp => {
+                litemcp::keep(&server, &environment, &live, &token).await
+            }
             Way::Http { .. } => over_http(&server, &live, &token).await,
             Way::Stdio { .. } => as_child(&server, &environment, era, &live, &token).await,
         };
@@ -157,7 +163,7 @@ impl Waits {
 
 /// Redirects are followed within an origin, since some servers answer `/mcp` with `/mcp/`; never
 /// to another, which our headers and token are not for.
-fn within_origin() -> redirect::Policy {
+pub(super) fn within_origin() -> redirect::Policy {
     redirect::Policy::custom(|attempt| {
         let same = attempt.previous().iter().all(|u| u.origin() == attempt.url().origin());
         if same && attempt.previous().len() <= MAX_REDIRECTS {
@@ -187,7 +193,7 @@ async fn over_http(server: &Server, live: &Live, token: &CancellationToken) -> (
     let transport = StreamableHttpClientTransport::with_client(client, config);
     let opening = Connection::open(transport, Era::Auto);
     match within(server, token, opening).await {
-        Ok(connection) => (serve(&server.name, live, connection, token).await, true),
+        Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
         Err(reason) => (reason, false),
     }
 }
@@ -213,7 +219,7 @@ async fn as_child(
         AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
     let opening = Connection::open(transport, era);
     let ended = match within(server, token, opening).await {
-        Ok(connection) => (serve(&server.name, live, connection, token).await, true),
+        Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
         Err(reason) => (reason, false),
     };
     let said = child.end().await;
@@ -225,11 +231,11 @@ async fn as_child(
 }
 
 /// The opened connection, unless that takes too long or everything ends.
-async fn within(
+pub(super) async fn within<T>(
     server: &Server,
     token: &CancellationToken,
-    opening: impl Future<Output = Result<Connection, String>>,
-) -> Result<Connection, String> {
+    opening: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
     let limit = server.start_timeout;
     match token.run_until_cancelled(timeout(limit, opening)).await {
         None => Err("the server is stopping".into()),
@@ -239,10 +245,10 @@ async fn within(
 }
 
 /// Attends to the connection, then closes it.
-async fn serve(
+pub(super) async fn serve(
     name: &str,
     live: &Live,
-    connection: Connection,
+    connection: Link,
     token: &CancellationToken,
 ) -> String {
     let protocol = connection.protocol();

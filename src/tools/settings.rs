@@ -11,10 +11,32 @@ use url::Url;
 use crate::providers::Secret;
 
 /// Headers that the protocol sets itself.
-const OWN_HEADERS: [&str; 6] =
-    ["accept", "content-type", "content-length", "host", "last-event-id", "mcp-session-id"];
+const OWN_HEADERS: [&str; 11] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-session-id",
+    "sec-websocket-extensions",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "upgrade",
+];
 
-/// A remote MCP server: an address, or a program that is started and spoken to over its standard
+/// What a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolProtocol {
+    /// The Model Context Protocol, over HTTP or as a program.
+    #[default]
+    Mcp,
+    /// LiteMCP 1.0.0, one tool: over WebSocket, HTTP or as a program.
+    LiteMcp,
+}
+
+/// A remote MCP server, or a LiteMCP tool: an address, or a program that is started and spoken to over its standard
 /// input and output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -23,7 +45,10 @@ pub struct ToolServer {
     pub name: String,
     /// False keeps the settings and does not connect.
     pub enabled: bool,
-    /// `http(s)://...` of a server that speaks Streamable HTTP; empty where a program is named.
+    /// What it speaks.
+    pub protocol: ToolProtocol,
+    /// `http(s)://...` of a server that speaks Streamable HTTP, or also `ws(s)://...` of a LiteMCP
+    /// tool; empty where a program is named.
     pub url: String,
     /// The program; empty where an address is named.
     pub command: String,
@@ -33,7 +58,8 @@ pub struct ToolServer {
     pub env: BTreeMap<String, String>,
     /// Headers of every request to the address.
     pub headers: BTreeMap<String, Secret>,
-    /// Sent to the address as a bearer token; empty sends none.
+    /// Sent to the address as a bearer token; empty sends none. A LiteMCP tool gets it as
+    /// `Authorization` and as `Authentication`, but for those that `headers` has.
     pub bearer: Secret,
     /// The environment variable that holds the bearer token.
     pub bearer_env: String,
@@ -50,6 +76,7 @@ impl Default for ToolServer {
         Self {
             name: String::new(),
             enabled: true,
+            protocol: ToolProtocol::Mcp,
             url: String::new(),
             command: String::new(),
             args: Vec::new(),
@@ -101,6 +128,7 @@ pub(super) enum Way {
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) name: String,
+    pub(super) protocol: ToolProtocol,
     pub(super) way: Way,
     pub(super) timeout: Duration,
     pub(super) start_timeout: Duration,
@@ -130,6 +158,7 @@ impl ToolServer {
         };
         Ok(Server {
             name: self.name.clone(),
+            protocol: self.protocol,
             way,
             timeout: Duration::from_millis(self.timeout_ms),
             start_timeout: Duration::from_millis(self.start_timeout_ms),
@@ -141,8 +170,14 @@ impl ToolServer {
             return Err("`args` and `env` are for programs, not for a `url`".into());
         }
         let url: Url = self.url.parse().map_err(|e| format!("`url` cannot be read: {e}"))?;
-        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            return Err("`url` must be http:// or https:// and name a host".into());
+        let (schemes, told): (&[&str], _) = match self.protocol {
+            ToolProtocol::Mcp => (&["http", "https"], "http:// or https://"),
+            ToolProtocol::LiteMcp => {
+                (&["ws", "wss", "http", "https"], "ws://, wss://, http:// or https://")
+            }
+        };
+        if !schemes.contains(&url.scheme()) || url.host().is_none() {
+            return Err(format!("`url` must be {told} and name a host"));
         }
         let mut headers = Vec::new();
         for (name, value) in &self.headers {
@@ -198,6 +233,8 @@ mod tests {
             ("name = 'a'", "either `url` or `command`"),
             ("name = 'a'\nurl = 'http://a/'\ncommand = 'b'", "either `url` or `command`"),
             ("name = 'a'\nurl = 'ws://a/'", "must be http:// or https://"),
+            ("name = 'a'\nurl = 'ftp://a/'\nprotocol = 'litemcp'", "must be ws://, wss://, http://"),
+            ("name = 'a'\nurl = 'http://a/'\nheaders = { Upgrade = 'b' }", "by the protocol itself"),
             ("name = 'a'\nurl = 'http://a/'\nargs = ['b']", "`args` and `env` are for programs"),
             ("name = 'a'\nurl = 'http://a/'\nheaders = { Accept = 'b' }", "by the protocol itself"),
             ("name = 'a'\nurl = 'http://a/'\nbearer = \"b\\n\"", "that no header may have"),
@@ -207,6 +244,15 @@ mod tests {
         ] {
             let told = told(text);
             assert!(told.starts_with("`tools.servers`, ") && told.contains(says), "{told}");
+        }
+    }
+
+    #[test]
+    fn all_ways_to_a_litemcp_tool_are_accepted() {
+        for way in ["url = 'ws://a'", "url = 'wss://a/b?c=d'", "url = 'http://a'", "command = 'c'"] {
+            let text = format!("name = 'a'\nprotocol = 'litemcp'\n{way}");
+            let server: ToolServer = toml::from_str(&text).unwrap();
+            assert_eq!(server.checked().unwrap().protocol, ToolProtocol::LiteMcp);
         }
     }
 

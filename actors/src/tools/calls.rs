@@ -145,8 +145,12 @@ fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
     }
 }
 
-/// A schema that is itself wrong checks nothing: the tool may know better.
-fn fits(schema: &Value, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+/// Whether arguments fit a tool's schema. One that is itself wrong checks nothing: the tool may
+/// know better.
+///
+/// # Errors
+/// [`ToolError::Arguments`], which names some of the mistakes.
+pub fn fits(schema: &Value, arguments: &Map<String, Value>) -> Result<(), ToolError> {
     let validator = match jsonschema::validator_for(schema) {
         Ok(validator) => validator,
         Err(error) => {

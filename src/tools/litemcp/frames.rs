@@ -1,0 +1,137 @@
+//! Messages on standard streams: UTF-8 text, each ended by three line feeds. Not for what the
+//! messages say.
+
+use bytes::{Buf as _, BytesMut};
+use hearken_proto::litemcp::STDIO_END;
+use tokio_util::codec::{Decoder, Encoder};
+
+/// Cuts a stream of bytes into messages, and ends each that is written.
+#[derive(Debug)]
+pub(super) struct Frames {
+    max_bytes: usize,
+    /// So many bytes hold no end.
+    searched: usize,
+}
+
+/// The stream cannot be read any further.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FramesError {
+    /// A message has more bytes than it may.
+    #[error("a message is longer than {0} bytes")]
+    TooLong(usize),
+    /// The stream broke.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Frames {
+    /// Messages may have this many bytes.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, searched: 0 }
+    }
+}
+
+impl Decoder for Frames {
+    type Item = String;
+    type Error = FramesError;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<String>, FramesError> {
+        loop {
+            // More line feeds than three end nothing more.
+            let blank = bytes.iter().take_while(|b| **b == b'\n').count();
+            if blank > 0 {
+                bytes.advance(blank);
+                self.searched = 0;
+            }
+            let from = self.searched.saturating_sub(STDIO_END.len() - 1);
+            let end = bytes[from..].windows(STDIO_END.len()).position(|w| w == STDIO_END);
+            let length = end.map_or(bytes.len(), |end| from + end);
+            if length > self.max_bytes {
+                return Err(FramesError::TooLong(self.max_bytes));
+            }
+            let Some(end) = end else {
+                self.searched = bytes.len();
+                return Ok(None);
+            };
+            let message = bytes.split_to(from + end);
+            bytes.advance(STDIO_END.len());
+            self.searched = 0;
+            let text = String::from_utf8_lossy(&message);
+            if !text.trim().is_empty() {
+                return Ok(Some(text.into_owned()));
+            }
+        }
+    }
+
+    /// What comes last may lack its end.
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<String>, FramesError> {
+        if let Some(text) = self.decode(bytes)? {
+            return Ok(Some(text));
+        }
+        let rest = bytes.split();
+        self.searched = 0;
+        let text = String::from_utf8_lossy(&rest);
+        Ok((!text.trim().is_empty()).then(|| text.into_owned()))
+    }
+}
+
+impl Encoder<String> for Frames {
+    type Error = FramesError;
+
+    fn encode(&mut self, text: String, bytes: &mut BytesMut) -> Result<(), FramesError> {
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.extend_from_slice(STDIO_END);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The messages of these pieces of a stream, which then ends.
+    fn read(pieces: &[&[u8]], max_bytes: usize) -> Result<Vec<String>, FramesError> {
+        let (mut frames, mut bytes, mut all) = (Frames::new(max_bytes), BytesMut::new(), vec![]);
+        for piece in pieces {
+            bytes.extend_from_slice(piece);
+            while let Some(text) = frames.decode(&mut bytes)? {
+                all.push(text);
+            }
+        }
+        while let Some(text) = frames.decode_eof(&mut bytes)? {
+            all.push(text);
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn three_line_feeds_end_a_message() {
+        let all = read(&[b"a\n\nb\n\n\n\n\n\n\nc\n", b"\n", b"\n \n\n\nd"], 10).unwrap();
+        assert_eq!(all, ["a\n\nb", "c", "d"]);
+        assert_eq!(read(&[b"\xff\n\n\n"], 10).unwrap(), ["\u{fffd}"]);
+    }
+
+    #[test]
+    fn a_message_without_end_is_given_up() {
+        let told = read(&[b"12345", b"678901"], 10).unwrap_err().to_string();
+        assert_eq!(told, "a message is longer than 10 bytes");
+        assert_eq!(read(&[b"1234567890\n\n\n"], 10).unwrap().len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn messages_arrive_however_the_stream_is_cut(
+            texts in prop::collection::vec("[a-z好]{1,9}", 0..5),
+            cut in 1..7usize,
+        ) {
+            let (mut frames, mut bytes) = (Frames::new(100), BytesMut::new());
+            for text in &texts {
+                frames.encode(text.clone(), &mut bytes).unwrap();
+            }
+            let pieces: Vec<&[u8]> = bytes.chunks(cut).collect();
+            prop_assert_eq!(read(&pieces, 100).unwrap(), texts);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! LiteMCP, by which each address is one tool: as client of other tools, and as server of ours.
+//!
+//! ```text
+//! remote -> open -> session -+- exchange (ids) - WebSocket, or a child's standard streams
+//!                            +- HTTP
+//! route, or standard streams -> face -> one tool of ours
+//! ```
+
+mod arguments;
+mod exchange;
+mod face;
+mod frames;
+mod session;
+mod web;
+
+use tokio_util::codec::{FramedRead, FramedWrite};
+use tokio_util::sync::CancellationToken;
+
+pub use face::{Called, Face};
+pub(super) use session::Session;
+
+use super::child::ToolChild;
+use super::link::Link;
+use super::live::Live;
+use super::remote::{Environment, serve, within};
+use super::settings::{Server, Way};
+use exchange::Exchange;
+use frames::Frames;
+
+/// Largest message that a tool may send.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// One life of a connection, or of a child; why it ended, and whether it was ever spoken to.
+pub(super) async fn keep(
+    server: &Server,
+    environment: &Environment,
+    live: &Live,
+    token: &CancellationToken,
+) -> (String, bool) {
+    match &server.way {
+        Way::Http { .. } => attended(server, live, token, session::at_an_address(server)).await,
+        Way::Stdio { command, args, env } => {
+            let mut all = environment.clone();
+            all.extend(env.clone());
+            let (child, stdout, stdin) = match ToolChild::spawn(command, args, &all) {
+                Ok(spawned) => spawned,
+                Err(error) => return (format!("cannot start `{command}`: {error}"), false),
+            };
+            let read = FramedRead::new(stdout, Frames::new(MAX_MESSAGE_BYTES));
+            let write = FramedWrite::new(stdin, Frames::new(MAX_MESSAGE_BYTES));
+            let opening = session::over(Exchange::over(write, session::texts(read)), server);
+            let ended = attended(server, live, token, opening).await;
+            let said = child.end().await;
+            match (ended, said) {
+                // Only of the time before any call: later it may repeat what people said.
+                ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
+                (ended, _) => ended,
+            }
+        }
+    }
+}
+
+async fn attended(
+    server: &Server,
+    live: &Live,
+    token: &CancellationToken,
+    opening: impl Future<Output = Result<Session, String>>,
+) -> (String, bool) {
+    match within(server, token, opening).await {
+        Ok(session) => (serve(&server.name, live, Link::LiteMcp(session), token).await, true),
+        Err(reason) => (reason, false),
+    }
+}

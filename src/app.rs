@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
-use crate::http::{self, Auth, Door, Doorman, Health, OtaRules, ToolDesk};
+use crate::http::{self, Auth, Door, Doorman, Health, LiteMcp, OtaRules, ToolDesk};
 use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
 use crate::store::{self, DeviceStore};
@@ -81,9 +81,12 @@ pub fn start(
         language,
     };
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
+    let own_tools = Arc::new(LiteMcp::new(Vec::new(), process.clone()));
     let factory = move || {
         let (doorman, health, desk) = (doorman.clone(), health.clone(), Arc::clone(&desk));
-        App::new().configure(|services| http::routes(services, doorman, health, desk))
+        App::new()
+            .configure(|services| http::litemcp_routes(services, Arc::clone(&own_tools)))
+            .configure(|services| http::routes(services, doorman, health, desk))
     };
     let at = (config.server.host.as_str(), config.server.port);
     let taken =

@@ -10,9 +10,10 @@ use url::Url;
 
 use crate::config::{self, EnvVars};
 use crate::http::ADMIN_TOKEN_FILE;
+use crate::providers::Secret;
 
 /// Longest wait for a server's answer; a tool that is called may take its time.
-const TIMEOUT: Duration = Duration::from_secs(120);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -59,6 +60,11 @@ impl Server {
         self.send(Method::GET, url, None).await
     }
 
+    /// What lets us in, if anything is known.
+    pub(super) fn token(&self) -> Option<Secret> {
+        self.token.as_ref().map(Secret::new)
+    }
+
     /// What comes of this request.
     pub(super) async fn ask(
         &self,
@@ -69,7 +75,8 @@ impl Server {
         self.send(method, self.at(path), body).await
     }
 
-    fn at(&self, path: &[String]) -> Url {
+    /// The address of this path.
+    pub(super) fn at(&self, path: &[String]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut parts) = url.path_segments_mut() {
             parts.pop_if_empty().extend(path);

@@ -1,22 +1,26 @@
-//! `hearken tools`: shows the sources of tools of a server, calls one by hand, and makes tokens
-//! for tool clients. Not for deciding anything: the server does.
+//! `hearken tools`: shows the sources of tools of a server, calls one by hand, makes tokens for
+//! tool clients, and stands between programs and a tool of the server. Not for deciding anything:
+//! the server does.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::fs::File;
 
-use super::server::{Server, ServerArgs};
+use super::server::{Server, ServerArgs, TIMEOUT};
 use crate::config::{self, EnvVars};
 use crate::http;
+use crate::tools::litemcp::Face;
 use crate::tools::{AgentTokens, DEFAULT_AGENT};
 
 /// Show the tools of a server, call one, or let a tool client in
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  hearken tools\n  hearken tools list --all\n  \
     hearken tools call weather forecast '{\"city\": \"Berlin\"}'\n  \
-    hearken tools token --agent default\n  \
+    hearken tools token --agent default\n  hearken tools serve get_weather --url http://127.0.0.1:9400\n  \
     MCP_ENDPOINT=\"ws://127.0.0.1:9400/mcp_endpoint/mcp/?token=$(hearken tools token)\" xiaozhi-mcp NAME")]
 pub struct Args {
     #[command(flatten)]
@@ -56,6 +60,14 @@ enum Command {
         #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
         agent: String,
     },
+    /// Offer one of the server's own tools to a program: speaks LiteMCP on standard input and
+    /// output, and ends with its input
+    #[command(after_help = "Examples:\n  hearken tools serve get_weather\n  \
+        printf '{\"version\":[1,0,0],\"id\":1,\"type\":\"get\",\"data\":{}}\\n\\n\\n' | hearken tools serve get_time")]
+    Serve {
+        /// Name of the tool
+        tool: String,
+    },
 }
 
 /// Asks the server one thing, or makes a token.
@@ -90,8 +102,22 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
             }
             super::print(&told)
         }
+        Command::Serve { tool } => serve(tool, &Server::new(&args.server, env)?).await,
         Command::Token { agent } => token(&agent, args.server.config.as_ref(), env),
     }
+}
+
+async fn serve(tool: String, server: &Server) -> anyhow::Result<()> {
+    let url = server.at(&["litemcp".to_owned(), tool]);
+    let face = Face::of_server(&url, server.token().as_ref(), TIMEOUT).await;
+    let face = face.map_err(|reason| {
+        anyhow!("no tool at {url}: {reason} (--url, --admin-token; is the server running?)")
+    })?;
+    let file = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(std::fs::File::from);
+    let input = file(std::io::stdin().as_fd()).context("there is no standard input")?;
+    let output = file(std::io::stdout().as_fd()).context("there is no standard output")?;
+    let ended = face.over_streams(File::from_std(input), File::from_std(output)).await;
+    ended.context("standard input or output broke")
 }
 
 fn token(agent: &str, file: Option<&PathBuf>, env: &dyn EnvVars) -> anyhow::Result<()> {

@@ -32,7 +32,7 @@ pub struct ToolsConfig {
     pub endpoint_timeout_ms: u64,
     /// Serials of the tool clients' tokens that are no longer good.
     pub revoked_tokens: Vec<String>,
-    /// Remote MCP servers.
+    /// Remote MCP servers and LiteMCP tools.
     pub servers: Vec<ToolServer>,
 }
 

@@ -12,7 +12,7 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
-use super::caller::{Caller, bearer};
+use super::caller::{Caller, bearer, bearer_in};
 use super::fault::{Refusal, refusal};
 use crate::auth::{KeptError, TokenError, Tokens, kept, same};
 use crate::config::{AuthConfig, AuthRequired};
@@ -137,9 +137,7 @@ impl Auth {
     /// The request comes from somebody with the admin token, and not from a page of another site
     /// in a browser of somebody who may reach us.
     pub(super) fn admin(&self, request: &HttpRequest) -> Result<(), Refusal> {
-        if is_of_another_site(request) {
-            return Err(refusal(Fault::Forbidden, "the request comes from a page of another site"));
-        }
+        from_no_other_site(request)?;
         let Some(keys) = &self.keys else { return Ok(()) };
         let token = bearer(request);
         if token.is_empty() {
@@ -150,6 +148,37 @@ impl Auth {
         }
         Ok(())
     }
+
+    /// The request comes from somebody who may use our tools: with the admin token, or a device
+    /// with its own, in one of these headers; and not from a page of another site.
+    pub(super) fn tool_user(
+        &self,
+        request: &HttpRequest,
+        headers: &[&str],
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        from_no_other_site(request)?;
+        let Some(keys) = &self.keys else { return Ok(()) };
+        let tokens = headers.iter().map(|name| bearer_in(request, name));
+        let tokens: Vec<String> = tokens.filter(|token| !token.is_empty()).collect();
+        if tokens.iter().any(|token| same(token, keys.admin.expose())) {
+            return Ok(());
+        }
+        if let Ok(caller) = Caller::of(request)
+            && tokens.iter().any(|token| self.standing(&caller, token, now) == Standing::Known)
+        {
+            return self.allows(&caller.device_id);
+        }
+        let about = "use the admin token, or a device's token with its Device-Id";
+        Err(refusal(Fault::Forbidden, about))
+    }
+}
+
+fn from_no_other_site(request: &HttpRequest) -> Result<(), Refusal> {
+    if is_of_another_site(request) {
+        return Err(refusal(Fault::Forbidden, "the request comes from a page of another site"));
+    }
+    Ok(())
 }
 
 /// A browser says in `Origin` whose page asks; other programs send none.

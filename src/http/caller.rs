@@ -68,7 +68,12 @@ impl Caller {
 /// The bearer token: from `Authorization`, with or without its scheme, or from the query
 /// parameter of that name. Empty where there is none.
 pub(super) fn bearer(request: &HttpRequest) -> String {
-    let text = raw(request, "authorization").and_then(|t| tidy(&t, MAX_TOKEN_CHARS));
+    bearer_in(request, "authorization")
+}
+
+/// The bearer token of another header, or of the query parameter of its name.
+pub(super) fn bearer_in(request: &HttpRequest, name: &str) -> String {
+    let text = raw(request, name).and_then(|t| tidy(&t, MAX_TOKEN_CHARS));
     let text = text.unwrap_or_default();
     match text.split_once(char::is_whitespace) {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim().to_owned(),

@@ -85,6 +85,7 @@ fn methods_of(path: &str) -> &'static str {
         [Some("xiaozhi"), Some("ota"), Some("activate"), None, _] => "POST",
         [Some("xiaozhi"), Some("ota"), Some("firmware"), Some(_), None] => "GET, HEAD",
         [Some("mcp_endpoint"), Some("mcp" | "health"), None, ..] => "GET",
+        [Some("litemcp"), Some(_), None, ..] => "GET, POST",
         [Some("api"), Some("tools"), None, ..] => "GET",
         [Some("api"), Some("tools"), Some("call"), None, _] => "POST",
         [Some("vision"), Some("explain"), None, ..] => "POST",

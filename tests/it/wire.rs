@@ -2,6 +2,8 @@
 //! each with what it is read as beside it; `down` holds what we send. `HEARKEN_BLESS=1` (or
 //! `scripts/bless`) rewrites what follows from the code. Not for what the server does with them.
 
+mod litemcp;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

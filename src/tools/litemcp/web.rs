@@ -144,12 +144,13 @@ impl Address {
         }
     }
 
+    /// Asks; how long the head of the answer may take is for the caller to bound.
     async fn ask(
         &self,
         request: reqwest::RequestBuilder,
     ) -> Result<(StatusCode, Vec<u8>), CallFailed> {
         let until = Instant::now() + self.timeout;
-        let response = request.timeout(self.timeout).send().await.map_err(|error| CallFailed {
+        let response = request.send().await.map_err(|error| CallFailed {
             never_left: error.is_connect(),
             broken: true,
             error: ToolError::Unavailable(transport_words(&error)),

@@ -4,6 +4,7 @@
 mod check_24;
 mod cli;
 mod endpoint;
+mod litemcp;
 mod peers;
 mod remote;
 mod vision;

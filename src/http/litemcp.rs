@@ -1,0 +1,158 @@
+//! Our own tools for LiteMCP clients, each at an address: over WebSocket, and over HTTP with `GET`
+//! for what it is and `POST` for a call. Not for what the messages mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::UPGRADE;
+use actix_web::web::{self, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+use hearken_actors::ports::{ToolError, ToolSource};
+use hearken_actors::ws_link;
+use hearken_proto::fault::Fault;
+use hearken_proto::litemcp::{TOKEN_HEADERS, ToolCall, VERSION};
+use jiff::Timestamp;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::Door;
+use super::caller::body;
+use super::fault::{Refusal, refusal};
+use super::lanes::Lanes;
+use crate::tools::litemcp::{Called, Face};
+
+/// Largest message of a client, and largest body.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// Clients over WebSocket at once.
+const SOCKETS: usize = 64;
+/// Calls over HTTP at once.
+const CALLS: usize = 64;
+/// Longest that a call over HTTP waits for others to end.
+const PLACE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Our own tools, offered to LiteMCP clients.
+pub struct LiteMcp {
+    sources: Vec<Arc<dyn ToolSource>>,
+    sockets: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
+    process: CancellationToken,
+}
+
+impl LiteMcp {
+    /// Offers every tool of these sources; of two with one name the first. Ends with `process`.
+    pub fn new(sources: Vec<Arc<dyn ToolSource>>, process: CancellationToken) -> Self {
+        Self {
+            sources,
+            sockets: Arc::new(Semaphore::new(SOCKETS)),
+            calls: Arc::new(Semaphore::new(CALLS)),
+            process,
+        }
+    }
+
+    /// The tool of this name, if the caller may use it.
+    fn face(&self, request: &HttpRequest, name: &str, door: &Door) -> Result<Face, Refusal> {
+        door.auth.tool_user(request, &TOKEN_HEADERS, Timestamp::now())?;
+        let found = Face::find(&self.sources, name);
+        found.ok_or_else(|| refusal(Fault::NotFound, "there is no tool of this name"))
+    }
+}
+
+/// Puts the addresses of these tools on an application, which has a [`Door`] as well.
+pub fn litemcp_routes(services: &mut ServiceConfig, tools: Arc<LiteMcp>) {
+    services
+        .app_data(web::Data::from(tools))
+        .route("/litemcp/{tool}", web::get().to(get))
+        .route("/litemcp/{tool}", web::post().to(call));
+}
+
+/// `GET /litemcp/{tool}`: what the tool is, or a WebSocket to it.
+async fn get(
+    request: HttpRequest,
+    name: web::Path<String>,
+    payload: web::Payload,
+    tools: web::Data<LiteMcp>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let face = match tools.face(&request, &name, &door) {
+        Ok(face) => face,
+        Err(refused) => return *refused,
+    };
+    if request.headers().contains_key(UPGRADE) {
+        return connected(face, &request, payload, &tools).unwrap_or_else(|refused| *refused);
+    }
+    match face.told() {
+        Some(tool) => HttpResponse::Ok().json(tool),
+        None => *refusal(Fault::NotFound, "the tool is no longer there"),
+    }
+}
+
+fn connected(
+    face: Face,
+    request: &HttpRequest,
+    payload: web::Payload,
+    tools: &LiteMcp,
+) -> Result<HttpResponse, Refusal> {
+    let place = place(&tools.sockets)
+        .ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
+    let process = tools.process.clone();
+    let socket = Lanes::new(MAX_MESSAGE_BYTES, process, |questions, answers| {
+        Box::pin(async move {
+            let _place = place;
+            face.attend(questions, answers).await;
+        })
+    });
+    ws_link::upgrade_with_limit(socket, request, payload, MAX_MESSAGE_BYTES)
+        .map_err(|_| refusal(Fault::BadRequest, "this is no proper WebSocket handshake"))
+}
+
+fn place(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(places).try_acquire_owned().ok()
+}
+
+/// `POST /litemcp/{tool}`: calls the tool.
+async fn call(
+    request: HttpRequest,
+    name: web::Path<String>,
+    payload: web::Payload,
+    tools: web::Data<LiteMcp>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    called(request, name, payload, tools, door).await.unwrap_or_else(|refused| *refused)
+}
+
+async fn called(
+    request: HttpRequest,
+    name: web::Path<String>,
+    payload: web::Payload,
+    tools: web::Data<LiteMcp>,
+    door: web::Data<Door>,
+) -> Result<HttpResponse, Refusal> {
+    let face = tools.face(&request, &name, &door)?;
+    let body = body(payload, MAX_MESSAGE_BYTES).await?;
+    let call: ToolCall = serde_json::from_slice(&body)
+        .map_err(|error| refusal(Fault::BadRequest, &error.to_string()))?;
+    if !call.version.is_ours() {
+        let about = format!("the call is of LiteMCP {}, and this is {VERSION}", call.version);
+        return Err(refusal(Fault::BadRequest, &about));
+    }
+    let waiting = tokio::time::timeout(PLACE_WITHIN, tools.calls.acquire());
+    let Ok(Ok(_place)) = waiting.await else {
+        return Err(refusal(Fault::Busy, "too many calls of tools at once"));
+    };
+    let ended = tools.process.run_until_cancelled(face.call(call)).await;
+    let called = ended.ok_or_else(|| refusal(Fault::GoingAway, "the call was cut"))?;
+    Ok(HttpResponse::build(status(&called)).json(called.result))
+}
+
+/// A tool that answers is a success, also when it answers that it failed.
+fn status(called: &Called) -> StatusCode {
+    match called.error {
+        None => StatusCode::OK,
+        Some(ToolError::Unknown(_)) => StatusCode::NOT_FOUND,
+        Some(ToolError::Arguments(_)) => StatusCode::BAD_REQUEST,
+        Some(ToolError::Timeout(_)) => StatusCode::GATEWAY_TIMEOUT,
+        Some(ToolError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
+        Some(ToolError::Failed(_)) => StatusCode::BAD_GATEWAY,
+    }
+}

@@ -1,0 +1,188 @@
+//! LiteMCP: our client with our server over every transport, our server before odd clients, our
+//! client before odd servers. Here is what they share: tools of our own, and a server of them.
+
+mod client;
+mod looped;
+mod server;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix_web::{App, HttpServer, web};
+use futures_util::future::BoxFuture;
+use hearken::config::{AuthRequired, Config};
+use hearken::http::{Auth, Door, LiteMcp, OtaRules, litemcp_routes};
+use hearken::providers::Secret;
+use hearken::store;
+use hearken::tls;
+use hearken::tools::{ToolProtocol, ToolServer};
+use hearken_actors::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// The admin token of servers that ask for one.
+const ADMIN: &str = "the admin token of the tests";
+/// The secret of their devices' tokens.
+const SECRET: &str = "the secret of the tests' tokens";
+/// The time that each of our tools has.
+const TOOL_WITHIN: Duration = Duration::from_millis(700);
+
+/// What has happened to calls of `waits`, which never ends by itself.
+#[derive(Clone, Default)]
+struct Marks(Arc<Mutex<Vec<&'static str>>>);
+
+impl Marks {
+    fn add(&self, mark: &'static str) {
+        self.0.lock().unwrap().push(mark);
+    }
+
+    fn count(&self, mark: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|m| **m == mark).count()
+    }
+}
+
+/// Says when a call is dropped.
+struct Ends(Marks);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.add("ended");
+    }
+}
+
+/// Tools of our own: `subtract`, `say 好`, `picture`, `fail`, `waits`.
+struct Own(Marks);
+
+impl ToolSource for Own {
+    fn name(&self) -> &str {
+        "own"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let tool = |name: &str, parameters: Value| Tool {
+            name: name.into(),
+            description: format!("Does {name}"),
+            parameters,
+            finishes: false,
+        };
+        let number = json!({"type": "number", "description": "A number", "examples": [2]});
+        let add = json!({
+            "type": "object",
+            "properties": {"a": number, "note": {"type": "string"}, "b": number},
+            "required": ["b", "a"],
+        });
+        let say = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+        let nothing = json!({"type": "object"});
+        let rest = ["picture", "fail", "waits"].map(|name| tool(name, nothing.clone()));
+        [tool("subtract", add), tool("say 好", say)].into_iter().chain(rest).collect()
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let marks = self.0.clone();
+        Box::pin(async move {
+            let text = |name: &str| call.arguments[name].as_str().unwrap_or_default().to_owned();
+            match call.name.as_str() {
+                "subtract" => {
+                    let number = |name: &str| call.arguments[name].as_f64().unwrap();
+                    Ok(ToolOutput::text((number("a") - number("b")).to_string()))
+                }
+                "say 好" => Ok(ToolOutput::text(text("text"))),
+                "picture" => {
+                    let (mime_type, base64) = ("image/png".into(), "iVBORw==".into());
+                    let content = vec![ToolContent::Image { mime_type, base64 }];
+                    Ok(ToolOutput { content, failed: false })
+                }
+                "fail" => Err(ToolError::Failed("no rain".into())),
+                _ => {
+                    marks.add("begun");
+                    let _ends = Ends(marks);
+                    std::future::pending().await
+                }
+            }
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        TOOL_WITHIN
+    }
+}
+
+/// A server of these tools alone, in threads of its own; ends when dropped.
+struct OwnServer {
+    address: SocketAddr,
+    marks: Marks,
+    process: CancellationToken,
+    ended: Option<std::thread::JoinHandle<()>>,
+}
+
+impl OwnServer {
+    /// One that lets everybody in, or only who has a token.
+    async fn start(required: AuthRequired) -> Self {
+        Self::at(TcpListener::bind("127.0.0.1:0").unwrap(), required).await
+    }
+
+    async fn at(listener: TcpListener, required: AuthRequired) -> Self {
+        tls::choose_provider();
+        let (address, marks) = (listener.local_addr().unwrap(), Marks::default());
+        let process = CancellationToken::new();
+        let (own, token) = (Arc::new(Own(marks.clone())), process.clone());
+        let (tell, told) = oneshot::channel();
+        let ended = std::thread::spawn(move || {
+            actix_web::rt::System::new().block_on(async move {
+                let folder = tempfile::tempdir().unwrap();
+                let mut config = Config::default();
+                config.auth.required = required;
+                config.auth.admin_token = Secret::new(ADMIN);
+                config.auth.secret = Secret::new(SECRET);
+                let auth = Auth::new(&config.auth, "127.0.0.1", folder.path()).unwrap();
+                let store = store::open(&Secret::default(), folder.path()).unwrap();
+                let door = Door::new(auth, OtaRules::new(&config.ota).unwrap(), store);
+                let door = web::Data::new(door);
+                let tools = Arc::new(LiteMcp::new(vec![own], token.clone()));
+                let app = move || {
+                    let tools = Arc::clone(&tools);
+                    App::new().app_data(door.clone()).configure(|s| litemcp_routes(s, tools))
+                };
+                let server = HttpServer::new(app).workers(1).disable_signals();
+                let running = server.listen(listener).unwrap().run();
+                let handle = running.handle();
+                tell.send(()).unwrap();
+                let end = async {
+                    token.cancelled().await;
+                    handle.stop(false).await;
+                };
+                let (served, ()) = tokio::join!(running, end);
+                served.unwrap();
+            });
+        });
+        told.await.unwrap();
+        Self { address, marks, process, ended: Some(ended) }
+    }
+
+    fn url(&self, scheme: &str, tool: &str) -> String {
+        format!("{scheme}://{}/litemcp/{tool}", self.address)
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        self.process.cancel();
+        let ended = self.ended.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the server failed");
+    }
+}
+
+/// A LiteMCP tool's settings: an address.
+fn at(name: &str, url: String) -> ToolServer {
+    let protocol = ToolProtocol::LiteMcp;
+    ToolServer { name: name.into(), protocol, url, ..ToolServer::default() }
+}
+
+/// A LiteMCP tool's settings: a program.
+fn program(name: &str, command: &str, args: &[&str]) -> ToolServer {
+    let args = args.iter().map(|a| (*a).to_owned()).collect();
+    let (protocol, command) = (ToolProtocol::LiteMcp, command.to_owned());
+    ToolServer { name: name.into(), protocol, command, args, ..ToolServer::default() }
+}

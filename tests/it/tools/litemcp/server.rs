@@ -1,0 +1,246 @@
+//! Our server before clients that are odd, greedy or without a token.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use hearken::auth::Tokens;
+use hearken::config::AuthRequired;
+use hearken::providers::Secret;
+use jiff::Timestamp;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use super::{ADMIN, OwnServer, SECRET};
+use crate::support::app::eventually;
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+async fn dial(server: &OwnServer, tool: &str) -> Socket {
+    connect_async(server.url("ws", tool)).await.unwrap().0
+}
+
+async fn say(socket: &mut Socket, message: Value) {
+    socket.send(Message::text(message.to_string())).await.unwrap();
+}
+
+fn question(id: i64, kind: &str, content: Value) -> Value {
+    json!({"version": [1, 0, 0], "id": id, "type": kind, "data": content})
+}
+
+fn subtract(id: i64, arguments: Value) -> Value {
+    question(id, "call", json!({"version": [1, 0, 0], "tool": "subtract", "arguments": arguments}))
+}
+
+/// The next answer; nothing once the socket has closed, with its code.
+async fn hear(socket: &mut Socket) -> Result<Value, Option<u16>> {
+    let next = async {
+        loop {
+            match socket.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
+                Some(Ok(Message::Close(frame))) => return Err(frame.map(|f| f.code.into())),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Err(None),
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), next).await.expect("an answer")
+}
+
+/// The words of a result, which says that the call failed or not.
+fn said(answer: &Value) -> (i64, &str, bool) {
+    assert_eq!((&answer["version"], &answer["type"]), (&json!([1, 0, 0]), &json!("result")));
+    let response = &answer["data"]["response"];
+    let text = response["content"][0]["data"].as_str().unwrap();
+    (answer["id"].as_i64().unwrap(), text, response["error"].as_bool().unwrap())
+}
+
+#[tokio::test]
+async fn the_documents_conversation_is_held() {
+    let server = OwnServer::start(AuthRequired::Never).await;
+    let mut socket = dial(&server, "subtract").await;
+    say(&mut socket, question(1, "get", json!({}))).await;
+    let parameter = |name: &str| {
+        json!({"name": name, "type": "number", "description": "A number", "example": "2"})
+    };
+    let parameters = json!([parameter("b"), parameter("a"), {"name": "note", "type": "string"}]);
+    let told = json!({"version": [1, 0, 0], "name": "subtract", "description": "Does subtract",
+        "parameters": parameters});
+    assert_eq!(hear(&mut socket).await, Ok(question(1, "info", told.clone())));
+    say(&mut socket, subtract(2, json!(["2", "5"]))).await;
+    let result = json!({
+        "version": [1, 0, 0],
+        "params": {"b": "2", "a": "5"},
+        "response": {"content": [{"type": "text", "data": "3"}], "error": false},
+    });
+    assert_eq!(hear(&mut socket).await, Ok(question(2, "result", result)));
+    let bare: Value = reqwest::get(server.url("http", "subtract")).await.unwrap().json().await.unwrap();
+    assert_eq!(bare, told);
+}
+
+#[tokio::test]
+async fn what_is_no_question_gets_silence_and_mistakes_get_a_reason() {
+    let server = OwnServer::start(AuthRequired::Never).await;
+    let mut socket = dial(&server, "subtract").await;
+    for noise in ["", "hello", "[]", "{}", "{\"version\":[1,0,0],\"id\":\"1\",\"type\":\"get\"}"] {
+        socket.send(Message::text(noise)).await.unwrap();
+    }
+    say(&mut socket, question(1, "put", json!({}))).await;
+    say(&mut socket, question(1, "result", json!({"response": {}}))).await;
+    say(&mut socket, question(1, "info", json!({"name": "subtract"}))).await;
+    say(&mut socket, subtract(1, json!(["1", "1"]))).await;
+    // The id is used: neither is answered, whatever it asks.
+    say(&mut socket, subtract(1, json!(["2", "5"]))).await;
+    say(&mut socket, question(1, "get", json!({}))).await;
+    let other = question(2, "call", json!({"tool": "say 好"}));
+    let mut newer = subtract(3, json!(["2", "5"]));
+    newer["version"] = json!([2, 0, 0]);
+    let nameless = question(4, "call", json!({"arguments": []}));
+    let many = subtract(5, json!(["1", "2", "3", "4"]));
+    let few = subtract(6, json!([]));
+    let words = subtract(7, json!(["1", "two"]));
+    socket.send(Message::binary(subtract(8, json!([1, 2])).to_string())).await.unwrap();
+    for message in [other, newer, nameless, many, few, words] {
+        say(&mut socket, message).await;
+    }
+    let mut answers = Vec::new();
+    for _ in 0..8 {
+        answers.push(hear(&mut socket).await.unwrap());
+    }
+    let mut told: Vec<(i64, &str, bool)> = answers.iter().map(said).collect();
+    told.sort_unstable();
+    for ((id, text, failed), (number, says)) in told.into_iter().zip([
+        (1, "0"),
+        (2, "there is no tool `say 好`"),
+        (3, "the call is of LiteMCP 2.0.0, and this is 1.0.0"),
+        (4, "missing field `tool`"),
+        (5, "there are 4, and the tool takes 3"),
+        (6, "\"b\" is a required property"),
+        (7, "\"two\" is not of type \"number\""),
+        (8, "1"),
+    ]) {
+        assert_eq!((id, failed), (number, !matches!(number, 1 | 8)), "{text}");
+        assert!(text.contains(says), "{id}: {text}");
+    }
+    // Another connection has ids of its own; a newer client learns from the answer what we are.
+    let mut second = dial(&server, "subtract").await;
+    let mut newer = question(1, "get", Value::Null);
+    newer["version"] = json!({"major": 2, "minor": 1, "patch": 0});
+    say(&mut second, newer).await;
+    let info = hear(&mut second).await.unwrap();
+    assert_eq!((&info["version"], &info["type"]), (&json!([1, 0, 0]), &json!("info")));
+}
+
+#[tokio::test]
+async fn calls_run_at_once_and_end_with_their_socket() {
+    let server = OwnServer::start(AuthRequired::Never).await;
+    let mut socket = dial(&server, "waits").await;
+    let wait = |id| question(id, "call", json!({"tool": "waits"}));
+    say(&mut socket, wait(1)).await;
+    say(&mut socket, wait(2)).await;
+    say(&mut socket, question(3, "get", json!({}))).await;
+    assert_eq!(hear(&mut socket).await.unwrap()["id"], 3, "answered meanwhile");
+    let begun = || async { (server.marks.count("begun") == 2).then_some(()) };
+    eventually("both calls run", begun).await;
+    assert_eq!(server.marks.count("ended"), 0);
+    drop(socket);
+    let ended = || async { (server.marks.count("ended") == 2).then_some(()) };
+    tokio::time::timeout(Duration::from_millis(500), eventually("both ended", ended))
+        .await
+        .expect("before their time was over");
+}
+
+#[tokio::test]
+async fn who_asks_too_much_is_closed() {
+    let server = OwnServer::start(AuthRequired::Never).await;
+    let mut greedy = dial(&server, "waits").await;
+    for id in 0..200 {
+        let wait = question(id, "call", json!({"tool": "waits"})).to_string();
+        // It may be closed before all is sent.
+        greedy.feed(Message::text(wait)).await.ok();
+    }
+    greedy.flush().await.ok();
+    assert_eq!(hear(&mut greedy).await, Err(Some(1013)));
+    assert!(server.marks.count("begun") <= 8);
+    let mut long = dial(&server, "subtract").await;
+    long.send(Message::text("x".repeat((1 << 20) + 1))).await.ok();
+    assert_eq!(hear(&mut long).await, Err(Some(1009)));
+}
+
+#[tokio::test]
+async fn http_statuses_say_what_came_of_a_request() {
+    let server = OwnServer::start(AuthRequired::Never).await;
+    let client = reqwest::Client::new();
+    let post = |at: &str, body: String| client.post(server.url("http", at)).body(body);
+    let call = |tool: &str, arguments: Value| {
+        json!({"version": [1, 0, 0], "tool": tool, "arguments": arguments}).to_string()
+    };
+    let newer = json!({"version": [2, 0, 0], "tool": "subtract"}).to_string();
+    for (at, body, status, says) in [
+        ("subtract", call("subtract", json!(["2", "5"])), 200, "3"),
+        ("say%20%E5%A5%BD", call("say 好", json!(["hi"])), 200, "hi"),
+        ("subtract", call("subtract", json!(["2"])), 400, "\"a\" is a required property"),
+        ("subtract", call("other", json!(["2"])), 404, "there is no tool `other`"),
+        ("fail", call("fail", json!([])), 502, "the tool failed: no rain"),
+        ("waits", call("waits", json!([])), 504, "the tool did not answer"),
+        ("none", call("none", json!([])), 404, "there is no tool of this name"),
+        ("subtract", "hello".into(), 400, "expected value"),
+        ("subtract", newer, 400, "the call is of LiteMCP 2.0.0"),
+        ("subtract", "x".repeat((1 << 20) + 1), 413, ""),
+    ] {
+        let answer = post(at, body).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{says}");
+        let answer: Value = answer.json().await.unwrap();
+        let response = &answer["response"];
+        let text = response["content"][0]["data"].as_str().or(answer["error"]["message"].as_str());
+        assert!(text.unwrap().contains(says), "{answer}");
+        assert!(response.is_null() || response["error"] == (status != 200), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn only_who_may_use_tools_is_let_in() {
+    let server = OwnServer::start(AuthRequired::Always).await;
+    let id = "02:00:00:00:00:01";
+    let tokens = Tokens::new(&Secret::new(SECRET), Duration::from_secs(60));
+    let device = format!("Bearer {}", tokens.mint(id, "c", Timestamp::now()).unwrap());
+    let admin = format!("Bearer {ADMIN}");
+    let (device, admin) = (device.as_str(), admin.as_str());
+    let of_device = [("Device-Id", id), ("Client-Id", "c")];
+    for (headers, status) in [
+        (&[][..], 403),
+        (&[("Authorization", "Bearer wrong")], 403),
+        (&[("Authorization", device)], 403),
+        (&[("Authorization", device), ("Device-Id", "02:00:00:00:00:02")], 403),
+        (&[("Authorization", admin), ("Origin", "http://elsewhere")], 403),
+        (&[("Authorization", admin)], 200),
+        (&[("Authentication", admin)], 200),
+        (&[("Authentication", "Bearer wrong"), ("Authorization", admin)], 200),
+        (&[("Authentication", device), of_device[0], of_device[1]], 200),
+    ] {
+        let client = reqwest::Client::new();
+        let with = |mut request: RequestBuilder| {
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            request
+        };
+        for method in [Method::GET, Method::POST] {
+            let body = json!({"tool": "subtract", "arguments": ["1", "1"]}).to_string();
+            let request = client.request(method, server.url("http", "subtract")).body(body);
+            assert_eq!(with(request).send().await.unwrap().status(), status, "{headers:?}");
+        }
+        let mut handshake = server.url("ws", "subtract").into_client_request().unwrap();
+        for (name, value) in headers {
+            handshake.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        match connect_async(handshake).await {
+            Ok(_) => assert_eq!(status, 200, "{headers:?}"),
+            Err(Error::Http(refused)) => assert_eq!(refused.status(), status, "{headers:?}"),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}

@@ -401,12 +401,14 @@ mod tests {
         let parameter = (".*", ".*", any::<Option<String>>(), any::<Option<String>>()).prop_map(
             |(name, kind, description, example)| Parameter { name, kind, description, example },
         );
-        let tool = (version(), ".*", any::<Option<String>>(), prop::collection::vec(parameter, 0..4))
-            .prop_map(|(version, name, description, parameters)| {
-                Body::Info(Tool { version, name, description, example: None, parameters })
-            });
-        let call = (version(), ".*", prop::collection::vec(".*", 0..4))
-            .prop_map(|(version, tool, arguments)| Body::Call(ToolCall { version, tool, arguments }));
+        let tool =
+            (version(), ".*", any::<Option<String>>(), prop::collection::vec(parameter, 0..4))
+                .prop_map(|(version, name, description, parameters)| {
+                    Body::Info(Tool { version, name, description, example: None, parameters })
+                });
+        let call = (version(), ".*", prop::collection::vec(".*", 0..4)).prop_map(
+            |(version, tool, arguments)| Body::Call(ToolCall { version, tool, arguments }),
+        );
         let content = (".*", ".*").prop_map(|(kind, data)| Content { kind, data });
         let response = (prop::collection::vec(content, 0..4), any::<bool>())
             .prop_map(|(content, error)| Response { content, error });

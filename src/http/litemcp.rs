@@ -93,8 +93,8 @@ fn connected(
     payload: web::Payload,
     tools: &LiteMcp,
 ) -> Result<HttpResponse, Refusal> {
-    let place = place(&tools.sockets)
-        .ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
+    let place =
+        place(&tools.sockets).ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
     let process = tools.process.clone();
     let socket = Lanes::new(MAX_MESSAGE_BYTES, process, |questions, answers| {
         Box::pin(async move {

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::attend::attend;
 use super::connection::{Connection, Era};
-use super::link::Link;
 use super::frames;
+use super::link::Link;
 use super::live::{Live, SourceKind};
 
 /// Most tool clients of one agent.

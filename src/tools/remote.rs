@@ -71,7 +71,9 @@ impl Remotes {
         let mut sources = Vec::new();
         for server in checked {
             let kind = match server.way {
-                Way::Http { ref url, .. } if url.scheme().starts_with("ws") => SourceKind::WebSocket,
+                Way::Http { ref url, .. } if url.scheme().starts_with("ws") => {
+                    SourceKind::WebSocket
+                }
                 Way::Http { .. } => SourceKind::Http,
                 Way::Stdio { .. } => SourceKind::Stdio,
             };

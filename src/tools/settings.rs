@@ -233,8 +233,14 @@ mod tests {
             ("name = 'a'", "either `url` or `command`"),
             ("name = 'a'\nurl = 'http://a/'\ncommand = 'b'", "either `url` or `command`"),
             ("name = 'a'\nurl = 'ws://a/'", "must be http:// or https://"),
-            ("name = 'a'\nurl = 'ftp://a/'\nprotocol = 'litemcp'", "must be ws://, wss://, http://"),
-            ("name = 'a'\nurl = 'http://a/'\nheaders = { Upgrade = 'b' }", "by the protocol itself"),
+            (
+                "name = 'a'\nurl = 'ftp://a/'\nprotocol = 'litemcp'",
+                "must be ws://, wss://, http://",
+            ),
+            (
+                "name = 'a'\nurl = 'http://a/'\nheaders = { Upgrade = 'b' }",
+                "by the protocol itself",
+            ),
             ("name = 'a'\nurl = 'http://a/'\nargs = ['b']", "`args` and `env` are for programs"),
             ("name = 'a'\nurl = 'http://a/'\nheaders = { Accept = 'b' }", "by the protocol itself"),
             ("name = 'a'\nurl = 'http://a/'\nbearer = \"b\\n\"", "that no header may have"),
@@ -249,7 +255,8 @@ mod tests {
 
     #[test]
     fn all_ways_to_a_litemcp_tool_are_accepted() {
-        for way in ["url = 'ws://a'", "url = 'wss://a/b?c=d'", "url = 'http://a'", "command = 'c'"] {
+        for way in ["url = 'ws://a'", "url = 'wss://a/b?c=d'", "url = 'http://a'", "command = 'c'"]
+        {
             let text = format!("name = 'a'\nprotocol = 'litemcp'\n{way}");
             let server: ToolServer = toml::from_str(&text).unwrap();
             assert_eq!(server.checked().unwrap().protocol, ToolProtocol::LiteMcp);

@@ -202,10 +202,9 @@ pub(super) fn result(
         }
     };
     let response = match outcome {
-        Ok(output) => Response {
-            content: output.content.iter().map(content).collect(),
-            error: output.failed,
-        },
+        Ok(output) => {
+            Response { content: output.content.iter().map(content).collect(), error: output.failed }
+        }
         Err(error) => {
             let why = ToolContent::Text(error.to_string());
             Response { content: vec![content(&why)], error: true }
@@ -243,7 +242,10 @@ mod tests {
             ..told_tool(&[parameter("a", "Number"), parameter("天", "日期"), parameter("c", "str")])
         };
         let tool = tool(&known).unwrap();
-        assert_eq!((tool.name.as_str(), tool.description.as_str()), ("计算 器", "Adds\nExample: Add 2 and 3"));
+        assert_eq!(
+            (tool.name.as_str(), tool.description.as_str()),
+            ("计算 器", "Adds\nExample: Add 2 and 3")
+        );
         let properties = json!({
             "a": {"type": ["number", "string"], "description": "Number!\nExample: 2"},
             "天": {"type": "string", "description": "(日期) 日期!\nExample: 2"},
@@ -306,7 +308,10 @@ mod tests {
         ];
         assert_eq!(kinds, all);
         assert_eq!(told.parameters[3].example.as_deref(), Some("[1]"));
-        assert_eq!((told.description, told.parameters[4].description.as_deref()), (None, Some("words")));
+        assert_eq!(
+            (told.description, told.parameters[4].description.as_deref()),
+            (None, Some("words"))
+        );
     }
 
     #[test]
@@ -319,7 +324,10 @@ mod tests {
         let wanted = json!({"when": "5", "n": 5, "any": "5", "list": [5], "text": "5"});
         assert_eq!(Value::Object(all), wanted);
         let some = of(&["", "five", "", "", "null"]).unwrap();
-        assert_eq!(Value::Object(some), json!({"when": "", "n": "five", "any": "", "text": "null"}));
+        assert_eq!(
+            Value::Object(some),
+            json!({"when": "", "n": "five", "any": "", "text": "null"})
+        );
         assert_eq!(of(&[]), Ok(Map::new()));
         let why = "there are 6, and the tool takes 5".to_owned();
         assert_eq!(of(&["", "", "", "", "", ""]), Err(ToolError::Arguments(why)));

@@ -5,8 +5,8 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use futures_util::SinkExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use hearken_actors::ports::{self, Tool, ToolError, ToolSource};
 use hearken_actors::tools::calls::fits;
 use hearken_proto::litemcp::{self, Body, CallResult, Envelope, ToolCall, VERSION};

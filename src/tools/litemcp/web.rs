@@ -136,8 +136,7 @@ impl Address {
             None => {
                 let why = refused(status);
                 let away = status.is_server_error() || status == StatusCode::NOT_FOUND;
-                let error =
-                    if away { ToolError::Unavailable(why) } else { ToolError::Failed(why) };
+                let error = if away { ToolError::Unavailable(why) } else { ToolError::Failed(why) };
                 // Looks soon whether the tool is still there, and ours to use.
                 Err(CallFailed { broken: true, ..failed(error) })
             }

@@ -74,7 +74,8 @@ fn the_documents_own_examples_are_written_as_they_stand() {
         if EXAMPLES.contains(&name.as_str()) {
             let envelope = Envelope::decode(&text).unwrap();
             let id = envelope.id;
-            let written: Value = serde_json::from_str(&envelope.body().unwrap().encode(id)).unwrap();
+            let written: Value =
+                serde_json::from_str(&envelope.body().unwrap().encode(id)).unwrap();
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(written, read, "{name}");
         }

@@ -203,10 +203,10 @@ async fn a_connection_that_breaks_under_a_call_is_made_anew() {
     });
     let peers = [closing.await, flooding.await, huge.await];
     let names = ["closing", "flooding", "huge"];
-    let settings = peers.iter().zip(names).map(|(peer, name)| ToolServer {
-        timeout_ms: 5_000,
-        ..peer.settings(name)
-    });
+    let settings = peers
+        .iter()
+        .zip(names)
+        .map(|(peer, name)| ToolServer { timeout_ms: 5_000, ..peer.settings(name) });
     let (all, _process) = started(&settings.collect::<Vec<_>>()).await;
     for name in names {
         let lost = ToolError::Unavailable("the connection was lost".into());
@@ -304,7 +304,8 @@ async fn request(stream: &mut TcpStream) -> String {
 
 fn reply(status: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}").into()
+    format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into()
 }
 
 /// A tool over HTTP whose calls get this.

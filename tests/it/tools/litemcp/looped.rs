@@ -1,12 +1,16 @@
 //! Our client to our server, over WebSocket, HTTP and standard streams.
 
 use std::net::TcpListener;
+use std::process::Stdio;
+use std::time::Duration;
 
 use hearken::config::AuthRequired;
 use hearken::providers::Secret;
 use hearken::tools::{SourceKind, SourceState, ToolServer};
 use hearken_actors::ports::{ToolContent, ToolError};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
 
 use super::{ADMIN, OwnServer, at, program};
 use crate::support::app::{TestServer, Vendors, eventually};
@@ -86,7 +90,9 @@ async fn any_name_and_any_text_arrive_as_they_are() {
         let long = "字".repeat(50_000);
         assert_eq!(words(&call(&say, "say 好", json!({"text": long})).await), long);
         let structure = call(&say, "say 好", json!({"text": {"a": [true, null]}})).await;
-        assert!(matches!(structure, Ok(o) if o.content == [ToolContent::Text("{\"a\":[true,null]}".into())]));
+        assert!(
+            matches!(structure, Ok(o) if o.content == [ToolContent::Text("{\"a\":[true,null]}".into())])
+        );
     }
 }
 
@@ -113,6 +119,34 @@ async fn pictures_failures_and_long_calls_come_through() {
 }
 
 #[tokio::test]
+async fn a_program_that_asks_and_closes_gets_its_answers() {
+    let server = OwnServer::start(AuthRequired::Never).await;
+    let settings = served("program", "subtract", &server);
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(&settings.command)
+        .args(&settings.args)
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let get = r#"{"version":[1,0,0],"id":1,"type":"get","data":{}}"#;
+    let call = r#"{"version":[1,0,0],"id":2,"type":"call","data":{"tool":"subtract","arguments":["2","5"]}}"#;
+    let asked = format!("{get}\n\n\nhello\n\n\n{get}\n\n\n\n{call}");
+    child.stdin.take().unwrap().write_all(asked.as_bytes()).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(5), child.wait_with_output()).await;
+    let output = ended.expect("it ends with its input").unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let messages: Vec<&str> = text.split_terminator("\n\n\n").collect();
+    let [info, result] = messages[..] else { panic!("two answers: {text:?}") };
+    assert!(info.starts_with(r#"{"version":[1,0,0],"id":1,"type":"info","#), "{info}");
+    assert!(result.starts_with(r#"{"version":[1,0,0],"id":2,"type":"result","#), "{result}");
+    assert!(result.contains(r#""content":[{"type":"text","data":"3"}],"error":false"#), "{result}");
+}
+
+#[tokio::test]
 async fn a_server_that_comes_back_is_found_again() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let address = server.address;
@@ -123,9 +157,7 @@ async fn a_server_that_comes_back_is_found_again() {
     ready(&all).await;
     drop(server);
     let socket = source(&all, "socket");
-    let away = || async {
-        matches!(states(&all)[0].1, SourceState::Failed(_)).then_some(())
-    };
+    let away = || async { matches!(states(&all)[0].1, SourceState::Failed(_)).then_some(()) };
     eventually("the socket is missed", away).await;
     assert_eq!(socket.tools().len(), 1, "tools stay known");
     let listener = || async { TcpListener::bind(address).ok() };
@@ -171,6 +203,9 @@ async fn the_whole_server_has_the_addresses() {
     let body: Value = asked.json().await.unwrap();
     assert_eq!(body["error"]["code"], "NOT_FOUND");
     let other = reqwest::Client::new().delete(&url).send().await.unwrap();
-    assert_eq!((other.status().as_u16(), other.headers()["allow"].as_bytes()), (405, &b"GET, POST"[..]));
+    assert_eq!(
+        (other.status().as_u16(), other.headers()["allow"].as_bytes()),
+        (405, &b"GET, POST"[..])
+    );
     server.stop().await;
 }

@@ -63,9 +63,7 @@ async fn the_documents_conversation_is_held() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let mut socket = dial(&server, "subtract").await;
     say(&mut socket, question(1, "get", json!({}))).await;
-    let parameter = |name: &str| {
-        json!({"name": name, "type": "number", "description": "A number", "example": "2"})
-    };
+    let parameter = |name: &str| json!({"name": name, "type": "number", "description": "A number", "example": "2"});
     let parameters = json!([parameter("b"), parameter("a"), {"name": "note", "type": "string"}]);
     let told = json!({"version": [1, 0, 0], "name": "subtract", "description": "Does subtract",
         "parameters": parameters});
@@ -77,7 +75,8 @@ async fn the_documents_conversation_is_held() {
         "response": {"content": [{"type": "text", "data": "3"}], "error": false},
     });
     assert_eq!(hear(&mut socket).await, Ok(question(2, "result", result)));
-    let bare: Value = reqwest::get(server.url("http", "subtract")).await.unwrap().json().await.unwrap();
+    let bare: Value =
+        reqwest::get(server.url("http", "subtract")).await.unwrap().json().await.unwrap();
     assert_eq!(bare, told);
 }
 

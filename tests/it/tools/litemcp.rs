@@ -27,7 +27,7 @@ const ADMIN: &str = "the admin token of the tests";
 /// The secret of their devices' tokens.
 const SECRET: &str = "the secret of the tests' tokens";
 /// The time that each of our tools has.
-const TOOL_WITHIN: Duration = Duration::from_millis(700);
+const TOOL_WITHIN: Duration = Duration::from_secs(2);
 
 /// What has happened to calls of `waits`, which never ends by itself.
 #[derive(Clone, Default)]

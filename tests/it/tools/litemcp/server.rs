@@ -147,7 +147,7 @@ async fn calls_run_at_once_and_end_with_their_socket() {
     assert_eq!(server.marks.count("ended"), 0);
     drop(socket);
     let ended = || async { (server.marks.count("ended") == 2).then_some(()) };
-    tokio::time::timeout(Duration::from_millis(500), eventually("both ended", ended))
+    tokio::time::timeout(Duration::from_secs(1), eventually("both ended", ended))
         .await
         .expect("before their time was over");
 }

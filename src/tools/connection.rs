@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput};
 use rmcp::model::{
-    CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation,
-    PaginatedRequestParams, ProtocolVersion, ServerNotification, SubscriptionFilter,
+    CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
+    Implementation, PaginatedRequestParams, ProtocolVersion, ServerNotification,
+    SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, RoleClient, RunningService, RxJsonRpcMessage,
-    TxJsonRpcMessage,
+    ClientInitializeError, NotificationContext, RequestContext, RoleClient, RunningService,
+    RxJsonRpcMessage, TxJsonRpcMessage,
 };
 use rmcp::transport::Transport;
-use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, ServiceError};
+use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, ErrorData, ServiceError};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::listing::{Page, every_page};
 use super::mapping;
+use super::questions::Questions;
 
 /// Longest wait for a connection to close in order.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -49,8 +51,12 @@ impl Connection {
     /// Makes the handshake over this transport.
     ///
     /// # Errors
-    /// Why the server cannot be spoken to, for people.
-    pub(super) async fn open<T>(transport: T, era: Era) -> Result<Self, String>
+    /// The server cannot be spoken to.
+    pub(super) async fn open<T>(
+        transport: T,
+        era: Era,
+        questions: Questions,
+    ) -> Result<Self, NotOpened>
     where
         T: Transport<RoleClient> + 'static,
     {
@@ -61,7 +67,7 @@ impl Connection {
             Era::Auto | Era::Handshake => ProtocolVersion::V_2025_11_25,
             Era::Oldest => ProtocolVersion::V_2024_11_05,
         };
-        let ear = Ear { changed: Arc::clone(&changed), version: legacy.clone() };
+        let ear = Ear { changed: Arc::clone(&changed), version: legacy.clone(), questions };
         let lifecycle = match era {
             Era::Auto => ClientLifecycleMode::Auto {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -71,7 +77,10 @@ impl Connection {
         };
         // rmcp's handshake is a large future.
         let service = Box::pin(ear.serve_with_lifecycle(transport, lifecycle)).await;
-        let service = service.map_err(|error| reason(&error))?;
+        let service = service.map_err(|error| NotOpened {
+            reason: reason(&error),
+            misunderstood: era == Era::Auto && misunderstood(&error),
+        })?;
         Ok(Self { service: Arc::new(service), gone, changed })
     }
 
@@ -196,6 +205,38 @@ pub(super) struct CallFailed {
     pub(super) broken: bool,
 }
 
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) struct NotOpened {
+    /// For people.
+    pub(super) reason: String,
+    /// The server answered the question whether it knows the newest version, though not in a way
+    /// that the protocol foresees: it may be asked with [`Era::Handshake`].
+    pub(super) misunderstood: bool,
+}
+
+impl From<String> for NotOpened {
+    fn from(reason: String) -> Self {
+        Self { reason, misunderstood: false }
+    }
+}
+
+/// Servers that are older than the question answer it with an empty object, a page, or a plain
+/// refusal, on which rmcp ends its transport.
+fn misunderstood(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::ExpectedInitResponse(Some(_))
+        | ClientInitializeError::ExpectedInitResult(Some(_))
+        | ClientInitializeError::ConflictInitResponseId(..)
+        | ClientInitializeError::UncorrelatedErrorResponse { .. }
+        | ClientInitializeError::ConnectionClosed(_) => true,
+        ClientInitializeError::TransportError { error, .. } => {
+            mapping::answered(error.error.as_ref())
+        }
+        _ => false,
+    }
+}
+
 /// Why a handshake failed, in one line. What the server wrote is not repeated at length.
 fn reason(error: &ClientInitializeError) -> String {
     match error {
@@ -208,18 +249,27 @@ fn reason(error: &ClientInitializeError) -> String {
     }
 }
 
-/// Hears what a server says by itself. It offers a server nothing: no sampling, no questions to
-/// the user, no folders.
+/// Hears what a server says by itself. It offers a server no sampling and no folders.
 struct Ear {
     changed: Arc<Notify>,
     version: ProtocolVersion,
+    questions: Questions,
 }
 
 impl ClientHandler for Ear {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("hearken", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), us)
-            .with_protocol_version(self.version.clone())
+        let mut offered = ClientCapabilities::default();
+        offered.elicitation = self.questions.capability();
+        ClientConfig::new(offered, us).with_protocol_version(self.version.clone())
+    }
+
+    async fn create_elicitation(
+        &self,
+        question: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        Ok(self.questions.answer(&question))
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -15,6 +15,7 @@ use super::connection::{Connection, Era};
 use super::frames;
 use super::link::Link;
 use super::live::{Live, SourceKind};
+use super::questions::Questions;
 
 /// Most tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;
@@ -143,10 +144,11 @@ impl Guest {
         outgoing: mpsc::Sender<String>,
     ) -> String {
         let transport = Frames { incoming, outgoing: Some(outgoing), read: Vec::new() };
-        let opened = timeout(HANDSHAKE_WITHIN, Connection::open(transport, Era::Oldest)).await;
+        let opening = Connection::open(transport, Era::Oldest, Questions::Declined);
+        let opened = timeout(HANDSHAKE_WITHIN, opening).await;
         let connection = match opened {
             Ok(Ok(connection)) => connection,
-            Ok(Err(reason)) => return reason,
+            Ok(Err(failed)) => return failed.reason,
             Err(_) => return "it did not answer the handshake".into(),
         };
         let wanted = named(connection.server_name().as_deref().unwrap_or_default());

@@ -166,6 +166,26 @@ pub(super) fn never_left(error: &ServiceError) -> bool {
     client_error(error.error.as_ref()).is_some_and(reqwest::Error::is_connect)
 }
 
+/// The server has answered, though not with a message of the protocol.
+pub(super) fn answered(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(current) = cause {
+        if let Some(error) = current.downcast_ref::<HttpError>() {
+            return matches!(
+                error,
+                HttpError::HttpStatus(_)
+                    | HttpError::UnexpectedServerResponse(_)
+                    | HttpError::UnexpectedContentType(_)
+                    | HttpError::UnexpectedEndOfStream
+                    | HttpError::Deserialize(_)
+                    | HttpError::SessionExpired
+            );
+        }
+        cause = current.source();
+    }
+    false
+}
+
 /// What went wrong on the way to a server, without its address, which may hold a key.
 pub(super) fn transport_words(error: &(dyn Error + 'static)) -> String {
     let mut root = match client_error(error) {

@@ -19,6 +19,7 @@ mod listing;
 pub mod litemcp;
 mod live;
 mod mapping;
+mod questions;
 mod remote;
 mod seal;
 mod settings;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attend::attend;
 use super::child::ToolChild;
-use super::connection::{Connection, Era};
+use super::connection::{Connection, Era, NotOpened};
 use super::link::Link;
 use super::litemcp;
 use super::live::{Live, SourceKind};
@@ -178,13 +178,33 @@ pub(super) fn within_origin() -> redirect::Policy {
 
 /// One connection over HTTP, from beginning to end; why it ended, and whether there was one.
 async fn over_http(server: &Server, live: &Live, token: &CancellationToken) -> (String, bool) {
-    let Way::Http { url, headers, bearer } = &server.way else {
+    let Way::Http { url, .. } = &server.way else {
         return ("it has no address".into(), false);
     };
     let builder = providers::http::builder(url, server.start_timeout).redirect(within_origin());
     let client = match builder.build() {
         Ok(client) => client,
         Err(error) => return (format!("no HTTP client: {error}"), false),
+    };
+    let mut opened = http_opened(server, client.clone(), Era::Auto, token).await;
+    if opened.as_ref().is_err_and(|failed| failed.misunderstood) {
+        opened = http_opened(server, client, Era::Handshake, token).await;
+    }
+    match opened {
+        Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
+        Err(failed) => (failed.reason, false),
+    }
+}
+
+/// A connection over HTTP that is begun this way.
+async fn http_opened(
+    server: &Server,
+    client: reqwest::Client,
+    era: Era,
+    token: &CancellationToken,
+) -> Result<Connection, NotOpened> {
+    let Way::Http { url, headers, bearer } = &server.way else {
+        return Err("it has no address".to_owned().into());
     };
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .max_sse_event_size(MAX_MESSAGE_BYTES)
@@ -193,11 +213,7 @@ async fn over_http(server: &Server, live: &Live, token: &CancellationToken) -> (
         config = config.auth_header(bearer.expose());
     }
     let transport = StreamableHttpClientTransport::with_client(client, config);
-    let opening = Connection::open(transport, Era::Auto);
-    match within(server, token, opening).await {
-        Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
-        Err(reason) => (reason, false),
-    }
+    within(server, token, Connection::open(transport, era, server.questions)).await
 }
 
 /// One life of a child process; why it ended, and whether it was ever spoken to.
@@ -219,10 +235,10 @@ async fn as_child(
     };
     let transport =
         AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
-    let opening = Connection::open(transport, era);
+    let opening = Connection::open(transport, era, server.questions);
     let ended = match within(server, token, opening).await {
         Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
-        Err(reason) => (reason, false),
+        Err(failed) => (failed.reason, false),
     };
     let said = child.end().await;
     match (ended, said) {
@@ -233,15 +249,18 @@ async fn as_child(
 }
 
 /// The opened connection, unless that takes too long or everything ends.
-pub(super) async fn within<T>(
+pub(super) async fn within<T, E>(
     server: &Server,
     token: &CancellationToken,
-    opening: impl Future<Output = Result<T, String>>,
-) -> Result<T, String> {
+    opening: impl Future<Output = Result<T, E>>,
+) -> Result<T, E>
+where
+    E: From<String>,
+{
     let limit = server.start_timeout;
     match token.run_until_cancelled(timeout(limit, opening)).await {
-        None => Err("the server is stopping".into()),
-        Some(Err(_)) => Err(format!("no handshake within {} s", limit.as_secs_f32())),
+        None => Err("the server is stopping".to_owned().into()),
+        Some(Err(_)) => Err(format!("no handshake within {} s", limit.as_secs_f32()).into()),
         Some(Ok(opened)) => opened,
     }
 }

@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::questions::Questions;
 use crate::providers::Secret;
 
 /// Headers that the protocol sets itself.
@@ -69,6 +70,9 @@ pub struct ToolServer {
     pub timeout_ms: u64,
     /// Longest wait for the program or address to say what tools it has.
     pub start_timeout_ms: u64,
+    /// A form that the server wants filled in during a call is filled with the defaults that it
+    /// proposes. False tells the server that nobody can be asked.
+    pub accept_defaults: bool,
 }
 
 impl Default for ToolServer {
@@ -87,6 +91,7 @@ impl Default for ToolServer {
             bearer_file: PathBuf::new(),
             timeout_ms: 10_000,
             start_timeout_ms: 30_000,
+            accept_defaults: false,
         }
     }
 }
@@ -132,6 +137,7 @@ pub(super) struct Server {
     pub(super) way: Way,
     pub(super) timeout: Duration,
     pub(super) start_timeout: Duration,
+    pub(super) questions: Questions,
 }
 
 impl ToolServer {
@@ -162,6 +168,7 @@ impl ToolServer {
             way,
             timeout: Duration::from_millis(self.timeout_ms),
             start_timeout: Duration::from_millis(self.start_timeout_ms),
+            questions: if self.accept_defaults { Questions::Defaults } else { Questions::Declined },
         })
     }
 

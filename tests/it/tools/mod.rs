@@ -3,6 +3,7 @@
 
 mod check_24;
 mod cli;
+mod conformance;
 mod endpoint;
 mod litemcp;
 mod peers;

@@ -35,6 +35,17 @@ impl Peers {
         None
     }
 
+    /// As [`Peers::installed`], where the conformance suite is there too.
+    pub(crate) fn with_conformance() -> Option<Self> {
+        let peers = Self::installed()?;
+        let suite = "node/node_modules/@modelcontextprotocol/conformance";
+        if peers.folder.join(suite).exists() {
+            return Some(peers);
+        }
+        eprintln!("skipped: no {suite} in {}, run scripts/peers", peers.folder.display());
+        None
+    }
+
     /// A program of the Python packages.
     pub(crate) fn python(&self, program: &str) -> String {
         self.folder.join("python/bin").join(program).to_str().unwrap().to_owned()

@@ -1,0 +1,61 @@
+//! The official conformance suite of MCP, run against our host by `scripts/conformance`.
+
+use std::path::Path;
+
+use tokio::process::Command;
+
+use super::peers::Peers;
+
+/// What the client of each era is asked beside OAuth, which fixtures/conformance/baseline.yml
+/// tells of.
+const SCENARIOS: [(&str, &[&str]); 2] = [
+    (
+        "2025-11-25",
+        &[
+            "initialize",
+            "tools_call",
+            "elicitation-sep1034-client-defaults",
+            "sse-retry",
+            "json-schema-2020-12-preservation",
+        ],
+    ),
+    (
+        "2026-07-28",
+        &[
+            "tools_call",
+            "request-metadata",
+            "sep-2322-client-request-state",
+            "http-standard-headers",
+            "http-custom-headers",
+            "http-invalid-tool-headers",
+            "json-schema-ref-no-deref",
+            "json-schema-2020-12-preservation",
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn our_host_passes_the_official_suite_for_both_eras() {
+    let Some(_suite) = Peers::with_conformance() else { return };
+    // Built together with the tests, in the folder beside theirs.
+    let tests = std::env::current_exe().unwrap();
+    let client = tests.parent().unwrap().parent().unwrap().join("examples/mcp_conformance");
+    assert!(client.exists(), "no client: run `cargo build --example mcp_conformance`");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/conformance");
+    let output = Command::new(script).arg(client).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    for (revision, scenarios) in SCENARIOS {
+        let (_, summary) = said.split_once(&format!("==> requirements {revision}")).unwrap();
+        let summary = summary.split("==> ").next().unwrap();
+        for scenario in scenarios {
+            let passed = summary.lines().find_map(|line| {
+                let checks = line.strip_prefix(&format!("✓ {scenario}: "))?;
+                checks.strip_suffix(" passed, 0 failed")?.parse::<u32>().ok()
+            });
+            assert!(passed.is_some_and(|checks| checks > 0), "{revision} {scenario}: {summary}");
+        }
+        let other = |line: &&str| line.starts_with("✓ ") && !line.starts_with("✓ auth/");
+        assert_eq!(summary.lines().filter(other).count(), scenarios.len(), "{summary}");
+    }
+}

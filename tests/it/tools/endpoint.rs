@@ -1,5 +1,6 @@
 //! Tool clients that dial in, scripted: who is let in, names, comings and goings, their mistakes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -8,6 +9,7 @@ use hearken::tools::AgentTokens;
 use hearken_proto::device::ListenMode;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
@@ -23,12 +25,16 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 /// `odd` and `forecast`; gone when dropped.
 struct ToolClient {
     task: JoinHandle<()>,
+    /// Told when `wait` is called.
+    waiting: Arc<Notify>,
 }
 
 impl ToolClient {
     async fn dial(server: &TestServer, name: &str) -> Self {
         let (socket, _) = connect_async(endpoint_url(server, &token())).await.unwrap();
-        Self { task: tokio::spawn(answer_all(socket, name.to_owned())) }
+        let waiting = Arc::new(Notify::new());
+        let task = tokio::spawn(answer_all(socket, name.to_owned(), Arc::clone(&waiting)));
+        Self { task, waiting }
     }
 }
 
@@ -39,11 +45,12 @@ impl Drop for ToolClient {
 }
 
 /// Answers until the socket ends.
-async fn answer_all(mut socket: Socket, name: String) {
+async fn answer_all(mut socket: Socket, name: String, waiting: Arc<Notify>) {
     while let Some(Ok(message)) = socket.next().await {
         let Message::Text(text) = message else { continue };
         let asked: Value = serde_json::from_str(&text).unwrap();
         if asked["params"]["name"] == "wait" {
+            waiting.notify_one();
             tokio::time::sleep(Duration::from_millis(400)).await;
         }
         for answer in answers(&asked, &name) {
@@ -142,11 +149,15 @@ async fn tool_clients_of_the_same_name_are_kept_apart_and_come_back() {
     assert_eq!(all[1]["tools"].as_array().unwrap().len(), 5);
     let said = called(&server, "calc", "say", json!({"text": "好"})).await;
     assert_eq!(said, (200, "calc: \"好\"".into()));
-    // One goes while the other is being called, and comes back.
-    let waiting = called(&server, "calc-2", "wait", json!({"text": 1}));
-    let leaving = async { drop(first) };
-    let (waited, ()) = tokio::join!(waiting, leaving);
+    // One goes while both are being called, and comes back.
+    let wait = async |name: &str| called(&server, name, "wait", json!({"text": 1})).await;
+    let leaving = async {
+        first.waiting.notified().await;
+        drop(first);
+    };
+    let (left, waited, ()) = tokio::join!(wait("calc"), wait("calc-2"), leaving);
     assert_eq!(waited, (200, "calc: 1".into()));
+    assert!(left.0 == 503 && left.1.contains("the connection was lost"), "{left:?}");
     until_ready(&server, &["calc-2"]).await;
     let (status, told) = called(&server, "calc", "say", json!({})).await;
     assert_eq!(status, 404, "{told}");

@@ -5,8 +5,10 @@ mod check_24;
 mod cli;
 mod conformance;
 mod endpoint;
+mod hostile;
 mod litemcp;
 mod peers;
+mod python;
 mod remote;
 mod vision;
 

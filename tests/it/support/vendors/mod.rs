@@ -24,6 +24,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 pub(crate) use listenai::{FunAsr, ListenAiAsr, ListenAiTts};
 pub(crate) use openai::{OpenAiChat, OpenAiSpeech, OpenAiTranscriptions};
+pub(crate) use sockets::{Request, gone, read_request, respond};
 
 /// How a stub behaves; may be changed while it runs, for requests that come later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

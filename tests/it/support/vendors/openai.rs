@@ -13,7 +13,8 @@ pub(crate) struct OpenAiChat;
 
 impl OpenAiChat {
     /// Replies `reply` to everything, four characters at a time. Where tools that take a
-    /// city are offered, it calls each of them as well, until it is told a result.
+    /// city are offered, it calls each of them as well, until it is told a result; asked to
+    /// `call NAME ARGUMENTS`, it calls that.
     pub(crate) async fn start(behaviour: Behaviour, reply: &str) -> Stub {
         Stub::start(("http", "/v1"), behaviour, reply.into(), chat).await
     }
@@ -86,7 +87,11 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     let mut pieces = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let last = body["messages"].as_array().and_then(|m| m.last()).unwrap();
-    let calls = if last["role"] == "tool" { Vec::new() } else { calls(&body["tools"]) };
+    let calls = match last["content"].as_str().unwrap().trim().strip_prefix("call ") {
+        _ if last["role"] == "tool" => Vec::new(),
+        Some(wanted) => vec![wanted_call(wanted)],
+        None => calls(&body["tools"]),
+    };
     let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
     let words: Vec<char> =
         shared.words(last["content"].as_str().unwrap().as_bytes()).chars().collect();
@@ -121,6 +126,13 @@ fn calls(tools: &serde_json::Value) -> Vec<serde_json::Value> {
         (0..tools.len()).map(fragment)
     });
     begun.chain(fragments).collect()
+}
+
+/// The call that somebody asked for by name and arguments.
+fn wanted_call(wanted: &str) -> serde_json::Value {
+    let (name, arguments) = wanted.split_once(' ').unwrap();
+    let function = json!({ "name": name, "arguments": arguments });
+    json!({ "index": 0, "id": "call-0", "type": "function", "function": function })
 }
 
 async fn transcribe(mut stream: TcpStream, shared: Shared) {

@@ -12,6 +12,13 @@ use hearken_actors::ports::{ToolCall, ToolContent, ToolError, ToolOutput, ToolSo
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+/// The most memory that this process has had so far, in bytes; tests run in a process each.
+pub(crate) fn peak_memory_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() << 10
+}
+
 /// The agent of the tests.
 pub(crate) const AGENT: &str = "default";
 /// Longest wait for a peer: interpreters start slowly on a busy machine.
@@ -53,10 +60,13 @@ impl Peers {
 
     /// `server.py` with these arguments.
     pub(crate) fn pages(&self, arguments: &[&str]) -> (String, Vec<String>) {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tools/peers/server.py");
-        let mut all = vec![script.to_str().unwrap().to_owned()];
-        all.extend(arguments.iter().map(|a| (*a).to_owned()));
-        (self.python("python"), all)
+        (self.python("python"), script("server.py", arguments))
+    }
+
+    /// `legacy.py` with these arguments.
+    pub(crate) fn legacy(&self, arguments: &[&str]) -> (String, Vec<String>) {
+        let python = self.folder.join("old-python/bin/python");
+        (python.to_str().unwrap().to_owned(), script("legacy.py", arguments))
     }
 
     /// The reference server of the protocol's authors, over `stdio` or `streamableHttp`.
@@ -65,6 +75,14 @@ impl Peers {
         let script = self.folder.join(script).to_str().unwrap().to_owned();
         ("node".into(), vec![script, transport.into()])
     }
+}
+
+/// A script of this folder with these arguments.
+fn script(name: &str, arguments: &[&str]) -> Vec<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tools/peers").join(name);
+    let mut all = vec![script.to_str().unwrap().to_owned()];
+    all.extend(arguments.iter().map(|a| (*a).to_owned()));
+    all
 }
 
 /// A peer that listens on a port of its own; killed when dropped.
@@ -85,6 +103,17 @@ impl Listening {
             .spawn()
             .unwrap();
         Self { port, child }
+    }
+
+    /// Waits until it listens, so that nobody is put off by a slow start.
+    pub(crate) async fn up(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(20));
+        let waiting = async {
+            while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
+                ticks.tick().await;
+            }
+        };
+        tokio::time::timeout(PEER_WITHIN, waiting).await.expect("the peer listens");
     }
 
     pub(crate) fn url(&self) -> String {

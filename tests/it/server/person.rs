@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use hearken::emulator::firmware::{Event, Fact, Firmware};
 use hearken::emulator::profile::Profile;
-use hearken::emulator::report::Report;
+use hearken::emulator::report::{Entry, Report, What};
 use hearken::emulator::socket::{Device, Endpoint, SocketError};
+use hearken::emulator::toolbox::{Board, Toolbox};
 use hearken_proto::device::{AudioParams, ListenMode};
 use tokio::time::Instant;
 
@@ -43,6 +44,17 @@ fn mac() -> String {
     format!("02:00:00:00:{high:02x}:{low:02x}")
 }
 
+/// Where a device of its own connects.
+fn endpoint(url: &str, framing: u32) -> Endpoint {
+    Endpoint {
+        url: url.to_owned(),
+        device_id: mac(),
+        client_id: "00000000-0000-4000-8000-000000000001".into(),
+        token: None,
+        framing,
+    }
+}
+
 impl Person {
     /// Connects and opens the microphone.
     pub(crate) async fn meet(url: &str, framing: u32, mode: ListenMode) -> Self {
@@ -55,18 +67,35 @@ impl Person {
         framing: u32,
         mode: ListenMode,
     ) -> Result<Self, SocketError> {
-        let endpoint = Endpoint {
-            url: url.to_owned(),
-            device_id: mac(),
-            client_id: "00000000-0000-4000-8000-000000000001".into(),
-            token: None,
-            framing,
-        };
+        let endpoint = endpoint(url, framing);
         let uplink = AudioParams::default();
         let firmware = Firmware::new(Profile::default(), mode, framing, &uplink);
+        Self::with(endpoint, firmware, mode).await
+    }
+
+    /// Connects a device that has these tools, and opens the microphone.
+    pub(crate) async fn meet_with_tools(url: &str, tools: Toolbox) -> Self {
+        let endpoint = endpoint(url, 1);
+        let mode = ListenMode::Auto;
+        let firmware = Firmware::new(Profile::default(), mode, 1, &AudioParams::default());
+        let met = Self::with(endpoint, firmware.with_tools(tools), mode).await;
+        met.expect("the server takes the device")
+    }
+
+    async fn with(
+        endpoint: Endpoint,
+        firmware: Firmware,
+        mode: ListenMode,
+    ) -> Result<Self, SocketError> {
         let mut person = Self { device: Device::new(endpoint, firmware), mode, read: 0 };
         person.open_microphone().await?;
         Ok(person)
+    }
+
+    /// Waits until the device has sent a message with these words in it.
+    pub(crate) async fn until_sent(&mut self, words: &str) {
+        let says = |entry: &Entry| matches!(&entry.what, What::Sent(text) if text.contains(words));
+        self.until(|report, _| report.entries().iter().any(says)).await;
     }
 
     async fn open_microphone(&mut self) -> Result<(), SocketError> {
@@ -140,6 +169,11 @@ impl Person {
         }
         self.read = self.device.report().facts().count();
         answer
+    }
+
+    /// What their device's tools have changed.
+    pub(crate) fn board(&self) -> &Board {
+        self.device.firmware().board()
     }
 
     /// What their device saw.

@@ -4,6 +4,7 @@
 mod check_24;
 mod cli;
 mod conformance;
+mod devices;
 mod endpoint;
 mod hostile;
 mod litemcp;

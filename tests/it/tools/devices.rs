@@ -1,0 +1,106 @@
+//! Tools of virtual devices over real sockets: many pages, several devices at once, and what
+//! devices other than firmware do differently.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hearken::config::Config;
+use hearken::emulator::toolbox::{Oddities, Toolbox};
+use serde_json::Value;
+
+use crate::server::person::Person;
+use crate::server::voices::SPEECH;
+use crate::support::app::{TestServer, Vendors};
+use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
+
+/// What everybody says.
+const QUIETER: &str = r#"call self_audio_speaker_set_volume {"volume":35}"#;
+
+async fn asked_for_less() -> Vendors {
+    let asr = ListenAiAsr::start(Behaviour::Normal, QUIETER).await;
+    Vendors::with(asr, ListenAiTts::start(Behaviour::Normal).await).await
+}
+
+/// Several devices on a busy machine are late to see `tts start`; a packet right behind it is lost.
+fn patient(config: &mut Config) {
+    config.speaking.start_guard_ms = 1_000;
+}
+
+/// The requests that the model was sent.
+fn requests(vendors: &Vendors) -> Vec<Value> {
+    let texts = vendors.llm.seen().texts;
+    texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect()
+}
+
+/// What the model was told of its calls.
+fn results(vendors: &Vendors) -> Vec<String> {
+    let last = |body: &Value| body["messages"].as_array().unwrap().last().unwrap().clone();
+    let told = requests(vendors).iter().map(last).collect::<Vec<_>>();
+    let told = told.iter().filter(|message| message["role"] == "tool");
+    told.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn two_devices_at_once_offer_forty_tools_in_pages_and_each_is_called() {
+    let vendors = asked_for_less().await;
+    let server = TestServer::start(&vendors, patient).await;
+    let one = async || {
+        let tools = Toolbox { generated: 40, ..Toolbox::default() };
+        let mut person = Person::meet_with_tools(&server.device_url(), tools).await;
+        person.until_sent("tool_039").await;
+        person.say(&SPEECH).await;
+        assert!(!person.answer().await.sentences.is_empty());
+        assert_eq!(person.board().volume, 35);
+        // The beginning, three pages of 8,000 bytes for 45 tools, and the call.
+        let asked = person.report().messages("mcp").count();
+        assert_eq!(asked, 6);
+        person
+    };
+    let people = tokio::join!(one(), one());
+    let requests = requests(&vendors);
+    assert_eq!(requests.len(), 4, "two turns, each of a call and an answer");
+    for request in &requests {
+        let tools = request["tools"].as_array().unwrap();
+        let names: Vec<&str> =
+            tools.iter().map(|t| t["function"]["name"].as_str().unwrap()).collect();
+        assert_eq!((names.len(), names[44]), (45, "self_generated_tool_039"));
+    }
+    assert_eq!(results(&vendors), ["true", "true"]);
+    drop(people);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn devices_with_oddities_are_all_served_at_once() {
+    let vendors = asked_for_less().await;
+    let server = TestServer::start(&vendors, patient).await;
+    let none = Oddities::default;
+    let oddities = [
+        Oddities { empty_cursor: true, ..none() },
+        Oddities { picture_results: true, ..none() },
+        Oddities { ignores_unknown: true, ..none() },
+        Oddities { late: Duration::from_millis(300), ..none() },
+        Oddities { silent: true, ..none() },
+    ];
+    let one = async |oddities: Oddities| {
+        let silent = oddities.silent;
+        let tools = Toolbox { oddities, ..Toolbox::default() };
+        let mut person = Person::meet_with_tools(&server.device_url(), tools).await;
+        if !silent {
+            person.until_sent(r#""result":{"tools":["#).await;
+        }
+        person.say(&SPEECH).await;
+        assert!(!person.answer().await.sentences.is_empty());
+        assert_eq!(person.board().volume, if silent { 70 } else { 35 });
+        person
+    };
+    let people = join_all(oddities.map(one)).await;
+    let mut results = results(&vendors);
+    results.sort();
+    let [picture, unknown, rest @ ..] = &results[..] else { panic!("{results:?}") };
+    assert!(picture.starts_with("[a picture, image/"), "{results:?}");
+    assert_eq!(unknown, "error: there is no tool `self_audio_speaker_set_volume`");
+    assert_eq!(rest, ["true", "true", "true"]);
+    drop(people);
+    server.stop().await;
+}

@@ -24,7 +24,7 @@ use crate::store::{self, DeviceStore};
 use crate::supervise::{Engine, EngineStates, Supervisor};
 use crate::telemetry;
 use crate::tools::{
-    AgentTokens, Cameras, DEFAULT_AGENT, Endpoint, Remotes, Sources, Vision, VisionTokens,
+    AgentTokens, Builtin, Cameras, DEFAULT_AGENT, Endpoint, Remotes, Sources, Vision, VisionTokens,
 };
 
 /// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
@@ -181,7 +181,8 @@ fn tools(
     let environment = env::for_children(&ProcessEnv);
     let remotes = Remotes::start(&config.tools.servers, &environment, process)?;
     let timeout = Duration::from_millis(config.tools.endpoint_timeout_ms);
-    let sources = Sources::new(remotes, Endpoint::new(timeout));
+    let sources =
+        Sources::new(Builtin::new(&config.tools.builtin)?, remotes, Endpoint::new(timeout));
     let agents = AgentTokens::new(&secret, &config.tools.revoked_tokens);
     let cameras = VisionTokens::new(&secret);
     let desk = ToolDesk::new(sources.clone(), agents, cameras.clone(), vision, process.clone());

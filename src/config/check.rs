@@ -62,6 +62,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     long_enough("auth.secret", &config.auth.secret)?;
     long_enough("auth.admin_token", &config.auth.admin_token)?;
     within("tools.endpoint_timeout_ms", config.tools.endpoint_timeout_ms, 100, 600_000)?;
+    within("tools.builtin.timeout_ms", config.tools.builtin.timeout_ms, 500, 60_000)?;
     within("vision.max_tokens", config.vision.max_tokens, 1, 100_000)?;
     within("vision.timeout_ms", config.vision.timeout_ms, 100, 600_000)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;

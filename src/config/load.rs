@@ -151,7 +151,8 @@ fn typed(
         Value::Float(_) => (text.parse().ok().map(Value::Float), "a number"),
         Value::Boolean(_) => (text.parse().ok().map(Value::Boolean), "true or false"),
         Value::Array(_) => {
-            let items = text.split(',').map(|s| Value::String(s.trim().to_owned()));
+            let items = text.split(',').map(str::trim).filter(|s| !s.is_empty());
+            let items = items.map(|s| Value::String(s.to_owned()));
             (Some(Value::Array(items.collect())), "a list, with commas between")
         }
         Value::Table(_) => (None, "one of its keys: this is a section"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hearken_actors::tools::ToolSettings;
 use serde::{Deserialize, Serialize};
 
-use crate::tools::ToolServer;
+use crate::tools::{BuiltinSettings, ToolServer};
 
 /// How tools are offered to the model and called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub struct ToolsConfig {
     pub endpoint_timeout_ms: u64,
     /// Serials of the tool clients' tokens that are no longer good.
     pub revoked_tokens: Vec<String>,
+    /// Tools of this server itself.
+    pub builtin: BuiltinSettings,
     /// Remote MCP servers and LiteMCP tools.
     pub servers: Vec<ToolServer>,
 }
@@ -69,6 +71,7 @@ impl Default for ToolsConfig {
             filler_again_ms: ms(t.filler_again),
             endpoint_timeout_ms: 10_000,
             revoked_tokens: Vec::new(),
+            builtin: BuiltinSettings::default(),
             servers: Vec::new(),
         }
     }

@@ -40,6 +40,8 @@ pub enum SourceKind {
     Stdio,
     /// It dialled in.
     Endpoint,
+    /// It is this server itself.
+    Builtin,
 }
 
 /// What is known of a source, for people.
@@ -69,6 +71,16 @@ pub struct ToolReport {
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: serde_json::Value,
+}
+
+impl ToolReport {
+    pub(super) fn of(tool: &Tool) -> Self {
+        Self {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            parameters: tool.parameters.clone(),
+        }
+    }
 }
 
 struct Status {
@@ -123,18 +135,13 @@ impl Live {
     /// What is known of it.
     pub(super) fn report(&self) -> SourceReport {
         let status = self.0.status.borrow();
-        let tools = status.tools.iter().map(|t| ToolReport {
-            name: t.name.clone(),
-            description: t.description.clone(),
-            parameters: t.parameters.clone(),
-        });
         SourceReport {
             name: self.0.name.clone(),
             kind: self.0.kind,
             state: status.state.clone(),
             protocol: status.connection.as_ref().map(Link::protocol).unwrap_or_default(),
             connections: status.connections,
-            tools: tools.collect(),
+            tools: status.tools.iter().map(ToolReport::of).collect(),
         }
     }
 

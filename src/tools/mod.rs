@@ -1,6 +1,7 @@
 //! Tools that live outside devices, each place of them behind the port `ToolSource`: remote MCP
-//! servers and LiteMCP tools that we connect to, and tool clients that dial in. rmcp speaks MCP;
-//! `litemcp` is ours. Not for what a model calls a tool, nor for the loop that calls them.
+//! servers and LiteMCP tools that we connect to, tool clients that dial in, and tools of this
+//! server itself. rmcp speaks MCP; `litemcp` is ours. Not for what a model calls a tool, nor for
+//! the loop that calls them.
 //!
 //! ```text
 //! settings -> remote  -+
@@ -10,6 +11,7 @@
 
 mod agent;
 mod attend;
+mod builtin;
 mod child;
 mod connection;
 mod endpoint;
@@ -32,6 +34,7 @@ use hearken_actors::tools::SourceDesk;
 use serde::Serialize;
 
 use agent::AgentTools;
+pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use endpoint::{Endpoint, Full, Guest};
 pub use live::{SourceKind, SourceReport, SourceState, ToolReport};
 pub use remote::{Environment, Remotes};
@@ -45,6 +48,7 @@ pub const DEFAULT_AGENT: &str = "default";
 /// Every source of tools outside devices; clones show the same.
 #[derive(Clone)]
 pub struct Sources {
+    builtin: Builtin,
     remotes: Arc<Remotes>,
     endpoint: Endpoint,
 }
@@ -52,21 +56,25 @@ pub struct Sources {
 /// What is known of the tools of one agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inventory {
-    /// Its sources: those of the configuration first, then those that dialled in.
+    /// Its sources: the built-in one first, then those of the configuration, then those that
+    /// dialled in.
     pub sources: Vec<SourceReport>,
 }
 
 impl Sources {
-    /// These remote servers, and whoever dials in.
-    pub fn new(remotes: Remotes, endpoint: Endpoint) -> Self {
+    /// The built-in tools, these remote servers, and whoever dials in.
+    pub fn new(builtin: Builtin, remotes: Remotes, endpoint: Endpoint) -> Self {
         endpoint.reserve(remotes.sources().iter().map(|s| s.name().to_owned()).collect());
-        Self { remotes: Arc::new(remotes), endpoint }
+        Self { builtin, remotes: Arc::new(remotes), endpoint }
     }
 
-    /// The sources of an agent: each remote server, and one for all tool clients, who come and go
-    /// behind it.
+    /// The sources of an agent: the built-in tools, each remote server, and one for all tool
+    /// clients, who come and go behind it.
     pub fn of_agent(&self, agent: &str) -> Vec<Arc<dyn ToolSource>> {
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
+        if !self.builtin.is_empty() {
+            all.push(Arc::new(self.builtin.clone()));
+        }
         all.extend(self.remotes.sources().iter().map(|s| Arc::new(s.clone()) as _));
         all.push(Arc::new(AgentTools::new(self.endpoint.clone(), agent)));
         all
@@ -74,10 +82,18 @@ impl Sources {
 
     /// One of an agent's sources, by the name that its report gives.
     pub fn named(&self, agent: &str, name: &str) -> Option<Arc<dyn ToolSource>> {
+        if name == builtin::NAME {
+            return Some(Arc::new(self.builtin.clone()));
+        }
         let mut all = self.remotes.sources().to_vec();
         all.extend(self.endpoint.sources(agent));
         let found = all.into_iter().find(|s| s.name() == name)?;
         Some(Arc::new(found))
+    }
+
+    /// The tools of this server itself.
+    pub fn builtin(&self) -> &Builtin {
+        &self.builtin
     }
 
     /// Where tool clients dial in.
@@ -93,8 +109,11 @@ impl Sources {
 
     /// Where an agent's sources stand.
     pub fn inventory(&self, agent: &str) -> Inventory {
-        let mut sources: Vec<SourceReport> =
-            self.remotes.sources().iter().map(live::Live::report).collect();
+        let mut sources = Vec::new();
+        if !self.builtin.is_empty() {
+            sources.push(self.builtin.report());
+        }
+        sources.extend(self.remotes.sources().iter().map(live::Live::report));
         sources.extend(self.endpoint.sources(agent).iter().map(live::Live::report));
         Inventory { sources }
     }

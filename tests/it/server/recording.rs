@@ -87,6 +87,8 @@ fn hearken(vendors: &Vendors, folder: &Path) -> Command {
         .env("TTS_URL", vendors.tts.url())
         .env("HEARKEN__LOG__FORMAT", "json")
         .env("HEARKEN__HEARING__SILENCE_MS", "400")
+        // They ask the world.
+        .env("HEARKEN__TOOLS__BUILTIN__ENABLED", "")
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command

@@ -82,6 +82,8 @@ impl Vendors {
         // Each server keeps its own.
         config.server.data_dir = tempfile::tempdir_in(self.kept.path()).unwrap().keep();
         config.embedded.enabled = false;
+        // They ask the world.
+        config.tools.builtin.enabled.clear();
         config.hearing.silence_ms = 400;
         // On a busy machine a device is late to see `tts start`; a packet right behind it is lost.
         config.speaking.start_guard_ms = 250;

@@ -1,6 +1,7 @@
 //! Tools outside devices, against the programs of others that `scripts/peers` installs, and
 //! against scripted ones.
 
+mod builtin;
 mod check_24;
 mod cli;
 mod conformance;

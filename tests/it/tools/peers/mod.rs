@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken::config::env::{EnvVars as _, ProcessEnv, for_children};
-use hearken::tools::{Endpoint, Environment, Remotes, SourceState, Sources, ToolServer};
+use hearken::tools::{
+    Builtin, BuiltinSettings, Endpoint, Environment, Remotes, SourceState, Sources, ToolServer,
+};
 use hearken_actors::ports::{ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -159,7 +161,9 @@ pub(crate) fn address(name: &str, url: String) -> ToolServer {
 pub(crate) fn sources(servers: &[ToolServer]) -> (Sources, CancellationToken) {
     let process = CancellationToken::new();
     let remotes = Remotes::start(servers, &environment(), &process).unwrap();
-    (Sources::new(remotes, Endpoint::new(Duration::from_secs(10))), process)
+    let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
+    let builtin = Builtin::new(&none).unwrap();
+    (Sources::new(builtin, remotes, Endpoint::new(Duration::from_secs(10))), process)
 }
 
 /// Waits until all of an agent's sources are as wanted.

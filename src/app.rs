@@ -20,11 +20,11 @@ use crate::engines;
 use crate::http::{self, Auth, Door, Doorman, Health, LiteMcp, OtaRules, ToolDesk};
 use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
-use crate::store::{self, DeviceStore};
+use crate::store::{self, DeviceStore, ToolStore};
 use crate::supervise::{Engine, EngineStates, Supervisor};
 use crate::telemetry;
 use crate::tools::{
-    AgentTokens, Builtin, Cameras, DEFAULT_AGENT, Endpoint, Remotes, Sources, Vision, VisionTokens,
+    AgentTokens, Builtin, Cameras, Endpoint, Registry, Remotes, Sources, Vision, VisionTokens,
 };
 
 /// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
@@ -47,6 +47,7 @@ pub struct Running {
     process: CancellationToken,
     warming: tokio::task::JoinHandle<()>,
     tidying: tokio::task::JoinHandle<()>,
+    loading: tokio::task::JoinHandle<()>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
 }
@@ -63,14 +64,14 @@ pub fn start(
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
     let tts = providers::tts(&config.tts)?;
-    let (tools, desk, cameras) = tools(config, &process)?;
+    let store = store::open(&config.store.url, &config.server.data_dir)?;
+    let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
     let ports = ports(config, tts.clone(), &tools, &cameras)?;
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
     let recorder = recorder(&config.server.record_dir)?;
-    let store = store::open(&config.store.url, &config.server.data_dir)?;
-    let door = door(config, Arc::clone(&store))?;
+    let door = door(config, Arc::clone(&store) as _)?;
     let supervisor = Supervisor::start(engines, &process);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let doorman = Doorman {
@@ -102,6 +103,7 @@ pub fn start(
     cameras.are_at(pictures_at(config, address)?);
     let warming = warm(tts, phrases, supervisor.states().clone(), process.clone());
     let tidying = tokio::spawn(telemetry::tidy(metrics));
+    let loading = tokio::spawn(async move { registry.load().await });
     Ok(Running {
         address,
         server: server.run(),
@@ -111,6 +113,7 @@ pub fn start(
         process,
         warming,
         tidying,
+        loading,
         store,
         tools,
     })
@@ -127,7 +130,7 @@ fn ports(
         asr: providers::asr(&config.asr)?,
         llm: providers::llm(&llm(config))?,
         tts,
-        tools: tools.desk(DEFAULT_AGENT),
+        tools: tools.desk(),
         vision: Some(cameras.desk()),
     })
 }
@@ -171,11 +174,13 @@ fn door(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<Door
     Ok(Arc::new(Door::new(auth, OtaRules::new(&config.ota)?, store)))
 }
 
-/// Tools outside devices: their sources, the routes about them, and where cameras send pictures.
+/// Tools outside devices: their sources, what changes them, the routes about them, and where
+/// cameras send pictures.
 fn tools(
     config: &Config,
+    store: Arc<dyn ToolStore>,
     process: &CancellationToken,
-) -> anyhow::Result<(Sources, Arc<ToolDesk>, Cameras)> {
+) -> anyhow::Result<(Sources, Registry, Arc<ToolDesk>, Cameras)> {
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
     let vision = Vision::new(&config.vision)?;
     let environment = env::for_children(&ProcessEnv);
@@ -185,8 +190,11 @@ fn tools(
         Sources::new(Builtin::new(&config.tools.builtin)?, remotes, Endpoint::new(timeout));
     let agents = AgentTokens::new(&secret, &config.tools.revoked_tokens);
     let cameras = VisionTokens::new(&secret);
-    let desk = ToolDesk::new(sources.clone(), agents, cameras.clone(), vision, process.clone());
-    Ok((sources, Arc::new(desk), Cameras::new(cameras)))
+    let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
+    let changes = registry.clone();
+    let desk =
+        ToolDesk::new(sources.clone(), changes, agents, cameras.clone(), vision, process.clone());
+    Ok((sources, registry, Arc::new(desk), Cameras::new(cameras)))
 }
 
 /// Where devices send pictures: as configured, else where they find the server's socket, else at
@@ -236,6 +244,7 @@ impl Running {
         let (served, ()) = tokio::join!(self.server, ending);
         self.warming.abort();
         self.tidying.abort();
+        self.loading.abort();
         tokio::join!(self.supervisor.stop(), self.tools.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
             tracing::warn!("the store did not close in time");

@@ -21,7 +21,7 @@ use crate::settings::{PipelineSettings, SpeakingSettings};
 use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
 use crate::tools::repair::Extras;
-use crate::tools::{SourceDesk, Toolbox, Vision, VisionDesk};
+use crate::tools::{Others, SourceDesk, Toolbox, Vision, VisionDesk};
 use crate::tts::TtsActor;
 use crate::turns::Turns;
 use crate::vad::{VadActor, VadOutputs};
@@ -174,9 +174,10 @@ impl Pipeline {
 
     /// All tools of a conversation.
     fn toolbox(&self, own: &DeviceSources, device_id: &DeviceId) -> Arc<Toolbox> {
-        let mut sources: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
-        sources.extend((self.ports.tools)(device_id));
-        Arc::new(Toolbox::new(sources, self.settings.tools.clone()))
+        let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
+        let (desk, asks) = (Arc::clone(&self.ports.tools), device_id.clone());
+        let others: Others = Arc::new(move || desk(&asks));
+        Arc::new(Toolbox::new(own, others, self.settings.tools.clone()))
     }
 
     /// The host of the device's own tools.

@@ -32,6 +32,8 @@ pub struct ToolsConfig {
     pub endpoint_timeout_ms: u64,
     /// Serials of the tool clients' tokens that are no longer good.
     pub revoked_tokens: Vec<String>,
+    /// Programs may be added as tool servers over the API too, with the admin token.
+    pub allow_commands_over_api: bool,
     /// Tools of this server itself.
     pub builtin: BuiltinSettings,
     /// Remote MCP servers and LiteMCP tools.
@@ -71,6 +73,7 @@ impl Default for ToolsConfig {
             filler_again_ms: ms(t.filler_again),
             endpoint_timeout_ms: 10_000,
             revoked_tokens: Vec::new(),
+            allow_commands_over_api: false,
             builtin: BuiltinSettings::default(),
             servers: Vec::new(),
         }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::caller::{json as json_body, query, tidy};
 use super::fault::{Refusal, refusal, store_failed};
-use super::{Door, Doorman};
+use super::{Door, Doorman, ToolDesk};
 use crate::auth::bytes_of_hex;
 use crate::store::Device;
 
@@ -36,7 +36,7 @@ const MAX_GUESSES: u32 = 10;
 /// How long wrong codes are counted.
 const GUESSES_FOR: Duration = Duration::from_secs(60);
 
-type Answer = Result<HttpResponse, Refusal>;
+pub(super) type Answer = Result<HttpResponse, Refusal>;
 
 /// Counts wrong codes, so that nobody finds one by trying: of a million, at most 5,000 are good.
 #[derive(Debug)]
@@ -125,15 +125,15 @@ fn connected(roster: &Roster) -> HashMap<String, Connected> {
     all.map(|c| (c.device_id.as_str().to_owned(), c)).collect()
 }
 
-fn rendered(answer: Answer) -> HttpResponse {
+pub(super) fn rendered(answer: Answer) -> HttpResponse {
     answer.unwrap_or_else(|refusal| *refusal)
 }
 
-fn no_such_device() -> Refusal {
+pub(super) fn no_such_device() -> Refusal {
     refusal(Fault::NotFound, "no such device")
 }
 
-fn id_of(path: &str) -> DeviceId {
+pub(super) fn id_of(path: &str) -> DeviceId {
     DeviceId::new(path.to_lowercase())
 }
 
@@ -276,6 +276,7 @@ pub(super) async fn forget(
     id: web::Path<String>,
     door: web::Data<Door>,
     doorman: web::Data<Doorman>,
+    desk: web::Data<ToolDesk>,
 ) -> HttpResponse {
     let forgotten = async {
         door.auth.admin(&request)?;
@@ -283,6 +284,7 @@ pub(super) async fn forget(
         if !door.store.forget(&id).await.map_err(|e| store_failed(&e))? {
             return Err(no_such_device());
         }
+        desk.registry.forget(&id);
         tracing::info!(device = %id, "forgotten");
         let leave = DeviceOrder::Leave(Fault::Forbidden);
         if let Err(error) = doorman.pipeline.roster().order(&id, leave) {

@@ -80,6 +80,7 @@ fn methods_of(path: &str) -> &'static str {
     let mut parts = path.trim_matches('/').split('/');
     let parts = [parts.next(), parts.next(), parts.next(), parts.next(), parts.next()];
     match parts {
+        [Some("api"), Some("tools"), Some("servers"), Some(_), Some("enabled")] => "PUT",
         [Some("xiaozhi"), Some("v1"), None, ..] | [Some("healthz" | "metrics"), None, ..] => "GET",
         [Some("xiaozhi"), Some("ota"), None, ..] => "GET, POST",
         [Some("xiaozhi"), Some("ota"), Some("activate"), None, _] => "POST",
@@ -88,10 +89,13 @@ fn methods_of(path: &str) -> &'static str {
         [Some("litemcp"), Some(_), None, ..] => "GET, POST",
         [Some("api"), Some("tools"), None, ..] => "GET",
         [Some("api"), Some("tools"), Some("call"), None, _] => "POST",
+        [Some("api"), Some("tools"), Some("servers"), None, _] => "GET, POST",
+        [Some("api"), Some("tools"), Some("servers"), Some(_), None] => "GET, DELETE",
         [Some("vision"), Some("explain"), None, ..] => "POST",
         [Some("api"), Some("devices"), None, ..] => "GET",
         [Some("api"), Some("devices"), Some("bind"), None, _] => "POST",
         [Some("api"), Some("devices"), Some(_), None, _] => "GET, PATCH, DELETE",
+        [Some("api"), Some("devices"), Some(_), Some("tools"), None] => "GET, PUT",
         [Some("api"), Some("devices"), Some(_), Some(_), None] => "POST",
         [Some("api"), Some("provisioning"), Some(_), None, _] => "PUT, DELETE",
         _ => "",

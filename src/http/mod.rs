@@ -4,6 +4,7 @@
 mod auth;
 mod caller;
 mod device;
+mod device_tools;
 mod devices;
 mod fault;
 mod firmware;
@@ -13,6 +14,7 @@ mod litemcp;
 mod mcp_endpoint;
 mod ota;
 mod tool_desk;
+mod tool_servers;
 mod vision;
 
 use std::sync::Arc;
@@ -74,6 +76,8 @@ pub fn routes(
         .route(one, web::get().to(devices::get))
         .route(one, web::patch().to(devices::rename))
         .route(one, web::delete().to(devices::forget))
+        .route(device_tools::PATH, web::get().to(device_tools::get))
+        .route(device_tools::PATH, web::put().to(device_tools::put))
         .route("/api/devices/{id}/{order}", web::post().to(devices::order))
         .route(key, web::put().to(devices::provision))
         .route(key, web::delete().to(devices::unprovision))
@@ -90,5 +94,10 @@ fn tool_routes(services: &mut ServiceConfig) {
         .route("/mcp_endpoint/health", web::get().to(mcp_endpoint::health))
         .route("/api/tools", web::get().to(tool_desk::list))
         .route("/api/tools/call", web::post().to(tool_desk::call))
+        .route("/api/tools/servers", web::get().to(tool_servers::list))
+        .route("/api/tools/servers", web::post().to(tool_servers::add))
+        .route(tool_servers::ONE, web::get().to(tool_servers::get))
+        .route(tool_servers::ONE, web::delete().to(tool_servers::remove))
+        .route(tool_servers::ENABLED, web::put().to(tool_servers::switch))
         .route(VISION_PATH, web::post().to(vision::explain));
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::Door;
 use super::caller::{json as json_body, query};
 use super::fault::{Refusal, refusal};
-use crate::tools::{AgentTokens, DEFAULT_AGENT, Sources, Vision, VisionTokens};
+use crate::tools::{AgentTokens, DEFAULT_AGENT, Registry, Sources, Vision, VisionTokens};
 
 /// Pictures that are looked at at once, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;
@@ -23,6 +23,8 @@ const PICTURES_AT_ONCE: usize = 8;
 pub struct ToolDesk {
     /// Every source outside devices.
     pub(super) sources: Sources,
+    /// What changes them.
+    pub(super) registry: Registry,
     /// Who may dial in.
     pub(super) agents: AgentTokens,
     /// Whose camera may send.
@@ -39,13 +41,14 @@ impl ToolDesk {
     /// The desk of a server that ends with `process`.
     pub fn new(
         sources: Sources,
+        registry: Registry,
         agents: AgentTokens,
         cameras: VisionTokens,
         vision: Vision,
         process: CancellationToken,
     ) -> Self {
         let pictures = Arc::new(Semaphore::new(PICTURES_AT_ONCE));
-        Self { sources, agents, cameras, vision, pictures, process }
+        Self { sources, registry, agents, cameras, vision, pictures, process }
     }
 }
 

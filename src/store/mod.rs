@@ -1,8 +1,11 @@
-//! What outlives a restart: the devices, who is bound, and with which codes others wait. The port
-//! and its types; the SQL is behind it. Not for deciding who is let in.
+//! What outlives a restart: the devices, who is bound, with which codes others wait, and the tool
+//! servers that were added. The ports and their types; the SQL is behind them. Not for deciding who
+//! is let in.
 
 mod error;
 mod sqlite;
+mod sqlite_tools;
+mod tools;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +17,11 @@ use jiff::Timestamp;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use sqlite::SqliteStore;
+pub use tools::{KeptServer, ToolStore};
 
 use crate::providers::Secret;
 
-/// Devices that nobody bound or named and that are kept; beyond, the ones not seen for longest go.
+/// Devices that nobody bound, named or chose for and that are kept; beyond, the ones not seen for longest go.
 pub const MAX_STRANGERS: u32 = 50_000;
 
 /// Codes that may wait at once: more would make one easy to guess.
@@ -47,6 +51,8 @@ pub struct Device {
     pub last_seen: Timestamp,
     /// Somebody entered its code.
     pub bound: bool,
+    /// Names of the sources of tools that its conversations go without.
+    pub tools_off: Vec<String>,
 }
 
 impl Device {
@@ -160,7 +166,7 @@ pub trait DeviceStore: Send + Sync {
 ///
 /// # Errors
 /// The address cannot be read, or is of a kind that we do not know.
-pub fn open(url: &Secret, data_dir: &Path) -> Result<Arc<dyn DeviceStore>, StoreError> {
+pub fn open(url: &Secret, data_dir: &Path) -> Result<Arc<SqliteStore>, StoreError> {
     let store = match url.expose() {
         "" => SqliteStore::file(&data_dir.join("hearken.db")),
         url => SqliteStore::at(url)?,

@@ -1,5 +1,5 @@
-//! Devices in a SQLite file, opened when it is first used. All of its SQL, and nothing that
-//! decides.
+//! Devices in a SQLite file, opened when it is first used. All of its SQL but that of tools, and
+//! nothing that decides.
 //!
 //! - One statement a decision: two servers on one file cannot both give out a code.
 //! - Every call has a deadline; a locked file is waited for, but not as long as that.
@@ -36,6 +36,11 @@ const ACQUIRE: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(4);
 /// Connections to the file: one writes, others read meanwhile.
 const CONNECTIONS: u32 = 4;
+/// Every step from an empty file to the tables of today.
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
+    (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
+];
 /// Codes tried until one is free; of a million at most 5,000 are taken.
 const CODE_ATTEMPTS: usize = 20;
 
@@ -85,7 +90,7 @@ impl SqliteStore {
     }
 
     /// The pool, once its tables are as we need them.
-    async fn pool(&self) -> Result<&SqlitePool, StoreError> {
+    pub(super) async fn pool(&self) -> Result<&SqlitePool, StoreError> {
         self.migrated.get_or_try_init(|| self.migrate()).await?;
         Ok(&self.pool)
     }
@@ -101,16 +106,13 @@ impl SqliteStore {
                 .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?
                 .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
         }
-        let first = Migration::new(
-            1,
-            "devices".into(),
-            MigrationType::Simple,
-            include_str!("../../migrations/sqlite/0001_devices.sql").into_sql_str(),
-            false,
-        );
+        let all = MIGRATIONS.into_iter().map(|(version, name, sql)| {
+            let kind = MigrationType::Simple;
+            Migration::new(version, name.into(), kind, sql.into_sql_str(), false)
+        });
         // A connection first: a migration's own error would hide that there is none.
         drop(self.pool.acquire().await?);
-        Migrator::with_migrations(vec![first])
+        Migrator::with_migrations(all.collect())
             .run(&self.pool)
             .await
             .map_err(|e| StoreError::from(sqlx::Error::Migrate(Box::new(e))))
@@ -130,7 +132,9 @@ fn make_private(file: &Path) -> io::Result<()> {
 }
 
 /// Ends a call that takes too long.
-async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) async fn in_time<T>(
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(result) => result,
         Err(late) => Err(StoreError::because(StoreErrorKind::Unavailable, late)),
@@ -142,7 +146,10 @@ fn time(milliseconds: i64) -> Result<Timestamp, StoreError> {
         .map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))
 }
 
-fn device(row: &SqliteRow) -> Result<Device, StoreError> {
+pub(super) fn device(row: &SqliteRow) -> Result<Device, StoreError> {
+    let off: String = row.try_get("tools_off")?;
+    let tools_off =
+        serde_json::from_str(&off).map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))?;
     Ok(Device {
         device_id: DeviceId::new(row.try_get::<String, _>("device_id")?),
         client_id: row.try_get("client_id")?,
@@ -154,6 +161,7 @@ fn device(row: &SqliteRow) -> Result<Device, StoreError> {
         first_seen: time(row.try_get("first_seen_ms")?)?,
         last_seen: time(row.try_get("last_seen_ms")?)?,
         bound: row.try_get("bound")?,
+        tools_off,
     })
 }
 
@@ -450,7 +458,7 @@ impl SqliteStore {
     async fn make_room(&self, pool: &SqlitePool) -> Result<(), StoreError> {
         sqlx::query(
             "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices \
-             WHERE bound = 0 AND name = '' ORDER BY last_seen_ms DESC LIMIT -1 OFFSET ?1)",
+             WHERE bound = 0 AND name = '' AND tools_off = '[]' ORDER BY last_seen_ms DESC LIMIT -1 OFFSET ?1)",
         )
         .bind(MAX_STRANGERS)
         .execute(pool)

@@ -10,16 +10,27 @@ use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use super::endpoint::Endpoint;
 use super::live::Live;
 
+/// The name of the source.
+pub(super) const NAME: &str = "endpoint";
+
 /// The tool clients of an agent. A tool has its own name, and behind the name of its client
 /// (`calc-2.add`) where a client that came earlier has one of the same name.
 pub(super) struct AgentTools {
     endpoint: Endpoint,
     agent: String,
+    /// Names of clients that are left out.
+    off: Vec<String>,
 }
 
 impl AgentTools {
-    pub(super) fn new(endpoint: Endpoint, agent: &str) -> Self {
-        Self { endpoint, agent: agent.to_owned() }
+    pub(super) fn new(endpoint: Endpoint, agent: &str, off: &[String]) -> Self {
+        Self { endpoint, agent: agent.to_owned(), off: off.to_vec() }
+    }
+
+    fn clients(&self) -> Vec<Live> {
+        let mut clients = self.endpoint.sources(&self.agent);
+        clients.retain(|client| !self.off.iter().any(|name| name == client.name()));
+        clients
     }
 }
 
@@ -41,16 +52,16 @@ fn all(clients: &[Live]) -> Vec<(Tool, &Live, String)> {
 
 impl ToolSource for AgentTools {
     fn name(&self) -> &str {
-        "endpoint"
+        NAME
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        let clients = self.endpoint.sources(&self.agent);
+        let clients = self.clients();
         all(&clients).into_iter().map(|(tool, ..)| tool).collect()
     }
 
     fn call(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let clients = self.endpoint.sources(&self.agent);
+        let clients = self.clients();
         // Another client may have come or gone since the model was told the name.
         let full = |client: &Live, own: &str| format!("{}.{own}", client.name());
         let tools = all(&clients);

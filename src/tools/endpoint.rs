@@ -88,6 +88,13 @@ impl Endpoint {
         self.lock().reserved = names;
     }
 
+    /// A tool client of any agent has this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let rooms = self.lock();
+        let mut clients = rooms.by_agent.values().flatten().filter_map(|s| s.live.as_ref());
+        clients.any(|(n, _)| n == name)
+    }
+
     /// Longest wait for a call.
     pub(super) fn call_timeout(&self) -> Duration {
         self.0.call_timeout

@@ -26,6 +26,22 @@ pub enum SourceState {
     Ready,
     /// It is away, for this reason, and is tried again.
     Failed(String),
+    /// It is switched off.
+    Disabled,
+}
+
+/// Where a source comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// It stands in the configuration.
+    Configuration,
+    /// It was added over the API.
+    Api,
+    /// It dialled in by itself.
+    Endpoint,
+    /// It is part of this server.
+    Builtin,
 }
 
 /// How a source is reached.
@@ -51,6 +67,10 @@ pub struct SourceReport {
     pub name: String,
     /// How it is reached.
     pub kind: SourceKind,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The devices that it is for; all where there are none.
+    pub devices: Vec<String>,
     /// Where it stands, and why.
     #[serde(flatten)]
     pub state: SourceState,
@@ -138,6 +158,8 @@ impl Live {
         SourceReport {
             name: self.0.name.clone(),
             kind: self.0.kind,
+            origin: Origin::Endpoint,
+            devices: Vec::new(),
             state: status.state.clone(),
             protocol: status.connection.as_ref().map(Link::protocol).unwrap_or_default(),
             connections: status.connections,
@@ -191,6 +213,11 @@ impl Live {
         });
     }
 
+    /// It is switched off from the start.
+    pub(super) fn disabled(&self) {
+        self.0.status.send_modify(|s| s.state = SourceState::Disabled);
+    }
+
     /// Ends when a call wants the source while it is away.
     pub(super) async fn wanted(&self) {
         self.0.wanted.notified().await;
@@ -238,6 +265,9 @@ impl Live {
                 let patience = if now.connections == 0 { Duration::ZERO } else { PATIENCE };
                 match (&now.state, &now.connection) {
                     (SourceState::Ready, Some(connection)) => return Ok(connection.clone()),
+                    (SourceState::Disabled, _) => {
+                        return Err(ToolError::Unavailable("it is switched off".into()));
+                    }
                     (SourceState::Failed(reason), _) if now.ended => {
                         return Err(ToolError::Unavailable(reason.clone()));
                     }

@@ -13,6 +13,7 @@ mod agent;
 mod attend;
 mod builtin;
 mod child;
+mod choices;
 mod connection;
 mod endpoint;
 mod frames;
@@ -22,7 +23,9 @@ pub mod litemcp;
 mod live;
 mod mapping;
 mod questions;
+mod registry;
 mod remote;
+mod remotes;
 mod seal;
 mod settings;
 mod vision;
@@ -31,13 +34,17 @@ use std::sync::Arc;
 
 use hearken_actors::ports::ToolSource;
 use hearken_actors::tools::SourceDesk;
+use hearken_proto::ids::DeviceId;
 use serde::Serialize;
 
 use agent::AgentTools;
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
+use choices::Choices;
 pub use endpoint::{Endpoint, Full, Guest};
-pub use live::{SourceKind, SourceReport, SourceState, ToolReport};
-pub use remote::{Environment, Remotes};
+pub use live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+pub use registry::{ChangeError, DeviceToolsShown, Registry, ServerShown, SourceOfDevice};
+pub use remote::Environment;
+pub use remotes::Remotes;
 pub use seal::{AgentTokens, SealError, VisionTokens};
 pub use settings::{ToolProtocol, ToolServer, ToolServerError};
 pub use vision::{Cameras, Vision, VisionError, VisionSettings};
@@ -51,32 +58,46 @@ pub struct Sources {
     builtin: Builtin,
     remotes: Arc<Remotes>,
     endpoint: Endpoint,
+    choices: Choices,
 }
 
 /// What is known of the tools of one agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inventory {
-    /// Its sources: the built-in one first, then those of the configuration, then those that
-    /// dialled in.
+    /// Its sources: the built-in one first, then remote servers, those that are off among them,
+    /// then those that dialled in.
     pub sources: Vec<SourceReport>,
 }
 
 impl Sources {
     /// The built-in tools, these remote servers, and whoever dials in.
     pub fn new(builtin: Builtin, remotes: Remotes, endpoint: Endpoint) -> Self {
-        endpoint.reserve(remotes.sources().iter().map(|s| s.name().to_owned()).collect());
-        Self { builtin, remotes: Arc::new(remotes), endpoint }
+        let choices = Choices::default();
+        let all = Self { builtin, remotes: Arc::new(remotes), endpoint, choices };
+        all.reserve();
+        all
     }
 
-    /// The sources of an agent: the built-in tools, each remote server, and one for all tool
-    /// clients, who come and go behind it.
-    pub fn of_agent(&self, agent: &str) -> Vec<Arc<dyn ToolSource>> {
+    /// Keeps tool clients' names apart from all others.
+    fn reserve(&self) {
+        let mut names = self.remotes.names();
+        names.extend(settings::RESERVED.map(str::to_owned));
+        self.endpoint.reserve(names);
+    }
+
+    /// The sources of a device's conversations, less those that it goes without: the built-in
+    /// tools, each remote server that is for it, and one source for all tool clients, who come
+    /// and go behind it.
+    fn of_device(&self, device: &DeviceId) -> Vec<Arc<dyn ToolSource>> {
+        let choice = self.choices.of(device);
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !self.builtin.is_empty() {
             all.push(Arc::new(self.builtin.clone()));
         }
-        all.extend(self.remotes.sources().iter().map(|s| Arc::new(s.clone()) as _));
-        all.push(Arc::new(AgentTools::new(self.endpoint.clone(), agent)));
+        all.extend(self.remotes.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
+        let clients = AgentTools::new(self.endpoint.clone(), DEFAULT_AGENT, &choice.off);
+        all.push(Arc::new(clients));
+        all.retain(|source| !choice.is_off(source.name()));
         all
     }
 
@@ -85,9 +106,11 @@ impl Sources {
         if name == builtin::NAME {
             return Some(Arc::new(self.builtin.clone()));
         }
-        let mut all = self.remotes.sources().to_vec();
-        all.extend(self.endpoint.sources(agent));
-        let found = all.into_iter().find(|s| s.name() == name)?;
+        if let Some(remote) = self.remotes.named(name) {
+            return Some(Arc::new(remote));
+        }
+        let clients = self.endpoint.sources(agent);
+        let found = clients.into_iter().find(|s| s.name() == name)?;
         Some(Arc::new(found))
     }
 
@@ -101,10 +124,10 @@ impl Sources {
         &self.endpoint
     }
 
-    /// What gives each device's conversation the sources of an agent.
-    pub fn desk(&self, agent: &str) -> SourceDesk {
-        let (sources, agent) = (self.clone(), agent.to_owned());
-        Arc::new(move |_| sources.of_agent(&agent))
+    /// What gives each device's conversation its sources as they are now; it waits for nothing.
+    pub fn desk(&self) -> SourceDesk {
+        let sources = self.clone();
+        Arc::new(move |device| sources.of_device(device))
     }
 
     /// Where an agent's sources stand.
@@ -113,7 +136,7 @@ impl Sources {
         if !self.builtin.is_empty() {
             sources.push(self.builtin.report());
         }
-        sources.extend(self.remotes.sources().iter().map(live::Live::report));
+        sources.extend(self.remotes.reports().into_iter().map(|r| r.source));
         sources.extend(self.endpoint.sources(agent).iter().map(live::Live::report));
         Inventory { sources }
     }

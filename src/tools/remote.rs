@@ -1,15 +1,13 @@
-//! The remote servers of the configuration: one task each that connects, watches, and connects
-//! again after a growing wait. All end with the process's token, children included.
+//! One remote server: a task that connects, watches, and connects again after a growing wait. It
+//! ends with its token, a child included. Not for which servers there are.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::redirect;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +17,7 @@ use super::connection::{Connection, Era, NotOpened};
 use super::link::Link;
 use super::litemcp;
 use super::live::{Live, SourceKind};
-use super::settings::{Server, ToolProtocol, ToolServer, ToolServerError, Way};
+use super::settings::{Server, ToolProtocol, Way};
 use crate::providers;
 
 /// First wait before a server is tried again; doubles while it fails. A call that wants it does
@@ -34,76 +32,28 @@ const MAX_REDIRECTS: usize = 3;
 /// Largest message that a server may send.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
+/// Why a connection ended that we ended ourselves.
+const ENDED: &str = "it is no longer connected to";
+
 /// What every child gets of our own environment.
 pub type Environment = BTreeMap<String, String>;
 
-/// The remote servers, connected or on their way.
-pub struct Remotes {
-    sources: Vec<Live>,
-    tasks: Mutex<JoinSet<()>>,
-    token: CancellationToken,
-}
-
-impl Remotes {
-    /// Connects to all that are enabled; they end with `process`. Needs a running runtime.
-    ///
-    /// # Errors
-    /// The settings of a server cannot be used, or two have the same name.
-    pub fn start(
-        servers: &[ToolServer],
-        environment: &Environment,
-        process: &CancellationToken,
-    ) -> Result<Self, ToolServerError> {
-        let mut checked: Vec<Server> = Vec::new();
-        for server in servers {
-            let server = server.checked()?;
-            if checked.iter().any(|s| s.name == server.name) {
-                let reason = "another server has this `name` already".into();
-                return Err(ToolServerError { server: server.name, reason });
-            }
-            checked.push(server);
-        }
-        let enabled: Vec<&str> =
-            servers.iter().filter(|s| s.enabled).map(|s| s.name.as_str()).collect();
-        checked.retain(|s| enabled.contains(&s.name.as_str()));
-        let token = process.child_token();
-        let mut tasks = JoinSet::new();
-        let mut sources = Vec::new();
-        for server in checked {
-            let kind = match server.way {
-                Way::Http { ref url, .. } if url.scheme().starts_with("ws") => {
-                    SourceKind::WebSocket
-                }
-                Way::Http { .. } => SourceKind::Http,
-                Way::Stdio { .. } => SourceKind::Stdio,
-            };
-            let live = Live::new(server.name.clone(), kind, server.timeout);
-            sources.push(live.clone());
-            tasks.spawn(keep(server, environment.clone(), live, token.clone()));
-        }
-        Ok(Self { sources, tasks: Mutex::new(tasks), token })
-    }
-
-    /// The sources, in the order of the configuration.
-    pub(super) fn sources(&self) -> &[Live] {
-        &self.sources
-    }
-
-    /// Ends every connection and child, and waits for them.
-    pub async fn stop(&self) {
-        self.token.cancel();
-        let mut tasks =
-            std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "the keeper of a tool server failed");
-            }
-        }
+/// The kind of source that a server reached this way is.
+pub(super) fn kind(way: &Way) -> SourceKind {
+    match way {
+        Way::Http { url, .. } if url.scheme().starts_with("ws") => SourceKind::WebSocket,
+        Way::Http { .. } => SourceKind::Http,
+        Way::Stdio { .. } => SourceKind::Stdio,
     }
 }
 
 /// Keeps one server connected until the token is cancelled.
-async fn keep(server: Server, environment: Environment, live: Live, token: CancellationToken) {
+pub(super) async fn keep(
+    server: Server,
+    environment: Environment,
+    live: Live,
+    token: CancellationToken,
+) {
     let mut waits = Waits::default();
     let mut era = Era::Auto;
     loop {
@@ -142,7 +92,7 @@ async fn keep(server: Server, environment: Environment, live: Live, token: Cance
             Some(false) => {}
         }
     }
-    live.ended("the server is stopping".into());
+    live.ended(ENDED.into());
 }
 
 /// The waits before attempts to connect.
@@ -259,7 +209,7 @@ where
 {
     let limit = server.start_timeout;
     match token.run_until_cancelled(timeout(limit, opening)).await {
-        None => Err("the server is stopping".to_owned().into()),
+        None => Err(ENDED.to_owned().into()),
         Some(Err(_)) => Err(format!("no handshake within {} s", limit.as_secs_f32()).into()),
         Some(Ok(opened)) => opened,
     }
@@ -275,7 +225,7 @@ pub(super) async fn serve(
     let protocol = connection.protocol();
     tracing::info!(source = name, protocol, "a tool server is connected");
     let ended = token.run_until_cancelled(attend(live, &connection)).await;
-    let reason = ended.unwrap_or_else(|| "the server is stopping".into());
+    let reason = ended.unwrap_or_else(|| ENDED.into());
     // Before the slow part: whoever waits for this connection's end goes on.
     live.lost(reason.clone());
     connection.close().await;

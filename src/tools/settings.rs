@@ -26,6 +26,10 @@ const OWN_HEADERS: [&str; 11] = [
     "upgrade",
 ];
 
+/// Names of sources that are always there.
+pub(super) const RESERVED: [&str; 4] =
+    ["device", "things", super::agent::NAME, super::builtin::NAME];
+
 /// What a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -48,6 +52,8 @@ pub struct ToolServer {
     pub enabled: bool,
     /// What it speaks.
     pub protocol: ToolProtocol,
+    /// The ids of the devices whose conversations have its tools; empty: all.
+    pub devices: Vec<String>,
     /// `http(s)://...` of a server that speaks Streamable HTTP, or also `ws(s)://...` of a LiteMCP
     /// tool; empty where a program is named.
     pub url: String,
@@ -81,6 +87,7 @@ impl Default for ToolServer {
             name: String::new(),
             enabled: true,
             protocol: ToolProtocol::Mcp,
+            devices: Vec::new(),
             url: String::new(),
             command: String::new(),
             args: Vec::new(),
@@ -149,6 +156,12 @@ impl ToolServer {
         };
         if self.name.is_empty() || self.name.len() > 64 || self.name.contains(char::is_control) {
             return Err(wrong("`name` must have 1 to 64 characters".into()));
+        }
+        if RESERVED.contains(&self.name.as_str()) {
+            return Err(wrong(format!("`name` may not be one of {}", RESERVED.join(", "))));
+        }
+        if self.devices.iter().any(|d| d.trim().is_empty()) {
+            return Err(wrong("`devices` has an empty id".into()));
         }
         for (key, value) in
             [("timeout_ms", self.timeout_ms), ("start_timeout_ms", self.start_timeout_ms)]
@@ -237,6 +250,8 @@ mod tests {
     fn wrong_settings_are_named_with_their_remedy() {
         for (text, says) in [
             ("url = 'http://a/'", "`name` must have"),
+            ("name = 'builtin'\nurl = 'http://a/'", "`name` may not be one of device,"),
+            ("name = 'a'\nurl = 'http://a/'\ndevices = ['']", "`devices` has an empty id"),
             ("name = 'a'", "either `url` or `command`"),
             ("name = 'a'\nurl = 'http://a/'\ncommand = 'b'", "either `url` or `command`"),
             ("name = 'a'\nurl = 'ws://a/'", "must be http:// or https://"),

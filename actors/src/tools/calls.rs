@@ -58,13 +58,13 @@ impl Toolbox {
             max_result_bytes: self.settings.max_result_bytes,
         };
         for (number, request) in calls.iter().enumerate() {
-            match check(offer, request) {
+            match self.check(offer, request) {
                 Ok(_) if number >= MAX_CALLS => {
                     let why = ToolError::Failed("too many calls at once".into());
                     begun.results[number] = Some(told(Err(why), self.settings.max_result_bytes));
                 }
-                Ok((source, tool, call)) => {
-                    let work = carried_out(self.place(source).clone(), call, until);
+                Ok((place, tool, call)) => {
+                    let work = carried_out(place, call, until);
                     let kept = if tool.finishes { self.keep(work) } else { Err(work) };
                     begun.finishes[number] = kept.is_ok();
                     let work =
@@ -77,6 +77,22 @@ impl Toolbox {
             }
         }
         begun
+    }
+
+    /// The source, the tool and the call that the model means.
+    fn check<'a>(
+        &self,
+        offer: &'a Offer,
+        request: &ToolRequest,
+    ) -> Result<(Place, &'a Tool, ToolCall), ToolError> {
+        let (source, tool) =
+            offer.find(&request.name).ok_or_else(|| ToolError::Unknown(request.name.clone()))?;
+        let gone = || ToolError::Unavailable("it was taken away meanwhile".into());
+        let place = self.place(source).ok_or_else(gone)?;
+        let arguments = arguments(&request.arguments)?;
+        fits(&tool.parameters, &arguments)?;
+        let (id, name) = (request.id.clone(), tool.name.clone());
+        Ok((place, tool, ToolCall { id, name, arguments }))
     }
 
     /// Lets a call go on when its turn is cut, where there is room.
@@ -117,19 +133,6 @@ fn carried_out(place: Place, call: ToolCall, until: Instant) -> BoxFuture<'stati
         tracing::info!(tool = name, source = place.source.name(), well, took = ?began.elapsed(), "a tool was called");
         outcome
     })
-}
-
-/// The source's number, the tool and the call that the model means.
-fn check<'a>(
-    offer: &'a Offer,
-    request: &ToolRequest,
-) -> Result<(usize, &'a Tool, ToolCall), ToolError> {
-    let (source, tool) =
-        offer.find(&request.name).ok_or_else(|| ToolError::Unknown(request.name.clone()))?;
-    let arguments = arguments(&request.arguments)?;
-    fits(&tool.parameters, &arguments)?;
-    let (id, name) = (request.id.clone(), tool.name.clone());
-    Ok((*source, tool, ToolCall { id, name, arguments }))
 }
 
 /// Models write nothing, or `null`, where there is nothing to say.

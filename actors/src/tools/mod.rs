@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use hearken_proto::ids::DeviceId;
 
-pub use toolbox::{Offer, Toolbox};
+pub use toolbox::{Offer, Others, Toolbox};
 
 use crate::ports::ToolSource;
 
@@ -68,7 +68,8 @@ pub struct Vision {
     pub token: String,
 }
 
-/// Gives each device's conversation the sources of tools that it has beside the device's own.
+/// Gives each device's conversation the sources of tools that it has beside the device's own; asked
+/// before each round of a turn, so that it must not wait for anything.
 pub type SourceDesk = Arc<dyn Fn(&DeviceId) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
 /// Gives each device its way to the vision endpoint.

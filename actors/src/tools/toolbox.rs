@@ -2,7 +2,7 @@
 //! calling them, which is [`super::calls`].
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -14,11 +14,15 @@ use crate::ports::{OfferedTool, Tool, ToolSource};
 /// Calls that a source takes at once, unless it takes but one.
 const AT_ONCE: usize = 8;
 
+/// Gives the sources that a conversation has now, beside its device's own.
+pub type Others = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
+
 /// All tools of one conversation. Calls that are to finish though their turn is cut live as long
 /// as this does.
 pub struct Toolbox {
     pub(super) settings: ToolSettings,
-    sources: Vec<Place>,
+    own: Vec<Arc<dyn ToolSource>>,
+    others: Others,
     known: Mutex<Known>,
     pub(super) finishing: Mutex<JoinSet<()>>,
 }
@@ -33,7 +37,9 @@ pub(super) struct Place {
 #[derive(Default)]
 struct Known {
     names: Names,
-    /// What each source had when the offer was made.
+    /// The sources of the last offer; each name once.
+    places: Vec<Place>,
+    /// What each of them had.
     lists: Vec<Arc<[Tool]>>,
     offer: Arc<Offer>,
 }
@@ -42,7 +48,7 @@ struct Known {
 #[derive(Default)]
 pub struct Offer {
     tools: Arc<[OfferedTool]>,
-    by_name: HashMap<String, (usize, Tool)>,
+    by_name: HashMap<String, (String, Tool)>,
 }
 
 impl Offer {
@@ -51,21 +57,17 @@ impl Offer {
         &self.tools
     }
 
-    /// The number of the source and the tool that a name stands for.
-    pub(super) fn find(&self, name: &str) -> Option<&(usize, Tool)> {
+    /// The source's name and the tool that a name stands for.
+    pub(super) fn find(&self, name: &str) -> Option<&(String, Tool)> {
         self.by_name.get(name)
     }
 }
 
 impl Toolbox {
-    /// The tools of these sources.
-    pub fn new(sources: Vec<Arc<dyn ToolSource>>, settings: ToolSettings) -> Self {
-        let place = |source: Arc<dyn ToolSource>| {
-            let places = if source.one_at_a_time() { 1 } else { AT_ONCE };
-            Place { source, gate: Arc::new(Semaphore::new(places)) }
-        };
-        let sources = sources.into_iter().map(place).collect();
-        Self { settings, sources, known: Mutex::default(), finishing: Mutex::default() }
+    /// The tools of the device's own sources, and of those that `others` gives; it is asked before
+    /// each round of a turn. Of sources with the same name the first counts.
+    pub fn new(own: Vec<Arc<dyn ToolSource>>, others: Others, settings: ToolSettings) -> Self {
+        Self { settings, own, others, known: Mutex::default(), finishing: Mutex::default() }
     }
 
     /// How tools are offered and called.
@@ -73,24 +75,36 @@ impl Toolbox {
         &self.settings
     }
 
-    pub(super) fn place(&self, number: usize) -> &Place {
-        &self.sources[number]
+    /// The source of this name, where the last offer still had it.
+    pub(super) fn place(&self, name: &str) -> Option<Place> {
+        self.known().places.iter().find(|p| p.source.name() == name).cloned()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("nothing panics while it holds the tools")
     }
 
     /// The tools as they are now. A tool keeps its name from offer to offer.
     pub fn offer(&self) -> Arc<Offer> {
-        let lists: Vec<Arc<[Tool]>> = self.sources.iter().map(|p| p.source.tools()).collect();
-        let mut known = self.known.lock().expect("nothing panics while it holds the tools");
-        let same = known.lists.len() == lists.len()
+        let mut sources = self.own.clone();
+        sources.extend((self.others)());
+        let mut known = self.known();
+        let places = placed(sources, &known.places);
+        let lists: Vec<Arc<[Tool]>> = places.iter().map(|p| p.source.tools()).collect();
+        let of_same = |(old, new): (&Place, &Place)| old.source.name() == new.source.name();
+        let same = known.places.len() == places.len()
+            && known.places.iter().zip(&places).all(of_same)
             && known.lists.iter().zip(&lists).all(|(old, new)| Arc::ptr_eq(old, new) || old == new);
+        known.places = places;
         if !same {
-            known.offer = Arc::new(self.gather(&mut known.names, &lists));
+            let Known { names, places, .. } = &mut *known;
+            known.offer = Arc::new(self.gather(names, places, &lists));
             known.lists = lists;
         }
         Arc::clone(&known.offer)
     }
 
-    fn gather(&self, names: &mut Names, lists: &[Arc<[Tool]>]) -> Offer {
+    fn gather(&self, names: &mut Names, places: &[Place], lists: &[Arc<[Tool]>]) -> Offer {
         let mut offer = Offer::default();
         let mut tools = Vec::new();
         let all: usize = lists.iter().map(|list| list.len()).sum();
@@ -101,8 +115,8 @@ impl Toolbox {
                 "more tools than may be offered"
             );
         }
-        for (number, list) in lists.iter().enumerate() {
-            let source = self.sources[number].source.name();
+        for (place, list) in places.iter().zip(lists) {
+            let source = place.source.name();
             let list = &list[..list.len().min(self.settings.max_tools - tools.len())];
             let given: Vec<String> = list.iter().map(|t| names.give(source, &t.name)).collect();
             let renamed: Vec<(&str, &str)> = list
@@ -114,21 +128,35 @@ impl Toolbox {
             for (tool, name) in list.iter().zip(&given) {
                 let description = rename(&tool.description, &renamed);
                 let parameters = tool.parameters.clone();
-                let entry = (number, tool.clone());
+                let entry = (source.to_owned(), tool.clone());
                 if offer.by_name.insert(name.clone(), entry).is_none() {
                     tools.push(OfferedTool { name: name.clone(), description, parameters });
                 }
             }
         }
         names.tidy(|(source, tool)| {
-            offer
-                .by_name
-                .values()
-                .any(|(number, t)| t.name == *tool && self.sources[*number].source.name() == source)
+            offer.by_name.values().any(|(of, t)| t.name == *tool && of == source)
         });
         offer.tools = tools.into();
         offer
     }
+}
+
+/// The sources, each with the gate that its name had before. Of the same name the first counts.
+fn placed(sources: Vec<Arc<dyn ToolSource>>, before: &[Place]) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::with_capacity(sources.len());
+    for source in sources {
+        if places.iter().any(|p| p.source.name() == source.name()) {
+            continue;
+        }
+        let old = before.iter().find(|p| p.source.name() == source.name());
+        let gate = old.map_or_else(
+            || Arc::new(Semaphore::new(if source.one_at_a_time() { 1 } else { AT_ONCE })),
+            |p| Arc::clone(&p.gate),
+        );
+        places.push(Place { source, gate });
+    }
+    places
 }
 
 #[cfg(test)]
@@ -169,6 +197,10 @@ mod tests {
         tools.iter().map(tool).collect()
     }
 
+    fn fixed(sources: Vec<Arc<dyn ToolSource>>, settings: ToolSettings) -> Toolbox {
+        Toolbox::new(sources, Arc::new(Vec::new), settings)
+    }
+
     fn names(toolbox: &Toolbox) -> Vec<String> {
         toolbox.offer().tools().iter().map(|t| t.name.clone()).collect()
     }
@@ -177,7 +209,7 @@ mod tests {
     fn tools_of_all_sources_are_offered_under_legal_names() {
         let (device, notes) =
             (source("device", &["self.a", "self.b"]), source("notes", &["self.b"]));
-        let toolbox = Toolbox::new(vec![device.clone(), notes], ToolSettings::default());
+        let toolbox = fixed(vec![device.clone(), notes], ToolSettings::default());
         assert_eq!(names(&toolbox), ["self_a", "self_b", "notes_self_b"]);
         let offer = toolbox.offer();
         assert_eq!(offer.tools()[0].description, "Does self_a, unlike self_b.");
@@ -186,8 +218,8 @@ mod tests {
             offer.tools()[2].parameters,
             json!({"type": "object", "properties": {"self.b": {}}})
         );
-        let (number, tool) = offer.find("notes_self_b").unwrap();
-        assert_eq!((*number, tool.name.as_str()), (1, "self.b"));
+        let (of, tool) = offer.find("notes_self_b").unwrap();
+        assert_eq!((of.as_str(), tool.name.as_str()), ("notes", "self.b"));
         assert!(Arc::ptr_eq(&offer, &toolbox.offer()), "nothing changed");
         *device.1.lock().unwrap() = list(&[]);
         assert_eq!(names(&toolbox), ["notes_self_b"], "a tool keeps its name");
@@ -200,6 +232,30 @@ mod tests {
         let settings = ToolSettings { max_tools: 3, ..ToolSettings::default() };
         let sources: Vec<Arc<dyn ToolSource>> =
             vec![source("a", &["1", "2"]), source("b", &["3", "4"]), source("c", &["5"])];
-        assert_eq!(names(&Toolbox::new(sources, settings)), ["1", "2", "3"]);
+        assert_eq!(names(&fixed(sources, settings)), ["1", "2", "3"]);
+    }
+
+    #[test]
+    fn sources_come_and_go_from_offer_to_offer() {
+        let others: Arc<Mutex<Vec<Arc<dyn ToolSource>>>> = Arc::default();
+        let asked = Arc::clone(&others);
+        let now: Others = Arc::new(move || asked.lock().unwrap().clone());
+        let toolbox = Toolbox::new(vec![source("device", &["a"])], now, ToolSettings::default());
+        assert_eq!(names(&toolbox), ["a"]);
+        let first = source("notes", &["b"]);
+        *others.lock().unwrap() = vec![first.clone(), source("notes", &["not this"])];
+        assert_eq!(names(&toolbox), ["a", "b"]);
+        let gate = toolbox.place("notes").unwrap().gate;
+        let offer = toolbox.offer();
+        // Removed and added again with the same tools: calls reach the new one, none the old.
+        let second: Arc<dyn ToolSource> = source("notes", &["b"]);
+        *others.lock().unwrap() = vec![Arc::clone(&second)];
+        assert!(Arc::ptr_eq(&offer, &toolbox.offer()), "nothing changed for the model");
+        let place = toolbox.place("notes").unwrap();
+        assert!(Arc::ptr_eq(&place.source, &second) && Arc::ptr_eq(&place.gate, &gate));
+        others.lock().unwrap().clear();
+        assert_eq!(names(&toolbox), ["a"]);
+        assert!(toolbox.place("notes").is_none());
+        assert_eq!(offer.find("b").unwrap().0, "notes", "an offer that was made stays as it is");
     }
 }

@@ -20,7 +20,7 @@ use futures_util::future::BoxFuture;
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::{Map, Value};
 
-use super::live::{SourceKind, SourceReport, SourceState, ToolReport};
+use super::live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 use clock::Clock;
 use location::Locator;
 pub use settings::{BuiltinError, BuiltinSettings};
@@ -83,6 +83,8 @@ impl Builtin {
         SourceReport {
             name: NAME.into(),
             kind: SourceKind::Builtin,
+            origin: Origin::Builtin,
+            devices: Vec::new(),
             state: SourceState::Ready,
             protocol: String::new(),
             connections: 0,

@@ -12,6 +12,7 @@ mod litemcp;
 mod peers;
 mod python;
 mod remote;
+mod servers;
 mod vision;
 
 use hearken::config::Config;

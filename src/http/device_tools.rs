@@ -1,0 +1,77 @@
+//! Which sources of tools one device's conversations have, for people. Not for the sources
+//! themselves.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_proto::fault::Fault;
+use serde::Deserialize;
+
+use super::Door;
+use super::caller::{json as json_body, tidy};
+use super::devices::{id_of, no_such_device, rendered};
+use super::fault::{Refusal, refusal, store_failed};
+use super::tool_desk::ToolDesk;
+
+/// Where they are.
+pub(super) const PATH: &str = "/api/devices/{id}/tools";
+/// Most sources that a device goes without.
+const MAX_OFF: usize = 64;
+/// Longest name of a source.
+const MAX_NAME_CHARS: usize = 64;
+
+/// `GET /api/devices/{id}/tools`.
+pub(super) async fn get(
+    request: HttpRequest,
+    id: web::Path<String>,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let shown = async {
+        door.auth.admin(&request)?;
+        let device = door.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
+        let device = device.ok_or_else(no_such_device)?;
+        Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
+    };
+    rendered(shown.await)
+}
+
+/// What `put` wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Off {
+    off: Vec<String>,
+}
+
+impl Off {
+    /// The names, each once; a name may be of a source that is not there now.
+    fn checked(self) -> Result<Vec<String>, Refusal> {
+        let about = format!("`off` is a list of at most {MAX_OFF} names of sources");
+        let wrong = || refusal(Fault::BadRequest, &about);
+        let fits = |name: &String| tidy(name, MAX_NAME_CHARS).as_ref() == Some(name);
+        if self.off.len() > MAX_OFF || !self.off.iter().all(fits) {
+            return Err(wrong());
+        }
+        let mut off = self.off;
+        off.sort();
+        off.dedup();
+        Ok(off)
+    }
+}
+
+/// `PUT /api/devices/{id}/tools` with `{"off": [..]}`: the names of the sources that the device
+/// goes without from its next turn on; `endpoint` stands for all tool clients.
+pub(super) async fn put(
+    request: HttpRequest,
+    id: web::Path<String>,
+    payload: web::Payload,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let changed = async {
+        door.auth.admin(&request)?;
+        let off = json_body::<Off>(payload).await?.checked()?;
+        let device = desk.registry.set_off(&id_of(&id), &off).await;
+        let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
+        Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
+    };
+    rendered(changed.await)
+}

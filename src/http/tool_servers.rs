@@ -1,0 +1,112 @@
+//! Tool servers for people: list, add, remove, and switch on and off while the server runs. Not
+//! for what may be done, which the registry decides.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_proto::fault::Fault;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Door;
+use super::caller::json as json_body;
+use super::devices::rendered;
+use super::fault::{Refusal, refusal, store_failed};
+use super::tool_desk::ToolDesk;
+use crate::tools::{ChangeError, ToolServer};
+
+/// Where one of them is.
+pub(super) const ONE: &str = "/api/tools/servers/{name}";
+/// Where one is switched.
+pub(super) const ENABLED: &str = "/api/tools/servers/{name}/enabled";
+
+fn refused(error: ChangeError) -> Refusal {
+    let fault = match &error {
+        ChangeError::Store(error) => return store_failed(error),
+        ChangeError::Settings(_) | ChangeError::OwnSecrets(_) => Fault::BadRequest,
+        ChangeError::Taken(_) | ChangeError::Configured(_) | ChangeError::Full => Fault::Conflict,
+        ChangeError::Unknown(_) => Fault::NotFound,
+        ChangeError::Programs => Fault::Forbidden,
+    };
+    refusal(fault, &error.to_string())
+}
+
+/// `GET /api/tools/servers`: every server, those that are off among them, with its settings.
+pub(super) async fn list(
+    request: HttpRequest,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let listed = async {
+        door.auth.admin(&request)?;
+        Ok(HttpResponse::Ok().json(json!({"servers": desk.registry.servers()})))
+    };
+    rendered(listed.await)
+}
+
+/// `POST /api/tools/servers` with the keys of a `[[tools.servers]]`: adds it for good.
+pub(super) async fn add(
+    request: HttpRequest,
+    payload: web::Payload,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let added = async {
+        door.auth.admin(&request)?;
+        let settings: ToolServer = json_body(payload).await?;
+        let server = desk.registry.add(settings).await.map_err(refused)?;
+        Ok(HttpResponse::Created().json(server))
+    };
+    rendered(added.await)
+}
+
+/// `GET /api/tools/servers/{name}`.
+pub(super) async fn get(
+    request: HttpRequest,
+    name: web::Path<String>,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let one = async {
+        door.auth.admin(&request)?;
+        Ok(HttpResponse::Ok().json(desk.registry.server(&name).map_err(refused)?))
+    };
+    rendered(one.await)
+}
+
+/// `DELETE /api/tools/servers/{name}`: removes one that was added.
+pub(super) async fn remove(
+    request: HttpRequest,
+    name: web::Path<String>,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let removed = async {
+        door.auth.admin(&request)?;
+        desk.registry.remove(&name).await.map_err(refused)?;
+        Ok(HttpResponse::NoContent().finish())
+    };
+    rendered(removed.await)
+}
+
+/// What `switch` wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Switch {
+    enabled: bool,
+}
+
+/// `PUT /api/tools/servers/{name}/enabled` with `{"enabled"}`: switches any of them on or off.
+pub(super) async fn switch(
+    request: HttpRequest,
+    name: web::Path<String>,
+    payload: web::Payload,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let switched = async {
+        door.auth.admin(&request)?;
+        let asked: Switch = json_body(payload).await?;
+        let server = desk.registry.switch(&name, asked.enabled).await.map_err(refused)?;
+        Ok(HttpResponse::Ok().json(server))
+    };
+    rendered(switched.await)
+}

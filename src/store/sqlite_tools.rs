@@ -1,0 +1,90 @@
+//! The SQL of tool servers and of devices' tools. Not for devices otherwise.
+
+use async_trait::async_trait;
+use hearken_proto::ids::DeviceId;
+use sqlx::Row as _;
+
+use super::sqlite::{SqliteStore, device, in_time};
+use super::tools::{KeptServer, ToolStore};
+use super::{Device, StoreError, StoreErrorKind};
+use crate::providers::Secret;
+
+#[async_trait]
+impl ToolStore for SqliteStore {
+    async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError> {
+        in_time(async {
+            let rows =
+                sqlx::query("SELECT name, settings, enabled FROM tool_servers ORDER BY name")
+                    .fetch_all(self.pool().await?)
+                    .await?;
+            let server = |row: &sqlx::sqlite::SqliteRow| {
+                let settings: Option<String> = row.try_get("settings")?;
+                Ok(KeptServer {
+                    name: row.try_get("name")?,
+                    settings: settings.map(Secret::new),
+                    enabled: row.try_get("enabled")?,
+                })
+            };
+            rows.iter().map(server).collect()
+        })
+        .await
+    }
+
+    async fn keep_tool_server(&self, server: &KeptServer) -> Result<(), StoreError> {
+        in_time(async {
+            sqlx::query(
+                "INSERT INTO tool_servers (name, settings, enabled) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT (name) DO UPDATE SET \
+                 settings = excluded.settings, enabled = excluded.enabled",
+            )
+            .bind(&server.name)
+            .bind(server.settings.as_ref().map(Secret::expose))
+            .bind(server.enabled)
+            .execute(self.pool().await?)
+            .await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn forget_tool_server(&self, name: &str) -> Result<bool, StoreError> {
+        in_time(async {
+            let gone = sqlx::query("DELETE FROM tool_servers WHERE name = ?1")
+                .bind(name)
+                .execute(self.pool().await?)
+                .await?;
+            Ok(gone.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn set_tools_off(
+        &self,
+        id: &DeviceId,
+        off: &[String],
+    ) -> Result<Option<Device>, StoreError> {
+        let off = serde_json::to_string(off)
+            .map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))?;
+        in_time(async {
+            let row =
+                sqlx::query("UPDATE devices SET tools_off = ?2 WHERE device_id = ?1 RETURNING *")
+                    .bind(id.as_str())
+                    .bind(off)
+                    .fetch_optional(self.pool().await?)
+                    .await?;
+            row.as_ref().map(device).transpose()
+        })
+        .await
+    }
+
+    async fn choosers(&self) -> Result<Vec<Device>, StoreError> {
+        in_time(async {
+            let rows =
+                sqlx::query("SELECT * FROM devices WHERE tools_off <> '[]' ORDER BY device_id")
+                    .fetch_all(self.pool().await?)
+                    .await?;
+            rows.iter().map(device).collect()
+        })
+        .await
+    }
+}

@@ -1,0 +1,44 @@
+//! The tool servers that were added at run time, and what tools devices go without: the port and
+//! its types. Not for connecting to any.
+
+use async_trait::async_trait;
+use hearken_proto::ids::DeviceId;
+
+use super::{Device, StoreError};
+use crate::providers::Secret;
+
+/// A tool server as the store knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptServer {
+    /// Its name.
+    pub name: String,
+    /// Its settings as JSON, which may hold secrets; none for one that stands in the
+    /// configuration.
+    pub settings: Option<Secret>,
+    /// It is switched on.
+    pub enabled: bool,
+}
+
+/// Where tool servers are kept. Every call ends within seconds, with an error where the store is
+/// down.
+#[async_trait]
+pub trait ToolStore: Send + Sync {
+    /// All of them, in the order of their names.
+    async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError>;
+
+    /// Keeps a server in place of one with the same name.
+    async fn keep_tool_server(&self, server: &KeptServer) -> Result<(), StoreError>;
+
+    /// Forgets a server. False where there is none of this name.
+    async fn forget_tool_server(&self, name: &str) -> Result<bool, StoreError>;
+
+    /// The device goes without these sources of tools. None where there is no such device.
+    async fn set_tools_off(
+        &self,
+        id: &DeviceId,
+        off: &[String],
+    ) -> Result<Option<Device>, StoreError>;
+
+    /// The devices for which somebody chose their tools.
+    async fn choosers(&self) -> Result<Vec<Device>, StoreError>;
+}

@@ -1,0 +1,356 @@
+//! Tool servers that people add, remove and switch while the server runs, and the tools that a
+//! device goes without: what may be done, kept in the store and done at once. Not for requests,
+//! nor for how a server is connected to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_proto::ids::DeviceId;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{Mutex, OnceCell};
+use url::Url;
+
+use super::Sources;
+use super::live::{Origin, SourceKind, SourceReport, SourceState};
+use super::settings::{ToolServer, ToolServerError};
+use crate::providers::Secret;
+use crate::store::{Device, KeptServer, StoreError, ToolStore};
+
+/// Most servers at once, those of the configuration among them.
+const MAX_SERVERS: usize = 64;
+/// Wait before the store is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// What stands in place of a secret.
+const MASK: &str = "***";
+
+/// Why a server is not added, removed or switched.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// Its settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] ToolServerError),
+    /// The settings would have this server read its own variables or files.
+    #[error("`{0}` is for the configuration: give the token itself as `bearer`")]
+    OwnSecrets(&'static str),
+    /// The name is taken.
+    #[error("a source of tools is called `{0}` already: use another name, or remove that one")]
+    Taken(String),
+    /// It stands in the configuration.
+    #[error(
+        "`{0}` stands in `tools.servers` of the configuration: take it out there, or disable it"
+    )]
+    Configured(String),
+    /// There is no such server.
+    #[error("no tool server is called `{0}`")]
+    Unknown(String),
+    /// Programs may not be started over the API.
+    #[error(
+        "programs may not be added over the API: set `tools.allow_commands_over_api`, or name it in `tools.servers`"
+    )]
+    Programs,
+    /// There are as many as there may be.
+    #[error("there are {MAX_SERVERS} tool servers, as many as there may be: remove one")]
+    Full,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A tool server, as people see it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerShown {
+    /// What is known of it.
+    #[serde(flatten)]
+    pub source: SourceReport,
+    /// It is switched on.
+    pub enabled: bool,
+    /// Its settings, with what may be secret masked.
+    pub settings: Value,
+}
+
+/// The tools that a device has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceToolsShown {
+    /// The device.
+    pub device_id: String,
+    /// The names of the sources that it goes without.
+    pub off: Vec<String>,
+    /// Every source, and whether the device's conversations have its tools.
+    pub sources: Vec<SourceOfDevice>,
+}
+
+/// A source, as it is for one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceOfDevice {
+    /// Its name.
+    pub name: String,
+    /// How it is reached.
+    pub kind: SourceKind,
+    /// Conversations of the device have its tools.
+    pub on: bool,
+}
+
+/// Changes servers, one change at a time; clones share it.
+#[derive(Clone)]
+pub struct Registry(Arc<Shared>);
+
+struct Shared {
+    sources: Sources,
+    store: Arc<dyn ToolStore>,
+    allow_commands: bool,
+    loaded: OnceCell<()>,
+    changing: Mutex<()>,
+}
+
+impl Registry {
+    /// Changes these sources, and keeps what it did in this store. Only where it says so programs
+    /// may be added.
+    pub fn new(sources: Sources, store: Arc<dyn ToolStore>, allow_commands: bool) -> Self {
+        let (loaded, changing) = (OnceCell::new(), Mutex::new(()));
+        Self(Arc::new(Shared { sources, store, allow_commands, loaded, changing }))
+    }
+
+    /// Takes over what the store keeps, as soon as it can be reached.
+    pub async fn load(&self) {
+        while let Err(error) = self.loaded().await {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(%error, cause, "the tool servers that were added are not known yet");
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// The servers are those of the store: asks it, where that was not done yet.
+    async fn loaded(&self) -> Result<(), StoreError> {
+        self.0.loaded.get_or_try_init(|| self.take_over()).await.map(drop)
+    }
+
+    async fn take_over(&self) -> Result<(), StoreError> {
+        let kept = self.0.store.tool_servers().await?;
+        let choosers = self.0.store.choosers().await?;
+        for device in &choosers {
+            self.0.sources.choices.take(device);
+        }
+        let remotes = &self.0.sources.remotes;
+        for server in kept {
+            let KeptServer { name, settings, enabled } = server;
+            let done = match settings {
+                Some(settings) => match serde_json::from_str::<ToolServer>(settings.expose()) {
+                    Ok(settings) => self.start_kept(ToolServer { enabled, ..settings }),
+                    // The text may hold a secret, and the error some of the text.
+                    Err(_) => Err("its settings cannot be read".to_owned()),
+                },
+                // Nothing runs yet that would have to be waited for.
+                None => remotes.switch(&name, enabled).map(drop).map_err(|e| e.to_string()),
+            };
+            if let Err(reason) = done {
+                tracing::warn!(source = name, reason, "a tool server that was added is left out");
+            }
+        }
+        self.0.sources.reserve();
+        Ok(())
+    }
+
+    fn start_kept(&self, settings: ToolServer) -> Result<(), String> {
+        if !settings.command.is_empty() && !self.0.allow_commands {
+            return Err(ChangeError::Programs.to_string());
+        }
+        match self.0.sources.remotes.add(settings, Origin::Api) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("the configuration has one of the same name".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Every server, on or off.
+    pub fn servers(&self) -> Vec<ServerShown> {
+        self.0.sources.remotes.reports().into_iter().map(ServerShown::of).collect()
+    }
+
+    /// The server of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn server(&self, name: &str) -> Result<ServerShown, ChangeError> {
+        let found = self.servers().into_iter().find(|s| s.source.name == name);
+        found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
+    }
+
+    /// Adds a server, keeps it and connects to it.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn add(&self, settings: ToolServer) -> Result<ServerShown, ChangeError> {
+        settings.checked()?;
+        if !settings.bearer_env.is_empty() {
+            return Err(ChangeError::OwnSecrets("bearer_env"));
+        }
+        if !settings.bearer_file.as_os_str().is_empty() {
+            return Err(ChangeError::OwnSecrets("bearer_file"));
+        }
+        if !settings.command.is_empty() && !self.0.allow_commands {
+            return Err(ChangeError::Programs);
+        }
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let Sources { remotes, endpoint, .. } = &self.0.sources;
+        let name = settings.name.clone();
+        let names = remotes.names();
+        if names.contains(&name) || endpoint.has(&name) {
+            return Err(ChangeError::Taken(name));
+        }
+        if names.len() >= MAX_SERVERS {
+            return Err(ChangeError::Full);
+        }
+        self.keep(&settings).await?;
+        if !remotes.add(settings, Origin::Api)? {
+            return Err(ChangeError::Taken(name));
+        }
+        self.0.sources.reserve();
+        tracing::info!(source = name, "a tool server was added");
+        self.server(&name)
+    }
+
+    async fn keep(&self, settings: &ToolServer) -> Result<(), ChangeError> {
+        let unreadable = |e: serde_json::Error| ToolServerError {
+            server: settings.name.clone(),
+            reason: format!("it cannot be kept: {e}"),
+        };
+        let text = serde_json::to_string(settings).map_err(unreadable)?;
+        let (name, enabled) = (settings.name.clone(), settings.enabled);
+        let kept = KeptServer { name, settings: Some(Secret::new(text)), enabled };
+        Ok(self.0.store.keep_tool_server(&kept).await?)
+    }
+
+    /// Removes a server that was added; its calls are cancelled, and its child has ended when this
+    /// does.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn remove(&self, name: &str) -> Result<(), ChangeError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        match self.0.sources.remotes.origin(name) {
+            None => return Err(ChangeError::Unknown(name.to_owned())),
+            Some(Origin::Api) => {}
+            Some(_) => return Err(ChangeError::Configured(name.to_owned())),
+        }
+        self.0.store.forget_tool_server(name).await?;
+        let run = self.0.sources.remotes.remove(name);
+        self.0.sources.reserve();
+        tracing::info!(source = name, "a tool server was removed");
+        if let Some(run) = run {
+            run.end("it was removed").await;
+        }
+        Ok(())
+    }
+
+    /// Switches a server on or off, those of the configuration too; off as it is removed.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn switch(&self, name: &str, enabled: bool) -> Result<ServerShown, ChangeError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let remotes = &self.0.sources.remotes;
+        let unknown = || ChangeError::Unknown(name.to_owned());
+        let report = remotes.reports().into_iter().find(|r| r.settings.name == name);
+        let report = report.ok_or_else(unknown)?;
+        if report.source.origin == Origin::Api {
+            self.keep(&ToolServer { enabled, ..report.settings }).await?;
+        } else {
+            let kept = KeptServer { name: name.to_owned(), settings: None, enabled };
+            self.0.store.keep_tool_server(&kept).await?;
+        }
+        if let Some(run) = remotes.switch(name, enabled)? {
+            run.end("it was switched off").await;
+        }
+        self.server(name)
+    }
+
+    /// The device goes without these sources from its next turn on. None where there is no such
+    /// device.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn set_off(
+        &self,
+        id: &DeviceId,
+        off: &[String],
+    ) -> Result<Option<Device>, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let device = self.0.store.set_tools_off(id, off).await?;
+        if let Some(device) = &device {
+            self.0.sources.choices.take(device);
+        }
+        Ok(device)
+    }
+
+    /// The tools of a device, as the store knows it.
+    pub fn tools_of(&self, device: &Device) -> DeviceToolsShown {
+        let id = device.device_id.as_str();
+        let off = &device.tools_off;
+        let clients_off = off.iter().any(|name| name == super::agent::NAME);
+        let source = |s: SourceReport| SourceOfDevice {
+            on: s.state != SourceState::Disabled
+                && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))
+                && !(s.origin == Origin::Endpoint && clients_off)
+                && !off.contains(&s.name),
+            name: s.name,
+            kind: s.kind,
+        };
+        let sources = self.0.sources.inventory(super::DEFAULT_AGENT).sources;
+        let sources = sources.into_iter().map(source).collect();
+        DeviceToolsShown { device_id: id.to_owned(), off: off.clone(), sources }
+    }
+
+    /// The device's record is gone, and with it what was chosen for it.
+    pub fn forget(&self, id: &DeviceId) {
+        self.0.sources.choices.forget(id);
+    }
+}
+
+impl ServerShown {
+    fn of(report: super::remotes::ServerReport) -> Self {
+        let enabled = report.settings.enabled;
+        Self { source: report.source, enabled, settings: masked(&report.settings) }
+    }
+}
+
+/// The settings without what may be secret: the token, headers, variables, and what stands in the
+/// address beside the place.
+fn masked(settings: &ToolServer) -> Value {
+    let mut settings = settings.clone();
+    if !settings.bearer.is_empty() {
+        settings.bearer = Secret::new(MASK);
+    }
+    settings.headers.values_mut().for_each(|value| *value = Secret::new(MASK));
+    settings.env.values_mut().for_each(|value| *value = MASK.to_owned());
+    if let Ok(mut url) = Url::parse(&settings.url) {
+        // An address that cannot have these parts has none to hide.
+        if url.password().is_some() {
+            url.set_password(Some(MASK)).unwrap_or_default();
+        }
+        if url.query().is_some() {
+            url.set_query(Some(MASK));
+        }
+        settings.url = url.into();
+    }
+    serde_json::to_value(settings).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_is_shown() {
+        let text = "name = 'a'\nurl = 'https://me:sk-1@a/mcp?key=sk-2'\nbearer = 'sk-3'\n\
+                    headers = { K = 'sk-4' }\nenv = { V = 'sk-5' }";
+        let shown = masked(&toml::from_str(text).unwrap()).to_string();
+        assert!(!shown.contains("sk-"), "{shown}");
+        assert!(shown.contains(r#""url":"https://me:***@a/mcp?***""#), "{shown}");
+        assert!(shown.contains(r#""K":"***""#) && shown.contains(r#""V":"***""#), "{shown}");
+    }
+}

@@ -11,6 +11,7 @@ pub mod serve;
 pub mod server;
 pub mod speech;
 pub mod token;
+mod tool_servers;
 pub mod tools;
 
 use std::io::Write as _;

@@ -1,6 +1,6 @@
-//! `hearken tools`: shows the sources of tools of a server, calls one by hand, makes tokens for
-//! tool clients, and stands between programs and a tool of the server. Not for deciding anything:
-//! the server does.
+//! `hearken tools`: shows the sources of tools of a server, changes them, calls one by hand, makes
+//! tokens for tool clients, and stands between programs and a tool of the server. Not for deciding
+//! anything: the server does.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::fs::File;
 
 use super::server::{Server, ServerArgs, TIMEOUT};
+use super::tool_servers::Change;
 use crate::config::{self, EnvVars};
 use crate::http;
 use crate::tools::litemcp::Face;
@@ -18,8 +19,10 @@ use crate::tools::{AgentTokens, DEFAULT_AGENT};
 
 /// Show the tools of a server, call one, or let a tool client in
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  hearken tools\n  hearken tools list --all\n  \
+#[command(after_help = "Examples:\n  hearken tools\n  hearken tools list --json\n  \
     hearken tools call weather forecast '{\"city\": \"Berlin\"}'\n  \
+    hearken tools add weather https://example.com/mcp --bearer-env WEATHER_TOKEN\n  \
+    hearken tools disable weather --device aa:bb:cc:dd:ee:ff\n  \
     hearken tools token --agent default\n  hearken tools serve get_weather --url http://127.0.0.1:9400\n  \
     MCP_ENDPOINT=\"ws://127.0.0.1:9400/mcp_endpoint/mcp/?token=$(hearken tools token)\" xiaozhi-mcp NAME")]
 pub struct Args {
@@ -40,6 +43,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    #[command(flatten)]
+    Change(Change),
     /// Call a tool and print its answer
     Call {
         /// Name of the source
@@ -84,6 +89,10 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
             let text =
                 if json { serde_json::to_string_pretty(&inventory)? } else { listed(&inventory) };
             super::print(&text)
+        }
+        Command::Change(change) => {
+            let server = Server::new(&args.server, env)?;
+            super::tool_servers::run(change, &server, env).await
         }
         Command::Call { source, tool, arguments, agent } => {
             let arguments: Value = serde_json::from_str(&arguments)
@@ -139,8 +148,20 @@ fn listed(inventory: &Value) -> String {
             "" => String::new(),
             reason => format!(": {reason}"),
         };
-        let (name, kind, state) = (text("name"), text("kind"), text("state"));
-        lines.push(format!("{name}  ({kind}, {state}{reason}, {} tools)", tools.len()));
+        let (name, state) = (text("name"), text("state"));
+        let from = match (text("origin").as_str(), text("kind")) {
+            ("configuration", kind) => format!("configured, {kind}"),
+            ("api", kind) => format!("added, {kind}"),
+            ("endpoint", _) => "dialled in".into(),
+            _ => "built in".into(),
+        };
+        let devices: Vec<&str> =
+            source["devices"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let whose = match devices.join(", ") {
+            devices if devices.is_empty() => String::new(),
+            devices => format!(", for {devices}"),
+        };
+        lines.push(format!("{name}  ({from}, {state}{reason}, {} tools{whose})", tools.len()));
         for tool in tools {
             let about = tool["description"].as_str().unwrap_or_default();
             let about: String = about.lines().next().unwrap_or_default().chars().take(80).collect();
@@ -148,7 +169,7 @@ fn listed(inventory: &Value) -> String {
         }
     }
     if lines.is_empty() {
-        return "no sources of tools: name some in `tools.servers`, or let a tool client dial in \
+        return "no sources of tools: add one with `hearken tools add`, or let a tool client dial in \
                 with the token of `hearken tools token`"
             .into();
     }

@@ -40,7 +40,7 @@ async fn a_person_lists_tools_and_calls_one() {
     };
     ready(&server, 1).await;
     let (_, list, _) = run(&[]).await;
-    assert!(list.starts_with("everything  (stdio, ready, 13 tools)\n"), "{list}");
+    assert!(list.starts_with("everything  (configured, stdio, ready, 13 tools)\n"), "{list}");
     assert!(list.contains("\n  echo  Echoes back the input"), "{list}");
     let (_, json, _) = run(&["list", "--json"]).await;
     let json: Value = serde_json::from_str(&json).unwrap();

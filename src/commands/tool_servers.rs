@@ -1,0 +1,191 @@
+//! The part of `hearken tools` that changes which tools there are: adds, removes and switches
+//! servers, for everybody or for one device. Not for deciding anything: the server does.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use super::server::Server;
+use crate::config::EnvVars;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Change {
+    /// Add a remote MCP server, for good
+    #[command(after_help = "Examples:\n  \
+        hearken tools add weather https://example.com/mcp --bearer-env WEATHER_TOKEN\n  \
+        hearken tools add home http://192.168.1.5:8123/mcp --header X-Key=secret --device aa:bb:cc:dd:ee:ff\n  \
+        hearken tools add files --env ROOT=/srv -- npx -y some-server   (needs tools.allow_commands_over_api)")]
+    Add {
+        /// What to call it
+        name: String,
+        /// Its address: http://... or https://...
+        #[arg(value_name = "ADDRESS", required_unless_present = "program", conflicts_with = "program")]
+        address: Option<String>,
+        /// In place of an address: a program, which the server starts
+        #[arg(last = true, value_name = "PROGRAM")]
+        program: Vec<String>,
+        /// Send the bearer token that stands in this variable here
+        #[arg(long, value_name = "VARIABLE")]
+        bearer_env: Option<String>,
+        /// Send the bearer token that stands in this file here
+        #[arg(long, value_name = "FILE", conflicts_with = "bearer_env")]
+        bearer_file: Option<PathBuf>,
+        /// A header of every request; may be repeated
+        #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair)]
+        headers: Vec<(String, String)>,
+        /// A variable of the program; may be repeated
+        #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
+        env: Vec<(String, String)>,
+        /// A device whose conversations have its tools; may be repeated [default: all]
+        #[arg(long = "device", value_name = "ID")]
+        devices: Vec<String>,
+        /// Longest wait for the result of a call, in milliseconds
+        #[arg(long, value_name = "MS")]
+        timeout_ms: Option<u64>,
+    },
+    /// Remove a server that was added
+    Remove {
+        /// Name of the server
+        name: String,
+    },
+    /// Switch a server on, or give a device a source of tools back
+    #[command(after_help = "Examples:\n  hearken tools enable weather\n  \
+        hearken tools enable weather --device aa:bb:cc:dd:ee:ff")]
+    Enable {
+        /// Name of the server; with a device also of any other source
+        name: String,
+        /// For this device only
+        #[arg(long, value_name = "ID")]
+        device: Option<String>,
+    },
+    /// Switch a server off, or let a device go without a source of tools
+    #[command(after_help = "Examples:\n  hearken tools disable weather\n  \
+        hearken tools disable builtin --device aa:bb:cc:dd:ee:ff")]
+    Disable {
+        /// Name of the server; with a device also of any other source, such as builtin
+        name: String,
+        /// For this device only
+        #[arg(long, value_name = "ID")]
+        device: Option<String>,
+    },
+}
+
+/// `NAME=VALUE`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or("use NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn at(parts: &[&str]) -> Vec<String> {
+    let path = ["api", "tools", "servers"].iter().chain(parts);
+    path.map(|part| (*part).to_owned()).collect()
+}
+
+/// Makes the change and says so.
+///
+/// # Errors
+/// The server cannot be reached, or refuses; the message says why.
+pub(super) async fn run(
+    change: Change,
+    server: &Server,
+    env: &dyn EnvVars,
+) -> anyhow::Result<()> {
+    let done = match change {
+        Change::Remove { name } => {
+            server.ask(Method::DELETE, &at(&[&name]), None).await?;
+            format!("removed {name}")
+        }
+        Change::Enable { name, device } => switch(server, &name, device.as_deref(), true).await?,
+        Change::Disable { name, device } => switch(server, &name, device.as_deref(), false).await?,
+        add => {
+            let settings = settings(add, env)?;
+            let added = server.ask(Method::POST, &at(&[]), Some(settings)).await?;
+            let name = added["name"].as_str().unwrap_or_default();
+            format!("added {name}; `hearken tools` shows when it is ready")
+        }
+    };
+    super::print(&done)
+}
+
+/// What the server is told of one that is added. Its token is read here, where the person is.
+fn settings(add: Change, vars: &dyn EnvVars) -> anyhow::Result<Value> {
+    let Change::Add {
+        name, address, program, bearer_env, bearer_file, headers, env, devices, timeout_ms,
+    } = add
+    else {
+        bail!("nothing is added");
+    };
+    let mut settings = json!({"name": name, "devices": devices});
+    if let Some(address) = address {
+        settings["url"] = address.into();
+    }
+    if let [command, args @ ..] = &program[..] {
+        settings["command"] = command.as_str().into();
+        settings["args"] = json!(args);
+    }
+    let bearer = match (bearer_env, bearer_file) {
+        (Some(name), _) => {
+            Some(vars.get(&name).with_context(|| format!("the variable {name} is not set"))?)
+        }
+        (None, Some(file)) => Some(
+            std::fs::read_to_string(&file)
+                .with_context(|| format!("cannot read {}", file.display()))?,
+        ),
+        (None, None) => None,
+    };
+    if let Some(bearer) = bearer {
+        settings["bearer"] = bearer.trim().into();
+    }
+    let table = |pairs: Vec<(String, String)>| -> Map<String, Value> {
+        pairs.into_iter().map(|(name, value)| (name, value.into())).collect()
+    };
+    settings["headers"] = table(headers).into();
+    settings["env"] = table(env).into();
+    if let Some(timeout_ms) = timeout_ms {
+        settings["timeout_ms"] = timeout_ms.into();
+    }
+    Ok(settings)
+}
+
+/// Switches a server, or a source for a device.
+async fn switch(
+    server: &Server,
+    name: &str,
+    device: Option<&str>,
+    on: bool,
+) -> anyhow::Result<String> {
+    let word = if on { "enabled" } else { "disabled" };
+    let Some(device) = device else {
+        let body = json!({"enabled": on});
+        server.ask(Method::PUT, &at(&[name, "enabled"]), Some(body)).await?;
+        return Ok(format!("{word} {name}"));
+    };
+    let path = ["api", "devices", device, "tools"];
+    let now = server.get(&path, &[]).await?;
+    let mut off = names(&now["off"]);
+    let sources: Vec<String> = now["sources"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|s| Some(s["name"].as_str()?.to_owned()))
+        .collect();
+    let known = name == "endpoint" || sources.iter().any(|s| s == name);
+    if !on && !known {
+        bail!("no source of tools is called `{name}`: there are {}", sources.join(", "));
+    }
+    off.retain(|n| n != name);
+    if !on {
+        off.push(name.to_owned());
+    }
+    let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+    server.ask(Method::PUT, &path, Some(json!({"off": off}))).await?;
+    Ok(format!("{word} {name} for {device}"))
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let all = list.as_array().into_iter().flatten();
+    all.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}

@@ -7,11 +7,15 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 
 /// Names of the metrics that are distributions, in seconds.
-pub const SECONDS: [&str; 3] = [
+pub const SECONDS: [&str; 4] = [
     "hearken_packet_lateness_seconds",
     "hearken_transcript_seconds",
     "hearken_first_audio_seconds",
+    TOOL_CALL_SECONDS,
 ];
+
+const TOOL_CALLS: &str = "hearken_tool_calls_total";
+const TOOL_CALL_SECONDS: &str = "hearken_tool_call_seconds";
 
 /// A packet that leaves later than this after it was due counts as late: firmware hears no
 /// difference below.
@@ -65,7 +69,7 @@ impl Meters {
         describe();
         let uplink = |outcome| counter!("hearken_uplink_packets_total", "outcome" => outcome);
         let turns = |end| counter!("hearken_turns_total", "end" => end);
-        let [lateness, transcript, first_audio] = SECONDS.map(|name| histogram!(name));
+        let [lateness, transcript, first_audio, _] = SECONDS.map(|name| histogram!(name));
         Self {
             connections: gauge!("hearken_connections"),
             uplink: Uplink {
@@ -102,6 +106,41 @@ impl Meters {
     }
 }
 
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallEnd {
+    /// With an answer.
+    Answered,
+    /// The tool, or its source, says that it failed.
+    Failed,
+    /// Its source is away.
+    Unavailable,
+    /// Without an answer in time.
+    Timeout,
+    /// Nobody waits for it any more.
+    Cancelled,
+}
+
+impl CallEnd {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Failed => "failed",
+            Self::Unavailable => "unavailable",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A call to a source of this sort ended after this time.
+pub(crate) fn tool_called(source: &'static str, end: CallEnd, took: Duration) {
+    // So that they are described, whichever is counted first.
+    meters();
+    counter!(TOOL_CALLS, "source" => source, "end" => end.label()).increment(1);
+    histogram!(TOOL_CALL_SECONDS, "source" => source).record(took);
+}
+
 fn describe() {
     let gauge = |name, text| metrics::describe_gauge!(name, Unit::Count, text);
     let counter = |name, text| metrics::describe_counter!(name, Unit::Count, text);
@@ -113,6 +152,8 @@ fn describe() {
     counter("hearken_underruns_total", "times that a device ran dry within a sentence");
     counter("hearken_socket_stalls_total", "sends to a socket that waited for over 2 s");
     counter("hearken_turns_total", "turns of dialogues, by their end");
+    counter(TOOL_CALLS, "calls of tools in conversations, by the sort of source and their end");
+    seconds(TOOL_CALL_SECONDS, "how long a tool call took");
     seconds(SECONDS[0], "how late a packet is sent to a device");
     seconds(SECONDS[1], "from the end of speech to its transcript");
     seconds(SECONDS[2], "from the end of speech to the first packet of the answer");

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 
 use super::endpoint::Endpoint;
-use super::live::Live;
+use super::live::{Live, SourceKind};
 
 /// The name of the source.
 pub(super) const NAME: &str = "endpoint";
@@ -53,6 +53,10 @@ fn all(clients: &[Live]) -> Vec<(Tool, &Live, String)> {
 impl ToolSource for AgentTools {
     fn name(&self) -> &str {
         NAME
+    }
+
+    fn kind(&self) -> &'static str {
+        SourceKind::Endpoint.word()
     }
 
     fn tools(&self) -> Arc<[Tool]> {

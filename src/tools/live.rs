@@ -60,6 +60,18 @@ pub enum SourceKind {
     Builtin,
 }
 
+impl SourceKind {
+    /// Its name among metrics.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Stdio => "stdio",
+            Self::Endpoint => "endpoint",
+            Self::Builtin => "builtin",
+        }
+    }
+}
+
 /// What is known of a source, for people.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SourceReport {
@@ -335,6 +347,10 @@ impl Drop for Waiting {
 impl ToolSource for Live {
     fn name(&self) -> &str {
         &self.0.name
+    }
+
+    fn kind(&self) -> &'static str {
+        self.0.kind.word()
     }
 
     fn tools(&self) -> Arc<[Tool]> {

@@ -24,6 +24,11 @@ pub trait ToolSource: Send + Sync {
         Duration::from_secs(10)
     }
 
+    /// What sort of source it is, for counting: a word of ours, never a name given by others.
+    fn kind(&self) -> &'static str {
+        "other"
+    }
+
     /// The source takes one call at a time, as devices do.
     fn one_at_a_time(&self) -> bool {
         false

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::outcome::{CUT_SHORT, GOES_ON, told};
 use super::toolbox::{Offer, Place, Toolbox};
+use crate::meters::{CallEnd, tool_called};
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest};
 
 /// Calls of one round that are carried out; what is beyond is refused.
@@ -116,6 +117,30 @@ impl Toolbox {
     }
 }
 
+/// Counts a call when it is over, also one that was dropped.
+struct Counted {
+    source: &'static str,
+    began: Instant,
+    end: CallEnd,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        tool_called(self.source, self.end, self.began.elapsed());
+    }
+}
+
+fn end(outcome: &Outcome) -> CallEnd {
+    match outcome {
+        Ok(output) if !output.failed => CallEnd::Answered,
+        Ok(_) | Err(ToolError::Failed(_) | ToolError::Arguments(_) | ToolError::Unknown(_)) => {
+            CallEnd::Failed
+        }
+        Err(ToolError::Unavailable(_)) => CallEnd::Unavailable,
+        Err(ToolError::Timeout(_)) => CallEnd::Timeout,
+    }
+}
+
 /// Waits its turn at the source, and calls.
 fn carried_out(place: Place, call: ToolCall, until: Instant) -> BoxFuture<'static, Outcome> {
     Box::pin(async move {
@@ -127,8 +152,10 @@ fn carried_out(place: Place, call: ToolCall, until: Instant) -> BoxFuture<'stati
         let by = until.min(Instant::now() + place.source.timeout());
         let began = Instant::now();
         let name = call.name.clone();
+        let mut counted = Counted { source: place.source.kind(), began, end: CallEnd::Cancelled };
         let outcome = timeout_at(by, place.source.call(call)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(ToolError::Timeout(began.elapsed())));
+        counted.end = end(&outcome);
         let well = outcome.as_ref().is_ok_and(|output| !output.failed);
         tracing::info!(tool = name, source = place.source.name(), well, took = ?began.elapsed(), "a tool was called");
         outcome

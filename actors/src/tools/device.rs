@@ -121,6 +121,10 @@ impl ToolSource for DeviceTools {
         "device"
     }
 
+    fn kind(&self) -> &'static str {
+        "device"
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
         Arc::clone(&self.state().tools)
     }

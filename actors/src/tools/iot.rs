@@ -135,6 +135,10 @@ impl ToolSource for ThingTools {
         "things"
     }
 
+    fn kind(&self) -> &'static str {
+        "iot"
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
         Arc::clone(&self.known().tools)
     }

@@ -98,6 +98,10 @@ impl ToolSource for Builtin {
         NAME
     }
 
+    fn kind(&self) -> &'static str {
+        SourceKind::Builtin.word()
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
         Arc::clone(&self.tools)
     }

@@ -18,11 +18,14 @@ use std::time::{Duration, Instant};
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use hdrhistogram::Histogram;
-use hearken::tools::{DEFAULT_AGENT, Endpoint, Remotes, Sources, ToolServer};
+use hearken::tools::{
+    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Remotes, Sources, ToolServer,
+};
 use hearken_actors::ports::{ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
 use rmcp::model::{CallToolRequestParams, ClientConfig, ProtocolVersion};
 use rmcp::service::{RoleClient, RunningService, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{ClientHandler, ServiceExt as _};
 use serde_json::{Map, Value, json};
@@ -151,7 +154,8 @@ impl Ways {
             }
             tokio::task::yield_now().await;
         };
-        let toolbox = Toolbox::new(vec![Arc::clone(&source)], ToolSettings::default());
+        let toolbox =
+            Toolbox::new(vec![Arc::clone(&source)], Arc::new(Vec::new), ToolSettings::default());
         Self { transport, bare, source, toolbox }
     }
 
@@ -217,7 +221,9 @@ async fn timed(call: impl Future<Output = ()>) -> Duration {
 /// No servers of the configuration but these.
 fn sources(servers: &[ToolServer], endpoint: &Endpoint, process: &CancellationToken) -> Sources {
     let remotes = Remotes::start(servers, &BTreeMap::new(), process).unwrap();
-    Sources::new(remotes, endpoint.clone())
+    let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
+    let builtin = Builtin::new(&none).expect("no tool needs anything");
+    Sources::new(builtin, remotes, endpoint.clone())
 }
 
 async fn over_frames(process: &CancellationToken) -> Ways {
@@ -234,13 +240,17 @@ async fn over_http(process: &CancellationToken) -> Ways {
     let url = format!("http://{}/mcp", http_server());
     let server = ToolServer { name: "lamp".into(), url: url.clone(), ..ToolServer::default() };
     let sources = sources(&[server], &Endpoint::new(WITHIN), process);
-    let bare = Bare.serve(StreamableHttpClientTransport::from_uri(url)).await.unwrap();
+    // With connections that are kept, as ours are; rmcp's own client makes one for each call.
+    let client = reqwest::Client::builder().tcp_nodelay(true).no_proxy().build().unwrap();
+    let config = StreamableHttpClientTransportConfig::with_uri(url);
+    let transport = StreamableHttpClientTransport::with_client(client, config);
+    let bare = Bare.serve(transport).await.unwrap();
     Ways::to("http", bare, &sources).await
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    // rmcp's own HTTP client is made without one.
+    // reqwest wants one, be there TLS or not.
     hearken::tls::choose_provider();
     let process = CancellationToken::new();
     println!(

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken::config::env::{EnvVars as _, ProcessEnv, for_children};
-use hearken::tools::{DEFAULT_AGENT, Endpoint, Remotes, SourceState, Sources, ToolServer};
+use hearken::tools::{
+    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Remotes, SourceState, Sources, ToolServer,
+};
 use hearken_actors::ports::{OfferedTool, ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
 use serde::Deserialize;
@@ -68,7 +70,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     };
     let process = CancellationToken::new();
     let remotes = Remotes::start(&[server], &for_children(&ProcessEnv), &process)?;
-    let sources = Sources::new(remotes, Endpoint::new(CALLS_WITHIN));
+    let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
+    let sources = Sources::new(Builtin::new(&none)?, remotes, Endpoint::new(CALLS_WITHIN));
     let served = serve(&sources, &context).await;
     sources.stop().await;
     served
@@ -99,6 +102,7 @@ async fn ready(sources: &Sources) -> Result<(), String> {
         match sources.inventory(DEFAULT_AGENT).sources.first().map(|s| &s.state) {
             Some(SourceState::Ready) => return Ok(()),
             Some(SourceState::Failed(reason)) => return Err(reason.clone()),
+            Some(SourceState::Disabled) => return Err("it is switched off".into()),
             Some(SourceState::Connecting) | None => {}
         }
     }
@@ -106,7 +110,7 @@ async fn ready(sources: &Sources) -> Result<(), String> {
 
 /// Calls every tool once, as a turn of a conversation does. Some are not meant to be called.
 async fn call_each(source: Arc<dyn ToolSource>) {
-    let toolbox = Toolbox::new(vec![source], ToolSettings::default());
+    let toolbox = Toolbox::new(vec![source], Arc::new(Vec::new), ToolSettings::default());
     let offer = toolbox.offer();
     let requests: Vec<ToolRequest> = offer
         .tools()

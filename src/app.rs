@@ -82,7 +82,8 @@ pub fn start(
         language,
     };
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
-    let own_tools = Arc::new(LiteMcp::new(Vec::new(), process.clone()));
+    let own_tools =
+        Arc::new(LiteMcp::new(vec![Arc::new(tools.builtin().clone())], process.clone()));
     let factory = move || {
         let (doorman, health, desk) = (doorman.clone(), health.clone(), Arc::clone(&desk));
         App::new()

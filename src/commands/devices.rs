@@ -18,6 +18,7 @@ const PAGE: &str = "500";
 #[command(after_help = "Examples:\n  hearken devices\n  \
     hearken devices bind 123456 --name kitchen\n  \
     hearken devices rename aa:bb:cc:dd:ee:ff \"living room\"\n  \
+    hearken devices assign aa:bb:cc:dd:ee:ff --agent kitchen\n  \
     hearken devices say aa:bb:cc:dd:ee:ff \"Dinner is ready.\"\n  \
     hearken devices alert aa:bb:cc:dd:ee:ff --status Door --message \"Somebody rings\" --emotion surprised\n  \
     hearken devices --url https://voice.example.com --admin-token-file token.txt list")]
@@ -50,6 +51,14 @@ enum Command {
         id: String,
         /// What to call it
         name: String,
+    },
+    /// Give a device the tool clients of an agent
+    Assign {
+        /// Id of the device
+        id: String,
+        /// The agent, for which `hearken tools token` makes tokens
+        #[arg(long, value_name = "NAME")]
+        agent: String,
     },
     /// Forget a device, and end its connection
     Forget {
@@ -155,6 +164,9 @@ fn request(command: Command) -> anyhow::Result<Request> {
         }
         Command::Rename { id, name } => {
             asked(Method::PATCH, device(id), Some(json!({"name": name})), "renamed")
+        }
+        Command::Assign { id, agent } => {
+            asked(Method::PATCH, device(id), Some(json!({"agent": agent})), "assigned")
         }
         Command::Forget { id } => asked(Method::DELETE, device(id), None, "forgotten"),
         Command::Alert { id, status, message, emotion } => {

@@ -12,7 +12,7 @@ use crate::config::EnvVars;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Change {
-    /// Add a remote MCP server, for good
+    /// Add a remote MCP server or a LiteMCP tool, for good
     #[command(after_help = "Examples:\n  \
         hearken tools add weather https://example.com/mcp --bearer-env WEATHER_TOKEN\n  \
         hearken tools add home http://192.168.1.5:8123/mcp --header X-Key=secret --device aa:bb:cc:dd:ee:ff\n  \
@@ -20,8 +20,12 @@ pub(super) enum Change {
     Add {
         /// What to call it
         name: String,
-        /// Its address: http://... or https://...
-        #[arg(value_name = "ADDRESS", required_unless_present = "program", conflicts_with = "program")]
+        /// Its address: http://... or https://..., of a LiteMCP tool also ws://... or wss://...
+        #[arg(
+            value_name = "ADDRESS",
+            required_unless_present = "program",
+            conflicts_with = "program"
+        )]
         address: Option<String>,
         /// In place of an address: a program, which the server starts
         #[arg(last = true, value_name = "PROGRAM")]
@@ -38,6 +42,9 @@ pub(super) enum Change {
         /// A variable of the program; may be repeated
         #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
         env: Vec<(String, String)>,
+        /// What it speaks: mcp or litemcp
+        #[arg(long, default_value = "mcp", value_parser = ["mcp", "litemcp"])]
+        protocol: String,
         /// A device whose conversations have its tools; may be repeated [default: all]
         #[arg(long = "device", value_name = "ID")]
         devices: Vec<String>,
@@ -88,11 +95,7 @@ fn at(parts: &[&str]) -> Vec<String> {
 ///
 /// # Errors
 /// The server cannot be reached, or refuses; the message says why.
-pub(super) async fn run(
-    change: Change,
-    server: &Server,
-    env: &dyn EnvVars,
-) -> anyhow::Result<()> {
+pub(super) async fn run(change: Change, server: &Server, env: &dyn EnvVars) -> anyhow::Result<()> {
     let done = match change {
         Change::Remove { name } => {
             server.ask(Method::DELETE, &at(&[&name]), None).await?;
@@ -113,12 +116,21 @@ pub(super) async fn run(
 /// What the server is told of one that is added. Its token is read here, where the person is.
 fn settings(add: Change, vars: &dyn EnvVars) -> anyhow::Result<Value> {
     let Change::Add {
-        name, address, program, bearer_env, bearer_file, headers, env, devices, timeout_ms,
+        name,
+        address,
+        program,
+        bearer_env,
+        bearer_file,
+        headers,
+        env,
+        protocol,
+        devices,
+        timeout_ms,
     } = add
     else {
         bail!("nothing is added");
     };
-    let mut settings = json!({"name": name, "devices": devices});
+    let mut settings = json!({"name": name, "protocol": protocol, "devices": devices});
     if let Some(address) = address {
         settings["url"] = address.into();
     }

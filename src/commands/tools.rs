@@ -68,7 +68,7 @@ enum Command {
     /// Offer one of the server's own tools to a program: speaks LiteMCP on standard input and
     /// output, and ends with its input
     #[command(after_help = "Examples:\n  hearken tools serve get_weather\n  \
-        printf '{\"version\":[1,0,0],\"id\":1,\"type\":\"get\",\"data\":{}}\\n\\n\\n' | hearken tools serve get_time")]
+        printf '{\"version\":[1,0,0],\"id\":1,\"type\":\"get\",\"data\":{}}\\n\\n\\n' | hearken tools serve get_current_time")]
     Serve {
         /// Name of the tool
         tool: String,

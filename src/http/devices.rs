@@ -20,6 +20,7 @@ use super::fault::{Refusal, refusal, store_failed};
 use super::{Door, Doorman, ToolDesk};
 use crate::auth::bytes_of_hex;
 use crate::store::Device;
+use crate::tools::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 
 /// Devices of a page, where the request does not say.
 const PAGE: u32 = 100;
@@ -76,6 +77,7 @@ struct Shown {
     first_seen: Option<String>,
     last_seen: Option<String>,
     bound: bool,
+    agent: String,
     connected: bool,
     /// Of the connection, where there is one.
     session_id: Option<String>,
@@ -94,6 +96,7 @@ impl Shown {
             first_seen: Some(device.first_seen.to_string()),
             last_seen: Some(device.last_seen.to_string()),
             bound: device.bound,
+            agent: device.agent,
             connected: connected.is_some(),
             session_id: connected.map(|c| c.session_id.to_string()),
         }
@@ -112,6 +115,7 @@ impl Shown {
             first_seen: None,
             last_seen: None,
             bound: false,
+            agent: DEFAULT_AGENT.into(),
             connected: true,
             session_id: Some(connected.session_id.to_string()),
         }
@@ -244,30 +248,51 @@ fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal>
     text.ok_or_else(|| refusal(Fault::BadRequest, about))
 }
 
-/// What `rename` wants.
+/// What `change` wants: one or the other, or both.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rename {
-    name: String,
+struct Change {
+    name: Option<String>,
+    agent: Option<String>,
 }
 
-/// `PATCH /api/devices/{id}`: names a device.
-pub(super) async fn rename(
+/// `PATCH /api/devices/{id}`: names a device, or gives it the tool clients of an agent.
+pub(super) async fn change(
     request: HttpRequest,
     id: web::Path<String>,
     payload: web::Payload,
     door: web::Data<Door>,
     doorman: web::Data<Doorman>,
+    desk: web::Data<ToolDesk>,
 ) -> HttpResponse {
-    let renamed = async {
+    let changed = async {
         door.auth.admin(&request)?;
-        let asked: Rename = json_body(payload).await?;
-        let device = door.store.rename(&id_of(&id), &name_of(&asked.name)?).await;
+        let asked: Change = json_body(payload).await?;
+        let id = id_of(&id);
+        let name = asked.name.as_deref().map(name_of).transpose()?;
+        let agent = asked.agent.as_deref().map(agent_of).transpose()?;
+        let mut device = match (&name, &agent) {
+            (None, None) => {
+                return Err(refusal(Fault::BadRequest, "give a `name` or an `agent`"));
+            }
+            (Some(name), _) => door.store.rename(&id, name).await,
+            (None, Some(_)) => door.store.device(&id).await,
+        };
+        if let (Some(agent), Ok(Some(_))) = (agent, &device) {
+            device = desk.registry.assign(&id, &agent).await;
+        }
         let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
         let here = connected(doorman.pipeline.roster()).remove(device.device_id.as_str());
         Ok(HttpResponse::Ok().json(Shown::stored(device, here.as_ref())))
     };
-    rendered(renamed.await)
+    rendered(changed.await)
+}
+
+/// The name of an agent, as a token may hold it.
+fn agent_of(text: &str) -> Result<String, Refusal> {
+    let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
+    let agent = text_of(text, MAX_AGENT_BYTES, &about)?;
+    if agent.len() <= MAX_AGENT_BYTES { Ok(agent) } else { Err(refusal(Fault::BadRequest, &about)) }
 }
 
 /// `DELETE /api/devices/{id}`: forgets a device, and ends its connection.

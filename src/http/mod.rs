@@ -74,7 +74,7 @@ pub fn routes(
         .route("/api/devices", web::get().to(devices::list))
         .route("/api/devices/bind", web::post().to(devices::bind))
         .route(one, web::get().to(devices::get))
-        .route(one, web::patch().to(devices::rename))
+        .route(one, web::patch().to(devices::change))
         .route(one, web::delete().to(devices::forget))
         .route(device_tools::PATH, web::get().to(device_tools::get))
         .route(device_tools::PATH, web::put().to(device_tools::put))

@@ -51,6 +51,8 @@ pub struct Device {
     pub last_seen: Timestamp,
     /// Somebody entered its code.
     pub bound: bool,
+    /// The agent whose tool clients its conversations have.
+    pub agent: String,
     /// Names of the sources of tools that its conversations go without.
     pub tools_off: Vec<String>,
 }

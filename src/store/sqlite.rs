@@ -37,12 +37,23 @@ const DEADLINE: Duration = Duration::from_secs(4);
 /// Connections to the file: one writes, others read meanwhile.
 const CONNECTIONS: u32 = 4;
 /// Every step from an empty file to the tables of today.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
     (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
+    (3, "agents", include_str!("../../migrations/sqlite/0003_agents.sql")),
 ];
 /// Codes tried until one is free; of a million at most 5,000 are taken.
 const CODE_ATTEMPTS: usize = 20;
+
+/// All columns of a device, by name: a statement with `*` that was prepared before another
+/// connection or server changed the table gives rows of a length that nobody expects.
+macro_rules! columns {
+    () => {
+        "device_id, client_id, name, board, chip, serial_number, firmware_version, \
+         first_seen_ms, last_seen_ms, bound, agent, tools_off"
+    };
+}
+pub(super) use columns;
 
 /// Devices in a SQLite file or in memory.
 pub struct SqliteStore {
@@ -161,6 +172,7 @@ pub(super) fn device(row: &SqliteRow) -> Result<Device, StoreError> {
         first_seen: time(row.try_get("first_seen_ms")?)?,
         last_seen: time(row.try_get("last_seen_ms")?)?,
         bound: row.try_get("bound")?,
+        agent: row.try_get("agent")?,
         tools_off,
     })
 }
@@ -185,7 +197,7 @@ impl DeviceStore for SqliteStore {
     async fn report(&self, report: &DeviceReport, now: Timestamp) -> Result<Device, StoreError> {
         in_time(async {
             let pool = self.pool().await?;
-            let row = sqlx::query(
+            let row = sqlx::query(concat!(
                 "INSERT INTO devices (device_id, client_id, board, chip, serial_number, \
                  firmware_version, first_seen_ms, last_seen_ms) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7) \
@@ -197,8 +209,9 @@ impl DeviceStore for SqliteStore {
                    COALESCE(NULLIF(excluded.firmware_version, ''), firmware_version), \
                  last_seen_ms = excluded.last_seen_ms \
                  WHERE bound = 0 OR client_id = excluded.client_id \
-                 RETURNING *",
-            )
+                 RETURNING ",
+                columns!()
+            ))
             .bind(report.device_id.as_str())
             .bind(&report.client_id)
             .bind(&report.board)
@@ -225,9 +238,10 @@ impl DeviceStore for SqliteStore {
 
     async fn seen(&self, id: &DeviceId, now: Timestamp) -> Result<Option<Device>, StoreError> {
         in_time(async {
-            let row = sqlx::query(
-                "UPDATE devices SET last_seen_ms = ?2 WHERE device_id = ?1 RETURNING *",
-            )
+            let row = sqlx::query(concat!(
+                "UPDATE devices SET last_seen_ms = ?2 WHERE device_id = ?1 RETURNING ",
+                columns!()
+            ))
             .bind(id.as_str())
             .bind(now.as_millisecond())
             .fetch_optional(self.pool().await?)
@@ -239,10 +253,11 @@ impl DeviceStore for SqliteStore {
 
     async fn device(&self, id: &DeviceId) -> Result<Option<Device>, StoreError> {
         in_time(async {
-            let row = sqlx::query("SELECT * FROM devices WHERE device_id = ?1")
-                .bind(id.as_str())
-                .fetch_optional(self.pool().await?)
-                .await?;
+            let row =
+                sqlx::query(concat!("SELECT ", columns!(), " FROM devices WHERE device_id = ?1"))
+                    .bind(id.as_str())
+                    .fetch_optional(self.pool().await?)
+                    .await?;
             row.as_ref().map(device).transpose()
         })
         .await
@@ -250,9 +265,11 @@ impl DeviceStore for SqliteStore {
 
     async fn devices(&self, after: &str, limit: u32) -> Result<DevicePage, StoreError> {
         in_time(async {
-            let rows = sqlx::query(
-                "SELECT * FROM devices WHERE device_id > ?1 ORDER BY device_id LIMIT ?2",
-            )
+            let rows = sqlx::query(concat!(
+                "SELECT ",
+                columns!(),
+                " FROM devices WHERE device_id > ?1 ORDER BY device_id LIMIT ?2"
+            ))
             .bind(after)
             .bind(i64::from(limit) + 1)
             .fetch_all(self.pool().await?)
@@ -331,10 +348,11 @@ impl DeviceStore for SqliteStore {
             .await?;
             let Some(entered) = entered else { return Ok(None) };
             let id: String = entered.try_get("device_id")?;
-            let row = sqlx::query(
+            let row = sqlx::query(concat!(
                 "UPDATE devices SET bound = 1, client_id = ?2, name = COALESCE(?3, name) \
-                 WHERE device_id = ?1 RETURNING *",
-            )
+                 WHERE device_id = ?1 RETURNING ",
+                columns!()
+            ))
             .bind(&id)
             .bind(entered.try_get::<String, _>("client_id")?)
             .bind(name)
@@ -352,11 +370,14 @@ impl DeviceStore for SqliteStore {
 
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError> {
         in_time(async {
-            let row = sqlx::query("UPDATE devices SET name = ?2 WHERE device_id = ?1 RETURNING *")
-                .bind(id.as_str())
-                .bind(name)
-                .fetch_optional(self.pool().await?)
-                .await?;
+            let row = sqlx::query(concat!(
+                "UPDATE devices SET name = ?2 WHERE device_id = ?1 RETURNING ",
+                columns!()
+            ))
+            .bind(id.as_str())
+            .bind(name)
+            .fetch_optional(self.pool().await?)
+            .await?;
             row.as_ref().map(device).transpose()
         })
         .await
@@ -458,7 +479,7 @@ impl SqliteStore {
     async fn make_room(&self, pool: &SqlitePool) -> Result<(), StoreError> {
         sqlx::query(
             "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices \
-             WHERE bound = 0 AND name = '' AND tools_off = '[]' ORDER BY last_seen_ms DESC LIMIT -1 OFFSET ?1)",
+             WHERE bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' ORDER BY last_seen_ms DESC LIMIT -1 OFFSET ?1)",
         )
         .bind(MAX_STRANGERS)
         .execute(pool)

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use hearken_proto::ids::DeviceId;
 use sqlx::Row as _;
 
-use super::sqlite::{SqliteStore, device, in_time};
+use super::sqlite::{SqliteStore, columns, device, in_time};
 use super::tools::{KeptServer, ToolStore};
 use super::{Device, StoreError, StoreErrorKind};
 use crate::providers::Secret;
@@ -66,12 +66,29 @@ impl ToolStore for SqliteStore {
         let off = serde_json::to_string(off)
             .map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))?;
         in_time(async {
-            let row =
-                sqlx::query("UPDATE devices SET tools_off = ?2 WHERE device_id = ?1 RETURNING *")
-                    .bind(id.as_str())
-                    .bind(off)
-                    .fetch_optional(self.pool().await?)
-                    .await?;
+            let row = sqlx::query(concat!(
+                "UPDATE devices SET tools_off = ?2 WHERE device_id = ?1 RETURNING ",
+                columns!()
+            ))
+            .bind(id.as_str())
+            .bind(off)
+            .fetch_optional(self.pool().await?)
+            .await?;
+            row.as_ref().map(device).transpose()
+        })
+        .await
+    }
+
+    async fn set_agent(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError> {
+        in_time(async {
+            let row = sqlx::query(concat!(
+                "UPDATE devices SET agent = ?2 WHERE device_id = ?1 RETURNING ",
+                columns!()
+            ))
+            .bind(id.as_str())
+            .bind(agent)
+            .fetch_optional(self.pool().await?)
+            .await?;
             row.as_ref().map(device).transpose()
         })
         .await
@@ -79,10 +96,14 @@ impl ToolStore for SqliteStore {
 
     async fn choosers(&self) -> Result<Vec<Device>, StoreError> {
         in_time(async {
-            let rows =
-                sqlx::query("SELECT * FROM devices WHERE tools_off <> '[]' ORDER BY device_id")
-                    .fetch_all(self.pool().await?)
-                    .await?;
+            let rows = sqlx::query(concat!(
+                "SELECT ",
+                columns!(),
+                " FROM devices WHERE tools_off <> '[]' OR agent <> 'default' \
+                 ORDER BY device_id"
+            ))
+            .fetch_all(self.pool().await?)
+            .await?;
             rows.iter().map(device).collect()
         })
         .await

@@ -39,6 +39,9 @@ pub trait ToolStore: Send + Sync {
         off: &[String],
     ) -> Result<Option<Device>, StoreError>;
 
-    /// The devices for which somebody chose their tools.
+    /// The device has the tool clients of this agent. None where there is no such device.
+    async fn set_agent(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError>;
+
+    /// The devices for which somebody chose their agent or tools.
     async fn choosers(&self) -> Result<Vec<Device>, StoreError>;
 }

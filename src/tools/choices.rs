@@ -6,13 +6,22 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use hearken_proto::ids::DeviceId;
 
+use super::DEFAULT_AGENT;
 use crate::store::Device;
 
 /// What was chosen for a device.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Choice {
+    /// The agent whose tool clients it has.
+    pub(super) agent: String,
     /// Names of the sources that it goes without.
     pub(super) off: Vec<String>,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { agent: DEFAULT_AGENT.into(), off: Vec::new() }
+    }
 }
 
 impl Choice {
@@ -35,7 +44,7 @@ impl Choices {
 
     /// Takes what is chosen from the device's record.
     pub(super) fn take(&self, device: &Device) {
-        let choice = Choice { off: device.tools_off.clone() };
+        let choice = Choice { agent: device.agent.clone(), off: device.tools_off.clone() };
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if choice == Choice::default() {
             all.remove(&device.device_id);

@@ -65,6 +65,7 @@ impl SourceKind {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Http => "http",
+            Self::WebSocket => "websocket",
             Self::Stdio => "stdio",
             Self::Endpoint => "endpoint",
             Self::Builtin => "builtin",

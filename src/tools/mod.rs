@@ -45,11 +45,11 @@ pub use live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 pub use registry::{ChangeError, DeviceToolsShown, Registry, ServerShown, SourceOfDevice};
 pub use remote::Environment;
 pub use remotes::Remotes;
-pub use seal::{AgentTokens, SealError, VisionTokens};
+pub use seal::{AgentTokens, MAX_AGENT_BYTES, SealError, VisionTokens};
 pub use settings::{ToolProtocol, ToolServer, ToolServerError};
 pub use vision::{Cameras, Vision, VisionError, VisionSettings};
 
-/// The agent whose tools every conversation has.
+/// The agent whose tool clients a device has for which no other was chosen.
 pub const DEFAULT_AGENT: &str = "default";
 
 /// Every source of tools outside devices; clones show the same.
@@ -86,8 +86,8 @@ impl Sources {
     }
 
     /// The sources of a device's conversations, less those that it goes without: the built-in
-    /// tools, each remote server that is for it, and one source for all tool clients, who come
-    /// and go behind it.
+    /// tools, each remote server that is for it, and one source for all tool clients of its
+    /// agent, who come and go behind it.
     fn of_device(&self, device: &DeviceId) -> Vec<Arc<dyn ToolSource>> {
         let choice = self.choices.of(device);
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
@@ -95,7 +95,7 @@ impl Sources {
             all.push(Arc::new(self.builtin.clone()));
         }
         all.extend(self.remotes.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
-        let clients = AgentTools::new(self.endpoint.clone(), DEFAULT_AGENT, &choice.off);
+        let clients = AgentTools::new(self.endpoint.clone(), &choice.agent, &choice.off);
         all.push(Arc::new(clients));
         all.retain(|source| !choice.is_off(source.name()));
         all

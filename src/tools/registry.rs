@@ -74,6 +74,8 @@ pub struct ServerShown {
 pub struct DeviceToolsShown {
     /// The device.
     pub device_id: String,
+    /// The agent whose tool clients it has.
+    pub agent: String,
     /// The names of the sources that it goes without.
     pub off: Vec<String>,
     /// Every source, and whether the device's conversations have its tools.
@@ -281,10 +283,27 @@ impl Registry {
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
         let device = self.0.store.set_tools_off(id, off).await?;
-        if let Some(device) = &device {
+        self.take(device.as_ref());
+        Ok(device)
+    }
+
+    /// The device has the tool clients of this agent from its next turn on. None where there is no
+    /// such device.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn assign(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let device = self.0.store.set_agent(id, agent).await?;
+        self.take(device.as_ref());
+        Ok(device)
+    }
+
+    fn take(&self, device: Option<&Device>) {
+        if let Some(device) = device {
             self.0.sources.choices.take(device);
         }
-        Ok(device)
     }
 
     /// The tools of a device, as the store knows it.
@@ -300,9 +319,10 @@ impl Registry {
             name: s.name,
             kind: s.kind,
         };
-        let sources = self.0.sources.inventory(super::DEFAULT_AGENT).sources;
+        let sources = self.0.sources.inventory(&device.agent).sources;
         let sources = sources.into_iter().map(source).collect();
-        DeviceToolsShown { device_id: id.to_owned(), off: off.clone(), sources }
+        let agent = device.agent.clone();
+        DeviceToolsShown { device_id: id.to_owned(), agent, off: off.clone(), sources }
     }
 
     /// The device's record is gone, and with it what was chosen for it.

@@ -16,7 +16,7 @@ const VISION_LIFETIME: Duration = Duration::from_secs(3_600);
 /// A clock may be this much ahead of ours.
 const CLOCK_SKEW_SECONDS: u64 = 300;
 /// Longest name of an agent.
-const MAX_AGENT_BYTES: usize = 64;
+pub const MAX_AGENT_BYTES: usize = 64;
 
 /// Why a token is refused. The messages say nothing that helps a forger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

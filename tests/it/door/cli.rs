@@ -53,9 +53,11 @@ async fn a_person_binds_names_lists_and_forgets_a_device() {
     }
     let renamed = run(&["rename", DEVICE, "living room"]).await;
     assert_eq!(renamed, (Some(0), format!("renamed {DEVICE}\n")));
+    let assigned = run(&["assign", DEVICE, "--agent", "kitchen"]).await;
+    assert_eq!(assigned, (Some(0), format!("assigned {DEVICE}\n")));
     let (_, json) = run(&["list", "--json"]).await;
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json[0]["name"], "living room");
+    assert_eq!((&json[0]["name"], &json[0]["agent"]), (&"living room".into(), &"kitchen".into()));
     let (code, told) = run(&["say", DEVICE, "hello"]).await;
     assert_eq!(code, Some(2));
     assert_eq!(told, format!("hearken: the device is not connected: {DEVICE}\n"));

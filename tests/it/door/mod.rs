@@ -8,6 +8,7 @@ mod images;
 mod ota;
 mod rest;
 mod store;
+mod store_tools;
 
 use hearken::config::{AuthRequired, Config};
 use reqwest::{Method, RequestBuilder, Response};

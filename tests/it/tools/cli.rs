@@ -64,3 +64,78 @@ async fn a_person_lists_tools_and_calls_one() {
     assert_eq!(answer.status(), 400, "let in, though not by WebSocket");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_person_adds_switches_and_removes_a_server() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        config.server.data_dir = folder.path().to_owned();
+        config.tools.builtin.enabled = vec!["get_current_time".into()];
+    })
+    .await;
+    let url = server.http_url("");
+    let run = async |args: &[&str]| {
+        let args = [&["--url", url.as_str()], args].concat();
+        let (code, out, err) = tools(folder.path(), &args).await;
+        (code, if code == Some(0) { out } else { err })
+    };
+    let token = folder.path().join("bearer");
+    std::fs::write(&token, "sk-1\n").unwrap();
+    let (address, token) = ("http://127.0.0.1:1/mcp", token.to_str().unwrap());
+    let device = "02:00:00:00:bb:01";
+    let said = "added far; `hearken tools` shows when it is ready\n";
+    let mut add = vec!["add", "far", address, "--bearer-file", token, "--header", "X-Key=sk-2"];
+    add.extend(["--device", device]);
+    assert_eq!(run(&add).await, (Some(0), said.into()));
+    let (_, list) = run(&["list", "--json"]).await;
+    assert!(list.contains("\"origin\": \"api\"") && !list.contains("sk-"), "{list}");
+    let (_, list) = run(&[]).await;
+    assert!(
+        list.starts_with("builtin  (built in, ready, 1 tools)\n  get_current_time  "),
+        "{list}"
+    );
+    assert!(list.contains(&format!(", 0 tools, for {device})")), "{list}");
+    assert!(list.contains("\nfar  (added, http, "), "{list}");
+    assert_eq!(run(&["disable", "far"]).await, (Some(0), "disabled far\n".into()));
+    assert!(run(&[]).await.1.contains("\nfar  (added, http, disabled, 0 tools, for "));
+    assert_eq!(run(&["enable", "far"]).await, (Some(0), "enabled far\n".into()));
+
+    one_device(&server, device, &run).await;
+    for (args, says) in [
+        (&["disable", "none", "--device", device][..], "is called `none`: there are builtin, far"),
+        (&["disable", "builtin", "--device", "x"], "no such device"),
+        (&["disable", "none"], "no tool server is called `none`"),
+        (&["add", "far", address], "is called `far` already"),
+        (&["add", "near", address, "--bearer-env", "NOT_SET"], "the variable NOT_SET is not set"),
+        (&["add", "near", address, "--header", "x"], "use NAME=VALUE"),
+        (&["add", "near"], "required"),
+        (&["add", "near", "--", "sh", "-c", "true"], "`tools.allow_commands_over_api`"),
+        (&["remove", "none"], "no tool server is called `none`"),
+    ] {
+        let (code, told) = run(args).await;
+        assert!(code == Some(2) && told.contains(says), "{args:?}: {told}");
+    }
+    assert_eq!(run(&["remove", "far"]).await, (Some(0), "removed far\n".into()));
+    assert!(!run(&[]).await.1.contains("far"));
+    server.stop().await;
+}
+
+/// A device goes without the built-in tools, and has them again.
+async fn one_device(
+    server: &TestServer,
+    device: &str,
+    run: &impl AsyncFn(&[&str]) -> (Option<i32>, String),
+) {
+    let ota = reqwest::Client::new().post(server.http_url("/xiaozhi/ota/"));
+    let ota = ota.header("Device-Id", device).header("Client-Id", "c").body("{}");
+    assert_eq!(ota.send().await.unwrap().status(), 200);
+    let off = run(&["disable", "builtin", "--device", device]).await;
+    assert_eq!(off, (Some(0), format!("disabled builtin for {device}\n")));
+    let path = server.http_url(&format!("/api/devices/{device}/tools"));
+    let shown = async || -> Value { reqwest::get(&path).await.unwrap().json().await.unwrap() };
+    assert_eq!(shown().await["off"], serde_json::json!(["builtin"]));
+    let on = run(&["enable", "builtin", "--device", device]).await;
+    assert_eq!(on, (Some(0), format!("enabled builtin for {device}\n")));
+    assert_eq!(shown().await["off"], serde_json::json!([]));
+}

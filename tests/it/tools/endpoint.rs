@@ -31,7 +31,11 @@ struct ToolClient {
 
 impl ToolClient {
     async fn dial(server: &TestServer, name: &str) -> Self {
-        let (socket, _) = connect_async(endpoint_url(server, &token())).await.unwrap();
+        Self::dial_for(server, name, &token()).await
+    }
+
+    async fn dial_for(server: &TestServer, name: &str, token: &str) -> Self {
+        let (socket, _) = connect_async(endpoint_url(server, token)).await.unwrap();
         let waiting = Arc::new(Notify::new());
         let task = tokio::spawn(answer_all(socket, name.to_owned(), Arc::clone(&waiting)));
         Self { task, waiting }
@@ -224,6 +228,58 @@ async fn the_model_of_a_conversation_uses_a_tool_that_dialled_in() {
     let asked = vendors.llm.seen().texts;
     let told = asked.iter().any(|body| body.contains("\"tool\"") && body.contains("weather: "));
     assert!(told, "{asked:#?}");
+    let metrics = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
+    for counted in [
+        "hearken_tool_calls_total{source=\"endpoint\",end=\"answered\"} 1\n",
+        "hearken_tool_call_seconds_count{source=\"endpoint\"} 1\n",
+    ] {
+        assert!(metrics.contains(counted), "{metrics}");
+    }
     drop(person);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_has_the_tool_clients_of_its_agent() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, known).await;
+    let kitchen = AgentTokens::new(&Secret::new(SECRET), &[]).mint("kitchen").unwrap().0;
+    let _theirs = ToolClient::dial(&server, "attic").await;
+    let _ours = ToolClient::dial_for(&server, "stove", &kitchen).await;
+    until_ready(&server, &["attic"]).await;
+    let kitchens = || async {
+        let all = reqwest::get(server.http_url("/api/tools?agent=kitchen")).await.unwrap();
+        let all: Value = all.json().await.unwrap();
+        (all["sources"][0]["state"] == "ready").then_some(())
+    };
+    eventually("the kitchen's tool client is ready", kitchens).await;
+    let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
+    let devices = reqwest::get(server.http_url("/api/devices")).await.unwrap();
+    let devices: Value = devices.json().await.unwrap();
+    let id = devices["devices"][0]["device_id"].as_str().unwrap();
+    let client = reqwest::Client::new();
+    let ota = client.post(server.http_url("/xiaozhi/ota/")).json(&json!({}));
+    let ota = ota.header("Device-Id", id).header("Client-Id", "c").send().await.unwrap();
+    assert_eq!(ota.status(), 200);
+    let one = server.http_url(&format!("/api/devices/{id}"));
+    let mut said = async || {
+        vendors.forget_texts();
+        person.say(&SPEECH).await;
+        assert!(!person.answer().await.sentences.is_empty());
+        vendors.llm.seen().texts.join(" ")
+    };
+    let first = said().await;
+    assert!(first.contains("attic: ") && !first.contains("stove: "), "{first}");
+    let assigned = client.patch(&one).json(&json!({"agent": "kitchen"})).send().await.unwrap();
+    let (status, shown) = (assigned.status(), assigned.json::<Value>().await.unwrap());
+    assert_eq!((status.as_u16(), &shown["agent"]), (200, &json!("kitchen")));
+    let tools: Value = reqwest::get(format!("{one}/tools")).await.unwrap().json().await.unwrap();
+    assert_eq!(tools["sources"], json!([{"name": "stove", "kind": "endpoint", "on": true}]));
+    let then = said().await;
+    assert!(then.contains("stove: "), "{then}");
+    for wrong in [json!({}), json!({"agent": ""}), json!({"agent": "字".repeat(22)})] {
+        let refused = client.patch(&one).json(&wrong).send().await.unwrap();
+        assert_eq!(refused.status(), 400, "{wrong}");
+    }
     server.stop().await;
 }

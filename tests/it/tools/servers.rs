@@ -258,7 +258,7 @@ async fn a_conversation_under_way_sees_every_change_at_its_next_turn() {
     let ota = ota.header("Device-Id", &id).header("Client-Id", "c").send().await.unwrap();
     assert_eq!(ota.status(), 200);
     let (status, shown) = put(json!(["pages", "pages"])).await;
-    let expected = json!({"device_id": id, "off": ["pages"],
+    let expected = json!({"device_id": id, "agent": "default", "off": ["pages"],
         "sources": [{"name": "pages", "kind": "http", "on": false}]});
     assert_eq!((status, shown), (200, expected.clone()));
     assert_eq!(ask(&server, Method::GET, &path, json!({})).await, (200, expected));

@@ -23,7 +23,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::device::AudioParams;
 
@@ -139,6 +139,19 @@ pub struct Expect {
     /// `tts start`, `tts sentence_start`, `audio`, `tts stop`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
+    /// Calls of the device's tools that must come, others allowed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ExpectedCall>,
+}
+
+/// A call of one of the device's tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExpectedCall {
+    /// The tool, as the device calls it.
+    pub name: String,
+    /// All its arguments, those with defaults too.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
 }
 
 /// One WebSocket frame.

@@ -172,7 +172,7 @@ async fn replay(args: &ReplayArgs) -> anyhow::Result<(Report, Outcome)> {
         stages: report.stages(),
         packets: report.packets(),
         interruptions: report.interruptions(),
-        tools: report.tools().map(str::to_owned).collect(),
+        tools: report.calls().map(|call| call.name.clone()).collect(),
         offences: report.facts().filter_map(|(_, fact)| offence(fact)).collect(),
         gaps_ms: u64::try_from(gaps.as_millis()).unwrap_or(u64::MAX),
         verdicts,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hearken_proto::device::AudioParams;
+use serde_json::{Map, Value};
 
 /// State of the device, as its screen would show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,11 +149,20 @@ pub enum Fact {
     /// The person woke the device, which did nothing, by a fault of this firmware.
     WakeLost,
     /// A tool of the device was called.
-    ToolCalled(String),
+    ToolCalled(ToolUse),
     /// The device restarts.
     Rebooting,
     /// The message would have crashed or confused firmware.
     Offence(&'static str),
+}
+
+/// A call of one of the device's tools.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolUse {
+    /// The tool.
+    pub name: String,
+    /// As the device understood them: checked, and defaults filled in.
+    pub arguments: Map<String, Value>,
 }
 
 /// Why a packet was never played, or not to its end.

@@ -217,7 +217,7 @@ impl Firmware {
                     self.send(now, answer, out);
                 }
                 Outcome::Upload(upload) => out.push(Output::Upload(upload)),
-                Outcome::Called(name) => note(out, now, Fact::ToolCalled(name)),
+                Outcome::Called(call) => note(out, now, Fact::ToolCalled(call)),
                 Outcome::Reboot => self.reboot(now, out),
             }
         }

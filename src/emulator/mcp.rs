@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::events::Upload;
+use super::events::{ToolUse, Upload};
 use super::toolbox::{Board, Tool, Toolbox, int32};
 
 /// A page of tools is at most this long, in bytes.
@@ -58,7 +58,7 @@ pub(super) enum Outcome {
     /// A picture has to be sent.
     Upload(Upload),
     /// A tool has been called.
-    Called(String),
+    Called(ToolUse),
     /// The device has to restart.
     Reboot,
 }
@@ -237,7 +237,8 @@ impl McpServer {
         board: &mut Board,
         out: &mut Vec<Outcome>,
     ) {
-        out.push(Outcome::Called(name.clone()));
+        let call = ToolUse { name: name.clone(), arguments: arguments.clone() };
+        out.push(Outcome::Called(call));
         let mut until = start + self.toolbox.call_takes;
         let answer = if name == "self.camera.take_photo" {
             match &self.vision {

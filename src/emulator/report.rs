@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::events::Fact;
+use super::events::{Fact, ToolUse};
 use super::watch::{Aftermath, Aftermaths, Watch};
 pub use super::watch::{Packets, What, loss_name};
 
@@ -109,10 +109,10 @@ impl Report {
         packets
     }
 
-    /// Names of the device's tools that were called, in order.
-    pub fn tools(&self) -> impl Iterator<Item = &str> {
+    /// Calls of the device's tools, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolUse> {
         self.facts().filter_map(|(_, fact)| match fact {
-            Fact::ToolCalled(name) => Some(name.as_str()),
+            Fact::ToolCalled(call) => Some(call),
             _ => None,
         })
     }

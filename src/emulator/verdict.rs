@@ -1,6 +1,7 @@
 //! Whether a session brought what a recording expects. Not for printing.
 
 use hearken_proto::recording::Expect;
+use serde_json::Value;
 
 use super::agreement::error_rate;
 use super::firmware::Fact;
@@ -50,6 +51,16 @@ pub fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<Ver
             missing.map_or_else(|| "as wanted".into(), |m| format!("no `{m}` in its place"));
         verdicts.push(Verdict { what: "order", held: missing.is_none(), found });
     }
+    for wanted in &expect.calls {
+        let called =
+            report.calls().any(|c| c.name == wanted.name && c.arguments == wanted.arguments);
+        let all: Vec<String> = report
+            .calls()
+            .map(|c| format!("{} {}", c.name, Value::Object(c.arguments.clone())))
+            .collect();
+        let found = if all.is_empty() { "no tool".into() } else { all.join(", ") };
+        verdicts.push(Verdict { what: "call", held: called, found });
+    }
     verdicts
 }
 
@@ -72,7 +83,10 @@ fn first_missing<'a>(order: &'a [String], report: &Report) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use hearken_proto::recording::ExpectedCall;
+
     use super::*;
+    use crate::emulator::events::ToolUse;
     use crate::emulator::report::What;
     use std::time::Duration;
 
@@ -94,6 +108,7 @@ mod tests {
             reply: Some(true),
             readback: Some(0.8),
             order: ["stt", "tts stop"].map(String::from).to_vec(),
+            ..Expect::default()
         };
         let held = |readback| {
             let verdicts = judge(&expect, &report, readback);
@@ -108,5 +123,22 @@ mod tests {
         };
         let verdicts = judge(&strict, &report, None);
         assert!(verdicts.iter().all(|v| !v.held), "{verdicts:?}");
+    }
+
+    #[test]
+    fn calls_are_judged_by_name_and_arguments() {
+        let forty = serde_json::json!({"volume": 40}).as_object().unwrap().clone();
+        let mut report = Report::default();
+        let call = ToolUse { name: "volume".into(), arguments: forty.clone() };
+        report.add(Duration::ZERO, What::Noticed(Fact::ToolCalled(call)));
+        let wanted = |name: &str, arguments: &serde_json::Map<String, Value>| ExpectedCall {
+            name: name.into(),
+            arguments: arguments.clone(),
+        };
+        let none = serde_json::Map::new();
+        let calls = vec![wanted("volume", &forty), wanted("volume", &none), wanted("lamp", &forty)];
+        let verdicts = judge(&Expect { calls, ..Expect::default() }, &report, None);
+        assert_eq!(verdicts.iter().map(|v| v.held).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(verdicts[0].found, r#"volume {"volume":40}"#);
     }
 }

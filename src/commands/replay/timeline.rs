@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use serde_json::Value;
+
+use crate::emulator::events::ToolUse;
 use crate::emulator::firmware::Fact;
 use crate::emulator::report::{Packets, Report, Stages, What, loss_name};
 use crate::emulator::verdict::Verdict;
@@ -125,7 +128,9 @@ fn describe(what: &What) -> Option<(&'static str, String)> {
         Fact::Aborted => "the person interrupts".into(),
         Fact::UplinkDropped => "dropped a packet of the microphone: the send queue is full".into(),
         Fact::WakeLost => "the wake word was lost, by a fault of this firmware".into(),
-        Fact::ToolCalled(name) => format!("runs its tool {name}"),
+        Fact::ToolCalled(ToolUse { name, arguments }) => {
+            format!("runs its tool {name} {}", Value::Object(arguments.clone()))
+        }
         Fact::Rebooting => "restarts".into(),
         Fact::Offence(what) => format!("offence: {what}"),
         Fact::Hello(_)

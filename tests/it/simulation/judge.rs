@@ -173,9 +173,11 @@ impl Judge {
         }
     }
 
-    /// The person's voice has reached the server while a reply plays.
+    /// The person's voice has reached the server, which may have ended its reply meanwhile.
     pub(crate) fn voice_known(&mut self, at: Duration) {
-        self.voice_known.get_or_insert(at);
+        if self.spoken.speaking {
+            self.voice_known.get_or_insert(at);
+        }
     }
 
     /// The talk button is pressed while the server may be about to speak.

@@ -9,8 +9,12 @@ use actix_web::dev::{Server, ServerHandle};
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
+use futures_util::future::BoxFuture;
+use hearken_actors::dialogue::Dialogue;
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::ports::{Prompt, ToolSource};
 use hearken_actors::settings::PipelineSettings;
+use hearken_actors::tools::Toolbox;
 use socket2::SockRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -69,21 +73,19 @@ pub fn start(
     let ports = ports(config, tts.clone(), &tools, &cameras)?;
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
+    let ahead = ports.llm.read_ahead(opening(&settings, &tools));
     let audio = AudioPool::new(or_cores(config.server.audio_threads));
-    let recorder = recorder(&config.server.record_dir)?;
-    let door = door(config, Arc::clone(&store) as _)?;
-    let supervisor = Supervisor::start(engines, &process);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let doorman = Doorman {
         pipeline: Pipeline::new(ports, settings, audio, process.clone()),
         places: Arc::clone(&places),
-        recorder,
-        door,
+        recorder: recorder(&config.server.record_dir)?,
+        door: door(config, Arc::clone(&store) as _)?,
         language,
     };
+    let supervisor = Supervisor::start(engines, &process);
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
-    let own_tools =
-        Arc::new(LiteMcp::new(vec![Arc::new(tools.builtin().clone())], process.clone()));
+    let own_tools = own_tools(&tools, &process);
     let factory = move || {
         let (doorman, health, desk) = (doorman.clone(), health.clone(), Arc::clone(&desk));
         App::new()
@@ -102,7 +104,7 @@ pub fn start(
         .with_context(taken)?;
     let address = *server.addrs().first().context("no address to listen on")?;
     cameras.are_at(pictures_at(config, address)?);
-    let warming = warm(tts, phrases, supervisor.states().clone(), process.clone());
+    let warming = warm(tts, phrases, ahead, supervisor.states().clone(), process.clone());
     let tidying = tokio::spawn(telemetry::tidy(metrics));
     let loading = tokio::spawn(async move { registry.load().await });
     Ok(Running {
@@ -118,6 +120,11 @@ pub fn start(
         store,
         tools,
     })
+}
+
+/// The tools of this server itself, as LiteMCP clients find them.
+fn own_tools(tools: &Sources, process: &CancellationToken) -> Arc<LiteMcp> {
+    Arc::new(LiteMcp::new(vec![Arc::new(tools.builtin().clone())], process.clone()))
 }
 
 /// What conversations need of the outside.
@@ -279,11 +286,20 @@ fn tune(connection: &dyn std::any::Any) {
     }
 }
 
-/// Makes the audio of the fixed phrases when the engines are ready, so that an apology is heard
-/// even when the synthesiser is down.
+/// What every prompt begins with: the tools that all devices have, and how to behave.
+fn opening(settings: &PipelineSettings, tools: &Sources) -> Prompt {
+    let all: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools.builtin().clone())];
+    let toolbox = Toolbox::new(all, Arc::new(Vec::new), settings.tools.clone());
+    let tools = Arc::clone(toolbox.offer().tools());
+    Prompt { tools, ..Dialogue::new(settings.dialogue.clone()).opening() }
+}
+
+/// When the engines are ready, makes the audio of the fixed phrases, so that an apology is heard
+/// even when the synthesiser is down, and lets the model read ahead.
 fn warm(
     tts: Arc<providers::tts::CachedTts>,
     phrases: Vec<String>,
+    ahead: BoxFuture<'static, ()>,
     engines: EngineStates,
     process: CancellationToken,
 ) -> tokio::task::JoinHandle<()> {
@@ -292,10 +308,13 @@ fn warm(
             while !engines.all_ready() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
-            while let Err(error) = tts.warm(&phrases).await {
-                tracing::warn!(%error, "cannot make the fixed phrases yet");
-                tokio::time::sleep(WARM_AGAIN).await;
-            }
+            let phrases = async {
+                while let Err(error) = tts.warm(&phrases).await {
+                    tracing::warn!(%error, "cannot make the fixed phrases yet");
+                    tokio::time::sleep(WARM_AGAIN).await;
+                }
+            };
+            tokio::join!(phrases, ahead);
         };
         if process.run_until_cancelled(work).await.is_some() {
             tracing::debug!("the fixed phrases are ready");

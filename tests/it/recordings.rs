@@ -83,7 +83,9 @@ fn every_fixture_is_a_whole_session_with_origin_and_licence() {
                 _ => None,
             })
             .collect();
-        assert_eq!(kinds, ["hello", "listen"], "{name}");
+        // What the device's MCP server answers by itself may stand among what the person did.
+        let deeds: Vec<_> = kinds.iter().filter(|kind| *kind != "mcp").collect();
+        assert_eq!(deeds[..2], ["hello", "listen"], "{name}");
         assert!(readme.contains(&format!("`{name}`")), "{name} is not in fixtures/README.md");
         if header.notes.is_none() {
             human.push((header.language.clone().unwrap(), header.speaker.clone().unwrap()));

@@ -115,7 +115,8 @@ impl Toolbox {
                 "more tools than may be offered"
             );
         }
-        for (place, list) in places.iter().zip(lists) {
+        let mut devices = 0;
+        for (number, (place, list)) in places.iter().zip(lists).enumerate() {
             let source = place.source.name();
             let list = &list[..list.len().min(self.settings.max_tools - tools.len())];
             let given: Vec<String> = list.iter().map(|t| names.give(source, &t.name)).collect();
@@ -133,7 +134,12 @@ impl Toolbox {
                     tools.push(OfferedTool { name: name.clone(), description, parameters });
                 }
             }
+            if number < self.own.len() {
+                devices = tools.len();
+            }
         }
+        // The same for all devices first: models keep what many prompts begin with.
+        tools.rotate_left(devices);
         names.tidy(|(source, tool)| {
             offer.by_name.values().any(|(of, t)| t.name == *tool && of == source)
         });
@@ -185,6 +191,14 @@ mod tests {
 
     fn source(name: &'static str, tools: &[&str]) -> Arc<Fixed> {
         Arc::new(Fixed(name, Mutex::new(list(tools))))
+    }
+
+    #[test]
+    fn what_all_devices_have_is_offered_first_under_the_names_that_are_left() {
+        let (device, notes) = (source("device", &["a", "b"]), source("notes", &["b", "c"]));
+        let others: Others = Arc::new(move || vec![notes.clone()]);
+        let toolbox = Toolbox::new(vec![device], others, ToolSettings::default());
+        assert_eq!(names(&toolbox), ["notes_b", "c", "a", "b"]);
     }
 
     fn list(tools: &[&str]) -> Arc<[Tool]> {
@@ -244,7 +258,7 @@ mod tests {
         assert_eq!(names(&toolbox), ["a"]);
         let first = source("notes", &["b"]);
         *others.lock().unwrap() = vec![first.clone(), source("notes", &["not this"])];
-        assert_eq!(names(&toolbox), ["a", "b"]);
+        assert_eq!(names(&toolbox), ["b", "a"]);
         let gate = toolbox.place("notes").unwrap().gate;
         let offer = toolbox.offer();
         // Removed and added again with the same tools: calls reach the new one, none the old.

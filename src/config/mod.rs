@@ -154,7 +154,7 @@ impl Default for EmbeddedConfig {
             tts_page: local(9301),
             llm_listen: local(9401),
             llm_model: "qwen2.5-coder-0.5b".into(),
-            llm_tools: true,
+            llm_tools: false,
             models_dir: PathBuf::new(),
         }
     }

@@ -1,27 +1,11 @@
 //! `hearken devices` and `hearken token`, as a person types them.
 
-use std::path::Path;
-
 use hearken::config::AuthRequired;
 use serde_json::Value;
-use tokio::process::Command;
 
 use super::{CLIENT, DEVICE, boot, headers, knock};
 use crate::support::app::{TestServer, Vendors};
-
-/// Runs the command in this data folder; its exit code, and what it printed.
-async fn hearken(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_hearken"))
-        .args(args)
-        .env("HEARKEN__SERVER__DATA_DIR", data_dir)
-        .current_dir(folder.path())
-        .output()
-        .await
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
+use crate::support::command::hearken;
 
 #[tokio::test]
 async fn a_person_binds_names_lists_and_forgets_a_device() {

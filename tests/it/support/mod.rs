@@ -1,6 +1,7 @@
 //! What whole-server tests stand on. Not for assertions.
 
 pub(crate) mod app;
+pub(crate) mod command;
 pub(crate) mod engines;
 pub(crate) mod speech;
 pub(crate) mod vendors;

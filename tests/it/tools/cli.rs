@@ -3,25 +3,15 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tokio::process::Command;
 
 use super::check_24::ready;
 use super::peers::{Peers, child};
 use crate::support::app::{TestServer, Vendors};
+use crate::support::command::hearken;
 
-/// Runs the command in this data folder; its exit code, and what it printed.
+/// Runs `hearken tools` in this data folder; its exit code, and what it printed.
 async fn tools(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_hearken"))
-        .arg("tools")
-        .args(args)
-        .env("HEARKEN__SERVER__DATA_DIR", data_dir)
-        .current_dir(folder.path())
-        .output()
-        .await
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    hearken(data_dir, &[&["tools"], args].concat()).await
 }
 
 #[tokio::test]

@@ -1,0 +1,19 @@
+//! The program, run as people run it. Not for servers that go on running.
+
+use std::path::Path;
+
+use tokio::process::Command;
+
+/// Runs the command in this data folder; its exit code, and what it printed.
+pub(crate) async fn hearken(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_hearken"))
+        .args(args)
+        .env("HEARKEN__SERVER__DATA_DIR", data_dir)
+        .current_dir(folder.path())
+        .output()
+        .await
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}

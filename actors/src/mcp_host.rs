@@ -137,8 +137,12 @@ impl Handler<DeviceSaid> for McpHostActor {
         match said {
             DeviceSaid::Hello(features) => self.hello(features.mcp, ctx),
             DeviceSaid::Iot(report) => {
+                // How things are comes with every listening; what there is, once.
+                let described = !report.things.is_empty();
                 self.things.note(report);
-                tell(&self.session);
+                if described {
+                    tell(&self.session);
+                }
             }
             DeviceSaid::Mcp(message) => {
                 let taken = self.talk.as_ref().map(|talk| talk.inbound.try_send(message));

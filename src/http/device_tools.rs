@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::Door;
 use super::caller::{json as json_body, tidy};
-use super::devices::{id_of, no_such_device, rendered};
-use super::fault::{Refusal, refusal, store_failed};
+use super::devices::{id_of, no_such_device};
+use super::fault::{Refusal, refusal, rendered, store_failed};
 use super::tool_desk::ToolDesk;
 
 /// Where they are.

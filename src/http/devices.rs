@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::caller::{json as json_body, query, tidy};
-use super::fault::{Refusal, refusal, store_failed};
+use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
 use super::{Door, Doorman, ToolDesk};
 use crate::auth::bytes_of_hex;
 use crate::store::Device;
@@ -36,8 +36,6 @@ const MAX_SAY_CHARS: usize = 2_000;
 const MAX_GUESSES: u32 = 10;
 /// How long wrong codes are counted.
 const GUESSES_FOR: Duration = Duration::from_secs(60);
-
-pub(super) type Answer = Result<HttpResponse, Refusal>;
 
 /// Counts wrong codes, so that nobody finds one by trying: of a million, at most 5,000 are good.
 #[derive(Debug)]
@@ -127,10 +125,6 @@ fn connected(roster: &Roster) -> HashMap<String, Connected> {
     let all = roster.connected().into_iter();
     let all = all.filter(|c| !c.device_id.as_str().contains('|'));
     all.map(|c| (c.device_id.as_str().to_owned(), c)).collect()
-}
-
-pub(super) fn rendered(answer: Answer) -> HttpResponse {
-    answer.unwrap_or_else(|refusal| *refusal)
 }
 
 pub(super) fn no_such_device() -> Refusal {

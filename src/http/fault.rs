@@ -17,6 +17,14 @@ const GUESS_AGAIN_SECONDS: &str = "60";
 /// An answer that says no; boxed, since answers are large and it is the other arm of results.
 pub(super) type Refusal = Box<HttpResponse>;
 
+/// What a route that may be refused comes to.
+pub(super) type Answer = Result<HttpResponse, Refusal>;
+
+/// The answer or the refusal, as it is sent.
+pub(super) fn rendered(answer: Answer) -> HttpResponse {
+    answer.unwrap_or_else(|refusal| *refusal)
+}
+
 /// The answer to a request that cannot be served, with what it was about.
 pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
     let row = fault.row();

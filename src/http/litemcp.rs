@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Door;
 use super::caller::body;
-use super::fault::{Refusal, refusal};
+use super::fault::{Answer, Refusal, refusal, rendered};
 use super::lanes::Lanes;
 use crate::tools::litemcp::{Called, Face};
 
@@ -74,25 +74,18 @@ async fn get(
     tools: web::Data<LiteMcp>,
     door: web::Data<Door>,
 ) -> HttpResponse {
-    let face = match tools.face(&request, &name, &door) {
-        Ok(face) => face,
-        Err(refused) => return *refused,
+    let got = || {
+        let face = tools.face(&request, &name, &door)?;
+        if request.headers().contains_key(UPGRADE) {
+            return connected(face, &request, payload, &tools);
+        }
+        let gone = || refusal(Fault::NotFound, "the tool is no longer there");
+        Ok(HttpResponse::Ok().json(face.told().ok_or_else(gone)?))
     };
-    if request.headers().contains_key(UPGRADE) {
-        return connected(face, &request, payload, &tools).unwrap_or_else(|refused| *refused);
-    }
-    match face.told() {
-        Some(tool) => HttpResponse::Ok().json(tool),
-        None => *refusal(Fault::NotFound, "the tool is no longer there"),
-    }
+    rendered(got())
 }
 
-fn connected(
-    face: Face,
-    request: &HttpRequest,
-    payload: web::Payload,
-    tools: &LiteMcp,
-) -> Result<HttpResponse, Refusal> {
+fn connected(face: Face, request: &HttpRequest, payload: web::Payload, tools: &LiteMcp) -> Answer {
     let place =
         place(&tools.sockets).ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
     let process = tools.process.clone();
@@ -118,17 +111,14 @@ async fn call(
     tools: web::Data<LiteMcp>,
     door: web::Data<Door>,
 ) -> HttpResponse {
-    called(request, name, payload, tools, door).await.unwrap_or_else(|refused| *refused)
+    let called = async {
+        let face = tools.face(&request, &name, &door)?;
+        carried_out(face, payload, &tools).await
+    };
+    rendered(called.await)
 }
 
-async fn called(
-    request: HttpRequest,
-    name: web::Path<String>,
-    payload: web::Payload,
-    tools: web::Data<LiteMcp>,
-    door: web::Data<Door>,
-) -> Result<HttpResponse, Refusal> {
-    let face = tools.face(&request, &name, &door)?;
+async fn carried_out(face: Face, payload: web::Payload, tools: &LiteMcp) -> Answer {
     let body = body(payload, MAX_MESSAGE_BYTES).await?;
     let call: ToolCall = serde_json::from_slice(&body)
         .map_err(|error| refusal(Fault::BadRequest, &error.to_string()))?;

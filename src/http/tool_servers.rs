@@ -8,8 +8,7 @@ use serde_json::json;
 
 use super::Door;
 use super::caller::json as json_body;
-use super::devices::rendered;
-use super::fault::{Refusal, refusal, store_failed};
+use super::fault::{Refusal, refusal, rendered, store_failed};
 use super::tool_desk::ToolDesk;
 use crate::tools::{ChangeError, ToolServer};
 

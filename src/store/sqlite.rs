@@ -106,6 +106,22 @@ impl SqliteStore {
         Ok(&self.pool)
     }
 
+    /// A device after a statement that sets one text of it (`?2`) and returns its columns; none
+    /// where there is no such device (`?1`).
+    pub(super) async fn changed(
+        &self,
+        sql: &'static str,
+        id: &DeviceId,
+        value: &str,
+    ) -> Result<Option<Device>, StoreError> {
+        in_time(async {
+            let update = sqlx::query(sql).bind(id.as_str()).bind(value);
+            let row = update.fetch_optional(self.pool().await?).await?;
+            row.as_ref().map(device).transpose()
+        })
+        .await
+    }
+
     fn migrate(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.make_tables())
     }
@@ -369,18 +385,9 @@ impl DeviceStore for SqliteStore {
     }
 
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError> {
-        in_time(async {
-            let row = sqlx::query(concat!(
-                "UPDATE devices SET name = ?2 WHERE device_id = ?1 RETURNING ",
-                columns!()
-            ))
-            .bind(id.as_str())
-            .bind(name)
-            .fetch_optional(self.pool().await?)
-            .await?;
-            row.as_ref().map(device).transpose()
-        })
-        .await
+        let sql =
+            concat!("UPDATE devices SET name = ?2 WHERE device_id = ?1 RETURNING ", columns!());
+        self.changed(sql, id, name).await
     }
 
     async fn forget(&self, id: &DeviceId) -> Result<bool, StoreError> {

@@ -65,33 +65,17 @@ impl ToolStore for SqliteStore {
     ) -> Result<Option<Device>, StoreError> {
         let off = serde_json::to_string(off)
             .map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))?;
-        in_time(async {
-            let row = sqlx::query(concat!(
-                "UPDATE devices SET tools_off = ?2 WHERE device_id = ?1 RETURNING ",
-                columns!()
-            ))
-            .bind(id.as_str())
-            .bind(off)
-            .fetch_optional(self.pool().await?)
-            .await?;
-            row.as_ref().map(device).transpose()
-        })
-        .await
+        let sql = concat!(
+            "UPDATE devices SET tools_off = ?2 WHERE device_id = ?1 RETURNING ",
+            columns!()
+        );
+        self.changed(sql, id, &off).await
     }
 
     async fn set_agent(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError> {
-        in_time(async {
-            let row = sqlx::query(concat!(
-                "UPDATE devices SET agent = ?2 WHERE device_id = ?1 RETURNING ",
-                columns!()
-            ))
-            .bind(id.as_str())
-            .bind(agent)
-            .fetch_optional(self.pool().await?)
-            .await?;
-            row.as_ref().map(device).transpose()
-        })
-        .await
+        let sql =
+            concat!("UPDATE devices SET agent = ?2 WHERE device_id = ?1 RETURNING ", columns!());
+        self.changed(sql, id, agent).await
     }
 
     async fn choosers(&self) -> Result<Vec<Device>, StoreError> {

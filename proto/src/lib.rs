@@ -1,12 +1,13 @@
 //! The words on every wire that Hearken speaks: messages, byte layouts, faults and the session
 //! recording format. Pure data: no I/O, no clock, no behaviour and no defaults of behaviour.
 //!
-//! Reading order: [`ids`], [`device`], [`jsonrpc`], [`litemcp`], [`speech`], [`recording`], [`fault`].
+//! Reading order: [`ids`], [`device`], [`jsonrpc`], [`litemcp`], [`gateway`], [`speech`], [`recording`], [`fault`].
 #![doc = include_str!("../README.md")]
 
 pub mod decode;
 pub mod device;
 pub mod fault;
+pub mod gateway;
 pub mod ids;
 pub mod jsonrpc;
 pub mod litemcp;

@@ -1,9 +1,11 @@
 //! Pure talk: what is said, in what order, and what is remembered. No actix, no audio codecs, no
 //! SQL, no vendor's JSON.
 //!
-//! Reading order: [`turn`], [`mod@run_turn`], `reply`, [`sentence`], [`speakable`], [`history`], [`phrases`].
+//! Reading order: [`turn`], [`mod@run_turn`], `reply`, [`sentence`], [`speakable`], [`history`],
+//! [`manner`], [`phrases`].
 
 pub mod history;
+pub mod manner;
 pub mod phrases;
 mod reply;
 pub mod run_turn;
@@ -12,6 +14,7 @@ pub mod speakable;
 pub mod turn;
 
 pub use history::{Dialogue, DialogueSettings};
+pub use manner::{Character, Manner, ReplyLanguage, SharedManner};
 pub use phrases::{Phrase, Phrases};
 pub use run_turn::{TurnMeans, run_turn};
 pub use turn::{Sentence, Turn, TurnEnd, TurnError, TurnEvent, TurnInput, TurnRecord, TurnSink};

@@ -123,9 +123,9 @@ async fn call_each(source: Arc<dyn ToolSource>) {
         })
         .collect();
     let mut calls = toolbox.begin(&offer, &requests, Instant::now() + CALLS_WITHIN);
-    while calls.next().await {}
+    while calls.next().await.is_some() {}
     for (request, result) in requests.iter().zip(calls.end()) {
-        eprintln!("{}({}): {result}", request.name, request.arguments);
+        eprintln!("{}({}): {}", request.name, request.arguments, result.told);
     }
 }
 

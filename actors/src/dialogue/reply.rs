@@ -7,37 +7,53 @@ use hearken_proto::device::Emotion;
 use tokio::time::Instant;
 
 use super::history::estimated_seconds;
+use super::run_turn::Face;
+use super::sentence::SentenceSplitter;
 use super::speakable::Speakable;
-use super::turn::{Said, Sentence, Turn, TurnEvent, TurnSink};
-use crate::tools::ToolSettings;
+use super::turn::{Said, Sentence, Turn, TurnError, TurnEvent, TurnSink};
+use crate::ports::ToolRequest;
+use crate::tools::{Offer, ToolSettings, Toolbox};
 
 /// A call that is over sooner is not bridged, however long the silence before it was.
 const SHORT_CALL: Duration = Duration::from_millis(500);
+
+/// What is said while a tool takes its time; an empty phrase is not spoken.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Bridges<'a> {
+    /// At first.
+    pub(super) filler: &'a str,
+    /// While it goes on taking its time.
+    pub(super) filler_again: &'a str,
+}
 
 /// What is said in a turn.
 pub(super) struct Reply<'a> {
     pub(super) turn: &'a Turn,
     pub(super) said: Vec<Said>,
-    pub(super) face: Face,
+    mood: Mood,
     /// A phrase has bridged a tool's time.
-    pub(super) bridged: bool,
+    bridged: bool,
     /// Nobody listens any more: the turn was cut, or its voice has failed.
-    pub(super) unheard: bool,
+    unheard: bool,
+    phrases: Bridges<'a>,
     out: &'a TurnSink,
+    splitter: SentenceSplitter,
     speakable: Speakable,
     /// When everything said so far has been spoken, roughly.
     quiet_from: Instant,
 }
 
 impl<'a> Reply<'a> {
-    pub(super) fn new(turn: &'a Turn, out: &'a TurnSink) -> Self {
+    pub(super) fn new(turn: &'a Turn, phrases: Bridges<'a>, out: &'a TurnSink) -> Self {
         Self {
             turn,
             said: Vec::new(),
-            face: Face::default(),
+            mood: Mood::default(),
             bridged: false,
             unheard: false,
+            phrases,
             out,
+            splitter: SentenceSplitter::default(),
             speakable: Speakable::default(),
             quiet_from: Instant::now(),
         }
@@ -49,10 +65,10 @@ impl<'a> Reply<'a> {
     }
 
     /// Hands on what is speakable of these sentences. False where nobody listens any more.
-    pub(super) async fn hand_on(&mut self, sentences: impl IntoIterator<Item = String>) -> bool {
+    async fn hand_on(&mut self, sentences: impl IntoIterator<Item = String>) -> bool {
         for sentence in sentences {
             let Some(text) = self.speakable.clean(&sentence) else { continue };
-            if let Some(emotion) = self.face.take()
+            if let Some(emotion) = self.mood.take()
                 && !self.send(TurnEvent::Emotion(emotion)).await
             {
                 return false;
@@ -75,7 +91,7 @@ impl<'a> Reply<'a> {
     }
 
     /// When the silence of calls begun at `begun` has lasted long enough for a phrase.
-    pub(super) fn filler_due(&self, begun: Instant, settings: &ToolSettings) -> Instant {
+    fn filler_due(&self, begun: Instant, settings: &ToolSettings) -> Instant {
         if self.bridged {
             return (self.quiet_from + settings.filler_again).max(begun + SHORT_CALL);
         }
@@ -84,7 +100,7 @@ impl<'a> Reply<'a> {
 
     /// Bridges the silence with a phrase; an empty one is not spoken. False where nobody listens
     /// any more.
-    pub(super) async fn bridge(&mut self, phrase: &str) -> bool {
+    async fn bridge(&mut self, phrase: &str) -> bool {
         self.bridged = true;
         if phrase.is_empty() {
             self.quiet_from = Instant::now();
@@ -104,15 +120,69 @@ impl<'a> Reply<'a> {
     }
 }
 
+impl Face for Reply<'_> {
+    fn turn(&self) -> &Turn {
+        self.turn
+    }
+
+    fn is_over(&self) -> bool {
+        self.unheard || !self.turn.is_live()
+    }
+
+    fn said(&self) -> usize {
+        self.said.len()
+    }
+
+    async fn words(&mut self, text: &str) {
+        self.mood.look(text);
+        let sentences = self.splitter.push(text);
+        self.hand_on(sentences).await;
+    }
+
+    async fn pause(&mut self) {
+        let rest = std::mem::take(&mut self.splitter).finish();
+        self.hand_on(rest).await;
+    }
+
+    /// Bridges the time with phrases.
+    async fn calls(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        until: Instant,
+    ) -> Result<Vec<String>, TurnError> {
+        let begun = Instant::now();
+        let turn = self.turn;
+        let mut running = tools.begin(offer, calls, until);
+        loop {
+            let due = self.filler_due(begun, tools.settings());
+            tokio::select! {
+                biased;
+                () = turn.cancelled() => break,
+                more = running.next() => if more.is_none() { break },
+                () = tokio::time::sleep_until(due) => {
+                    let Bridges { filler, filler_again } = self.phrases;
+                    let phrase = if self.bridged { filler_again } else { filler };
+                    if !self.bridge(phrase).await {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(running.end().into_iter().map(|ended| ended.told).collect())
+    }
+}
+
 /// Chooses the face: the first emoji that the model writes before its first sentence ends.
 #[derive(Default)]
-pub(super) struct Face {
+struct Mood {
     seen: Option<Emotion>,
     taken: bool,
 }
 
-impl Face {
-    pub(super) fn look(&mut self, text: &str) {
+impl Mood {
+    fn look(&mut self, text: &str) {
         if self.seen.is_none() && !self.taken {
             self.seen = text.chars().find_map(Emotion::from_emoji);
         }

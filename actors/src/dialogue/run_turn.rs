@@ -5,8 +5,7 @@
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use super::reply::Reply;
-use super::sentence::SentenceSplitter;
+use super::reply::{Bridges, Reply};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, ToolRequest};
 use crate::tools::{Offer, Toolbox};
@@ -35,9 +34,10 @@ pub async fn run_turn(
     means: &TurnMeans<'_>,
     out: &TurnSink,
 ) -> TurnRecord {
-    let mut reply = Reply::new(turn, out);
+    let phrases = Bridges { filler: means.filler, filler_again: means.filler_again };
+    let mut reply = Reply::new(turn, phrases, out);
     let mut rounds = Vec::new();
-    let end = match answer(&mut reply, prompt, means, &mut rounds).await {
+    let end = match answer(&mut reply, prompt, means.llm, means.tools, &mut rounds).await {
         Ok(()) if !reply.has_words() && turn.is_live() => Err(TurnError::NoWords),
         other => other,
     };
@@ -59,7 +59,7 @@ pub async fn say_phrase(
     error: Option<TurnError>,
     out: &TurnSink,
 ) -> TurnRecord {
-    let mut reply = Reply::new(turn, out);
+    let mut reply = Reply::new(turn, Bridges::default(), out);
     if !phrase.is_empty() {
         reply.say(phrase.to_owned(), false).await;
     }
@@ -71,38 +71,67 @@ pub async fn say_phrase(
     TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
 }
 
+/// Where a turn shows, in order: its words as the model writes them, its calls as they are made.
+pub(crate) trait Face {
+    /// The turn.
+    fn turn(&self) -> &Turn;
+
+    /// The turn was cut, or nobody listens any more.
+    fn is_over(&self) -> bool;
+
+    /// How many pieces were handed on so far, as [`ToolRound::after`] counts them.
+    fn said(&self) -> usize;
+
+    /// The model has written some more text, cut anywhere.
+    async fn words(&mut self, text: &str);
+
+    /// The text so far is complete: calls follow, or nothing more.
+    async fn pause(&mut self);
+
+    /// Makes the calls of one round, each ended by `until`, and gives what the model is told of
+    /// each.
+    async fn calls(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        until: Instant,
+    ) -> Result<Vec<String>, TurnError>;
+}
+
 /// Round after round, until the model calls nothing more. After the last round that it may have,
 /// it is asked without tools, so that it answers with what it knows.
-async fn answer(
-    reply: &mut Reply<'_>,
+pub(crate) async fn answer(
+    face: &mut impl Face,
     mut prompt: Prompt,
-    means: &TurnMeans<'_>,
+    llm: &dyn Llm,
+    tools: &Toolbox,
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
-    let settings = means.tools.settings();
+    let settings = tools.settings();
     let mut until = None;
     loop {
         let late = until.is_some_and(|until| Instant::now() >= until);
         let may_call = rounds.len() < settings.max_rounds && !late;
-        let offer = if may_call { means.tools.offer() } else { Default::default() };
+        let offer = if may_call { tools.offer() } else { Default::default() };
         prompt.tools = offer.tools().clone();
-        let said = converse(reply, prompt.clone(), means.llm).await?;
-        if said.calls.is_empty() || !may_call || reply.unheard || !reply.turn.is_live() {
+        let said = converse(face, prompt.clone(), llm).await?;
+        if said.calls.is_empty() || !may_call || face.is_over() {
             if !said.calls.is_empty() && !may_call {
-                tracing::warn!(turn = %reply.turn.id, rounds = rounds.len(), "the model does not stop calling tools");
+                tracing::warn!(turn = %face.turn().id, rounds = rounds.len(), "the model does not stop calling tools");
             }
             return Ok(());
         }
         let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let mut calls = said.calls;
         number_anew(&mut calls, &prompt, rounds.len());
-        let after = reply.said.len();
-        let results = call(reply, means, &offer, &calls, until).await;
+        let after = face.said();
+        let results = face.calls(tools, &offer, &calls, until).await?;
         let told = calls.iter().zip(&results).map(|(c, r)| ChatMessage::result(&c.id, r));
         prompt.messages.push(ChatMessage::calling(said.text, calls.clone()));
         prompt.messages.extend(told);
         rounds.push(ToolRound { after, calls, results });
-        if reply.unheard || !reply.turn.is_live() {
+        if face.is_over() {
             return Ok(());
         }
     }
@@ -121,34 +150,6 @@ fn number_anew(calls: &mut [ToolRequest], prompt: &Prompt, round: usize) {
     }
 }
 
-/// Runs one round of calls, and bridges the time with phrases.
-async fn call(
-    reply: &mut Reply<'_>,
-    means: &TurnMeans<'_>,
-    offer: &Offer,
-    calls: &[ToolRequest],
-    until: Instant,
-) -> Vec<String> {
-    let turn = reply.turn;
-    let begun = Instant::now();
-    let mut running = means.tools.begin(offer, calls, until);
-    loop {
-        let due = reply.filler_due(begun, means.tools.settings());
-        tokio::select! {
-            biased;
-            () = turn.cancelled() => break,
-            more = running.next() => if !more { break },
-            () = tokio::time::sleep_until(due) => {
-                let phrase = if reply.bridged { means.filler_again } else { means.filler };
-                if !reply.bridge(phrase).await {
-                    break;
-                }
-            }
-        }
-    }
-    running.end()
-}
-
 /// What the model wrote in one go.
 struct Written {
     text: String,
@@ -156,40 +157,35 @@ struct Written {
 }
 
 async fn converse(
-    reply: &mut Reply<'_>,
+    face: &mut impl Face,
     prompt: Prompt,
     llm: &dyn Llm,
 ) -> Result<Written, TurnError> {
     let mut deltas = llm.reply(prompt);
-    let mut splitter = SentenceSplitter::default();
     let mut written = Written { text: String::new(), calls: Vec::new() };
-    loop {
+    while !face.is_over() {
         let delta = tokio::select! {
             biased;
-            () = reply.turn.cancelled() => return Ok(written),
+            () = face.turn().cancelled() => return Ok(written),
             delta = deltas.next() => delta,
         };
-        let sentences = match delta {
+        match delta {
             Some(Ok(LlmDelta::Text(text))) => {
-                reply.face.look(&text);
                 written.text.push_str(&text);
-                splitter.push(&text)
+                face.words(&text).await;
             }
-            Some(Ok(LlmDelta::Calling)) => splitter.finish().into_iter().collect(),
+            Some(Ok(LlmDelta::Calling)) => face.pause().await,
             Some(Ok(LlmDelta::Call(call))) => {
                 written.calls.push(call);
-                splitter.finish().into_iter().collect()
+                face.pause().await;
             }
             Some(Ok(LlmDelta::Finished { .. })) | None => break,
             Some(Err(error)) => {
-                reply.hand_on(splitter.finish()).await;
+                face.pause().await;
                 return Err(TurnError::Llm(error));
             }
-        };
-        if !reply.hand_on(sentences).await {
-            return Ok(written);
         }
     }
-    reply.hand_on(splitter.finish()).await;
+    face.pause().await;
     Ok(written)
 }

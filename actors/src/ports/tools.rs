@@ -29,9 +29,9 @@ pub trait ToolSource: Send + Sync {
         "other"
     }
 
-    /// The source takes one call at a time, as devices do.
-    fn one_at_a_time(&self) -> bool {
-        false
+    /// How many calls it takes at once, at least one: devices take one.
+    fn at_once(&self) -> usize {
+        8
     }
 }
 

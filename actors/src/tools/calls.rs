@@ -2,6 +2,7 @@
 //! source, and makes of whatever happens a text for the model. Not for what is said meanwhile.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -25,25 +26,65 @@ const MAX_MISTAKES: usize = 3;
 
 type Outcome = Result<ToolOutput, ToolError>;
 
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// What the model is told.
+    pub told: String,
+    /// Why there is no result, where the call was made or refused and not just cut short.
+    pub failure: Option<ToolError>,
+    /// From the begin of its round.
+    pub took: Duration,
+}
+
+impl Ended {
+    fn with(outcome: Outcome, max_bytes: usize, took: Duration) -> Self {
+        let says_failed = outcome.as_ref().is_ok_and(|output| output.failed);
+        let failure = outcome.as_ref().err().cloned();
+        let told = told(outcome, max_bytes);
+        let failure = failure.or_else(|| {
+            let why = told.strip_prefix("error: ").unwrap_or(&told);
+            says_failed.then(|| ToolError::Failed(why.to_owned()))
+        });
+        Self { told, failure, took }
+    }
+}
+
 /// The calls of one round on their way. Dropping it cancels them, but for those that finish.
 pub struct Calls {
     running: FuturesUnordered<BoxFuture<'static, (usize, Outcome)>>,
-    results: Vec<Option<String>>,
+    results: Vec<Option<Ended>>,
     finishes: Vec<bool>,
+    begun: Instant,
     max_result_bytes: usize,
 }
 
 impl Calls {
-    /// Waits for the next result; false where all are here. May be dropped and called again.
-    pub async fn next(&mut self) -> bool {
-        let Some((number, outcome)) = self.running.next().await else { return false };
-        self.results[number] = Some(told(outcome, self.max_result_bytes));
-        true
+    /// Waits for the next result and gives the number of its call; none where all are here. May be
+    /// dropped and called again.
+    pub async fn next(&mut self) -> Option<usize> {
+        let (number, outcome) = self.running.next().await?;
+        self.note(number, outcome);
+        Some(number)
     }
 
-    /// What the model is told of each call, in their order. Calls without a result are cancelled.
-    pub fn end(self) -> Vec<String> {
-        let missing = |finishes| if finishes { GOES_ON } else { CUT_SHORT }.to_owned();
+    fn note(&mut self, number: usize, outcome: Outcome) {
+        let ended = Ended::with(outcome, self.max_result_bytes, self.begun.elapsed());
+        self.results[number] = Some(ended);
+    }
+
+    /// How a call ended, if it has.
+    pub fn ended(&self, number: usize) -> Option<&Ended> {
+        self.results.get(number)?.as_ref()
+    }
+
+    /// How each call ended, in their order. Calls without a result are cancelled.
+    pub fn end(self) -> Vec<Ended> {
+        let took = self.begun.elapsed();
+        let missing = |finishes| {
+            let told = if finishes { GOES_ON } else { CUT_SHORT }.to_owned();
+            Ended { told, failure: None, took }
+        };
         let pairs = self.results.into_iter().zip(self.finishes);
         pairs.map(|(result, finishes)| result.unwrap_or_else(|| missing(finishes))).collect()
     }
@@ -56,13 +97,14 @@ impl Toolbox {
             running: FuturesUnordered::new(),
             results: vec![None; calls.len()],
             finishes: vec![false; calls.len()],
+            begun: Instant::now(),
             max_result_bytes: self.settings.max_result_bytes,
         };
         for (number, request) in calls.iter().enumerate() {
             match self.check(offer, request) {
                 Ok(_) if number >= MAX_CALLS => {
                     let why = ToolError::Failed("too many calls at once".into());
-                    begun.results[number] = Some(told(Err(why), self.settings.max_result_bytes));
+                    begun.note(number, Err(why));
                 }
                 Ok((place, tool, call)) => {
                     let work = carried_out(place, call, until);
@@ -72,9 +114,7 @@ impl Toolbox {
                         kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);
                     begun.running.push(Box::pin(async move { (number, work.await) }));
                 }
-                Err(error) => {
-                    begun.results[number] = Some(told(Err(error), self.settings.max_result_bytes));
-                }
+                Err(error) => begun.note(number, Err(error)),
             }
         }
         begun
@@ -163,7 +203,10 @@ fn carried_out(place: Place, call: ToolCall, until: Instant) -> BoxFuture<'stati
 }
 
 /// Models write nothing, or `null`, where there is nothing to say.
-fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
+///
+/// # Errors
+/// [`ToolError::Arguments`].
+pub fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }

@@ -148,8 +148,8 @@ impl ToolSource for DeviceTools {
         self.timeout
     }
 
-    fn one_at_a_time(&self) -> bool {
-        true
+    fn at_once(&self) -> usize {
+        1
     }
 }
 

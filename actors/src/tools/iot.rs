@@ -157,7 +157,7 @@ impl ToolSource for ThingTools {
         Box::pin(std::future::ready(outcome))
     }
 
-    fn one_at_a_time(&self) -> bool {
-        true
+    fn at_once(&self) -> usize {
+        1
     }
 }

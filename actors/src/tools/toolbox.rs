@@ -11,9 +11,6 @@ use super::ToolSettings;
 use super::names::{Names, rename};
 use crate::ports::{OfferedTool, Tool, ToolSource};
 
-/// Calls that a source takes at once, unless it takes but one.
-const AT_ONCE: usize = 8;
-
 /// Gives the sources that a conversation has now, beside its device's own.
 pub type Others = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
@@ -55,6 +52,11 @@ impl Offer {
     /// As the model sees them.
     pub fn tools(&self) -> &Arc<[OfferedTool]> {
         &self.tools
+    }
+
+    /// The names of the source and of its tool that a name stands for.
+    pub fn origin(&self, name: &str) -> Option<(&str, &str)> {
+        self.find(name).map(|(source, tool)| (source.as_str(), tool.name.as_str()))
     }
 
     /// The source's name and the tool that a name stands for.
@@ -157,7 +159,7 @@ fn placed(sources: Vec<Arc<dyn ToolSource>>, before: &[Place]) -> Vec<Place> {
         }
         let old = before.iter().find(|p| p.source.name() == source.name());
         let gate = old.map_or_else(
-            || Arc::new(Semaphore::new(if source.one_at_a_time() { 1 } else { AT_ONCE })),
+            || Arc::new(Semaphore::new(source.at_once().max(1))),
             |p| Arc::clone(&p.gate),
         );
         places.push(Place { source, gate });

@@ -11,17 +11,20 @@ use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use hearken_actors::dialogue::Dialogue;
+use hearken_actors::gateway::{GatewayDesk, Sessions};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
-use hearken_actors::ports::{Prompt, ToolSource};
+use hearken_actors::ports::{Prompt, SessionStore, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::Toolbox;
+use hearken_proto::ids::DeviceId;
+use jiff::Zoned;
 use socket2::SockRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
-use crate::http::{self, Auth, Door, Doorman, Health, LiteMcp, OtaRules, ToolDesk};
+use crate::http::{self, Auth, Door, Doorman, Health, LiteMcp, OtaRules, TextClients, ToolDesk};
 use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
 use crate::store::{self, DeviceStore, ToolStore};
@@ -46,11 +49,12 @@ pub struct Running {
     pub address: SocketAddr,
     server: Server,
     supervisor: Supervisor,
-    places: Arc<Semaphore>,
-    connections: u32,
+    /// The places of devices and of text clients, and how many there are.
+    places: [(Arc<Semaphore>, usize); 2],
     process: CancellationToken,
     warming: tokio::task::JoinHandle<()>,
     tidying: tokio::task::JoinHandle<()>,
+    sweeping: tokio::task::JoinHandle<()>,
     loading: tokio::task::JoinHandle<()>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
@@ -86,9 +90,19 @@ pub fn start(
     let supervisor = Supervisor::start(engines, &process);
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
     let own_tools = own_tools(&tools, &process);
+    let clients = text_clients(config, Arc::clone(&store) as _, &tools, &process)?;
+    let sweeping = sweep(&clients);
+    let text_places = Arc::clone(&clients.places);
+    let has_gateway = config.gateway.enabled;
     let factory = move || {
         let (doorman, health, desk) = (doorman.clone(), health.clone(), Arc::clone(&desk));
+        let clients = clients.clone();
         App::new()
+            .configure(|services| {
+                if has_gateway {
+                    http::gateway_routes(services, clients);
+                }
+            })
             .configure(|services| http::litemcp_routes(services, Arc::clone(&own_tools)))
             .configure(|services| http::routes(services, doorman, health, desk))
     };
@@ -111,11 +125,14 @@ pub fn start(
         address,
         server: server.run(),
         supervisor,
-        places,
-        connections: u32::try_from(config.server.max_connections).unwrap_or(u32::MAX),
+        places: [
+            (places, config.server.max_connections),
+            (text_places, config.gateway.max_connections),
+        ],
         process,
         warming,
         tidying,
+        sweeping,
         loading,
         store,
         tools,
@@ -141,6 +158,46 @@ fn ports(
         tools: tools.desk(),
         vision: Some(cameras.desk()),
     })
+}
+
+/// Lets text clients in. They wait for the model as long as the request may take: what the
+/// gateway's document calls its timeout is one, and has none for the first words.
+fn text_clients(
+    config: &Config,
+    store: Arc<dyn SessionStore>,
+    tools: &Sources,
+    process: &CancellationToken,
+) -> anyhow::Result<TextClients> {
+    let settings = config.text_clients();
+    let sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
+    let total = config.llm.timeout_ms;
+    let patient =
+        LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) };
+    let desk = tools.desk();
+    let desk = GatewayDesk {
+        llm: providers::llm(&patient)?,
+        sessions: Arc::new(sessions),
+        tools: Arc::new(move |_, _| desk(&DeviceId::new("text-client"))),
+        now: Arc::new(local_time),
+        settings: Arc::new(settings),
+    };
+    Ok(TextClients {
+        desk,
+        places: Arc::new(Semaphore::new(config.gateway.max_connections)),
+        token: config.gateway.token.clone(),
+        process: process.clone(),
+    })
+}
+
+/// The local date and time to the minute, as the model is told.
+fn local_time() -> String {
+    Zoned::now().strftime("%Y-%m-%d %H:%M %A %Q").to_string()
+}
+
+/// Clears away sessions that are over.
+fn sweep(clients: &TextClients) -> tokio::task::JoinHandle<()> {
+    let (sessions, every) = (Arc::clone(&clients.desk.sessions), clients.desk.settings.sweep_every);
+    tokio::spawn(async move { sessions.keep_sweeping(every).await })
 }
 
 /// How the model is asked; the embedded one keeps what it has read.
@@ -248,10 +305,11 @@ impl Running {
     /// The server failed.
     pub async fn serve(self) -> anyhow::Result<()> {
         let handle = self.server.handle();
-        let ending = end(handle, self.places, self.connections, self.process);
+        let ending = end(handle, self.places, self.process);
         let (served, ()) = tokio::join!(self.server, ending);
         self.warming.abort();
         self.tidying.abort();
+        self.sweeping.abort();
         self.loading.abort();
         tokio::join!(self.supervisor.stop(), self.tools.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
@@ -264,12 +322,17 @@ impl Running {
 /// Sockets hear of the end by their tokens; those that are gone give their places back.
 async fn end(
     handle: ServerHandle,
-    places: Arc<Semaphore>,
-    connections: u32,
+    places: [(Arc<Semaphore>, usize); 2],
     process: CancellationToken,
 ) {
     process.cancelled().await;
-    let all = places.acquire_many(connections);
+    let all = async {
+        for (places, connections) in &places {
+            let all = places.acquire_many(u32::try_from(*connections).unwrap_or(u32::MAX)).await;
+            // Nobody closes them.
+            all.map(tokio::sync::SemaphorePermit::forget).unwrap_or_default();
+        }
+    };
     if tokio::time::timeout(Duration::from_secs(2), all).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }

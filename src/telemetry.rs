@@ -18,7 +18,7 @@ use crate::config::LogFormat;
 pub fn start(config: &LogConfig) -> anyhow::Result<()> {
     // async_openai logs what a model wrote where it cannot read it, rmcp what tools say: words of
     // people do not belong in logs, and our own errors tell the rest.
-    let rules = format!("{},async_openai=off,rmcp=off", config.level);
+    let rules = format!("{},async_openai=off,rmcp=off", level(&config.level));
     let filter = EnvFilter::try_new(&rules).with_context(|| {
         format!("`log.level` is `{}`: use error, warn, info, debug or trace", config.level)
     })?;
@@ -31,6 +31,15 @@ pub fn start(config: &LogConfig) -> anyhow::Result<()> {
         tracing::debug!("logging runs already");
     }
     Ok(())
+}
+
+/// Other programs name some levels otherwise.
+fn level(named: &str) -> &str {
+    match named.to_ascii_lowercase().as_str() {
+        "warning" => "warn",
+        "critical" | "fatal" => "error",
+        _ => named,
+    }
 }
 
 /// Bounds of the distributions, in seconds: from a packet's lateness to a slow answer.

@@ -2,13 +2,14 @@
 //! HTTP, files) is behind [`ports`].
 //!
 //! Reading order: [`messages`], [`pipeline`], [`device`], [`vad`], [`asr`], [`session`], [`tts`],
-//! [`mcp_host`], then the pure parts [`audio`], [`dialogue`] and [`tools`].
+//! [`mcp_host`], the text clients' [`gateway`], then the pure parts [`audio`], [`dialogue`] and [`tools`].
 #![doc = include_str!("../README.md")]
 
 pub mod asr;
 pub mod audio;
 pub mod device;
 pub mod dialogue;
+pub mod gateway;
 mod lifetime;
 pub mod mcp_host;
 pub mod messages;

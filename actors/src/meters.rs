@@ -29,6 +29,7 @@ pub(crate) fn meters() -> &'static Meters {
 
 pub(crate) struct Meters {
     pub(crate) connections: Gauge,
+    pub(crate) text_clients: Gauge,
     pub(crate) uplink: Uplink,
     pub(crate) downlink_packets: Counter,
     pub(crate) late_packets: Counter,
@@ -72,6 +73,7 @@ impl Meters {
         let [lateness, transcript, first_audio, _] = SECONDS.map(|name| histogram!(name));
         Self {
             connections: gauge!("hearken_connections"),
+            text_clients: gauge!("hearken_text_clients"),
             uplink: Uplink {
                 heard: uplink("heard"),
                 unwanted: uplink("unwanted"),
@@ -146,6 +148,7 @@ fn describe() {
     let counter = |name, text| metrics::describe_counter!(name, Unit::Count, text);
     let seconds = |name, text| metrics::describe_histogram!(name, Unit::Seconds, text);
     gauge("hearken_connections", "devices that are connected");
+    gauge("hearken_text_clients", "text clients that are connected");
     counter("hearken_uplink_packets_total", "packets from devices, by what became of them");
     counter("hearken_downlink_packets_total", "packets to devices");
     counter("hearken_downlink_late_packets_total", "packets sent over 5 ms after they were due");

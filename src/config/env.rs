@@ -30,14 +30,32 @@ const fn alias(name: &'static str, key: &'static str) -> Alias {
     Alias { name, key, seconds: false }
 }
 
+const fn in_seconds(name: &'static str, key: &'static str) -> Alias {
+    Alias { name, key, seconds: true }
+}
+
 /// Names of the LLM gateway's documentation, and the two speech services' URLs.
-pub const ALIASES: [Alias; 8] = [
+pub const ALIASES: [Alias; 22] = [
     alias("CLOUD_HOST", "server.host"),
     alias("CLOUD_PORT", "server.port"),
+    in_seconds("CLOUD_PING_INTERVAL", "gateway.ping_interval_ms"),
+    in_seconds("CLOUD_PING_TIMEOUT", "gateway.ping_timeout_ms"),
+    alias("CLOUD_MAX_CONNECTIONS", "gateway.max_connections"),
+    in_seconds("CLOUD_SESSION_TIMEOUT", "gateway.session_timeout_ms"),
+    alias("CLOUD_LOG_LEVEL", "log.level"),
+    alias("CLOUD_LOG_FORMAT", "log.format"),
     alias("LLM_BASE_URL", "llm.base_url"),
     alias("LLM_MODEL", "llm.model"),
     alias("LLM_API_KEY", "llm.api_key"),
-    Alias { name: "LLM_TIMEOUT", key: "llm.timeout_ms", seconds: true },
+    in_seconds("LLM_TIMEOUT", "llm.timeout_ms"),
+    alias("LLM_TEMPERATURE", "gateway.temperature"),
+    alias("LLM_MAX_TOKENS", "gateway.max_tokens"),
+    alias("LLM_ENABLE_CONTEXT", "gateway.enable_context"),
+    alias("MCP_ENABLED", "gateway.mcp_enabled"),
+    alias("CLIENT_TOOLS_ENABLED", "gateway.client_tools_enabled"),
+    alias("CLIENT_TOOLS_MAX_COUNT", "gateway.client_tools_max_count"),
+    in_seconds("CLIENT_TOOL_TIMEOUT", "gateway.client_tool_timeout_ms"),
+    alias("CLIENT_TOOL_RESULT_QUEUE_SIZE", "gateway.client_tool_result_queue_size"),
     alias("ASR_URL", "asr.url"),
     alias("TTS_URL", "tts.url"),
 ];

@@ -149,7 +149,7 @@ fn typed(
     let (value, expected) = match default {
         Value::Integer(_) => (text.parse().ok().map(Value::Integer), "a whole number"),
         Value::Float(_) => (text.parse().ok().map(Value::Float), "a number"),
-        Value::Boolean(_) => (text.parse().ok().map(Value::Boolean), "true or false"),
+        Value::Boolean(_) => (truth(text).map(Value::Boolean), "true or false"),
         Value::Array(_) => {
             let items = text.split(',').map(str::trim).filter(|s| !s.is_empty());
             let items = items.map(|s| Value::String(s.to_owned()));
@@ -161,6 +161,15 @@ fn typed(
     match value {
         Some(value) => Ok((name, key, value)),
         None => Err(ConfigError::Variable { name, key, expected: expected.to_owned() }),
+    }
+}
+
+/// As people and other programs write it in an environment.
+fn truth(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" => Some(false),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod check;
 mod door;
 pub mod env;
+mod gateway;
 pub mod load;
 mod pipeline;
 mod tool_servers;
@@ -18,7 +19,7 @@ use crate::providers::{AsrSettings, LlmSettings, TtsSettings};
 use crate::tools::VisionSettings;
 
 /// Keys that hold secrets, in whatever section.
-const SECRETS: [&str; 3] = ["api_key", "secret", "admin_token"];
+const SECRETS: [&str; 4] = ["api_key", "secret", "admin_token", "token"];
 
 /// The whole configuration as TOML, secrets masked.
 pub fn masked(config: &Config) -> String {
@@ -36,6 +37,7 @@ pub fn masked(config: &Config) -> String {
 
 pub use door::{AuthConfig, AuthRequired, OtaConfig, StoreConfig};
 pub use env::{EnvVars, ProcessEnv};
+pub use gateway::GatewayConfig;
 pub use load::{ConfigError, load};
 pub use tools::ToolsConfig;
 
@@ -71,6 +73,8 @@ pub struct Config {
     pub speaking: SpeakingConfig,
     /// How tools are offered to the model and called, and where they are.
     pub tools: ToolsConfig,
+    /// Text clients of the LLM gateway.
+    pub gateway: GatewayConfig,
     /// Timers and wake words of devices' connections.
     pub device: DeviceConfig,
     /// Bounds of the queues within a connection.
@@ -306,8 +310,10 @@ pub struct LogConfig {
 pub enum LogFormat {
     /// For people.
     #[default]
+    #[serde(alias = "TEXT", alias = "Text")]
     Text,
     /// One JSON object a line.
+    #[serde(alias = "JSON", alias = "Json")]
     Json,
 }
 

@@ -89,6 +89,7 @@ fn methods_of(path: &str) -> &'static str {
     let parts = [parts.next(), parts.next(), parts.next(), parts.next(), parts.next()];
     match parts {
         [Some("api"), Some("tools"), Some("servers"), Some(_), Some("enabled")] => "PUT",
+        [Some("" | "test_client.html"), None, ..] => "GET",
         [Some("xiaozhi"), Some("v1"), None, ..] | [Some("healthz" | "metrics"), None, ..] => "GET",
         [Some("xiaozhi"), Some("ota"), None, ..] => "GET, POST",
         [Some("xiaozhi"), Some("ota"), Some("activate"), None, _] => "POST",

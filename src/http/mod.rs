@@ -8,6 +8,7 @@ mod device_tools;
 mod devices;
 mod fault;
 mod firmware;
+mod gateway;
 mod health;
 mod lanes;
 mod litemcp;
@@ -23,6 +24,7 @@ use actix_web::web::{self, ServiceConfig};
 
 pub use auth::{ADMIN_TOKEN_FILE, Auth, secret, tokens};
 pub use device::Doorman;
+pub use gateway::TextClients;
 pub use health::Health;
 pub use litemcp::{LiteMcp, litemcp_routes};
 pub use ota::{OtaConfigError, OtaRules};
@@ -46,7 +48,15 @@ impl Door {
     }
 }
 
-/// Puts every route on an application; `main` and the tests use the same.
+/// The routes of text clients.
+pub fn gateway_routes(services: &mut ServiceConfig, clients: TextClients) {
+    services
+        .app_data(web::Data::new(clients))
+        .route("/", web::get().to(gateway::connect))
+        .route(gateway::PAGE_PATH, web::get().to(gateway::page));
+}
+
+/// Puts every other route on an application; `main` and the tests use the same.
 pub fn routes(
     services: &mut ServiceConfig,
     doorman: Doorman,

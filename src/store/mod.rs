@@ -4,6 +4,7 @@
 
 mod error;
 mod sqlite;
+mod sqlite_sessions;
 mod sqlite_tools;
 mod tools;
 

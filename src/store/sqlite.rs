@@ -37,10 +37,11 @@ const DEADLINE: Duration = Duration::from_secs(4);
 /// Connections to the file: one writes, others read meanwhile.
 const CONNECTIONS: u32 = 4;
 /// Every step from an empty file to the tables of today.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
+const MIGRATIONS: [(i64, &str, &str); 4] = [
     (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
     (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
     (3, "agents", include_str!("../../migrations/sqlite/0003_agents.sql")),
+    (5, "sessions", include_str!("../../migrations/sqlite/0005_sessions.sql")),
 ];
 /// Codes tried until one is free; of a million at most 5,000 are taken.
 const CODE_ATTEMPTS: usize = 20;

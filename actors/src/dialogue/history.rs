@@ -1,16 +1,13 @@
-//! What a session remembers: the person's words, and of ours what was heard. Not for storing it.
+//! One dialogue: what the model is told, in the person's language, before what is remembered.
+//! Not for what is remembered, which is [`super::memory`]'s.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::phrases::{Language, is_han};
-use super::turn::{Said, ToolRound, TurnRecord};
+use super::memory::{Memory, push_user};
+use super::phrases::Language;
+use super::turn::TurnRecord;
 use crate::audio::playout::Heard;
 use crate::ports::{ChatMessage, Prompt, Role};
-
-/// Characters a second spoken, for a sentence whose length is not known yet: Han, and others.
-const HAN_PER_SECOND: f64 = 4.5;
-const LATIN_PER_SECOND: f64 = 15.0;
 
 /// Said to the model after its instructions when the person speaks Chinese: small models answer in
 /// the language of their instructions otherwise.
@@ -38,7 +35,7 @@ pub struct DialogueSettings {
 #[derive(Debug)]
 pub struct Dialogue {
     settings: DialogueSettings,
-    messages: Vec<ChatMessage>,
+    memory: Memory,
     language: Language,
 }
 
@@ -46,7 +43,8 @@ impl Dialogue {
     /// A dialogue that has not begun.
     pub fn new(settings: DialogueSettings) -> Self {
         let language = settings.language;
-        Self { settings, messages: Vec::new(), language }
+        let memory = Memory::new(settings.max_messages, Vec::new());
+        Self { settings, memory, language }
     }
 
     /// The language last spoken to us.
@@ -62,13 +60,12 @@ impl Dialogue {
     /// Keeps words that will be answered together with the next ones.
     pub fn keep_words(&mut self, words: &str) {
         self.heard_words(words);
-        push_user(&mut self.messages, words);
+        self.memory.push_words(words);
     }
 
     /// Takes back the words at the end that nobody has answered.
     pub fn take_unanswered(&mut self) -> Option<String> {
-        let last = self.messages.pop_if(|m| m.role == Role::User)?;
-        Some(last.content)
+        self.memory.take_unanswered()
     }
 
     /// What the model is asked when a person says this. Words that were never answered, because
@@ -90,7 +87,7 @@ impl Dialogue {
             system.push_str(IN_CHINESE);
         }
         let mut messages = vec![ChatMessage::new(Role::System, system)];
-        messages.extend(self.messages.iter().cloned());
+        messages.extend(self.memory.messages().iter().cloned());
         Prompt {
             messages,
             tools: Arc::default(),
@@ -101,114 +98,13 @@ impl Dialogue {
 
     /// Remembers a finished turn, as far as it was heard.
     pub fn commit(&mut self, record: &TurnRecord, heard: Heard) {
-        if let Some(words) = &record.user {
-            push_user(&mut self.messages, words);
-        }
-        let mut from = 0;
-        for round in &record.rounds {
-            let text = heard_text(&record.said, from..round.after, heard);
-            from = round.after;
-            self.messages.extend(called(text, round));
-        }
-        let reply = heard_text(&record.said, from..record.said.len(), heard);
-        if !reply.is_empty() {
-            self.messages.push(ChatMessage::new(Role::Assistant, reply));
-        }
-        self.forget();
-    }
-
-    /// Forgets whole turns, the oldest first; of a turn that is too long in itself its first
-    /// rounds of calls, each with its results: a model's API refuses the one without the other.
-    fn forget(&mut self) {
-        let max = self.settings.max_messages;
-        let is = |role: Role| move |m: &ChatMessage| m.role == role;
-        while self.messages.len() > max
-            && let Some(turn) = self.messages.iter().skip(1).position(is(Role::User))
-        {
-            self.messages.drain(..=turn);
-        }
-        while self.messages.len() > max
-            && let Some(calls) = self.messages.iter().position(|m| !m.calls.is_empty())
-        {
-            let results = self.messages[calls].calls.len();
-            self.messages.drain(calls..=calls + results);
-        }
-        let first = self.messages.iter().position(is(Role::User)).unwrap_or(self.messages.len());
-        self.messages.drain(..first);
+        self.memory.commit(record, heard);
     }
 
     /// What is remembered, oldest first.
     pub fn messages(&self) -> &[ChatMessage] {
-        &self.messages
+        self.memory.messages()
     }
-}
-
-fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
-    match messages.last_mut() {
-        Some(last) if last.role == Role::User => join(&mut last.content, words),
-        _ => messages.push(ChatMessage::new(Role::User, words)),
-    }
-}
-
-/// A round of calls and its results, with what was heard before it.
-fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
-    let mut messages = vec![ChatMessage::calling(text, round.calls.clone())];
-    let results = round.calls.iter().zip(&round.results);
-    messages.extend(results.map(|(call, result)| ChatMessage::result(&call.id, result)));
-    messages
-}
-
-/// Of these sentences the remembered ones that were heard, the last one cut at the heard fraction.
-fn heard_text(said: &[Said], range: Range<usize>, heard: Heard) -> String {
-    let mut text = String::new();
-    for (i, sentence) in said.iter().enumerate().take(range.end).skip(range.start) {
-        let part = match heard {
-            _ if i < heard.whole => sentence.text.as_str(),
-            _ if i == heard.whole => cut(&sentence.text, heard),
-            _ => break,
-        };
-        if sentence.remembered {
-            join(&mut text, part);
-        }
-    }
-    text
-}
-
-/// The beginning of a sentence that was heard: by its length where that is known, else by the
-/// usual pace of speech. Never ends inside a word.
-fn cut(text: &str, heard: Heard) -> &str {
-    let total = heard.partial_of.map_or_else(|| estimated_seconds(text), |d| d.as_secs_f64());
-    let fraction = (heard.partial.as_secs_f64() / total.max(0.001)).min(1.0);
-    let count = text.chars().count();
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a sentence has a few hundred characters, and the fraction is 0 to 1"
-    )]
-    let keep = (count as f64 * fraction) as usize;
-    let end = text.char_indices().nth(keep).map_or(text.len(), |(i, _)| i);
-    let inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() && !is_han(c));
-    if inside(text[..end].chars().next_back()) && inside(text[end..].chars().next()) {
-        let word = text[..end].rfind(|c: char| !inside(Some(c)));
-        return word.map_or("", |i| text[..i].trim_end());
-    }
-    text[..end].trim_end()
-}
-
-/// How long a text takes to speak, roughly.
-pub(super) fn estimated_seconds(text: &str) -> f64 {
-    text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
-}
-
-/// Appends a sentence, with a space between where the script uses spaces.
-fn join(text: &mut String, next: &str) {
-    let tight =
-        |c: Option<char>| c.is_none_or(|c| is_han(c) || "。，！？；：、…”」』）".contains(c));
-    if !next.is_empty() && !tight(text.chars().next_back()) {
-        text.push(' ');
-    }
-    text.push_str(next);
 }
 
 #[cfg(test)]
@@ -216,7 +112,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::dialogue::turn::TurnEnd;
+    use crate::dialogue::memory::cut;
+    use crate::dialogue::turn::{Said, ToolRound, TurnEnd};
     use crate::ports::ToolRequest;
     use proptest::prelude::*;
 

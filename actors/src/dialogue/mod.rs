@@ -1,11 +1,12 @@
 //! Pure talk: what is said, in what order, and what is remembered. No actix, no audio codecs, no
 //! SQL, no vendor's JSON.
 //!
-//! Reading order: [`turn`], [`mod@run_turn`], `reply`, [`sentence`], [`speakable`], [`history`],
-//! [`manner`], [`phrases`].
+//! Reading order: [`turn`], [`mod@run_turn`], `reply`, [`sentence`], [`speakable`], [`memory`],
+//! [`history`], [`manner`], [`phrases`].
 
 pub mod history;
 pub mod manner;
+pub mod memory;
 pub mod phrases;
 mod reply;
 pub mod run_turn;
@@ -15,6 +16,18 @@ pub mod turn;
 
 pub use history::{Dialogue, DialogueSettings};
 pub use manner::{Character, Manner, ReplyLanguage, SharedManner};
+pub use memory::Memory;
 pub use phrases::{Phrase, Phrases};
 pub use run_turn::{TurnMeans, run_turn};
 pub use turn::{Sentence, Turn, TurnEnd, TurnError, TurnEvent, TurnInput, TurnRecord, TurnSink};
+#[derive(Default)]
+#[allow(missing_docs)]
+pub struct Cleaner;
+#[allow(missing_docs)]
+impl Cleaner {
+    pub fn push(&mut self, c: &str) -> String {
+        c.into()
+    }
+    pub fn finish(&mut self) -> String {
+        String::new()
+    }

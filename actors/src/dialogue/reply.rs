@@ -6,7 +6,7 @@ use std::time::Duration;
 use hearken_proto::device::Emotion;
 use tokio::time::Instant;
 
-use super::history::estimated_seconds;
+use super::memory::estimated_seconds;
 use super::run_turn::Face;
 use super::sentence::SentenceSplitter;
 use super::speakable::Speakable;

@@ -7,7 +7,7 @@ use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use crate::ports::{ProviderError, ToolRequest};
+use crate::ports::{ProviderError, ToolError, ToolRequest};
 
 /// One turn's identity and the means to end it. Travels in every message; a stage whose turn is
 /// no longer live does nothing, so what is late dies where it is.
@@ -126,6 +126,15 @@ pub enum TurnError {
     /// The model answered nothing that can be spoken.
     #[error("the language model gave no words")]
     NoWords,
+    /// A tool, where its failure ends the turn and is not the model's to deal with.
+    #[error("the tool `{tool}` failed")]
+    Tool {
+        /// Its name at its source.
+        tool: String,
+        /// What happened.
+        #[source]
+        error: ToolError,
+    },
 }
 
 /// What a turn leaves behind.

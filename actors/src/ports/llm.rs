@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ProviderError;
@@ -46,7 +47,7 @@ pub struct OfferedTool {
 }
 
 /// A call of a tool, as the model wrote it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRequest {
     /// The call's id; unique in a conversation.
     pub id: String,
@@ -57,7 +58,7 @@ pub struct ToolRequest {
 }
 
 /// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatMessage {
     /// Who said it.
     pub role: Role,
@@ -87,7 +88,8 @@ impl ChatMessage {
 }
 
 /// Who said a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The deployment: how to behave.
     System,

@@ -13,6 +13,7 @@
 pub mod asr;
 pub mod error;
 pub mod llm;
+pub mod sessions;
 pub mod tap;
 pub mod tools;
 pub mod tts;
@@ -20,6 +21,7 @@ pub mod tts;
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
 pub use llm::{ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolRequest};
+pub use sessions::{KeptSession, SessionStore};
 pub use tap::{SessionTap, TapFrame};
 pub use tools::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};

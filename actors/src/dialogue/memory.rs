@@ -1,0 +1,153 @@
+//! The messages that a dialogue remembers: the person's words, the calls of tools with their
+//! results, and of our words what was heard. Whole turns are forgotten, oldest first. Not for what
+//! the model is told besides, nor for storing it.
+
+use std::ops::Range;
+
+use super::phrases::is_han;
+use super::turn::{Said, ToolRound, TurnRecord};
+use crate::audio::playout::Heard;
+use crate::ports::{ChatMessage, Role};
+
+/// Characters a second spoken, for a sentence whose length is not known yet: Han, and others.
+const HAN_PER_SECOND: f64 = 4.5;
+const LATIN_PER_SECOND: f64 = 15.0;
+
+/// What is remembered, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    messages: Vec<ChatMessage>,
+    max_messages: usize,
+}
+
+impl Memory {
+    /// A memory of at most this many messages, which holds these; what is too old of them is
+    /// forgotten.
+    pub fn new(max_messages: usize, messages: Vec<ChatMessage>) -> Self {
+        let mut memory = Self { messages, max_messages };
+        memory.forget();
+        memory
+    }
+
+    /// What is remembered, oldest first.
+    pub fn messages(&self) -> &[ChatMessage] {
+        &self.messages
+    }
+
+    /// Adds words of the person; to the last message where that was theirs too.
+    pub(super) fn push_words(&mut self, words: &str) {
+        push_user(&mut self.messages, words);
+    }
+
+    /// Takes back the words at the end that nobody has answered.
+    pub(super) fn take_unanswered(&mut self) -> Option<String> {
+        let last = self.messages.pop_if(|m| m.role == Role::User)?;
+        Some(last.content)
+    }
+
+    /// Remembers a finished turn, as far as it was heard.
+    pub fn commit(&mut self, record: &TurnRecord, heard: Heard) {
+        if let Some(words) = &record.user {
+            push_user(&mut self.messages, words);
+        }
+        let mut from = 0;
+        for round in &record.rounds {
+            let text = heard_text(&record.said, from..round.after, heard);
+            from = round.after;
+            self.messages.extend(called(text, round));
+        }
+        let reply = heard_text(&record.said, from..record.said.len(), heard);
+        if !reply.is_empty() {
+            self.messages.push(ChatMessage::new(Role::Assistant, reply));
+        }
+        self.forget();
+    }
+
+    /// Forgets whole turns, the oldest first; of a turn that is too long in itself its first
+    /// rounds of calls, each with its results: a model's API refuses the one without the other.
+    fn forget(&mut self) {
+        let max = self.max_messages;
+        let is = |role: Role| move |m: &ChatMessage| m.role == role;
+        while self.messages.len() > max
+            && let Some(turn) = self.messages.iter().skip(1).position(is(Role::User))
+        {
+            self.messages.drain(..=turn);
+        }
+        while self.messages.len() > max
+            && let Some(calls) = self.messages.iter().position(|m| !m.calls.is_empty())
+        {
+            let results = self.messages[calls].calls.len();
+            self.messages.drain(calls..=calls + results);
+        }
+        let first = self.messages.iter().position(is(Role::User)).unwrap_or(self.messages.len());
+        self.messages.drain(..first);
+    }
+}
+
+pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
+    match messages.last_mut() {
+        Some(last) if last.role == Role::User => join(&mut last.content, words),
+        _ => messages.push(ChatMessage::new(Role::User, words)),
+    }
+}
+
+/// A round of calls and its results, with what was heard before it.
+fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
+    let mut messages = vec![ChatMessage::calling(text, round.calls.clone())];
+    let results = round.calls.iter().zip(&round.results);
+    messages.extend(results.map(|(call, result)| ChatMessage::result(&call.id, result)));
+    messages
+}
+
+/// Of these sentences the remembered ones that were heard, the last one cut at the heard fraction.
+fn heard_text(said: &[Said], range: Range<usize>, heard: Heard) -> String {
+    let mut text = String::new();
+    for (i, sentence) in said.iter().enumerate().take(range.end).skip(range.start) {
+        let part = match heard {
+            _ if i < heard.whole => sentence.text.as_str(),
+            _ if i == heard.whole => cut(&sentence.text, heard),
+            _ => break,
+        };
+        if sentence.remembered {
+            join(&mut text, part);
+        }
+    }
+    text
+}
+
+/// The beginning of a sentence that was heard: by its length where that is known, else by the
+/// usual pace of speech. Never ends inside a word.
+pub(super) fn cut(text: &str, heard: Heard) -> &str {
+    let total = heard.partial_of.map_or_else(|| estimated_seconds(text), |d| d.as_secs_f64());
+    let fraction = (heard.partial.as_secs_f64() / total.max(0.001)).min(1.0);
+    let count = text.chars().count();
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a sentence has a few hundred characters, and the fraction is 0 to 1"
+    )]
+    let keep = (count as f64 * fraction) as usize;
+    let end = text.char_indices().nth(keep).map_or(text.len(), |(i, _)| i);
+    let inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() && !is_han(c));
+    if inside(text[..end].chars().next_back()) && inside(text[end..].chars().next()) {
+        let word = text[..end].rfind(|c: char| !inside(Some(c)));
+        return word.map_or("", |i| text[..i].trim_end());
+    }
+    text[..end].trim_end()
+}
+
+/// How long a text takes to speak, roughly.
+pub(super) fn estimated_seconds(text: &str) -> f64 {
+    text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
+}
+
+/// Appends a sentence, with a space between where the script uses spaces.
+fn join(text: &mut String, next: &str) {
+    let tight =
+        |c: Option<char>| c.is_none_or(|c| is_han(c) || "。，！？；：、…”」』）".contains(c));
+    if !next.is_empty() && !tight(text.chars().next_back()) {
+        text.push(' ');
+    }
+    text.push_str(next);
+}

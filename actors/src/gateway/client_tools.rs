@@ -1,0 +1,231 @@
+//! The tools that one client registered on its connection, as a source: a call goes out as a
+//! callback and waits for the client's result. They die with the connection. Not for what the
+//! model makes of a result.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_proto::gateway::{
+    ErrorCode, RegisteredTool, Registration, ServerMessage, ToolRefusal, ToolResult,
+};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::ClientToolSettings;
+use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+
+/// The name of the source.
+pub(super) const SOURCE: &str = "client";
+
+type Outcome = Result<Value, String>;
+
+/// The tools of one connection; clones share them.
+#[derive(Clone)]
+pub(super) struct ClientTools {
+    settings: ClientToolSettings,
+    outbox: mpsc::Sender<ServerMessage>,
+    tools: Arc<Mutex<Arc<[Tool]>>>,
+    pending: Pending,
+}
+
+/// Calls whose results are waited for, by their ids.
+type Pending = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
+
+impl ClientTools {
+    pub(super) fn new(settings: ClientToolSettings, outbox: mpsc::Sender<ServerMessage>) -> Self {
+        let tools = Arc::new(Mutex::new(Arc::from([])));
+        Self { settings, outbox, tools, pending: Pending::default() }
+    }
+
+    /// Registers what can be; tells of each what became of it.
+    pub(super) fn register(
+        &self,
+        wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
+    ) -> Vec<Registration> {
+        let mut slot = locked(&self.tools);
+        let mut tools = slot.to_vec();
+        let registrations = wanted
+            .into_iter()
+            .map(|tool| match tool.and_then(|tool| self.judged(tool, &tools)) {
+                Ok(tool) => {
+                    let name = tool.name.clone();
+                    tools.push(tool);
+                    Registration { name, status: "registered", error: None, code: None }
+                }
+                Err(ToolRefusal { name, code, error }) => {
+                    Registration { name, status: "failed", error: Some(error), code: Some(code) }
+                }
+            })
+            .collect();
+        *slot = tools.into();
+        registrations
+    }
+
+    fn judged(&self, tool: RegisteredTool, known: &[Tool]) -> Result<Tool, ToolRefusal> {
+        let RegisteredTool { name, description, parameters } = tool;
+        let refused = |code, error: String| Err(ToolRefusal { name: name.clone(), code, error });
+        let failed = ErrorCode::ToolRegistrationFailed;
+        if !self.settings.enabled {
+            return refused(failed, "Client tools are disabled on this server".into());
+        }
+        if known.iter().any(|t| t.name == name) {
+            return refused(failed, "Tool name already exists".into());
+        }
+        if known.len() >= self.settings.max_count {
+            let most = self.settings.max_count;
+            return refused(failed, format!("Too many tools: at most {most} per connection"));
+        }
+        if let Err(error) = is_schema_of_object(&parameters) {
+            return refused(ErrorCode::InvalidToolParameters, error);
+        }
+        Ok(Tool { name, description, parameters, finishes: false })
+    }
+
+    /// Hands a result to the call that waits for it; false where none does.
+    pub(super) fn answer(&self, result: ToolResult) -> bool {
+        let waits = locked(&self.pending).remove(&result.call_id);
+        waits.is_some_and(|waits| waits.send(result.outcome).is_ok())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nothing panics while it holds a client's tools")
+}
+
+/// Whether a value is a JSON Schema of an object.
+fn is_schema_of_object(schema: &Value) -> Result<(), String> {
+    if schema["type"] != "object" {
+        return Err("`parameters` must be a JSON Schema of type object".into());
+    }
+    match jsonschema::validator_for(schema) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let place = error.instance_path().to_string();
+            Err(format!("`parameters` is not a JSON Schema: {place} {error}").replace("  ", " "))
+        }
+    }
+}
+
+impl ToolSource for ClientTools {
+    fn name(&self) -> &str {
+        SOURCE
+    }
+
+    fn kind(&self) -> &'static str {
+        SOURCE
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        Arc::clone(&locked(&self.tools))
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let (outbox, pending) = (self.outbox.clone(), Arc::clone(&self.pending));
+        Box::pin(async move {
+            let call_id = uuid::Uuid::new_v4().to_string();
+            let (waits, result) = oneshot::channel();
+            locked(&pending).insert(call_id.clone(), waits);
+            let _waited_for = WaitedFor { call_id: call_id.clone(), pending };
+            let ToolCall { name: tool_name, arguments, .. } = call;
+            let callback = ServerMessage::ToolCallback { call_id, tool_name, arguments };
+            let gone = || ToolError::Unavailable("the client has left".into());
+            outbox.send(callback).await.map_err(|_| gone())?;
+            match result.await.map_err(|_| gone())? {
+                Ok(Value::String(text)) => Ok(ToolOutput::text(text)),
+                Ok(Value::Null) => Ok(ToolOutput::default()),
+                Ok(value) => Ok(ToolOutput::text(value.to_string())),
+                Err(error) => Ok(ToolOutput { failed: true, ..ToolOutput::text(error) }),
+            }
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        self.settings.timeout
+    }
+
+    fn at_once(&self) -> usize {
+        self.settings.at_once
+    }
+}
+
+/// A call on its way; its late result finds nobody.
+struct WaitedFor {
+    call_id: String,
+    pending: Pending,
+}
+
+impl Drop for WaitedFor {
+    fn drop(&mut self) {
+        locked(&self.pending).remove(&self.call_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(name: &str, parameters: Value) -> Result<RegisteredTool, ToolRefusal> {
+        Ok(RegisteredTool { name: name.into(), description: "d".into(), parameters })
+    }
+
+    fn tools(max_count: usize) -> (ClientTools, mpsc::Receiver<ServerMessage>) {
+        let (outbox, sent) = mpsc::channel(4);
+        let settings = ClientToolSettings { max_count, ..ClientToolSettings::default() };
+        (ClientTools::new(settings, outbox), sent)
+    }
+
+    #[test]
+    fn each_tool_is_registered_or_refused_with_a_reason() {
+        let (tools, _sent) = tools(2);
+        let object = || json!({"type": "object"});
+        let told = tools.register(vec![
+            tool("a", object()),
+            tool("a", object()),
+            tool("b", json!({"type": "string"})),
+            tool("b", json!({"type": "object", "properties": 5})),
+            tool("b", object()),
+            tool("c", object()),
+        ]);
+        let errors: Vec<_> = told.iter().map(|r| r.error.as_deref().unwrap_or(r.status)).collect();
+        assert_eq!(
+            errors[..3],
+            [
+                "registered",
+                "Tool name already exists",
+                "`parameters` must be a JSON Schema of type object"
+            ]
+        );
+        assert!(
+            errors[3].starts_with("`parameters` is not a JSON Schema: /properties"),
+            "{errors:?}"
+        );
+        assert_eq!(errors[4..], ["registered", "Too many tools: at most 2 per connection"]);
+        assert_eq!(tools.tools().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_result_reaches_its_call_once() {
+        let (tools, mut sent) = tools(2);
+        let call = ToolCall { id: "1".into(), name: "a".into(), arguments: Default::default() };
+        let calling = tokio::spawn(tools.call(call.clone()));
+        let Some(ServerMessage::ToolCallback { call_id, tool_name, .. }) = sent.recv().await else {
+            panic!("no callback")
+        };
+        assert_eq!(tool_name, "a");
+        let result = |call_id: &str| ToolResult {
+            call_id: call_id.into(),
+            outcome: Ok(json!({"level": 85})),
+        };
+        assert!(!tools.answer(result("another")));
+        assert!(tools.answer(result(&call_id)));
+        assert!(!tools.answer(result(&call_id)));
+        assert_eq!(calling.await.unwrap(), Ok(ToolOutput::text(r#"{"level":85}"#)));
+        let given_up = tools.call(call);
+        drop(given_up);
+        assert!(locked(&tools.pending).is_empty());
+    }
+}

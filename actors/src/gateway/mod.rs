@@ -1,0 +1,279 @@
+//! GatewayActor: the socket of one text client. Reads what the client says, carries out its
+//! requests one after the other, and writes what it is told. Not for devices, nor for what a
+//! session remembers.
+//!
+//! Reading order: this file, [`requests`], `writing`, `client_tools`, [`sessions`].
+
+mod client_tools;
+pub mod requests;
+pub mod sessions;
+mod settings;
+mod writing;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use actix::fut::{ActorFutureExt as _, WrapFuture as _, wrap_future};
+use actix::{Actor, ActorContext as _, AsyncContext as _, Running, StreamHandler};
+use hearken_proto::fault::Fault;
+use hearken_proto::gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+
+pub use requests::GatewayDesk;
+pub use sessions::{Sessions, TextSession};
+pub use settings::{ClientToolSettings, GatewaySettings};
+
+use self::client_tools::ClientTools;
+use self::requests::{Counter, Preferences, Request};
+use crate::dialogue::{SharedManner, Turn};
+use crate::meters::meters;
+use crate::ports::ToolSource;
+use crate::turns::Turns;
+use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
+
+/// Largest message of a client, in bytes (12.1 of the gateway's document).
+pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
+/// Requests of one connection that wait while another is worked on.
+const MAX_WAITING: usize = 10;
+
+/// Messages on their way to the client; beyond, the turn waits.
+const OUTBOX: usize = 16;
+
+/// Gives a session the server's tools; asked before each round of a turn, so that it must not wait
+/// for anything.
+pub type ConversationDesk =
+    Arc<dyn Fn(&SessionId, &SharedManner) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
+
+/// Tells the local date and time, for the model.
+pub type LocalTime = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The socket of one text client.
+pub struct GatewayActor {
+    desk: GatewayDesk,
+    turns: Turns,
+    inbound: Inbound,
+    preferences: Preferences,
+    session: Arc<TextSession>,
+    waiting: VecDeque<Request>,
+    running: Option<Turn>,
+    last_heard: Instant,
+    wires: Option<Wires>,
+    /// Given back when the connection ends; none where there was no room.
+    place: Option<OwnedSemaphorePermit>,
+    span: tracing::Span,
+}
+
+/// What a connection has once its actor runs.
+struct Wires {
+    counter: Arc<Counter>,
+    tools: ClientTools,
+}
+
+type Ctx = SocketContext<GatewayActor>;
+
+impl GatewayActor {
+    /// A socket that ends with `process`. Without a place it is closed at once, and told to try
+    /// again later.
+    pub fn new(
+        desk: GatewayDesk,
+        place: Option<OwnedSemaphorePermit>,
+        process: CancellationToken,
+    ) -> Self {
+        let session = desk.sessions.begin();
+        let span = tracing::info_span!("text client", session = %session.id());
+        Self {
+            preferences: Preferences::new(&desk.settings),
+            turns: Turns::new(process),
+            inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),
+            session,
+            waiting: VecDeque::new(),
+            running: None,
+            last_heard: Instant::now(),
+            wires: None,
+            place,
+            span,
+            desk,
+        }
+    }
+
+    fn send(&self, message: &ServerMessage, ctx: &mut Ctx) {
+        ctx.text(message.encode(&format!("{:.3}", Timestamp::now())));
+    }
+
+    fn refuse(&self, code: ErrorCode, message: impl Into<String>, ctx: &mut Ctx) {
+        self.send(&ServerMessage::error(code, message), ctx);
+    }
+
+    fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
+        tracing::info!(fault = fault.code(), "closing");
+        ws_link::close(ctx, fault);
+        ctx.stop();
+    }
+
+    fn text(&mut self, text: &str, ctx: &mut Ctx) {
+        let message = match ClientMessage::decode(text, self.preferences.stream) {
+            Ok(message) => message,
+            Err(error) => return self.refuse(error.code(), error.to_string(), ctx),
+        };
+        match message {
+            ClientMessage::TextInput { text, session_id } => {
+                let preferences = self.preferences;
+                self.queue(Request::Answer { text, session_id, preferences }, ctx);
+            }
+            ClientMessage::Configure(wanted) => {
+                self.preferences.change(&wanted);
+                if let Some(system_prompt) = wanted.system_prompt {
+                    self.queue(Request::Instruct { system_prompt }, ctx);
+                }
+            }
+            ClientMessage::StartSession { session_id } => {
+                self.queue(Request::Start { session_id }, ctx);
+            }
+            ClientMessage::EndSession => self.queue(Request::End, ctx),
+            ClientMessage::RegisterTools { tools } => {
+                let Some(wires) = &self.wires else { return };
+                let registered = wires.tools.register(tools);
+                self.send(&registration(registered), ctx);
+            }
+            ClientMessage::ToolResult(result) => {
+                let call_id: String = result.call_id.chars().take(64).collect();
+                if !self.wires.as_ref().is_some_and(|wires| wires.tools.answer(result)) {
+                    let message = format!("Invalid or expired call_id: {call_id}");
+                    self.refuse(ErrorCode::InvalidMessage, message, ctx);
+                }
+            }
+            ClientMessage::Ping => self.send(&ServerMessage::Pong, ctx),
+            ClientMessage::Cancel => {
+                if let Some(turn) = &self.running {
+                    turn.cut();
+                }
+            }
+        }
+    }
+
+    fn queue(&mut self, request: Request, ctx: &mut Ctx) {
+        if self.waiting.len() >= MAX_WAITING {
+            let message = format!("Too many requests: {MAX_WAITING} are waiting already");
+            return self.refuse(ErrorCode::SessionError, message, ctx);
+        }
+        self.waiting.push_back(request);
+        self.go_on(ctx);
+    }
+
+    /// Begins the next request, unless one is worked on.
+    fn go_on(&mut self, ctx: &mut Ctx) {
+        let Some(wires) = self.wires.as_ref().filter(|_| self.running.is_none()) else { return };
+        let Some(request) = self.waiting.pop_front() else { return };
+        let turn = self.turns.mint();
+        self.running = Some(turn.clone());
+        let (counter, session) = (Arc::clone(&wires.counter), Arc::clone(&self.session));
+        let work = async move { counter.serve(session, &turn, request).await };
+        ctx.spawn(work.into_actor(self).map(|session, act, ctx| {
+            act.session = session;
+            act.running = None;
+            act.go_on(ctx);
+        }));
+    }
+
+    fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
+        if self.last_heard.elapsed() >= self.desk.settings.dead_after {
+            return self.leave(Fault::Idle, ctx);
+        }
+        ctx.ping(b"");
+    }
+}
+
+/// The one answer to the registration of tools.
+fn registration(tools: Vec<Registration>) -> ServerMessage {
+    if tools.is_empty() || tools.iter().any(|tool| tool.error.is_none()) {
+        return ServerMessage::ToolsRegistered { tools };
+    }
+    let reason = |tool: &Registration| {
+        let code = tool.code.and_then(|code| serde_json::to_value(code).ok()).unwrap_or_default();
+        let code = code.as_str().unwrap_or_default();
+        format!("{}: {code}: {}", tool.name, tool.error.as_deref().unwrap_or_default())
+    };
+    ServerMessage::Error {
+        code: ErrorCode::ToolRegistrationFailed,
+        message: "No tool was registered".into(),
+        details: tools.iter().map(reason).collect::<Vec<_>>().join("; "),
+    }
+}
+
+impl Actor for GatewayActor {
+    type Context = Ctx;
+
+    fn started(&mut self, ctx: &mut Ctx) {
+        let _in = self.span.clone().entered();
+        if self.place.is_none() {
+            return self.leave(Fault::Busy, ctx);
+        }
+        meters().text_clients.increment(1);
+        let ended = wrap_future::<_, Self>(self.turns.connection().clone().cancelled_owned());
+        ctx.spawn(ended.map(|(), act, ctx| {
+            let fault = act.turns.fault();
+            act.leave(fault, ctx);
+        }));
+        let (outbox, messages) = mpsc::channel(OUTBOX);
+        ctx.add_stream(ReceiverStream::new(messages));
+        let tools = ClientTools::new(self.desk.settings.client_tools, outbox.clone());
+        let counter = Counter { desk: self.desk.clone(), tools: tools.clone(), outbox };
+        self.wires = Some(Wires { counter: Arc::new(counter), tools });
+        self.send(&ServerMessage::Status(Status::Connected(self.session.id().clone())), ctx);
+        tracing::info!("connected");
+        ctx.run_interval(self.desk.settings.ping_every, |act, ctx| {
+            let _in = act.span.clone().entered();
+            act.look_at_the_clock(ctx);
+        });
+    }
+
+    fn stopping(&mut self, _: &mut Ctx) -> Running {
+        self.turns.connection().cancel();
+        Running::Stop
+    }
+
+    fn stopped(&mut self, _: &mut Ctx) {
+        if self.place.is_some() {
+            meters().text_clients.decrement(1);
+        }
+        self.turns.connection().cancel();
+        tracing::info!(parent: &self.span, "disconnected");
+    }
+}
+
+impl StreamHandler<SocketFrame> for GatewayActor {
+    fn handle(&mut self, frame: SocketFrame, ctx: &mut Ctx) {
+        let _in = self.span.clone().entered();
+        self.last_heard = Instant::now();
+        match self.inbound.accept(frame, ctx) {
+            Incoming::Text(text) => self.text(&text, ctx),
+            Incoming::Binary(_) => {
+                let message = "Binary messages are not understood: send JSON as text";
+                self.refuse(ErrorCode::InvalidMessage, message, ctx);
+            }
+            Incoming::Alive => {}
+            Incoming::Closed => ctx.stop(),
+            Incoming::Broken(fault) => self.leave(fault, ctx),
+        }
+    }
+
+    /// The peer dropped the connection.
+    fn finished(&mut self, ctx: &mut Ctx) {
+        ctx.stop();
+    }
+}
+
+impl StreamHandler<ServerMessage> for GatewayActor {
+    fn handle(&mut self, message: ServerMessage, ctx: &mut Ctx) {
+        self.send(&message, ctx);
+    }
+
+    /// The outbox lives as long as the actor.
+    fn finished(&mut self, _: &mut Ctx) {}
+}

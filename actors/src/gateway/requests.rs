@@ -1,0 +1,327 @@
+//! What one connection asks for, carried out one request after the other: each is answered in a
+//! session, which remembers it. Exactly one message ends a request. Not for the socket.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use hearken_proto::gateway::{CallShown, Configure, ErrorCode, ServerMessage, Status};
+use hearken_proto::ids::SessionId;
+use tokio::sync::mpsc;
+
+use super::client_tools::ClientTools;
+use super::sessions::{SessionLost, Sessions, TextSession};
+use super::writing::{Writing, code_of};
+use super::{ConversationDesk, GatewaySettings, LocalTime};
+use crate::audio::playout::Heard;
+use crate::dialogue::run_turn::answer;
+use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
+use crate::ports::{ChatMessage, Llm, Prompt, ProviderErrorKind, Role, ToolError};
+use crate::tools::{Others, Toolbox};
+
+/// Everything that was written counts as heard.
+const ALL: Heard =
+    Heard { whole: usize::MAX, partial: std::time::Duration::ZERO, partial_of: None };
+
+/// What all connections share.
+#[derive(Clone)]
+pub struct GatewayDesk {
+    /// The language model.
+    pub llm: Arc<dyn Llm>,
+    /// The sessions.
+    pub sessions: Arc<Sessions>,
+    /// The server's tools for each session.
+    pub tools: ConversationDesk,
+    /// The date and time that the model is told.
+    pub now: LocalTime,
+    /// How text clients are served.
+    pub settings: Arc<GatewaySettings>,
+}
+
+/// How a connection wants its requests answered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Preferences {
+    temperature: f32,
+    max_tokens: u32,
+    enable_context: bool,
+    pub(super) stream: bool,
+}
+
+impl Preferences {
+    pub(super) fn new(settings: &GatewaySettings) -> Self {
+        Self {
+            temperature: settings.temperature,
+            max_tokens: settings.max_tokens,
+            enable_context: settings.enable_context,
+            stream: false,
+        }
+    }
+
+    pub(super) fn change(&mut self, wanted: &Configure) {
+        self.temperature = wanted.temperature.unwrap_or(self.temperature);
+        self.max_tokens = wanted.max_tokens.unwrap_or(self.max_tokens);
+        self.enable_context = wanted.enable_context.unwrap_or(self.enable_context);
+        self.stream = wanted.stream.unwrap_or(self.stream);
+    }
+}
+
+/// Something that is done in a session, in its turn.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Answer this, in the connection's session or another.
+    Answer { text: String, session_id: Option<SessionId>, preferences: Preferences },
+    /// Go on with this session, or a new one.
+    Start { session_id: Option<SessionId> },
+    /// End the session.
+    End,
+    /// Talk after these instructions in this session.
+    Instruct { system_prompt: String },
+}
+
+/// One connection's end of the work.
+pub(super) struct Counter {
+    pub(super) desk: GatewayDesk,
+    pub(super) tools: ClientTools,
+    pub(super) outbox: mpsc::Sender<ServerMessage>,
+}
+
+impl Counter {
+    /// Carries out one request, and gives the session that the connection has then.
+    pub(super) async fn serve(
+        &self,
+        session: Arc<TextSession>,
+        turn: &Turn,
+        request: Request,
+    ) -> Arc<TextSession> {
+        let sessions = &self.desk.sessions;
+        match request {
+            Request::Answer { text, session_id, preferences } => {
+                let session = match self.session(&session, session_id).await {
+                    Ok(session) => session,
+                    Err(lost) => {
+                        self.tell(lost_session(&lost)).await;
+                        return session;
+                    }
+                };
+                self.tell(ServerMessage::Status(Status::Processing)).await;
+                let work = AssertUnwindSafe(self.answer(&session, turn, text, preferences));
+                let last = work.catch_unwind().await.unwrap_or_else(|_| {
+                    tracing::error!(session = %session.id(), "a request broke off");
+                    let message = "Something went wrong inside the server";
+                    Some(ServerMessage::error(ErrorCode::InternalError, message))
+                });
+                if let Some(last) = last {
+                    self.tell(last).await;
+                }
+                session
+            }
+            Request::Start { session_id: None } => self.connected(sessions.begin()).await,
+            Request::Start { session_id: Some(id) } => match sessions.find(&id).await {
+                Ok(found) => self.connected(found).await,
+                Err(lost) => {
+                    self.tell(lost_session(&lost)).await;
+                    session
+                }
+            },
+            Request::End => self.end(&session).await,
+            Request::Instruct { system_prompt } => {
+                let session = self.session(&session, None).await.unwrap_or(session);
+                let memory = session.memory().await;
+                session
+                    .manner()
+                    .lock()
+                    .expect("nothing panics while it holds a manner")
+                    .system_prompt = system_prompt;
+                self.keep(&session, &memory).await;
+                drop(memory);
+                session
+            }
+        }
+    }
+
+    async fn tell(&self, message: ServerMessage) {
+        // Who has left needs no answer.
+        self.outbox.send(message).await.unwrap_or_default();
+    }
+
+    async fn connected(&self, session: Arc<TextSession>) -> Arc<TextSession> {
+        self.tell(ServerMessage::Status(Status::Connected(session.id().clone()))).await;
+        session
+    }
+
+    async fn end(&self, session: &TextSession) -> Arc<TextSession> {
+        if let Err(error) = self.desk.sessions.end(session).await {
+            tracing::warn!(error, session = %session.id(), "a session that ended is still kept");
+        }
+        let next = self.desk.sessions.begin();
+        let (session_id, ended_session_id) = (next.id().clone(), session.id().clone());
+        self.tell(ServerMessage::Status(Status::Idle { session_id, ended_session_id })).await;
+        next
+    }
+
+    /// The session that a request is for. A connection whose own session is over begins another,
+    /// unless the request names it.
+    async fn session(
+        &self,
+        own: &Arc<TextSession>,
+        wanted: Option<SessionId>,
+    ) -> Result<Arc<TextSession>, SessionLost> {
+        let sessions = &self.desk.sessions;
+        match wanted {
+            Some(id) if id != *own.id() || !sessions.is_alive(own) => sessions.find(&id).await,
+            None if !sessions.is_alive(own) => Ok(sessions.begin()),
+            _ => Ok(Arc::clone(own)),
+        }
+    }
+
+    async fn keep(&self, session: &TextSession, memory: &Memory) {
+        if let Err(error) = self.desk.sessions.keep(session, memory).await {
+            tracing::warn!(error, session = %session.id(), "a session cannot be kept");
+        }
+    }
+
+    /// Answers, and gives the message that ends the request; none where nobody waits for it.
+    async fn answer(
+        &self,
+        session: &TextSession,
+        turn: &Turn,
+        text: String,
+        preferences: Preferences,
+    ) -> Option<ServerMessage> {
+        let mut memory = tokio::select! {
+            biased;
+            () = turn.cancelled() => return Some(cancelled(String::new(), Vec::new())),
+            memory = session.memory() => memory,
+        };
+        if session.has_ended() {
+            let lost = SessionLost::Unknown(session.id().clone());
+            return Some(lost_session(&lost));
+        }
+        let toolbox = self.toolbox(session);
+        let prompt = self.prompt(session, &memory, &text, preferences);
+        let mut writing = Writing::new(turn, &self.outbox, preferences.stream);
+        let mut rounds = Vec::new();
+        let outcome = answer(&mut writing, prompt, &*self.desk.llm, &toolbox, &mut rounds).await;
+        let outcome = match outcome {
+            Ok(()) if writing.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
+            other => other,
+        };
+        let Writing { content, said, calls, .. } = writing;
+        let (end, last) = match outcome {
+            _ if !turn.is_live() => (TurnEnd::Interrupted, cancelled(content, calls)),
+            Ok(()) => {
+                let last =
+                    ServerMessage::LlmResponse { content, tool_calls: calls, cancelled: false };
+                (TurnEnd::Completed, last)
+            }
+            Err(error) => {
+                let last = failed(&error, &calls);
+                (TurnEnd::Failed(error), last)
+            }
+        };
+        count(&end);
+        if !matches!(end, TurnEnd::Failed(_)) {
+            let record = TurnRecord { user: Some(text), said, rounds, end };
+            memory.commit(&record, ALL);
+            // On disk before the client hears of it.
+            self.keep(session, &memory).await;
+        }
+        Some(last)
+    }
+
+    fn toolbox(&self, session: &TextSession) -> Toolbox {
+        let desk = &self.desk;
+        let (id, manner) = (session.id().clone(), Arc::clone(session.manner()));
+        let others: Others = if desk.settings.server_tools {
+            let tools = Arc::clone(&desk.tools);
+            Arc::new(move || tools(&id, &manner))
+        } else {
+            Arc::new(Vec::new)
+        };
+        Toolbox::new(vec![Arc::new(self.tools.clone())], others, desk.settings.tools.clone())
+    }
+
+    fn prompt(
+        &self,
+        session: &TextSession,
+        memory: &Memory,
+        text: &str,
+        preferences: Preferences,
+    ) -> Prompt {
+        let desk = &self.desk;
+        let manner = session.manner().lock().expect("nothing panics while it holds a manner");
+        let system = manner.instructions(&desk.settings.system_prompt, &(desk.now)());
+        let mut messages = vec![ChatMessage::new(Role::System, system)];
+        if preferences.enable_context {
+            messages.extend(memory.messages().iter().cloned());
+        }
+        messages.push(ChatMessage::new(Role::User, text));
+        let Preferences { temperature, max_tokens, .. } = preferences;
+        Prompt { messages, tools: Arc::default(), max_tokens, temperature }
+    }
+}
+
+fn cancelled(content: String, tool_calls: Vec<CallShown>) -> ServerMessage {
+    ServerMessage::LlmResponse { content, tool_calls, cancelled: true }
+}
+
+fn count(end: &TurnEnd) {
+    let turns = &crate::meters::meters().turns;
+    match end {
+        TurnEnd::Completed => turns.completed.increment(1),
+        TurnEnd::Interrupted => turns.interrupted.increment(1),
+        TurnEnd::Failed(_) => turns.failed.increment(1),
+    }
+}
+
+/// What a client is told of a session that it cannot have.
+pub(super) fn lost_session(lost: &SessionLost) -> ServerMessage {
+    match lost {
+        SessionLost::Unknown(_) => ServerMessage::error(ErrorCode::SessionError, lost.to_string()),
+        SessionLost::Store(error) => {
+            tracing::warn!(error, "a session cannot be looked up");
+            ServerMessage::error(ErrorCode::InternalError, lost.to_string())
+        }
+    }
+}
+
+/// What a client is told of a turn that failed. One without words after a tool failed is that
+/// tool's failure.
+fn failed(error: &TurnError, calls: &[hearken_proto::gateway::CallShown]) -> ServerMessage {
+    tracing::warn!(%error, cause = std::error::Error::source(error).map(tracing::field::display), "a request failed");
+    let failure = calls.last().filter(|call| matches!(error, TurnError::NoWords) && !call.success);
+    if let Some(call) = failure {
+        return ServerMessage::Error {
+            code: call.code.unwrap_or(ErrorCode::ToolExecutionFailed),
+            message: format!("Tool `{}` failed", call.tool_name),
+            details: call.error.clone().unwrap_or_default(),
+        };
+    }
+    let (code, message) = match error {
+        TurnError::Llm(e) if e.kind == ProviderErrorKind::Timeout => {
+            (ErrorCode::Timeout, "The language model did not answer in time".to_owned())
+        }
+        TurnError::Tool { tool, error } => {
+            let source = calls.iter().rfind(|c| c.tool_name == *tool).map(|c| c.source.as_str());
+            let code = code_of(error, source.unwrap_or_default());
+            (code, timed_out(tool, error, code))
+        }
+        TurnError::Llm(_) | TurnError::NoWords | TurnError::Recognition => {
+            (ErrorCode::LlmError, "Failed to process request".to_owned())
+        }
+    };
+    // The log tells more; a client need not know where the model is.
+    let details = match error {
+        TurnError::Llm(e) => e.kind.to_string(),
+        TurnError::Tool { error, .. } => error.to_string(),
+        other => other.to_string(),
+    };
+    ServerMessage::Error { code, message, details }
+}
+
+fn timed_out(tool: &str, error: &ToolError, code: ErrorCode) -> String {
+    match code {
+        ErrorCode::ToolResultTimeout => format!("Tool execution timeout: `{tool}`"),
+        _ => format!("Tool `{tool}` failed: {error}"),
+    }
+}

@@ -1,0 +1,231 @@
+//! The text client's face of a turn: words cleaned as they come, calls told as they end. Calls of
+//! the server's tools are made first, then those of the client's, as the gateway's document shows
+//! them. Not for what happens when the turn is over.
+
+use std::time::Duration;
+
+use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage, Status};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::client_tools;
+use crate::dialogue::run_turn::Face;
+use crate::dialogue::turn::Said;
+use crate::dialogue::{Cleaner, Turn, TurnError};
+use crate::ports::{ToolError, ToolRequest};
+use crate::tools::calls::{Ended, arguments};
+use crate::tools::{Offer, Toolbox};
+
+/// What stands between the words before a call and those after it.
+const BETWEEN: &str = "\n";
+
+/// What a turn writes.
+pub(super) struct Writing<'a> {
+    turn: &'a Turn,
+    outbox: &'a mpsc::Sender<ServerMessage>,
+    streams: bool,
+    cleaner: Cleaner,
+    /// Since the last call.
+    part: String,
+    /// The client has left.
+    gone: bool,
+    /// All words so far.
+    pub(super) content: String,
+    /// Each part, once it is complete.
+    pub(super) said: Vec<Said>,
+    /// The calls so far.
+    pub(super) calls: Vec<CallShown>,
+}
+
+impl<'a> Writing<'a> {
+    pub(super) fn new(
+        turn: &'a Turn,
+        outbox: &'a mpsc::Sender<ServerMessage>,
+        streams: bool,
+    ) -> Self {
+        Self {
+            turn,
+            outbox,
+            streams,
+            cleaner: Cleaner::default(),
+            part: String::new(),
+            gone: false,
+            content: String::new(),
+            said: Vec::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    async fn send(&mut self, message: ServerMessage) {
+        let sent = tokio::select! {
+            biased;
+            () = self.turn.cancelled() => false,
+            sent = self.outbox.send(message) => sent.is_ok(),
+        };
+        self.gone |= !sent;
+    }
+
+    async fn add(&mut self, mut piece: String) {
+        if piece.is_empty() {
+            return;
+        }
+        if self.part.is_empty() && !self.content.is_empty() {
+            piece.insert_str(0, BETWEEN);
+        }
+        self.content.push_str(&piece);
+        self.part.push_str(&piece);
+        if self.streams {
+            self.send(ServerMessage::LlmDelta { content: piece }).await;
+        }
+    }
+
+    /// Makes these calls at once, and tells of each that is a server's.
+    async fn make(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        until: Instant,
+    ) -> Vec<Ended> {
+        let turn = self.turn;
+        let mut running = tools.begin(offer, calls, until);
+        loop {
+            let number = tokio::select! {
+                biased;
+                () = turn.cancelled() => break,
+                number = running.next() => number,
+            };
+            let Some(number) = number else { break };
+            if let Some(ended) = running.ended(number) {
+                let shown = shown(offer, &calls[number], ended);
+                if shown.source != client_tools::SOURCE {
+                    self.send(told(&shown, ended)).await;
+                }
+            }
+        }
+        let ended = running.end();
+        self.calls.extend(calls.iter().zip(&ended).map(|(call, end)| shown(offer, call, end)));
+        ended
+    }
+}
+
+impl Face for Writing<'_> {
+    fn turn(&self) -> &Turn {
+        self.turn
+    }
+
+    fn is_over(&self) -> bool {
+        self.gone || !self.turn.is_live()
+    }
+
+    fn said(&self) -> usize {
+        self.said.len()
+    }
+
+    async fn words(&mut self, text: &str) {
+        let piece = self.cleaner.push(text);
+        self.add(piece).await;
+    }
+
+    async fn pause(&mut self) {
+        let rest = self.cleaner.finish();
+        self.add(rest).await;
+        let text = std::mem::take(&mut self.part).trim().to_owned();
+        if !text.is_empty() {
+            self.said.push(Said { text, remembered: true });
+        }
+    }
+
+    /// A tool that takes too long ends the turn, as the document says (7.7 and 9.8).
+    async fn calls(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        until: Instant,
+    ) -> Result<Vec<String>, TurnError> {
+        let is_client = |call: &&ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
+        let (own, clients): (Vec<&ToolRequest>, Vec<&ToolRequest>) =
+            calls.iter().partition(|call| !is_client(call));
+        let mut results: Vec<Option<String>> = vec![None; calls.len()];
+        for (group, waits) in [(own, false), (clients, true)] {
+            if group.is_empty() || self.is_over() {
+                continue;
+            }
+            if waits {
+                self.send(ServerMessage::Status(Status::WaitingForTools(group.len()))).await;
+            }
+            let requests: Vec<ToolRequest> = group.iter().map(|call| (*call).clone()).collect();
+            let ended = self.make(tools, offer, &requests, until).await;
+            for (call, end) in group.into_iter().zip(ended) {
+                if let Some(error @ ToolError::Timeout(_)) = end.failure {
+                    let tool = origin(offer, call).1.to_owned();
+                    return Err(TurnError::Tool { tool, error });
+                }
+                if let Some(place) = calls.iter().position(|c| std::ptr::eq(c, call)) {
+                    results[place] = Some(end.told);
+                }
+            }
+        }
+        Ok(results.into_iter().map(Option::unwrap_or_default).collect())
+    }
+}
+
+/// The names of a call's source and tool; without a source, as the model wrote it.
+fn origin<'a>(offer: &'a Offer, call: &'a ToolRequest) -> (&'a str, &'a str) {
+    offer.origin(&call.name).unwrap_or(("", &call.name))
+}
+
+/// A call's failure as the gateway's document names it.
+pub(super) fn code_of(error: &ToolError, source: &str) -> ErrorCode {
+    match error {
+        ToolError::Unknown(_) => ErrorCode::ToolNotFound,
+        ToolError::Arguments(_) => ErrorCode::InvalidToolParameters,
+        ToolError::Timeout(_) if source == client_tools::SOURCE => ErrorCode::ToolResultTimeout,
+        ToolError::Timeout(_) | ToolError::Unavailable(_) | ToolError::Failed(_) => {
+            ErrorCode::ToolExecutionFailed
+        }
+    }
+}
+
+fn shown(offer: &Offer, call: &ToolRequest, ended: &Ended) -> CallShown {
+    let (source, tool) = origin(offer, call);
+    CallShown {
+        tool_name: tool.to_owned(),
+        arguments: arguments(&call.arguments).unwrap_or_default(),
+        success: ended.failure.is_none(),
+        duration_ms: milliseconds(ended.took),
+        source: source.to_owned(),
+        code: ended.failure.as_ref().map(|error| code_of(error, source)),
+        error: ended.failure.as_ref().map(ToString::to_string),
+    }
+}
+
+/// In milliseconds, to a tenth.
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+/// What a client is told of a call of a server's tool.
+fn told(shown: &CallShown, ended: &Ended) -> ServerMessage {
+    ServerMessage::ToolCall {
+        tool_name: shown.tool_name.clone(),
+        arguments: shown.arguments.clone(),
+        result: result_of(ended),
+        success: shown.success,
+        duration_ms: shown.duration_ms,
+    }
+}
+
+/// A result as an object, which it must be on the wire.
+fn result_of(ended: &Ended) -> Map<String, Value> {
+    if let Some(error) = &ended.failure {
+        return Map::from_iter([("error".to_owned(), error.to_string().into())]);
+    }
+    match serde_json::from_str(&ended.told) {
+        Ok(Value::Object(object)) => object,
+        Ok(other) => Map::from_iter([("content".to_owned(), other)]),
+        Err(_) => Map::from_iter([("content".to_owned(), ended.told.clone().into())]),
+    }
+}

@@ -1,0 +1,81 @@
+//! The SQL of text clients' sessions. Not for what they remember.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use hearken_actors::ports::{BoxError, KeptSession, SessionStore};
+use hearken_proto::ids::SessionId;
+use sqlx::Row as _;
+
+use super::sqlite::{SqliteStore, in_time};
+
+/// Sessions cleared away at once, so that nobody waits for long.
+const AT_ONCE: i64 = 1_000;
+
+#[async_trait]
+impl SessionStore for SqliteStore {
+    async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError> {
+        let found = in_time(async {
+            let sql = "SELECT state, last_used_ms FROM sessions WHERE session_id = ?1";
+            let row = sqlx::query(sql).bind(id.as_str()).fetch_optional(self.pool().await?).await?;
+            let read = |row: sqlx::sqlite::SqliteRow| {
+                Ok((row.try_get("state")?, row.try_get::<i64, _>("last_used_ms")?))
+            };
+            row.map(read).transpose()
+        });
+        Ok(found.await?.map(|(state, last_used_ms)| KeptSession {
+            id: id.clone(),
+            state,
+            last_used: UNIX_EPOCH + Duration::from_millis(last_used_ms.try_into().unwrap_or(0)),
+        }))
+    }
+
+    async fn keep(&self, session: &KeptSession) -> Result<(), BoxError> {
+        let last_used_ms = milliseconds(session.last_used);
+        let kept = in_time(async {
+            sqlx::query(
+                "INSERT INTO sessions (session_id, state, last_used_ms) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT (session_id) DO UPDATE SET \
+                 state = excluded.state, last_used_ms = excluded.last_used_ms",
+            )
+            .bind(session.id.as_str())
+            .bind(&session.state)
+            .bind(last_used_ms)
+            .execute(self.pool().await?)
+            .await?;
+            Ok(())
+        });
+        Ok(kept.await?)
+    }
+
+    async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {
+        let gone = in_time(async {
+            sqlx::query("DELETE FROM sessions WHERE session_id = ?1")
+                .bind(id.as_str())
+                .execute(self.pool().await?)
+                .await?;
+            Ok(())
+        });
+        Ok(gone.await?)
+    }
+
+    async fn forget_unused(&self, since: SystemTime) -> Result<u64, BoxError> {
+        let gone = in_time(async {
+            let gone = sqlx::query(
+                "DELETE FROM sessions WHERE session_id IN (SELECT session_id FROM sessions \
+                 WHERE last_used_ms < ?1 LIMIT ?2)",
+            )
+            .bind(milliseconds(since))
+            .bind(AT_ONCE)
+            .execute(self.pool().await?)
+            .await?;
+            Ok(gone.rows_affected())
+        });
+        Ok(gone.await?)
+    }
+}
+
+fn milliseconds(time: SystemTime) -> i64 {
+    let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,8 +1,8 @@
 //! Pure talk: what is said, in what order, and what is remembered. No actix, no audio codecs, no
 //! SQL, no vendor's JSON.
 //!
-//! Reading order: [`turn`], [`mod@run_turn`], `reply`, [`sentence`], [`speakable`], [`memory`],
-//! [`history`], [`manner`], [`phrases`].
+//! Reading order: [`turn`], [`mod@run_turn`], `reply`, `spoken`, [`speakable`], [`sentence`],
+//! [`memory`], [`history`], [`manner`], [`phrases`].
 
 pub mod history;
 pub mod manner;
@@ -12,6 +12,7 @@ mod reply;
 pub mod run_turn;
 pub mod sentence;
 pub mod speakable;
+mod spoken;
 pub mod turn;
 
 pub use history::{Dialogue, DialogueSettings};
@@ -19,15 +20,5 @@ pub use manner::{Character, Manner, ReplyLanguage, SharedManner};
 pub use memory::Memory;
 pub use phrases::{Phrase, Phrases};
 pub use run_turn::{TurnMeans, run_turn};
+pub use speakable::Cleaner;
 pub use turn::{Sentence, Turn, TurnEnd, TurnError, TurnEvent, TurnInput, TurnRecord, TurnSink};
-#[derive(Default)]
-#[allow(missing_docs)]
-pub struct Cleaner;
-#[allow(missing_docs)]
-impl Cleaner {
-    pub fn push(&mut self, c: &str) -> String {
-        c.into()
-    }
-    pub fn finish(&mut self) -> String {
-        String::new()
-    }

@@ -8,8 +8,7 @@ use tokio::time::Instant;
 
 use super::memory::estimated_seconds;
 use super::run_turn::Face;
-use super::sentence::SentenceSplitter;
-use super::speakable::Speakable;
+use super::spoken::SpokenSentences;
 use super::turn::{Said, Sentence, Turn, TurnError, TurnEvent, TurnSink};
 use crate::ports::ToolRequest;
 use crate::tools::{Offer, ToolSettings, Toolbox};
@@ -37,8 +36,7 @@ pub(super) struct Reply<'a> {
     unheard: bool,
     phrases: Bridges<'a>,
     out: &'a TurnSink,
-    splitter: SentenceSplitter,
-    speakable: Speakable,
+    spoken: SpokenSentences,
     /// When everything said so far has been spoken, roughly.
     quiet_from: Instant,
 }
@@ -53,8 +51,7 @@ impl<'a> Reply<'a> {
             unheard: false,
             phrases,
             out,
-            splitter: SentenceSplitter::default(),
-            speakable: Speakable::default(),
+            spoken: SpokenSentences::default(),
             quiet_from: Instant::now(),
         }
     }
@@ -64,10 +61,9 @@ impl<'a> Reply<'a> {
         self.said.iter().any(|s| s.remembered)
     }
 
-    /// Hands on what is speakable of these sentences. False where nobody listens any more.
+    /// Hands on these sentences. False where nobody listens any more.
     async fn hand_on(&mut self, sentences: impl IntoIterator<Item = String>) -> bool {
-        for sentence in sentences {
-            let Some(text) = self.speakable.clean(&sentence) else { continue };
+        for text in sentences {
             if let Some(emotion) = self.mood.take()
                 && !self.send(TurnEvent::Emotion(emotion)).await
             {
@@ -135,12 +131,12 @@ impl Face for Reply<'_> {
 
     async fn words(&mut self, text: &str) {
         self.mood.look(text);
-        let sentences = self.splitter.push(text);
+        let sentences = self.spoken.push(text);
         self.hand_on(sentences).await;
     }
 
     async fn pause(&mut self) {
-        let rest = std::mem::take(&mut self.splitter).finish();
+        let rest = self.spoken.finish();
         self.hand_on(rest).await;
     }
 

@@ -1,5 +1,6 @@
-//! A stream of text cut into sentences, Chinese and English, as early as can be. Where a cut
-//! falls depends on the characters alone, never on how the stream was chunked. Not for cleaning.
+//! A stream of plain text cut into sentences, Chinese and English, as early as can be. Where a cut
+//! falls depends on the characters alone, never on how the stream was chunked. Not for making
+//! text plain.
 
 use super::phrases::is_han;
 
@@ -39,23 +40,27 @@ impl SentenceSplitter {
     /// Takes some text and returns the sentences that are now complete, untrimmed.
     pub fn push(&mut self, text: &str) -> Vec<String> {
         let mut done = Vec::new();
-        for c in text.chars() {
-            if self.cut_before(c) {
-                done.extend(self.take());
-            }
-            if c == '\n' {
-                self.buffer.push(c);
-                done.extend(self.take());
-                continue;
-            }
-            self.buffer.push(c);
-            self.weight += if is_han(c) { 2 } else { 1 };
-            self.ending = self.ending_at(c);
-            if self.weight > 3 * LONG_WEIGHT {
-                done.extend(self.take());
-            }
-        }
+        text.chars().for_each(|c| self.add(c, &mut done));
         done
+    }
+
+    /// Takes one character, and adds what is now complete to `done`.
+    pub(super) fn add(&mut self, c: char, done: &mut Vec<String>) {
+        if self.cut_before(c) {
+            done.extend(self.take());
+        }
+        self.buffer.push(c);
+        self.weight += if is_han(c) { 2 } else { 1 };
+        self.ending = self.ending_at(c);
+        if c == '\n' || self.weight > 3 * LONG_WEIGHT {
+            done.extend(self.take());
+        }
+    }
+
+    /// White space comes next, or the end of a line: returns the sentence that this ends.
+    pub(super) fn gap(&mut self, line_ends: bool) -> Option<String> {
+        let ends = line_ends || self.cut_before(' ');
+        ends.then(|| self.take()).flatten()
     }
 
     /// The text has ended: what is left is the last sentence.
@@ -113,10 +118,10 @@ impl SentenceSplitter {
     fn take(&mut self) -> Option<String> {
         let text = std::mem::take(&mut self.buffer);
         (self.weight, self.ending) = (0, None);
-        if text.trim().is_empty() && !text.contains('\n') {
+        if text.trim().is_empty() {
             return None;
         }
-        self.begun |= !text.trim().is_empty();
+        self.begun = true;
         Some(text)
     }
 }
@@ -126,14 +131,11 @@ fn is_stop(c: char) -> bool {
 }
 
 fn is_closer(c: char) -> bool {
-    matches!(
-        c,
-        '”' | '’' | '」' | '』' | '）' | '》' | '】' | '"' | '\'' | ')' | ']' | '*' | '_' | '`'
-    )
+    matches!(c, '”' | '’' | '」' | '』' | '）' | '》' | '】' | '"' | '\'' | ')' | ']')
 }
 
 fn is_opener(c: char) -> bool {
-    matches!(c, '“' | '‘' | '「' | '『' | '（' | '《' | '【' | '"' | '\'' | '(' | '[' | '*' | '_')
+    matches!(c, '“' | '‘' | '「' | '『' | '（' | '《' | '【' | '"' | '\'' | '(' | '[')
 }
 
 #[cfg(test)]

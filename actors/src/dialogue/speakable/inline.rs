@@ -1,0 +1,387 @@
+//! What stands in a line, piece by piece: one step looks at the text that is there, writes what
+//! is certain and says how far it came. Not for how lines open.
+
+use std::ops::Range;
+
+use super::blocks::{self, Fence, Opening};
+use super::marks::{self, Does, Run};
+use super::spacing::{Outlet, Spacing};
+use super::tags::{self, Tag};
+use super::{Found, links};
+
+/// How far a step came.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// More text must come first.
+    Wait,
+    /// So many bytes are done with.
+    Take(usize),
+    /// Of the next `whole` bytes, only the `inner` ones are to be read on.
+    Unwrap { whole: usize, inner: Range<usize> },
+}
+
+/// Where in the text the next character stands.
+#[derive(Debug, Clone, Copy, Default)]
+enum Place {
+    #[default]
+    LineStart,
+    Text,
+    /// In an address, in so many round brackets.
+    Address(usize),
+    /// In a line's code, between runs of so many bytes.
+    Code(usize),
+    /// In a line between fences.
+    Fenced,
+}
+
+/// Reads marks and writes plain text.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    place: Place,
+    fence: Option<Fence>,
+    spacing: Spacing,
+    /// The character before, marks included; none where the line begins.
+    before: Option<char>,
+    /// Runs of asterisks, underscores and tildes that are open in this line.
+    open: [u8; 3],
+    heading: bool,
+    /// A bar stood in this line.
+    table: bool,
+}
+
+impl Writer {
+    /// Reads on from here. `rest` is not empty; `end` says that nothing will follow it.
+    pub(super) fn step(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        match self.place {
+            Place::LineStart => match self.fence {
+                Some(fence) => self.fenced(fence, rest, end, out),
+                None => self.line(rest, end, out),
+            },
+            Place::Text => self.text(rest, end, out),
+            Place::Address(depth) => self.address(depth, rest, end, out),
+            Place::Code(run) => self.code(run, rest, end, out),
+            Place::Fenced => self.as_it_is(rest, out),
+        }
+    }
+
+    fn line(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        let Some(opening) = blocks::open(rest, end) else { return Step::Wait };
+        match opening {
+            Opening::Blank(len) => {
+                self.spacing.end_line(true, out);
+                Step::Take(len)
+            }
+            Opening::Unsaid(len) => {
+                self.spacing.end_line(false, out);
+                Step::Take(len)
+            }
+            Opening::Fence(len, fence) => self.open_fence(len, fence, out),
+            Opening::Text(len, markers) => {
+                self.place = Place::Text;
+                (self.heading, self.table) = (markers.heading, false);
+                if let Some(number) = markers.number {
+                    self.spacing.number(number, out);
+                }
+                Step::Take(len)
+            }
+        }
+    }
+
+    fn open_fence(&mut self, len: usize, fence: Fence, out: &mut impl Outlet) -> Step {
+        self.end_line(out);
+        self.fence = Some(fence);
+        Step::Take(len)
+    }
+
+    fn fenced(&mut self, fence: Fence, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        match fence.next(rest, end) {
+            Found::Yes((len, true)) => {
+                self.fence = None;
+                self.spacing.end_line(false, out);
+                Step::Take(len)
+            }
+            Found::Yes((len, false)) => {
+                if rest[len..].starts_with('\n') {
+                    self.spacing.end_line(true, out);
+                    return Step::Take(len + 1);
+                }
+                self.place = Place::Fenced;
+                Step::Take(len)
+            }
+            Found::No | Found::Wait => Step::Wait,
+        }
+    }
+
+    /// Code is said as it is written.
+    fn as_it_is(&mut self, rest: &str, out: &mut impl Outlet) -> Step {
+        for (at, c) in rest.char_indices() {
+            if c == '\n' {
+                self.end_line(out);
+                return Step::Take(at + 1);
+            }
+            self.spacing.write(c, out);
+        }
+        Step::Take(rest.len())
+    }
+
+    fn end_line(&mut self, out: &mut impl Outlet) {
+        self.spacing.end_line(false, out);
+        (self.place, self.before, self.open) = (Place::LineStart, None, [0; 3]);
+    }
+
+    fn text(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        for (at, c) in rest.char_indices() {
+            if is_mark(c) || !is_name(self.before) && begins_address(c) {
+                if at > 0 {
+                    return Step::Take(at);
+                }
+                return self.mark(c, rest, end, out);
+            }
+            self.say(c, out);
+        }
+        Step::Take(rest.len())
+    }
+
+    fn say(&mut self, c: char, out: &mut impl Outlet) {
+        self.spacing.write(c, out);
+        self.before = Some(c);
+    }
+
+    /// One character means what it is.
+    fn literal(&mut self, c: char, out: &mut impl Outlet) -> Step {
+        self.say(c, out);
+        Step::Take(c.len_utf8())
+    }
+
+    /// So many bytes go without a trace.
+    fn drop(&mut self, mark: char, len: usize) -> Step {
+        self.before = Some(mark);
+        Step::Take(len)
+    }
+
+    fn mark(&mut self, c: char, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        match c {
+            '\n' => {
+                self.end_line(out);
+                Step::Take(1)
+            }
+            '*' | '_' | '~' => self.emphasis(c, rest, end, out),
+            '`' => self.open_code(rest, end, out),
+            '[' => self.link(rest, end, out),
+            '!' => self.image(rest, end, out),
+            '<' => self.tag(rest, end, out),
+            '&' => match tags::entity(rest, end) {
+                Found::Yes((c, len)) => {
+                    self.say(c, out);
+                    Step::Take(len)
+                }
+                Found::No => self.literal(c, out),
+                Found::Wait => Step::Wait,
+            },
+            '\\' => self.escape(rest, end, out),
+            '$' => match marks::formula(rest, end) {
+                Found::Yes(len) => {
+                    rest[..len].chars().for_each(|c| self.say(c, out));
+                    Step::Take(len)
+                }
+                Found::No => self.literal(c, out),
+                Found::Wait => Step::Wait,
+            },
+            '|' => {
+                self.table = true;
+                self.spacing.cell(out);
+                self.drop(' ', 1)
+            }
+            '#' if self.heading => self.heading_end(rest, end, out),
+            c if begins_address(c) => match marks::address(rest, end) {
+                Found::Yes(()) => {
+                    self.place = Place::Address(0);
+                    Step::Take(0)
+                }
+                Found::No => self.literal(c, out),
+                Found::Wait => Step::Wait,
+            },
+            c => self.literal(c, out),
+        }
+    }
+
+    fn emphasis(&mut self, mark: char, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        let Found::Yes((len, after)) = marks::run(rest, mark, end) else { return Step::Wait };
+        let kind = kind(mark);
+        let (before, open) = (self.before, self.open[kind]);
+        let behind_digit = self.spacing.last().is_some_and(|c| c.is_ascii_digit());
+        let run = Run { mark, len, before, after, rest: &rest[len..], open, behind_digit, end };
+        let Found::Yes(does) = run.does() else { return Step::Wait };
+        match does {
+            Does::Stay => {
+                rest[..len].chars().for_each(|c| self.say(c, out));
+                return Step::Take(len);
+            }
+            Does::Open => self.open[kind] = open.saturating_add(1),
+            Does::Close => self.open[kind] = open - 1,
+            Does::Stray => {}
+        }
+        self.drop(mark, len)
+    }
+
+    fn open_code(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        let Found::Yes((len, _)) = marks::run(rest, '`', end) else { return Step::Wait };
+        match blocks::fence(rest, end) {
+            Found::Yes((len, fence)) => return self.open_fence(len, fence, out),
+            Found::Wait => return Step::Wait,
+            Found::No => {}
+        }
+        self.place = Place::Code(len);
+        self.drop('`', len)
+    }
+
+    fn code(&mut self, run: usize, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        for (at, c) in rest.char_indices() {
+            match c {
+                '`' if at > 0 => return Step::Take(at),
+                '`' => {
+                    let Found::Yes((len, _)) = marks::run(rest, '`', end) else {
+                        return Step::Wait;
+                    };
+                    if len == run {
+                        self.place = Place::Text;
+                        return self.drop('`', len);
+                    }
+                    rest[..len].chars().for_each(|c| self.spacing.write(c, out));
+                    return Step::Take(len);
+                }
+                '\n' => {
+                    self.end_line(out);
+                    return Step::Take(at + 1);
+                }
+                c => self.spacing.write(c, out),
+            }
+        }
+        Step::Take(rest.len())
+    }
+
+    fn link(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        match links::footnote(rest, end) {
+            Found::Yes(len) => return self.drop(']', len),
+            Found::Wait => return Step::Wait,
+            Found::No => {}
+        }
+        match links::link(rest, is_name(self.before), end) {
+            Found::Yes((whole, inner)) => Step::Unwrap { whole, inner },
+            Found::No => self.literal('[', out),
+            Found::Wait => Step::Wait,
+        }
+    }
+
+    fn image(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        match rest[1..].chars().next() {
+            None if !end => Step::Wait,
+            Some('[') => match links::link(&rest[1..], false, end) {
+                Found::Yes((whole, inner)) => {
+                    Step::Unwrap { whole: whole + 1, inner: inner.start + 1..inner.end + 1 }
+                }
+                Found::No => self.literal('!', out),
+                Found::Wait => Step::Wait,
+            },
+            _ => self.literal('!', out),
+        }
+    }
+
+    fn tag(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        match tags::tag(rest, end) {
+            Found::Yes(Tag::Silent(len)) => self.drop('>', len),
+            Found::Yes(Tag::Break(len)) => {
+                if self.table {
+                    self.spacing.space(out);
+                } else {
+                    self.spacing.end_line(false, out);
+                }
+                self.drop(' ', len)
+            }
+            Found::Yes(Tag::Address(len)) => Step::Unwrap { whole: len, inner: 1..len - 1 },
+            Found::No => self.literal('<', out),
+            Found::Wait => Step::Wait,
+        }
+    }
+
+    fn escape(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        match rest[1..].chars().next() {
+            None if !end => Step::Wait,
+            Some(c) if c.is_ascii_punctuation() => {
+                self.say(c, out);
+                Step::Take(2)
+            }
+            Some('\n') => Step::Take(1),
+            _ => self.literal('\\', out),
+        }
+    }
+
+    /// `#` at the end of a heading closes it.
+    fn heading_end(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        let Found::Yes((len, _)) = marks::run(rest, '#', end) else { return Step::Wait };
+        let mut behind = rest[len..].chars().take(marks::RUN_MAX);
+        if self.before.is_some_and(|c| !c.is_whitespace()) {
+            return self.literal('#', out);
+        }
+        match behind.find(|c| *c == '\n' || !c.is_whitespace()) {
+            None if !end && rest[len..].chars().count() < marks::RUN_MAX => Step::Wait,
+            None | Some('\n') => self.drop('#', len),
+            Some(_) => self.literal('#', out),
+        }
+    }
+
+    fn address(&mut self, depth: usize, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+        let mut depth = depth;
+        for (at, c) in rest.char_indices() {
+            self.place = Place::Address(depth);
+            let ends = match c {
+                '*' | '_' | '~' => {
+                    let Found::Yes((len, after)) = marks::run(&rest[at..], c, end) else {
+                        return if at > 0 { Step::Take(at) } else { Step::Wait };
+                    };
+                    let open = self.open[kind(c)] > 0;
+                    open && len > 1 || (open || c == '*') && !marks::goes_on(after)
+                }
+                '(' => {
+                    depth += 1;
+                    false
+                }
+                ')' if depth > 0 => {
+                    depth -= 1;
+                    false
+                }
+                c => c == ')' || marks::ends_address(c),
+            };
+            if ends {
+                self.place = Place::Text;
+                return Step::Take(at);
+            }
+            self.say(c, out);
+        }
+        self.place = Place::Address(depth);
+        Step::Take(rest.len())
+    }
+}
+
+/// The place of a mark of emphasis in [`Writer::open`].
+fn kind(mark: char) -> usize {
+    match mark {
+        '*' => 0,
+        '_' => 1,
+        _ => 2,
+    }
+}
+
+fn is_name(c: Option<char>) -> bool {
+    c.is_some_and(|c| c.is_ascii_alphanumeric())
+}
+
+/// A character that can be a mark.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\n' | '*' | '_' | '~' | '`' | '[' | '!' | '<' | '&' | '\\' | '$' | '|' | '#')
+}
+
+/// A letter that an address can begin with.
+fn begins_address(c: char) -> bool {
+    matches!(c.to_ascii_lowercase(), 'h' | 'w' | 'f' | 'm')
+}

@@ -1,0 +1,191 @@
+//! Marks in pairs: whether an asterisk, underscore or tilde emphasises or is meant as such, how
+//! far an address in the open goes, what is a formula. Not for anything in brackets.
+
+use super::Found;
+
+/// So far does emphasis in the middle of a word reach, and a formula, in characters.
+const REACH: usize = 64;
+const FORMULA_MAX: usize = 128;
+/// Longer runs of a mark are several.
+pub(super) const RUN_MAX: usize = 64;
+
+const ADDRESSES: [&[u8]; 5] = [b"http://", b"https://", b"www.", b"ftp://", b"mailto:"];
+
+/// A run of one mark, and what stands around it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) mark: char,
+    pub(super) len: usize,
+    pub(super) before: Option<char>,
+    pub(super) after: Option<char>,
+    /// The text behind it.
+    pub(super) rest: &'a str,
+    /// Runs of the same mark that opened before and have not closed.
+    pub(super) open: u8,
+    /// The last character that is said is a digit.
+    pub(super) behind_digit: bool,
+    /// The text ends behind `rest`.
+    pub(super) end: bool,
+}
+
+/// What a run of marks does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    /// It is meant as such.
+    Stay,
+    Open,
+    Close,
+    /// It has lost its partner.
+    Stray,
+}
+
+/// The run of `mark` that begins here: bytes and the character behind it; waits for the latter.
+pub(super) fn run(rest: &str, mark: char, end: bool) -> Found<(usize, Option<char>)> {
+    let len = rest.chars().take(RUN_MAX).take_while(|c| *c == mark).count() * mark.len_utf8();
+    match rest[len..].chars().next() {
+        None if !end => Found::Wait,
+        after => Found::Yes((len, after)),
+    }
+}
+
+impl Run<'_> {
+    /// What this run does, where that is certain.
+    pub(super) fn does(self) -> Found<Does> {
+        let within = wordy(self.before) && wordy(self.after);
+        match self.mark {
+            '~' if self.len < 2 => Found::Yes(Does::Stay),
+            // The box of a key cap, `*️⃣`.
+            _ if matches!(self.after, Some('\u{fe0f}' | '\u{20e3}')) => Found::Yes(Does::Stay),
+            '~' => Found::Yes(self.pair()),
+            '*' if self.len == 1 && self.is_sign() => Found::Yes(Does::Stay),
+            '*' if self.len == 2 && self.is_power() => Found::Yes(Does::Stay),
+            '_' if name_part(self.before) && name_part(self.after) => Found::Yes(Does::Stay),
+            _ if self.len == 1 && within && self.open == 0 => {
+                closes_ahead(self.rest, self.mark, self.end)
+                    .map(|closes| if closes { Does::Open } else { Does::Stay })
+            }
+            _ => Found::Yes(self.pair()),
+        }
+    }
+
+    /// A single asterisk that multiplies, or stands for anything.
+    fn is_sign(self) -> bool {
+        let apart = blank(self.before) && blank(self.after);
+        let factors = digit(self.before)
+            && (digit(self.after) || blank(self.after) && self.open == 0)
+            || blank(self.before) && digit(self.after) && self.behind_digit && self.open == 0;
+        let names = self.open == 0 && name_part(self.before) && name_part(self.after);
+        let anything = self.open == 0 && !wordy(self.before) && self.after == Some('.');
+        apart || factors || names || anything
+    }
+
+    /// Two asterisks between numbers.
+    fn is_power(self) -> bool {
+        let close = digit(self.before) && digit(self.after) && self.open == 0;
+        close || self.behind_digit && blank(self.before) && blank(self.after)
+    }
+
+    fn pair(self) -> Does {
+        let ends = self.before.is_some_and(|c| !c.is_whitespace());
+        let begins = self.after.is_some_and(|c| !c.is_whitespace());
+        match (begins, ends) {
+            (_, true) if self.open > 0 => Does::Close,
+            (true, _) => Does::Open,
+            _ => Does::Stray,
+        }
+    }
+}
+
+fn blank(c: Option<char>) -> bool {
+    c.is_some_and(char::is_whitespace) && c != Some('\n')
+}
+
+fn digit(c: Option<char>) -> bool {
+    c.is_some_and(|c| c.is_ascii_digit())
+}
+
+fn wordy(c: Option<char>) -> bool {
+    c.is_some_and(char::is_alphanumeric)
+}
+
+/// A character of a name in code.
+fn name_part(c: Option<char>) -> bool {
+    c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// A single mark that can close stands near, on the same line.
+fn closes_ahead(rest: &str, mark: char, end: bool) -> Found<bool> {
+    let mut before = mark;
+    let mut chars = rest.chars().enumerate().peekable();
+    while let Some((count, c)) = chars.next() {
+        if c == '\n' || count >= REACH {
+            return Found::Yes(false);
+        }
+        if c == mark && before != mark && !before.is_whitespace() {
+            match chars.peek() {
+                None if !end => return Found::Wait,
+                Some((_, next)) if *next == mark => {}
+                _ => return Found::Yes(true),
+            }
+        }
+        before = c;
+    }
+    if end { Found::Yes(false) } else { Found::Wait }
+}
+
+/// An address begins here.
+pub(super) fn address(rest: &str, end: bool) -> Found<()> {
+    let rest = rest.as_bytes();
+    let mut found = Found::No;
+    for beginning in ADDRESSES {
+        let len = rest.len().min(beginning.len());
+        if rest[..len].eq_ignore_ascii_case(&beginning[..len]) {
+            if len == beginning.len() {
+                return Found::Yes(());
+            }
+            found = Found::ran_out(end);
+        }
+    }
+    found
+}
+
+/// The bytes of a formula that opens here with dollars, `$x^2$`; sums of money are none.
+pub(super) fn formula(rest: &str, end: bool) -> Found<usize> {
+    let (run, after) = match run(rest, '$', end) {
+        Found::Yes(run) => run,
+        Found::No => return Found::No,
+        Found::Wait => return Found::Wait,
+    };
+    if run > 2 || after.is_none_or(|c| c.is_whitespace() || c.is_ascii_digit()) {
+        return Found::No;
+    }
+    let mut before = ' ';
+    for (count, (at, c)) in rest.char_indices().enumerate().skip(run) {
+        let close = &rest[at..];
+        match c {
+            '\n' => return Found::No,
+            _ if count > FORMULA_MAX => return Found::No,
+            '$' if !before.is_whitespace() => {
+                return match self::run(close, '$', end) {
+                    Found::Yes((len, _)) if len < run => Found::No,
+                    Found::Yes((_, Some(next))) if next.is_ascii_digit() => Found::No,
+                    found => found.map(|_| at + run),
+                };
+            }
+            _ => before = c,
+        }
+    }
+    Found::ran_out(end)
+}
+
+/// A mark of emphasis in an address belongs to it where more of the address follows.
+pub(super) fn goes_on(after: Option<char>) -> bool {
+    after.is_some_and(|c| {
+        c.is_ascii_alphanumeric() || matches!(c, '/' | '=' | '&' | '%' | '#' | '?' | '-')
+    })
+}
+
+/// Ends an address in the open.
+pub(super) fn ends_address(c: char) -> bool {
+    !c.is_ascii_graphic() || matches!(c, '<' | '>' | '"' | '`' | '|' | '[' | ']' | '\\')
+}

@@ -1,0 +1,158 @@
+//! HTML in answers: tags, comments, entities, and addresses in angle brackets. Only names that
+//! HTML knows are tags: `Vec<String>` and `<your name>` are text.
+
+use super::{Found, Line};
+
+/// A tag is no longer, in characters.
+const TAG_MAX: usize = 256;
+/// Nor an entity, in bytes.
+const ENTITY_MAX: usize = 12;
+
+/// Tags that end a line.
+const BREAKS: [&str; 15] = [
+    "blockquote",
+    "br",
+    "div",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "li",
+    "ol",
+    "p",
+    "tr",
+    "ul",
+];
+
+/// Tags that leave no trace. The last ones are what models write of their own.
+const TAGS: [&str; 44] = [
+    "a", "abbr", "b", "big", "body", "center", "cite", "code", "dd", "del", "details", "dl", "dt",
+    "em", "font", "html", "i", "img", "ins", "kbd", "mark", "pre", "q", "s", "samp", "small",
+    "span", "strike", "strong", "sub", "summary", "sup", "table", "tbody", "td", "th", "thead",
+    "tt", "u", "var", "answer", "think", "thinking", "speak",
+];
+
+const ENTITIES: [(&str, char); 24] = [
+    ("amp", '&'),
+    ("lt", '<'),
+    ("gt", '>'),
+    ("quot", '"'),
+    ("apos", '\''),
+    ("nbsp", ' '),
+    ("ensp", ' '),
+    ("emsp", ' '),
+    ("thinsp", ' '),
+    ("hellip", '…'),
+    ("mdash", '—'),
+    ("ndash", '–'),
+    ("ldquo", '“'),
+    ("rdquo", '”'),
+    ("lsquo", '‘'),
+    ("rsquo", '’'),
+    ("middot", '·'),
+    ("times", '×'),
+    ("divide", '÷'),
+    ("deg", '°'),
+    ("plusmn", '±'),
+    ("yen", '¥'),
+    ("euro", '€'),
+    ("pound", '£'),
+];
+
+/// What stands in angle brackets, with all its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// A tag or comment without a trace.
+    Silent(usize),
+    /// A tag that ends a line.
+    Break(usize),
+    /// An address, which is said.
+    Address(usize),
+}
+
+/// The tag that opens here with `<`.
+pub(super) fn tag(rest: &str, end: bool) -> Found<Tag> {
+    let line = Line::of(rest, TAG_MAX, end);
+    let inside = &line.text[1..];
+    if inside.starts_with("!--") {
+        return match inside.find("-->") {
+            Some(at) => Found::Yes(Tag::Silent(1 + at + 3)),
+            None => Found::ran_out(line.known),
+        };
+    }
+    if "!--".starts_with(inside) {
+        return Found::ran_out(line.known);
+    }
+    let closing = inside.strip_prefix('/').unwrap_or(inside);
+    let name_len =
+        closing.len() - closing.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).len();
+    let (name, behind) = closing.split_at(name_len);
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return if closing.is_empty() { Found::ran_out(line.known) } else { Found::No };
+    }
+    match behind.chars().next() {
+        None => Found::ran_out(line.known),
+        Some(':' | '@' | '.' | '_' | '+' | '-') => address(inside, line.known),
+        Some(c) if c.is_whitespace() || matches!(c, '/' | '>') => element(name, behind, &line),
+        Some(_) => Found::No,
+    }
+}
+
+fn element(name: &str, behind: &str, line: &Line<'_>) -> Found<Tag> {
+    let name = name.to_ascii_lowercase();
+    let breaks = BREAKS.contains(&name.as_str());
+    if !breaks && !TAGS.contains(&name.as_str()) {
+        return Found::No;
+    }
+    match behind.find(['>', '<']) {
+        None => Found::ran_out(line.known),
+        Some(close) if behind[close..].starts_with('>') => {
+            let attributes = behind[..close].trim_end_matches('/').trim();
+            let len = line.text.len() - behind.len() + close + 1;
+            match attributes.is_empty() || attributes.contains('=') {
+                true if breaks => Found::Yes(Tag::Break(len)),
+                true => Found::Yes(Tag::Silent(len)),
+                false => Found::No,
+            }
+        }
+        Some(_) => Found::No,
+    }
+}
+
+/// An address of the web or of mail, up to its bracket.
+fn address(inside: &str, known: bool) -> Found<Tag> {
+    match inside.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>')) {
+        None => Found::ran_out(known),
+        Some(at) if inside[at..].starts_with('>') && inside[..at].contains([':', '@']) => {
+            Found::Yes(Tag::Address(at + 2))
+        }
+        Some(_) => Found::No,
+    }
+}
+
+/// The character that an entity stands for which opens here with `&`, and its bytes.
+pub(super) fn entity(rest: &str, end: bool) -> Found<(char, usize)> {
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            ';' => return named(&rest[1..at]).map_or(Found::No, |c| Found::Yes((c, at + 1))),
+            '#' if at == 1 => {}
+            c if c.is_ascii_alphanumeric() && at < ENTITY_MAX => {}
+            _ => return Found::No,
+        }
+    }
+    Found::ran_out(end)
+}
+
+fn named(name: &str) -> Option<char> {
+    let Some(number) = name.strip_prefix('#') else {
+        return ENTITIES.iter().find(|(known, _)| *known == name).map(|(_, c)| *c);
+    };
+    let code = match number.strip_prefix(['x', 'X']) {
+        Some(hex) => u32::from_str_radix(hex, 16),
+        None => number.parse(),
+    };
+    char::from_u32(code.ok()?)
+}

@@ -9,6 +9,7 @@ mod checks;
 mod config;
 mod cycles;
 mod door;
+mod gateway;
 mod llm_service;
 mod load;
 mod providers;

@@ -134,6 +134,11 @@ impl TestServer {
         format!("ws://{}/xiaozhi/v1/", self.address)
     }
 
+    /// Where text clients connect.
+    pub(crate) fn gateway_url(&self) -> String {
+        format!("ws://{}/", self.address)
+    }
+
     /// An address for plain HTTP.
     pub(crate) fn http_url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)

@@ -14,7 +14,7 @@ pub(crate) struct OpenAiChat;
 impl OpenAiChat {
     /// Replies `reply` to everything, four characters at a time. Where tools that take a
     /// city are offered, it calls each of them as well, until it is told a result; asked to
-    /// `call NAME ARGUMENTS`, it calls that.
+    /// `call NAME ARGUMENTS`, it calls that; several stand on a line each.
     pub(crate) async fn start(behaviour: Behaviour, reply: &str) -> Stub {
         Stub::start(("http", "/v1"), behaviour, reply.into(), chat).await
     }
@@ -87,10 +87,11 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     let mut pieces = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let last = body["messages"].as_array().and_then(|m| m.last()).unwrap();
-    let calls = match last["content"].as_str().unwrap().trim().strip_prefix("call ") {
+    let asked = last["content"].as_str().unwrap().trim();
+    let calls = match asked.starts_with("call ") {
         _ if last["role"] == "tool" => Vec::new(),
-        Some(wanted) => vec![wanted_call(wanted)],
-        None => calls(&body["tools"]),
+        true => asked.lines().enumerate().map(wanted_call).collect(),
+        false => calls(&body["tools"]),
     };
     let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
     let words: Vec<char> =
@@ -128,11 +129,12 @@ fn calls(tools: &serde_json::Value) -> Vec<serde_json::Value> {
     begun.chain(fragments).collect()
 }
 
-/// The call that somebody asked for by name and arguments.
-fn wanted_call(wanted: &str) -> serde_json::Value {
+/// The call that a line asks for: `call NAME ARGUMENTS`.
+fn wanted_call((n, line): (usize, &str)) -> serde_json::Value {
+    let wanted = line.strip_prefix("call ").unwrap();
     let (name, arguments) = wanted.split_once(' ').unwrap();
     let function = json!({ "name": name, "arguments": arguments });
-    json!({ "index": 0, "id": "call-0", "type": "function", "function": function })
+    json!({ "index": n, "id": format!("call-{n}"), "type": "function", "function": function })
 }
 
 async fn transcribe(mut stream: TcpStream, shared: Shared) {

@@ -1,0 +1,155 @@
+//! Chapter 6: what is remembered, by whom, and for how long.
+
+use serde_json::json;
+
+use super::{TextClient, answering, asked, echo, echoing};
+use crate::support::app::TestServer;
+use crate::support::vendors::Behaviour;
+
+async fn with_context(server: &TestServer) -> TextClient {
+    let mut client = TextClient::connect(server).await;
+    client.send(json!({"type": "configure", "enable_context": true})).await;
+    client
+}
+
+async fn resume(client: &mut TextClient, session: &str) -> serde_json::Value {
+    client.send(json!({"type": "start_session", "session_id": session})).await;
+    client.next().await
+}
+
+#[actix_web::test]
+async fn what_was_said_is_told_to_the_model_only_where_wanted() {
+    let (vendors, server) = echoing().await;
+    let mut client = TextClient::connect(&server).await;
+    client.answer("one").await;
+    client.answer("two").await;
+    client.send(json!({"type": "configure", "enable_context": true})).await;
+    client.answer("three").await;
+    let lengths: Vec<usize> =
+        asked(&vendors).iter().map(|b| b["messages"].as_array().unwrap().len()).collect();
+    assert_eq!(lengths, [2, 2, 6]);
+    for n in 0..8 {
+        client.answer(&format!("and {n}")).await;
+    }
+    let bodies = asked(&vendors);
+    let last = bodies[bodies.len() - 1]["messages"].as_array().unwrap();
+    assert_eq!(last.len(), 1 + 10 + 1, "ten messages are remembered");
+    assert_eq!(last[1]["role"], "user");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_session_is_gone_on_with_after_a_restart() {
+    let vendors = answering(echo).await;
+    let mut config = vendors.config();
+    config.gateway.session_timeout_ms = 60_000;
+    let server = TestServer::of(config.clone(), Vec::new()).await;
+    let mut client = TextClient::connect(&server).await;
+    client.answer("my name is Ann").await;
+    client.send(json!({"type": "configure", "system_prompt": "Be brief."})).await;
+    client.answer("it rains").await;
+    let session = client.session.clone();
+    server.stop().await;
+    let server = TestServer::of(config, Vec::new()).await;
+    let mut client = with_context(&server).await;
+    let told = resume(&mut client, &session).await;
+    assert_eq!(
+        (&told["status"], &told["data"]["session_id"]),
+        (&json!("connected"), &json!(session))
+    );
+    client.answer("and my name?").await;
+    let bodies = asked(&vendors);
+    let told = bodies[bodies.len() - 1]["messages"].to_string();
+    assert!(told.contains("my name is Ann") && told.contains("it rains"), "{told}");
+    assert!(told.contains("Be brief."), "{told}");
+    // By its id in a request too.
+    let mut other = with_context(&server).await;
+    other.send(json!({"type": "text_input", "text": "hi", "session_id": session})).await;
+    assert_eq!(other.until_done().await.len(), 2);
+    let bodies = asked(&vendors);
+    assert!(bodies[bodies.len() - 1]["messages"].to_string().contains("my name is Ann"));
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_session_that_ended_is_not_gone_on_with() {
+    let (_vendors, server) = echoing().await;
+    let mut client = TextClient::connect(&server).await;
+    client.answer("hi").await;
+    let ended = client.session.clone();
+    client.send(json!({"type": "end_session"})).await;
+    let told = client.next().await;
+    assert_eq!(
+        (&told["status"], &told["data"]["ended_session_id"]),
+        (&json!("idle"), &json!(ended))
+    );
+    let next = told["data"]["session_id"].as_str().unwrap().to_owned();
+    assert_ne!(next, ended);
+    assert_eq!(resume(&mut client, &ended).await["code"], "SESSION_ERROR");
+    // A request by name is refused; one without goes on in the new one.
+    client.send(json!({"type": "text_input", "text": "hi", "session_id": ended})).await;
+    assert_eq!(client.next().await["code"], "SESSION_ERROR");
+    client.send(json!({"type": "text_input", "text": "hi", "session_id": next})).await;
+    assert_eq!(client.until_done().await.len(), 2);
+    assert_eq!(client.answer("hi").await, "You said hi");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn two_connections_on_one_session_take_turns() {
+    let vendors = answering(echo).await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let mut first = with_context(&server).await;
+    first.answer("zero").await;
+    let mut second = with_context(&server).await;
+    resume(&mut second, &first.session.clone()).await;
+    vendors.llm.set(Behaviour::Slow);
+    vendors.forget_texts();
+    first.send(json!({"type": "text_input", "text": "one"})).await;
+    vendors.llm.until(|seen| seen.texts.len() >= 2).await;
+    second.send(json!({"type": "text_input", "text": "two"})).await;
+    let (told, other) = tokio::join!(first.until_done(), second.until_done());
+    assert_eq!(told[told.len() - 1]["content"], "You said one");
+    assert_eq!(other[other.len() - 1]["content"], "You said two");
+    let bodies = asked(&vendors);
+    let last = bodies[1]["messages"].to_string();
+    assert!(last.contains("You said one"), "the second was asked after the first: {last}");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn overlapping_requests_are_answered_in_order_and_the_twelfth_is_refused() {
+    let vendors = answering(echo).await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let mut client = TextClient::connect(&server).await;
+    vendors.llm.set(Behaviour::Slow);
+    for n in 0..12 {
+        client.send(json!({"type": "text_input", "text": n.to_string()})).await;
+    }
+    let mut ends = Vec::new();
+    while ends.len() < 12 {
+        let told = client.until_done().await;
+        let last = &told[told.len() - 1];
+        ends.push(last["content"].as_str().or(last["code"].as_str()).unwrap().to_owned());
+    }
+    assert_eq!(ends[0], "SESSION_ERROR");
+    let answers: Vec<String> = (0..11).map(|n| format!("You said {n}")).collect();
+    assert_eq!(ends[1..], answers);
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_store_that_cannot_be_read_is_our_mistake_and_not_the_clients() {
+    let vendors = answering(echo).await;
+    let mut config = vendors.config();
+    std::fs::create_dir_all(&config.server.data_dir).unwrap();
+    let file = config.server.data_dir.join("broken.db");
+    std::fs::write(&file, "this is no database, and long enough to be read as one".repeat(40))
+        .unwrap();
+    config.store.url = hearken::providers::Secret::new(format!("sqlite://{}", file.display()));
+    let server = TestServer::of(config, Vec::new()).await;
+    let mut client = TextClient::connect(&server).await;
+    assert_eq!(resume(&mut client, "another").await["code"], "INTERNAL_ERROR");
+    assert_eq!(client.answer("hi").await, "You said hi");
+    server.stop().await;
+}

@@ -1,0 +1,243 @@
+//! Chapter 7 and 11.5: tools that clients register, tools of the server, and how calls end.
+
+use serde_json::{Value, json};
+
+use super::{TextClient, asked, echoing, kinds, tool};
+use crate::support::app::TestServer;
+
+/// What the model was told of the calls in its last question.
+fn results(body: &Value) -> Vec<String> {
+    let messages = body["messages"].as_array().unwrap();
+    let tools = messages.iter().filter(|m| m["role"] == "tool");
+    tools.map(|m| m["content"].as_str().unwrap().to_owned()).collect()
+}
+
+#[actix_web::test]
+async fn a_clients_tool_is_called_back_and_its_result_answered() {
+    let (vendors, server) = echoing().await;
+    let mut client = TextClient::connect(&server).await;
+    client.register(&["device.light.turn_on"]).await;
+    client
+        .send(json!({"type": "text_input", "text": "call device_light_turn_on {\"room\": 1}"}))
+        .await;
+    let told = [client.next().await, client.next().await, client.next().await];
+    assert_eq!(kinds(&told), ["processing", "waiting_for_tools", "tool_callback"]);
+    assert_eq!(told[1]["data"], json!({"pending_tools": 1}));
+    assert_eq!(told[2]["tool_name"], "device.light.turn_on");
+    assert_eq!(told[2]["arguments"], json!({"room": 1}));
+    let call_id = told[2]["call_id"].as_str().unwrap().to_owned();
+    let result =
+        json!({"type": "tool_result", "call_id": call_id, "success": true, "result": {"on": true}});
+    client.send(result.clone()).await;
+    let last = client.next().await;
+    assert_eq!(last["content"], "You said {\"on\":true}");
+    let call = &last["tool_calls"][0];
+    assert_eq!(
+        (&call["tool_name"], &call["success"], &call["source"]),
+        (&json!("device.light.turn_on"), &json!(true), &json!("client"))
+    );
+    // Once is enough.
+    client.send(result).await;
+    let told = client.next().await;
+    assert_eq!((&told["code"], &told["type"]), (&json!("INVALID_MESSAGE"), &json!("error")));
+    let offered = &asked(&vendors)[0]["tools"];
+    assert_eq!(offered[0]["function"]["name"], "device_light_turn_on");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn only_the_connection_that_was_asked_may_answer() {
+    let (_vendors, server) = echoing().await;
+    let mut client = TextClient::connect(&server).await;
+    let mut other = TextClient::connect(&server).await;
+    client.register(&["look"]).await;
+    client.send(json!({"type": "text_input", "text": "call look {}"})).await;
+    let told = [client.next().await, client.next().await, client.next().await];
+    let result = json!({"type": "tool_result", "call_id": told[2]["call_id"], "success": true, "result": "seen"});
+    other.send(result.clone()).await;
+    assert_eq!(other.next().await["code"], "INVALID_MESSAGE");
+    client.send(result).await;
+    assert_eq!(client.next().await["content"], "You said seen");
+    // Tools of one connection are not offered on another.
+    let told = other.ask("call look {}").await;
+    assert_eq!(told[told.len() - 1]["code"], "TOOL_NOT_FOUND");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn what_cannot_be_registered_is_refused_tool_by_tool() {
+    let (_vendors, server) = echoing().await;
+    let mut client = TextClient::connect(&server).await;
+    let tools = json!([
+        tool("good"),
+        tool("good"),
+        tool("1bad"),
+        {"name": "odd", "description": "d", "parameters": {"type": "array"}},
+        {"name": "plain", "parameters": {"type": "object"}},
+    ]);
+    client.send(json!({"type": "register_tools", "tools": tools})).await;
+    let told = client.next().await;
+    assert_eq!((&told["type"], &told["count"]), (&json!("tools_registered"), &json!(1)));
+    let rows: Vec<_> = told["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| (t["status"].as_str().unwrap(), t["code"].as_str().unwrap_or_default()))
+        .collect();
+    let failed = ("failed", "TOOL_REGISTRATION_FAILED");
+    assert_eq!(
+        rows,
+        [("registered", ""), failed, failed, ("failed", "INVALID_TOOL_PARAMETERS"), failed]
+    );
+    assert_eq!(told["tools"][1]["error"], "Tool name already exists");
+    client.send(json!({"type": "register_tools", "tools": [tool("good")]})).await;
+    let told = client.next().await;
+    assert_eq!(told["code"], "TOOL_REGISTRATION_FAILED");
+    assert!(told["details"].as_str().unwrap().contains("Tool name already exists"), "{told}");
+    let odd =
+        json!({"name": "odd", "description": "d", "parameters": {"type": "object", "required": 5}});
+    client.send(json!({"type": "register_tools", "tools": [odd]})).await;
+    let told = client.next().await;
+    assert!(told["details"].as_str().unwrap().contains("INVALID_TOOL_PARAMETERS"), "{told}");
+    // 31 more make 32; one more is too many.
+    let many: Vec<Value> = (0..32).map(|n| tool(&format!("t{n}"))).collect();
+    client.send(json!({"type": "register_tools", "tools": many})).await;
+    let told = client.next().await;
+    assert_eq!(told["count"], 31);
+    assert_eq!(told["tools"][31]["error"], "Too many tools: at most 32 per connection");
+    client.send(json!({"type": "register_tools", "tools": []})).await;
+    assert_eq!(client.next().await["count"], 0);
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_failed_tool_goes_to_the_model_and_shows_in_the_answer() {
+    let vendors = super::answering(|asked| {
+        let asked = String::from_utf8_lossy(asked);
+        asked.strip_prefix("error: ").map_or(String::new(), |why| format!("Sorry: {why}"))
+    })
+    .await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let mut client = TextClient::connect(&server).await;
+    client.register(&["open_door"]).await;
+    client.send(json!({"type": "text_input", "text": "call open_door {}"})).await;
+    let told = [client.next().await, client.next().await, client.next().await];
+    client
+        .send(json!({"type": "tool_result", "call_id": told[2]["call_id"], "success": false, "result": null, "error": "设备连接超时"}))
+        .await;
+    let last = client.next().await;
+    assert_eq!(last["content"], "Sorry: 设备连接超时");
+    let call = &last["tool_calls"][0];
+    assert_eq!((&call["success"], &call["code"]), (&json!(false), &json!("TOOL_EXECUTION_FAILED")));
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_request_without_words_after_a_failed_tool_ends_with_its_code() {
+    let (vendors, server) = echoing().await;
+    let mut client = TextClient::connect(&server).await;
+    let strict = json!({"name": "dim", "description": "d", "parameters":
+        {"type": "object", "properties": {"level": {"type": "integer"}}, "required": ["level"]}});
+    client.send(json!({"type": "register_tools", "tools": [strict, tool("fail")]})).await;
+    assert_eq!(client.next().await["count"], 2);
+    for (text, code) in [
+        ("call nothing {}", "TOOL_NOT_FOUND"),
+        ("call dim {\"level\": \"high\"}", "INVALID_TOOL_PARAMETERS"),
+        ("call dim {", "INVALID_TOOL_PARAMETERS"),
+    ] {
+        let told = client.ask(text).await;
+        assert_eq!(told[told.len() - 1]["code"], code, "{text}: {told:?}");
+    }
+    client.send(json!({"type": "text_input", "text": "call fail {}"})).await;
+    let told = [client.next().await, client.next().await, client.next().await];
+    client.send(json!({"type": "tool_result", "call_id": told[2]["call_id"], "success": false, "error": "no"})).await;
+    let last = client.next().await;
+    assert_eq!(
+        (&last["code"], &last["details"]),
+        (&json!("TOOL_EXECUTION_FAILED"), &json!("the tool failed: no"))
+    );
+    let bodies = asked(&vendors);
+    assert_eq!(results(&bodies[bodies.len() - 1]), ["error: no"]);
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_result_that_does_not_come_ends_the_request_and_is_refused_later() {
+    let vendors = super::answering(super::echo).await;
+    let server =
+        TestServer::start(&vendors, |config| config.gateway.client_tool_timeout_ms = 150).await;
+    let mut client = TextClient::connect(&server).await;
+    client.register(&["open_door"]).await;
+    let told = client.ask("call open_door {}").await;
+    assert_eq!(kinds(&told), ["processing", "waiting_for_tools", "tool_callback", "error"]);
+    assert_eq!(told[3]["code"], "TOOL_RESULT_TIMEOUT");
+    assert!(told[3]["message"].as_str().unwrap().starts_with("Tool execution timeout"));
+    client
+        .send(json!({"type": "tool_result", "call_id": told[2]["call_id"], "success": true, "result": 1}))
+        .await;
+    assert_eq!(client.next().await["code"], "INVALID_MESSAGE");
+    assert_eq!(client.answer("well").await, "You said well");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn tools_of_the_server_are_called_first_and_each_call_is_told() {
+    let vendors = super::answering(super::echo).await;
+    let server = TestServer::start(&vendors, |config| {
+        config.tools.builtin.enabled = vec!["get_current_time".into()];
+    })
+    .await;
+    let mut client = TextClient::connect(&server).await;
+    client.register(&["set_volume", "set_light"]).await;
+    let text = "call set_volume {}\ncall get_current_time {\"timezone\": \"Asia/Shanghai\"}\ncall set_light {}";
+    client.send(json!({"type": "text_input", "text": text})).await;
+    let mut told = Vec::new();
+    for _ in 0..5 {
+        told.push(client.next().await);
+    }
+    assert_eq!(
+        kinds(&told),
+        ["processing", "tool_call", "waiting_for_tools", "tool_callback", "tool_callback"]
+    );
+    let call = &told[1];
+    assert_eq!((&call["tool_name"], &call["success"]), (&json!("get_current_time"), &json!(true)));
+    assert_eq!(call["arguments"], json!({"timezone": "Asia/Shanghai"}));
+    assert_eq!(call["result"]["timezone"], "Asia/Shanghai");
+    assert!(call["duration_ms"].is_f64(), "{call}");
+    assert_eq!(told[2]["data"]["pending_tools"], 2);
+    for callback in &told[3..] {
+        let result = json!({"of": callback["tool_name"]});
+        client.send(json!({"type": "tool_result", "call_id": callback["call_id"], "success": true, "result": result})).await;
+    }
+    let last = client.next().await;
+    assert_eq!(last["type"], "llm_response", "{last}");
+    let names: Vec<&str> = last["tool_calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["tool_name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["get_current_time", "set_volume", "set_light"]);
+    // The model is told in the order of its calls.
+    let told = results(&asked(&vendors)[1]);
+    assert_eq!((&*told[0], &*told[2]), (r#"{"of":"set_volume"}"#, r#"{"of":"set_light"}"#));
+    assert!(told[1].contains("Asia/Shanghai"), "{told:?}");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn tools_can_be_switched_off() {
+    let vendors = super::answering(super::echo).await;
+    let server = TestServer::start(&vendors, |config| {
+        config.tools.builtin.enabled = vec!["get_current_time".into()];
+        config.gateway.mcp_enabled = false;
+        config.gateway.client_tools_enabled = false;
+    })
+    .await;
+    let mut client = TextClient::connect(&server).await;
+    client.send(json!({"type": "register_tools", "tools": [tool("look")]})).await;
+    assert_eq!(client.next().await["code"], "TOOL_REGISTRATION_FAILED");
+    client.answer("hi").await;
+    assert!(asked(&vendors)[0].get("tools").is_none());
+    server.stop().await;
+}

@@ -32,6 +32,7 @@ mod vision;
 
 use std::sync::Arc;
 
+use hearken_actors::dialogue::SharedManner;
 use hearken_actors::ports::ToolSource;
 use hearken_actors::tools::SourceDesk;
 use hearken_proto::ids::DeviceId;
@@ -98,6 +99,24 @@ impl Sources {
         let clients = AgentTools::new(self.endpoint.clone(), &choice.agent, &choice.off);
         all.push(Arc::new(clients));
         all.retain(|source| !choice.is_off(source.name()));
+        all
+    }
+
+    /// The sources of a conversation without a device, as they are now: the built-in tools with
+    /// those that change how this session is talked to, the remote servers that are for everybody,
+    /// and the tool clients of the default agent.
+    pub fn conversation(
+        &self,
+        session_id: &str,
+        manner: &SharedManner,
+    ) -> Vec<Arc<dyn ToolSource>> {
+        let builtin = self.builtin.for_conversation(session_id, manner);
+        let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
+        if !builtin.is_empty() {
+            all.push(Arc::new(builtin));
+        }
+        all.extend(self.remotes.sources(None).into_iter().map(|s| Arc::new(s) as _));
+        all.push(Arc::new(AgentTools::new(self.endpoint.clone(), DEFAULT_AGENT, &[])));
         all
     }
 

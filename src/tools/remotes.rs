@@ -161,11 +161,13 @@ impl Remotes {
         self.lock().iter().map(|k| k.settings.name.clone()).collect()
     }
 
-    /// Those that are on, in the order in which they came; with a device, those that it may use.
+    /// Those that are on, in the order in which they came: those that a device may use, without a
+    /// device those that are for all.
     pub(super) fn sources(&self, device: Option<&DeviceId>) -> Vec<Live> {
         let kept = self.lock();
         let on = kept.iter().filter(|k| k.settings.enabled);
-        let on = on.filter(|k| device.is_none_or(|device| k.is_for(device)));
+        let everybodys = |k: &Kept| k.settings.devices.is_empty();
+        let on = on.filter(|k| device.map_or_else(|| everybodys(k), |device| k.is_for(device)));
         on.map(|k| k.live.clone()).collect()
     }
 

@@ -2,12 +2,15 @@
 //! list. Not for tools of others, nor for how the outside is asked, which is [`web`].
 //!
 //! A tool is a [`BuiltinTool`] of its own. Those of the world (`clock`, `location`, `weather`)
-//! are the same for everybody; one that belongs to a conversation holds that conversation's state
-//! and joins the list of a [`Builtin`] made for it.
+//! are the same for everybody; those of a conversation (`language`, `roleplay`) hold its state and
+//! join the list of a [`Builtin`] made for it.
 
 mod clock;
+mod conversation;
 mod days;
+mod language;
 mod location;
+mod roleplay;
 mod settings;
 mod weather;
 mod web;
@@ -17,11 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use hearken_actors::dialogue::{Character, SharedManner};
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::{Map, Value};
 
 use super::live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 use clock::Clock;
+use conversation::Conversation;
 use location::Locator;
 pub use settings::{BuiltinError, BuiltinSettings};
 use weather::Weather;
@@ -42,38 +47,82 @@ pub trait BuiltinTool: Send + Sync {
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput>;
 }
 
-/// Every tool that there is, in the order in which they are offered.
-fn all(settings: &BuiltinSettings) -> Result<Vec<Arc<dyn BuiltinTool>>, BuiltinError> {
+/// Every tool of the world, in the order in which they are offered.
+fn of_world(settings: &BuiltinSettings) -> Result<Vec<Arc<dyn BuiltinTool>>, BuiltinError> {
     let locator = Locator::new(settings)?;
     Ok(vec![Arc::new(Weather::new(settings, locator.clone())?), Arc::new(Clock), Arc::new(locator)])
 }
 
-/// The names of all tools that there are.
-pub(super) const NAMES: [&str; 3] = [weather::NAME, clock::NAME, location::NAME];
+/// Every tool of a conversation with its name, in the order in which they are offered.
+fn of_conversation(
+    conversation: &Conversation,
+) -> impl Iterator<Item = (&'static str, Arc<dyn BuiltinTool>)> {
+    let language = language::NAMES.into_iter().zip(language::all(conversation));
+    language.chain(roleplay::NAMES.into_iter().zip(roleplay::all(conversation)))
+}
 
-/// The built-in tools as a source; clones share them.
+/// The names of all tools that there are, those of the world first.
+pub(super) const NAMES: [&str; 10] = {
+    let [set, get, languages] = language::NAMES;
+    let [enter, exit, status, characters] = roleplay::NAMES;
+    let [weather, time, location] = [weather::NAME, clock::NAME, location::NAME];
+    [weather, time, location, set, get, languages, enter, exit, status, characters]
+};
+
+/// The built-in tools as a source: those of the world, and in one that is made for a conversation
+/// that conversation's too. Clones share them.
 #[derive(Clone)]
 pub struct Builtin {
     tools: Arc<[Tool]>,
     does: Arc<[Arc<dyn BuiltinTool>]>,
     timeout: Duration,
+    conversations: Arc<ForConversations>,
+}
+
+/// What every conversation gets.
+struct ForConversations {
+    /// All tools, those of the world first.
+    tools: Arc<[Tool]>,
+    /// The names of the conversation's own.
+    names: Vec<&'static str>,
+    characters: Arc<[Character]>,
 }
 
 impl Builtin {
     /// The tools that the settings name.
     ///
     /// # Errors
-    /// The settings name a tool that there is not, or an address that cannot be used.
+    /// The settings name a tool that there is not, an address that cannot be used, or characters
+    /// that cannot be told apart.
     pub fn new(settings: &BuiltinSettings) -> Result<Self, BuiltinError> {
         settings.check()?;
-        let mut does = all(settings)?;
-        does.retain(|tool| settings.enabled.contains(&tool.tool().name));
-        let tools = does.iter().map(|tool| tool.tool()).collect();
+        let enabled = |name: &str| settings.enabled.iter().any(|n| n == name);
+        let mut does = of_world(settings)?;
+        does.retain(|tool| enabled(&tool.tool().name));
+        let tools: Arc<[Tool]> = does.iter().map(|tool| tool.tool()).collect();
+        let characters: Arc<[Character]> = settings.characters.clone().into();
+        let nobody = Conversation::new("", &SharedManner::default(), &characters);
+        let own: Vec<_> = of_conversation(&nobody).filter(|(name, _)| enabled(name)).collect();
+        let conversations = ForConversations {
+            tools: tools.iter().cloned().chain(own.iter().map(|(_, tool)| tool.tool())).collect(),
+            names: own.iter().map(|(name, _)| *name).collect(),
+            characters,
+        };
         let timeout = Duration::from_millis(settings.timeout_ms) + SPARE;
-        Ok(Self { tools, does: does.into(), timeout })
+        Ok(Self { tools, does: does.into(), timeout, conversations: Arc::new(conversations) })
     }
 
-    /// The settings name none.
+    /// A source for one conversation: the tools of the world, and those that change how this
+    /// session is talked to. The session's id is what its tools know it by.
+    pub fn for_conversation(&self, session_id: &str, manner: &SharedManner) -> Self {
+        let all = &self.conversations;
+        let conversation = Conversation::new(session_id, manner, &all.characters);
+        let own = of_conversation(&conversation).filter(|(name, _)| all.names.contains(name));
+        let does = self.does.iter().map(Arc::clone).chain(own.map(|(_, tool)| tool)).collect();
+        Self { tools: Arc::clone(&all.tools), does, ..self.clone() }
+    }
+
+    /// It has none.
     pub(super) fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
@@ -142,17 +191,28 @@ fn name_of(value: &Value) -> String {
 mod tests {
     use super::*;
 
+    fn names(builtin: &Builtin) -> Vec<&str> {
+        builtin.tools.iter().map(|t| t.name.as_str()).collect()
+    }
+
     #[test]
     fn every_tool_has_its_name_in_the_list() {
         let settings = BuiltinSettings::default();
-        let builtin = Builtin::new(&settings).unwrap();
-        let names: Vec<&str> = builtin.tools.iter().map(|t| t.name.as_str()).collect();
-        assert_eq!(names, NAMES);
+        let world = Builtin::new(&settings).unwrap();
+        let all = world.for_conversation("a", &SharedManner::default());
+        assert_eq!((names(&world), names(&all)), (NAMES[..3].to_vec(), NAMES.to_vec()));
         assert_eq!(settings.enabled, NAMES);
-        for tool in builtin.tools.iter() {
+        for (tool, does) in all.tools.iter().zip(all.does.iter()) {
+            assert_eq!(tool, &does.tool(), "what is described is what is called");
             assert_eq!(tool.parameters["type"], "object", "{}", tool.name);
         }
-        let few = BuiltinSettings { enabled: vec!["get_location".into()], ..settings };
-        assert_eq!(Builtin::new(&few).unwrap().tools().len(), 1);
+        let again = world.for_conversation("b", &SharedManner::default());
+        assert!(Arc::ptr_eq(&all.tools, &again.tools), "the descriptions are shared");
+        let enabled = ["get_roleplay_status", "get_location"].map(str::to_owned).to_vec();
+        let few = Builtin::new(&BuiltinSettings { enabled, ..settings }).unwrap();
+        assert_eq!(names(&few), ["get_location"]);
+        let few = few.for_conversation("a", &SharedManner::default());
+        assert_eq!(names(&few), ["get_location", "get_roleplay_status"]);
+        assert_eq!(few.does[1].tool().name, "get_roleplay_status");
     }
 }

@@ -1,15 +1,22 @@
 //! The settings of the built-in tools, and whether they make sense. Not where they are read.
 
+use hearken_actors::dialogue::Character;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::NAMES;
+use super::{NAMES, roleplay};
+
+/// Longest name of a character.
+const MAX_NAME_CHARS: usize = 100;
+/// Longest description of a character.
+const MAX_PERSONA_CHARS: usize = 2_000;
 
 /// The built-in tools, and whom they ask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinSettings {
-    /// The names of the tools that are offered.
+    /// The names of the tools that are offered. Those of the world are offered to devices too,
+    /// those about language and role only to a client of the gateway.
     pub enabled: Vec<String>,
     /// Open-Meteo's forecast, or a service of the same shape.
     pub weather_url: String,
@@ -19,6 +26,28 @@ pub struct BuiltinSettings {
     pub location_url: String,
     /// Longest time for a tool, all its questions to the outside together.
     pub timeout_ms: u64,
+    /// Whom the model can play.
+    pub characters: Vec<Character>,
+}
+
+/// Three that most people know.
+fn characters() -> Vec<Character> {
+    let known = [
+        (
+            "孙悟空",
+            "你是齐天大圣孙悟空，机灵好胜、嫉恶如仇，自称“俺老孙”，说话爽快，爱开玩笑，常提起花果山和取经路上的事。",
+        ),
+        (
+            "诸葛亮",
+            "你是蜀汉丞相诸葛亮，字孔明，沉稳儒雅、深谋远虑，说话半文半白，喜欢先分析形势，再从容献上一计。",
+        ),
+        (
+            "Sherlock Holmes",
+            "You are Sherlock Holmes of Baker Street: keen, dry and a little vain. You draw bold \
+             conclusions from small details, and explain them briskly, as if to Dr Watson.",
+        ),
+    ];
+    known.map(|(name, persona)| Character { name: name.into(), persona: persona.into() }).to_vec()
 }
 
 impl Default for BuiltinSettings {
@@ -29,6 +58,7 @@ impl Default for BuiltinSettings {
             geocoding_url: "https://geocoding-api.open-meteo.com/v1/search".into(),
             location_url: "http://ip-api.com/json/".into(),
             timeout_ms: 8_000,
+            characters: characters(),
         }
     }
 }
@@ -47,7 +77,7 @@ impl BuiltinSettings {
     /// The settings can be used.
     ///
     /// # Errors
-    /// A tool that there is not, or an address that is none.
+    /// A tool that there is not, an address that is none, or a character that cannot be asked for.
     pub fn check(&self) -> Result<(), BuiltinError> {
         if let Some(name) = self.enabled.iter().find(|n| !NAMES.contains(&n.as_str())) {
             let reason = format!("names `{name}`: use {}", NAMES.join(", "));
@@ -59,6 +89,26 @@ impl BuiltinSettings {
             ("location_url", &self.location_url),
         ] {
             address(key, url)?;
+        }
+        self.characters_are_told_apart()
+    }
+
+    fn characters_are_told_apart(&self) -> Result<(), BuiltinError> {
+        let wrong = |reason| Err(BuiltinError { key: "characters", reason });
+        let mut names = std::collections::HashSet::new();
+        for Character { name, persona } in &self.characters {
+            let bare = roleplay::bare(name);
+            if bare.is_empty() || name.chars().count() > MAX_NAME_CHARS {
+                return wrong(format!("needs names of 1 to {MAX_NAME_CHARS} characters"));
+            }
+            if persona.chars().count() > MAX_PERSONA_CHARS {
+                return wrong(format!(
+                    "tells too much of `{name}`: use at most {MAX_PERSONA_CHARS} characters"
+                ));
+            }
+            if !names.insert(bare) {
+                return wrong(format!("has `{name}` twice: use names that differ"));
+            }
         }
         Ok(())
     }
@@ -82,14 +132,39 @@ mod tests {
     fn wrong_settings_are_named_with_their_remedy() {
         let right = BuiltinSettings::default();
         assert_eq!(right.check(), Ok(()));
+        let with = |characters: &[(&str, &str)]| {
+            let one = |(name, persona): &(&str, &str)| Character {
+                name: (*name).into(),
+                persona: (*persona).into(),
+            };
+            let characters = characters.iter().map(one).collect();
+            BuiltinSettings { characters, ..right.clone() }
+        };
+        assert_eq!(with(&[("x".repeat(100).as_str(), &"好".repeat(2_000))]).check(), Ok(()));
         for (wrong, says) in [
             (
                 BuiltinSettings { enabled: vec!["dance".into()], ..right.clone() },
-                "`tools.builtin.enabled` names `dance`: use get_weather, get_current_time, get_location",
+                "`tools.builtin.enabled` names `dance`: use get_weather, get_current_time, get_location, \
+                 set_response_language, get_response_language, list_supported_languages, \
+                 enter_roleplay_mode, exit_roleplay_mode, get_roleplay_status, \
+                 list_available_characters",
             ),
             (
-                BuiltinSettings { weather_url: "ftp://a/".into(), ..right },
+                BuiltinSettings { weather_url: "ftp://a/".into(), ..right.clone() },
                 "`tools.builtin.weather_url` is ftp://a/: use http:// or https:// and a host",
+            ),
+            (with(&[(" ", "")]), "`tools.builtin.characters` needs names of 1 to 100 characters"),
+            (
+                with(&[(&"x".repeat(101), "")]),
+                "`tools.builtin.characters` needs names of 1 to 100 characters",
+            ),
+            (
+                with(&[("A", ""), ("‘a’", "")]),
+                "`tools.builtin.characters` has `‘a’` twice: use names that differ",
+            ),
+            (
+                with(&[("A", &"好".repeat(2_001))]),
+                "`tools.builtin.characters` tells too much of `A`: use at most 2000 characters",
             ),
         ] {
             assert_eq!(wrong.check().unwrap_err().to_string(), says);

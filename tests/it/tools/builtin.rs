@@ -135,7 +135,7 @@ fn well(path: &str) -> Option<(u16, String)> {
 }
 
 /// What a tool answers, and whether it failed.
-async fn ask(tools: &Builtin, name: &str, arguments: Value) -> (bool, String) {
+pub(super) async fn ask(tools: &Builtin, name: &str, arguments: Value) -> (bool, String) {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
     let call = ToolCall { id: "1".into(), name: name.into(), arguments };
     let output = tools.call(call).await.unwrap();
@@ -143,7 +143,7 @@ async fn ask(tools: &Builtin, name: &str, arguments: Value) -> (bool, String) {
     (output.failed, text.clone())
 }
 
-async fn told(tools: &Builtin, name: &str, arguments: Value) -> Value {
+pub(super) async fn told(tools: &Builtin, name: &str, arguments: Value) -> Value {
     let (failed, text) = ask(tools, name, arguments).await;
     assert!(!failed, "{text}");
     serde_json::from_str(&text).unwrap()

@@ -5,6 +5,7 @@ mod builtin;
 mod check_24;
 mod cli;
 mod conformance;
+mod conversation;
 mod devices;
 mod endpoint;
 mod hostile;

@@ -1,0 +1,118 @@
+//! `set_response_language`, `get_response_language` and `list_supported_languages`: the language
+//! in which one session is answered. Not for how the model is told, which is the manner's part.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::dialogue::ReplyLanguage;
+use hearken_actors::ports::{Tool, ToolOutput};
+use serde_json::{Map, Value, json};
+
+use super::conversation::{Conversation, shown};
+use super::{BuiltinTool, output, text};
+
+/// The names of the tools.
+pub(super) const NAMES: [&str; 3] =
+    ["set_response_language", "get_response_language", "list_supported_languages"];
+
+/// What a tool does.
+#[derive(Clone, Copy)]
+enum Deed {
+    Set,
+    Get,
+    List,
+}
+
+/// One of the tools.
+struct LanguageTool {
+    deed: Deed,
+    conversation: Conversation,
+}
+
+/// The tools of a conversation, in the order of their names.
+pub(super) fn all(conversation: &Conversation) -> [Arc<dyn BuiltinTool>; 3] {
+    [Deed::Set, Deed::Get, Deed::List].map(|deed| {
+        let conversation = conversation.clone();
+        Arc::new(LanguageTool { deed, conversation }) as Arc<dyn BuiltinTool>
+    })
+}
+
+impl BuiltinTool for LanguageTool {
+    fn tool(&self) -> Tool {
+        let (description, properties, required) = match self.deed {
+            Deed::Set => (
+                "Set the language of all further answers, when the user asks for one. \
+                 设置之后回复所用的语言。",
+                json!({"language": {
+                    "type": "string",
+                    "description": format!("Code of the language (语言代码): {}", codes("/")),
+                }}),
+                json!(["language"]),
+            ),
+            Deed::Get => (
+                "Get the language that is set for the answers. 获取当前设置的回复语言。",
+                json!({}),
+                json!([]),
+            ),
+            Deed::List => (
+                "List the languages in which can be answered. 列出所有支持的回复语言。",
+                json!({}),
+                json!([]),
+            ),
+        };
+        Tool {
+            name: NAMES[self.deed as usize].into(),
+            description: description.into(),
+            parameters: json!({"type": "object", "properties": properties, "required": required}),
+            finishes: false,
+        }
+    }
+
+    fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
+        let (deed, conversation) = (self.deed, self.conversation.clone());
+        Box::pin(async move {
+            output(match deed {
+                Deed::Set => set(&conversation, text(&arguments, "language")),
+                Deed::Get => Ok(set_now(&conversation)),
+                Deed::List => Ok(list(&conversation)),
+            })
+        })
+    }
+}
+
+fn codes(between: &str) -> String {
+    ReplyLanguage::ALL.map(ReplyLanguage::code).join(between)
+}
+
+fn told(language: ReplyLanguage) -> Value {
+    let (code, name, name_en) = (language.code(), language.name_zh(), language.name_en());
+    json!({"language": code, "name": name, "name_en": name_en})
+}
+
+fn set(conversation: &Conversation, named: &str) -> Result<Value, String> {
+    if named.is_empty() {
+        return Err(format!("`language` is missing: use one of {}", codes(", ")));
+    }
+    let Some(language) = ReplyLanguage::named(named) else {
+        let named = shown(named);
+        return Err(format!("the language `{named}` is not known: use one of {}", codes(", ")));
+    };
+    conversation.manner().language = Some(language);
+    let mut done = told(language);
+    // The answer of this very turn follows the result: the model has its old instructions yet.
+    done["message"] = format!("from now on, answer in {} only", language.name_en()).into();
+    Ok(done)
+}
+
+fn set_now(conversation: &Conversation) -> Value {
+    let language = conversation.manner().language;
+    language.map_or_else(
+        || json!({"language": null, "message": "none is set: answer in the user's language"}),
+        told,
+    )
+}
+
+fn list(conversation: &Conversation) -> Value {
+    let now = conversation.manner().language.map(ReplyLanguage::code);
+    json!({"languages": ReplyLanguage::ALL.map(told), "current": now})
+}

@@ -1,0 +1,177 @@
+//! `enter_roleplay_mode`, `exit_roleplay_mode`, `get_roleplay_status` and
+//! `list_available_characters`: who the model plays in one session. Not for who there is, which is
+//! configured, nor for how the model is told, which is the manner's part.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::dialogue::Character;
+use hearken_actors::ports::{Tool, ToolOutput};
+use serde_json::{Map, Value, json};
+
+use super::conversation::{Conversation, shown};
+use super::{BuiltinTool, output, text};
+
+/// The names of the tools.
+pub(super) const NAMES: [&str; 4] = [
+    "enter_roleplay_mode",
+    "exit_roleplay_mode",
+    "get_roleplay_status",
+    "list_available_characters",
+];
+
+/// Of a persona, what a list shows.
+const LISTED_CHARS: usize = 60;
+
+/// What people put around a name.
+const AROUND: &str = "\"'`“”‘’「」『』《》【】";
+
+/// What a tool does.
+#[derive(Clone, Copy)]
+enum Deed {
+    Enter,
+    Exit,
+    Status,
+    List,
+}
+
+/// One of the tools.
+struct RoleplayTool {
+    deed: Deed,
+    conversation: Conversation,
+}
+
+/// The tools of a conversation, in the order of their names.
+pub(super) fn all(conversation: &Conversation) -> [Arc<dyn BuiltinTool>; 4] {
+    [Deed::Enter, Deed::Exit, Deed::Status, Deed::List].map(|deed| {
+        let conversation = conversation.clone();
+        Arc::new(RoleplayTool { deed, conversation }) as Arc<dyn BuiltinTool>
+    })
+}
+
+impl BuiltinTool for RoleplayTool {
+    fn tool(&self) -> Tool {
+        let session = json!({"type": "string", "description": "Leave it out (可选，无需填写)"});
+        let (description, properties, required) = match self.deed {
+            Deed::Enter => (
+                "Play a character from now on, when the user asks for it. 进入角色扮演模式。",
+                json!({
+                    "character": {"type": "string", "description": "Name of the character (角色名称)"},
+                    "session_id": session,
+                }),
+                json!(["character"]),
+            ),
+            Deed::Exit => (
+                "Stop playing a character. 退出角色扮演模式。",
+                json!({"session_id": session}),
+                json!([]),
+            ),
+            Deed::Status => (
+                "Get which character is being played. 获取角色扮演状态。",
+                json!({"session_id": session}),
+                json!([]),
+            ),
+            Deed::List => {
+                ("List the characters that can be played. 列出所有可用角色。", json!({}), json!([]))
+            }
+        };
+        Tool {
+            name: NAMES[self.deed as usize].into(),
+            description: description.into(),
+            parameters: json!({"type": "object", "properties": properties, "required": required}),
+            finishes: false,
+        }
+    }
+
+    fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
+        let (deed, conversation) = (self.deed, self.conversation.clone());
+        Box::pin(async move {
+            let meant = conversation.is_meant(&arguments);
+            output(meant.and_then(|()| match deed {
+                Deed::Enter => enter(&conversation, text(&arguments, "character")),
+                Deed::Exit => Ok(exit(&conversation)),
+                Deed::Status => Ok(status(&conversation)),
+                Deed::List => Ok(list(&conversation)),
+            }))
+        })
+    }
+}
+
+/// A name as it is compared: without case, and without what stands around it.
+pub(super) fn bare(name: &str) -> String {
+    let around = |c: char| c.is_whitespace() || AROUND.contains(c);
+    name.trim_matches(around).to_lowercase()
+}
+
+fn enter(conversation: &Conversation, named: &str) -> Result<Value, String> {
+    let all = &conversation.characters;
+    if all.is_empty() {
+        return Err("there are no characters to play".into());
+    }
+    let found = all.iter().find(|character| bare(&character.name) == bare(named));
+    let Some(character) = found else {
+        let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
+        let (named, names) = (shown(named), names.join(", "));
+        return Err(format!("there is no character `{named}`: use one of {names}"));
+    };
+    conversation.manner().character = Some(character.clone());
+    let Character { name, persona } = character;
+    // The answer of this very turn follows the result: the model has its old instructions yet.
+    let message = format!("from now on, speak as {name}");
+    Ok(json!({
+        "active": true,
+        "character": name,
+        "persona": persona,
+        "session_id": &*conversation.session_id,
+        "message": message,
+    }))
+}
+
+fn exit(conversation: &Conversation) -> Value {
+    let was = conversation.manner().character.take().map(|c| c.name);
+    let message = if was.is_some() {
+        "from now on, speak as yourself again"
+    } else {
+        "no character was being played"
+    };
+    let session_id = &*conversation.session_id;
+    json!({"active": false, "character": null, "was": was, "session_id": session_id, "message": message})
+}
+
+fn status(conversation: &Conversation) -> Value {
+    let character = conversation.manner().character.as_ref().map(|c| c.name.clone());
+    let session_id = &*conversation.session_id;
+    json!({"active": character.is_some(), "character": character, "session_id": session_id})
+}
+
+fn list(conversation: &Conversation) -> Value {
+    let one = |Character { name, persona }: &Character| {
+        let mut about: String = persona.chars().take(LISTED_CHARS).collect();
+        if about.len() < persona.len() {
+            about.push('…');
+        }
+        json!({"name": name, "about": about})
+    };
+    let all: Vec<Value> = conversation.characters.iter().map(one).collect();
+    let now = conversation.manner().character.as_ref().map(|c| c.name.clone());
+    json!({"characters": all, "current": now})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_compared_without_what_people_write_around_it() {
+        for (written, name) in [
+            ("孙悟空", "孙悟空"),
+            (" “孙悟空” ", "孙悟空"),
+            ("'SHERLOCK holmes'", "Sherlock Holmes"),
+            ("《诸葛亮》", "诸葛亮"),
+        ] {
+            assert_eq!(bare(written), bare(name), "{written}");
+        }
+        assert_ne!(bare("Holmes"), bare("Sherlock Holmes"));
+        assert_eq!(bare("“ ”"), "");
+    }
+}

@@ -10,7 +10,7 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
-use hearken_actors::dialogue::Dialogue;
+use hearken_actors::dialogue::{Dialogue, Manner};
 use hearken_actors::gateway::{GatewayDesk, Sessions};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::ports::{Prompt, SessionStore, ToolSource};
@@ -157,6 +157,8 @@ fn ports(
         tts,
         tools: tools.desk(),
         vision: Some(cameras.desk()),
+        manner: tools.manners(),
+        now: Arc::new(local_time),
     })
 }
 
@@ -354,7 +356,9 @@ fn opening(settings: &PipelineSettings, tools: &Sources) -> Prompt {
     let all: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools.builtin().clone())];
     let toolbox = Toolbox::new(all, Arc::new(Vec::new), settings.tools.clone());
     let tools = Arc::clone(toolbox.offer().tools());
-    Prompt { tools, ..Dialogue::new(settings.dialogue.clone()).opening() }
+    let dialogue =
+        Dialogue::new(settings.dialogue.clone(), Arc::new(Manner::default), Arc::new(local_time));
+    Prompt { tools, ..dialogue.opening() }
 }
 
 /// When the engines are ready, makes the audio of the fixed phrases, so that an apology is heard

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::asr::AsrActor;
 use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
-use crate::dialogue::Dialogue;
+use crate::dialogue::{Dialogue, LocalTime, Manner, MannerNow};
 use crate::mcp_host::McpHostActor;
 use crate::messages::ToolsKnown;
 use crate::ports::{Asr, Llm, ToolSource, Tts};
@@ -26,6 +26,9 @@ use crate::tts::TtsActor;
 use crate::turns::Turns;
 use crate::vad::{VadActor, VadOutputs};
 
+/// How a device is talked to, as it is now; must not wait.
+pub type MannerDesk = Arc<dyn Fn(&DeviceId) -> Manner + Send + Sync>;
+
 /// What the outside supplies.
 #[derive(Clone)]
 pub struct Ports {
@@ -39,6 +42,10 @@ pub struct Ports {
     pub tools: SourceDesk,
     /// The vision endpoint, where there is one.
     pub vision: Option<VisionDesk>,
+    /// How each device is talked to.
+    pub manner: MannerDesk,
+    /// The date and time that the model is told.
+    pub now: LocalTime,
 }
 
 /// The threads that encode and pace, so that no socket waits for a codec.
@@ -146,7 +153,7 @@ impl Pipeline {
             outputs,
             settings.phrases.clone(),
             lanes.sentences,
-            Dialogue::new(settings.dialogue.clone()),
+            self.dialogue(device_id),
         )
         .start();
         let asr = AsrActor::new(
@@ -170,6 +177,13 @@ impl Pipeline {
             said: host.recipient(),
             playback,
         }
+    }
+
+    /// What a conversation remembers and tells the model, nothing yet.
+    fn dialogue(&self, device_id: &DeviceId) -> Dialogue {
+        let (desk, asks) = (Arc::clone(&self.ports.manner), device_id.clone());
+        let manner: MannerNow = Arc::new(move || desk(&asks));
+        Dialogue::new(self.settings.dialogue.clone(), manner, Arc::clone(&self.ports.now))
     }
 
     /// All tools of a conversation.

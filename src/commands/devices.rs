@@ -19,6 +19,7 @@ const PAGE: &str = "500";
     hearken devices bind 123456 --name kitchen\n  \
     hearken devices rename aa:bb:cc:dd:ee:ff \"living room\"\n  \
     hearken devices assign aa:bb:cc:dd:ee:ff --agent kitchen\n  \
+    hearken devices instruct aa:bb:cc:dd:ee:ff \"You are a cook. It is {current_time}.\"\n  \
     hearken devices say aa:bb:cc:dd:ee:ff \"Dinner is ready.\"\n  \
     hearken devices alert aa:bb:cc:dd:ee:ff --status Door --message \"Somebody rings\" --emotion surprised\n  \
     hearken devices --url https://voice.example.com --admin-token-file token.txt list")]
@@ -59,6 +60,13 @@ enum Command {
         /// The agent, for which `hearken tools token` makes tokens
         #[arg(long, value_name = "NAME")]
         agent: String,
+    },
+    /// Tell the model how to behave with a device, in place of the server's `dialogue.system_prompt`
+    Instruct {
+        /// Id of the device
+        id: String,
+        /// The instructions, in which {current_time} becomes the date and time; empty removes them
+        text: String,
     },
     /// Forget a device, and end its connection
     Forget {
@@ -167,6 +175,9 @@ fn request(command: Command) -> anyhow::Result<Request> {
         }
         Command::Assign { id, agent } => {
             asked(Method::PATCH, device(id), Some(json!({"agent": agent})), "assigned")
+        }
+        Command::Instruct { id, text } => {
+            asked(Method::PATCH, device(id), Some(json!({"system_prompt": text})), "instructed")
         }
         Command::Forget { id } => asked(Method::DELETE, device(id), None, "forgotten"),
         Command::Alert { id, status, message, emotion } => {

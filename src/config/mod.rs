@@ -168,7 +168,7 @@ impl Default for EmbeddedConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DialogueConfig {
-    /// How the model is to behave.
+    /// How the model is to behave; `{current_time}` becomes the local date and time of the turn.
     pub system_prompt: String,
     /// Asks the model for an emoji, shown as the device's face and never spoken; may be empty.
     pub emotion_prompt: String,

@@ -139,12 +139,13 @@ pub(super) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web:
     }
 }
 
-/// A JSON body of a small request.
+/// A JSON body of a request of a few texts.
 ///
 /// # Errors
 /// There is none, or not with the fields that are needed; the message names what is wrong.
 pub(super) async fn json<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
-    const MAX_BYTES: usize = 16 * 1024;
+    // A device's instructions in the longest writing of their characters, `\ud83d\ude00`.
+    const MAX_BYTES: usize = 128 * 1024;
     let bytes = body(payload, MAX_BYTES).await?;
     serde_json::from_slice(&bytes).map_err(|e| refusal(Fault::BadRequest, &e.to_string()))
 }

@@ -12,7 +12,7 @@ use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::caller::{json as json_body, query, tidy};
@@ -32,6 +32,8 @@ const MAX_NAME_CHARS: usize = 64;
 const MAX_ALERT_CHARS: usize = 500;
 /// Longest text that is spoken at once.
 const MAX_SAY_CHARS: usize = 2_000;
+/// Longest instructions of a device.
+const MAX_PROMPT_CHARS: usize = 8_000;
 /// Wrong codes within [`GUESSES_FOR`] before none is looked at any more.
 const MAX_GUESSES: u32 = 10;
 /// How long wrong codes are counted.
@@ -76,6 +78,7 @@ struct Shown {
     last_seen: Option<String>,
     bound: bool,
     agent: String,
+    system_prompt: String,
     connected: bool,
     /// Of the connection, where there is one.
     session_id: Option<String>,
@@ -95,6 +98,7 @@ impl Shown {
             last_seen: Some(device.last_seen.to_string()),
             bound: device.bound,
             agent: device.agent,
+            system_prompt: device.system_prompt,
             connected: connected.is_some(),
             session_id: connected.map(|c| c.session_id.to_string()),
         }
@@ -114,6 +118,7 @@ impl Shown {
             last_seen: None,
             bound: false,
             agent: DEFAULT_AGENT.into(),
+            system_prompt: String::new(),
             connected: true,
             session_id: Some(connected.session_id.to_string()),
         }
@@ -242,15 +247,23 @@ fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal>
     text.ok_or_else(|| refusal(Fault::BadRequest, about))
 }
 
-/// What `change` wants: one or the other, or both.
+/// What `change` wants, at least one of them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Change {
     name: Option<String>,
     agent: Option<String>,
+    /// Null is there too, and removes it.
+    #[serde(default, deserialize_with = "given")]
+    system_prompt: Option<Option<String>>,
 }
 
-/// `PATCH /api/devices/{id}`: names a device, or gives it the tool clients of an agent.
+fn given<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(json).map(Some)
+}
+
+/// `PATCH /api/devices/{id}`: names a device, gives it the tool clients of an agent, or tells the
+/// model how to behave with it.
 pub(super) async fn change(
     request: HttpRequest,
     id: web::Path<String>,
@@ -265,15 +278,20 @@ pub(super) async fn change(
         let id = id_of(&id);
         let name = asked.name.as_deref().map(name_of).transpose()?;
         let agent = asked.agent.as_deref().map(agent_of).transpose()?;
-        let mut device = match (&name, &agent) {
-            (None, None) => {
-                return Err(refusal(Fault::BadRequest, "give a `name` or an `agent`"));
+        let prompt = asked.system_prompt.map(|text| prompt_of(text.as_deref())).transpose()?;
+        let mut device = match (&name, &agent, &prompt) {
+            (None, None, None) => {
+                let about = "give a `name`, an `agent` or a `system_prompt`";
+                return Err(refusal(Fault::BadRequest, about));
             }
-            (Some(name), _) => door.store.rename(&id, name).await,
-            (None, Some(_)) => door.store.device(&id).await,
+            (Some(name), ..) => door.store.rename(&id, name).await,
+            (None, ..) => door.store.device(&id).await,
         };
         if let (Some(agent), Ok(Some(_))) = (agent, &device) {
             device = desk.registry.assign(&id, &agent).await;
+        }
+        if let (Some(prompt), Ok(Some(_))) = (prompt, &device) {
+            device = desk.registry.instruct(&id, &prompt).await;
         }
         let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
         let here = connected(doorman.pipeline.roster()).remove(device.device_id.as_str());
@@ -287,6 +305,16 @@ fn agent_of(text: &str) -> Result<String, Refusal> {
     let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
     let agent = text_of(text, MAX_AGENT_BYTES, &about)?;
     if agent.len() <= MAX_AGENT_BYTES { Ok(agent) } else { Err(refusal(Fault::BadRequest, &about)) }
+}
+
+/// Instructions as they may be kept, in lines; empty where there are none.
+fn prompt_of(text: Option<&str>) -> Result<String, Refusal> {
+    let text = text.unwrap_or_default().trim();
+    if text.chars().count() > MAX_PROMPT_CHARS {
+        let about = format!("a `system_prompt` has at most {MAX_PROMPT_CHARS} characters");
+        return Err(refusal(Fault::BadRequest, &about));
+    }
+    Ok(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect())
 }
 
 /// `DELETE /api/devices/{id}`: forgets a device, and ends its connection.

@@ -3,6 +3,7 @@
 //! is let in.
 
 mod error;
+mod migrations;
 mod sqlite;
 mod sqlite_sessions;
 mod sqlite_tools;
@@ -56,6 +57,8 @@ pub struct Device {
     pub agent: String,
     /// Names of the sources of tools that its conversations go without.
     pub tools_off: Vec<String>,
+    /// What the model is told of how to behave with it; empty for the deployment's own.
+    pub system_prompt: String,
 }
 
 impl Device {

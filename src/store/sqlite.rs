@@ -25,7 +25,7 @@ use tokio::sync::OnceCell;
 
 use super::{
     Activation, Device, DevicePage, DeviceReport, DeviceStore, MAX_CODES, MAX_STRANGERS,
-    StoreError, StoreErrorKind,
+    StoreError, StoreErrorKind, migrations,
 };
 
 /// Longest wait for another writer.
@@ -36,13 +36,6 @@ const ACQUIRE: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(4);
 /// Connections to the file: one writes, others read meanwhile.
 const CONNECTIONS: u32 = 4;
-/// Every step from an empty file to the tables of today.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
-    (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
-    (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
-    (3, "agents", include_str!("../../migrations/sqlite/0003_agents.sql")),
-    (5, "sessions", include_str!("../../migrations/sqlite/0005_sessions.sql")),
-];
 /// Codes tried until one is free; of a million at most 5,000 are taken.
 const CODE_ATTEMPTS: usize = 20;
 
@@ -51,7 +44,7 @@ const CODE_ATTEMPTS: usize = 20;
 macro_rules! columns {
     () => {
         "device_id, client_id, name, board, chip, serial_number, firmware_version, \
-         first_seen_ms, last_seen_ms, bound, agent, tools_off"
+         first_seen_ms, last_seen_ms, bound, agent, tools_off, system_prompt"
     };
 }
 pub(super) use columns;
@@ -134,7 +127,7 @@ impl SqliteStore {
                 .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?
                 .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
         }
-        let all = MIGRATIONS.into_iter().map(|(version, name, sql)| {
+        let all = migrations::ALL.into_iter().map(|(version, name, sql)| {
             let kind = MigrationType::Simple;
             Migration::new(version, name.into(), kind, sql.into_sql_str(), false)
         });
@@ -191,6 +184,7 @@ pub(super) fn device(row: &SqliteRow) -> Result<Device, StoreError> {
         bound: row.try_get("bound")?,
         agent: row.try_get("agent")?,
         tools_off,
+        system_prompt: row.try_get("system_prompt")?,
     })
 }
 
@@ -487,7 +481,7 @@ impl SqliteStore {
     async fn make_room(&self, pool: &SqlitePool) -> Result<(), StoreError> {
         sqlx::query(
             "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices \
-             WHERE bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' ORDER BY last_seen_ms DESC LIMIT -1 OFFSET ?1)",
+             WHERE bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' AND system_prompt = '' ORDER BY last_seen_ms DESC LIMIT -1 OFFSET ?1)",
         )
         .bind(MAX_STRANGERS)
         .execute(pool)

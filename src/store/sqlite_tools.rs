@@ -1,4 +1,5 @@
-//! The SQL of tool servers and of devices' tools. Not for devices otherwise.
+//! The SQL of tool servers, and of what was chosen for devices' conversations. Not for devices
+//! otherwise.
 
 use async_trait::async_trait;
 use hearken_proto::ids::DeviceId;
@@ -78,13 +79,25 @@ impl ToolStore for SqliteStore {
         self.changed(sql, id, agent).await
     }
 
+    async fn set_system_prompt(
+        &self,
+        id: &DeviceId,
+        prompt: &str,
+    ) -> Result<Option<Device>, StoreError> {
+        let sql = concat!(
+            "UPDATE devices SET system_prompt = ?2 WHERE device_id = ?1 RETURNING ",
+            columns!()
+        );
+        self.changed(sql, id, prompt).await
+    }
+
     async fn choosers(&self) -> Result<Vec<Device>, StoreError> {
         in_time(async {
             let rows = sqlx::query(concat!(
                 "SELECT ",
                 columns!(),
                 " FROM devices WHERE tools_off <> '[]' OR agent <> 'default' \
-                 ORDER BY device_id"
+                 OR system_prompt <> '' ORDER BY device_id"
             ))
             .fetch_all(self.pool().await?)
             .await?;

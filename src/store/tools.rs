@@ -1,5 +1,5 @@
-//! The tool servers that were added at run time, and what tools devices go without: the port and
-//! its types. Not for connecting to any.
+//! The tool servers that were added at run time, and what was chosen for devices' conversations:
+//! the port and its types. Not for connecting to any.
 
 use async_trait::async_trait;
 use hearken_proto::ids::DeviceId;
@@ -42,6 +42,14 @@ pub trait ToolStore: Send + Sync {
     /// The device has the tool clients of this agent. None where there is no such device.
     async fn set_agent(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError>;
 
-    /// The devices for which somebody chose their agent or tools.
+    /// The model is told this of how to behave with the device; empty for the deployment's own
+    /// instructions. None where there is no such device.
+    async fn set_system_prompt(
+        &self,
+        id: &DeviceId,
+        prompt: &str,
+    ) -> Result<Option<Device>, StoreError>;
+
+    /// The devices for which somebody chose their agent, tools or instructions.
     async fn choosers(&self) -> Result<Vec<Device>, StoreError>;
 }

@@ -16,11 +16,13 @@ pub(super) struct Choice {
     pub(super) agent: String,
     /// Names of the sources that it goes without.
     pub(super) off: Vec<String>,
+    /// What the model is told of how to behave with it; empty for the deployment's own.
+    pub(super) system_prompt: String,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { agent: DEFAULT_AGENT.into(), off: Vec::new() }
+        Self { agent: DEFAULT_AGENT.into(), off: Vec::new(), system_prompt: String::new() }
     }
 }
 
@@ -44,7 +46,11 @@ impl Choices {
 
     /// Takes what is chosen from the device's record.
     pub(super) fn take(&self, device: &Device) {
-        let choice = Choice { agent: device.agent.clone(), off: device.tools_off.clone() };
+        let choice = Choice {
+            agent: device.agent.clone(),
+            off: device.tools_off.clone(),
+            system_prompt: device.system_prompt.clone(),
+        };
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if choice == Choice::default() {
             all.remove(&device.device_id);

@@ -32,7 +32,8 @@ mod vision;
 
 use std::sync::Arc;
 
-use hearken_actors::dialogue::SharedManner;
+use hearken_actors::dialogue::{Manner, SharedManner};
+use hearken_actors::pipeline::MannerDesk;
 use hearken_actors::ports::ToolSource;
 use hearken_actors::tools::SourceDesk;
 use hearken_proto::ids::DeviceId;
@@ -147,6 +148,15 @@ impl Sources {
     pub fn desk(&self) -> SourceDesk {
         let sources = self.clone();
         Arc::new(move |device| sources.of_device(device))
+    }
+
+    /// What tells how each device is talked to as it is now; it waits for nothing.
+    pub fn manners(&self) -> MannerDesk {
+        let choices = self.choices.clone();
+        Arc::new(move |device| {
+            let system_prompt = choices.of(device).system_prompt.clone();
+            Manner { system_prompt, ..Manner::default() }
+        })
     }
 
     /// Where an agent's sources stand.

@@ -300,6 +300,23 @@ impl Registry {
         Ok(device)
     }
 
+    /// The model is told this of how to behave with the device, from its next turn on; empty for
+    /// the deployment's own instructions. None where there is no such device.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn instruct(
+        &self,
+        id: &DeviceId,
+        prompt: &str,
+    ) -> Result<Option<Device>, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let device = self.0.store.set_system_prompt(id, prompt).await?;
+        self.take(device.as_ref());
+        Ok(device)
+    }
+
     fn take(&self, device: Option<&Device>) {
         if let Some(device) = device {
             self.0.sources.choices.take(device);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::manner::{LocalTime, MannerNow};
 use super::memory::{Memory, push_user};
 use super::phrases::Language;
 use super::turn::TurnRecord;
@@ -16,7 +17,8 @@ const IN_CHINESE: &str = "\n请用中文回答。";
 /// How a session talks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DialogueSettings {
-    /// Tells the model how to behave.
+    /// Tells the model how to behave; `{current_time}` becomes the local date and time of the
+    /// turn.
     pub system_prompt: String,
     /// Asks the model for an emoji, which becomes the device's face and is never spoken; stands
     /// after the system prompt. Empty shows the neutral face.
@@ -32,19 +34,21 @@ pub struct DialogueSettings {
 }
 
 /// One dialogue.
-#[derive(Debug)]
 pub struct Dialogue {
     settings: DialogueSettings,
+    manner: MannerNow,
+    now: LocalTime,
     memory: Memory,
     language: Language,
 }
 
 impl Dialogue {
-    /// A dialogue that has not begun.
-    pub fn new(settings: DialogueSettings) -> Self {
+    /// A dialogue that has not begun, talked to in this manner; where that has no instructions,
+    /// those of the settings hold.
+    pub fn new(settings: DialogueSettings, manner: MannerNow, now: LocalTime) -> Self {
         let language = settings.language;
         let memory = Memory::new(settings.max_messages, Vec::new());
-        Self { settings, memory, language }
+        Self { settings, manner, now, memory, language }
     }
 
     /// The language last spoken to us.
@@ -78,7 +82,7 @@ impl Dialogue {
 
     /// What the next prompt begins with, whatever the person says.
     pub fn opening(&self) -> Prompt {
-        let mut system = self.settings.system_prompt.clone();
+        let mut system = (self.manner)().instructions(&self.settings.system_prompt, &(self.now)());
         if !self.settings.emotion_prompt.is_empty() {
             system.push(' ');
             system.push_str(&self.settings.emotion_prompt);
@@ -112,6 +116,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::dialogue::manner::Manner;
     use crate::dialogue::memory::cut;
     use crate::dialogue::turn::{Said, ToolRound, TurnEnd};
     use crate::ports::ToolRequest;
@@ -124,14 +129,19 @@ mod tests {
     }
 
     fn remembering(max_messages: usize) -> Dialogue {
-        Dialogue::new(DialogueSettings {
-            system_prompt: "be kind".into(),
+        talked_to("be kind", max_messages, Manner::default())
+    }
+
+    fn talked_to(system_prompt: &str, max_messages: usize, manner: Manner) -> Dialogue {
+        let settings = DialogueSettings {
+            system_prompt: system_prompt.into(),
             emotion_prompt: String::new(),
             max_messages,
             max_tokens: 50,
             temperature: 0.5,
             language: Language::Chinese,
-        })
+        };
+        Dialogue::new(settings, Arc::new(move || manner.clone()), Arc::new(|| "noon".into()))
     }
 
     fn record(user: &str, said: &[&str]) -> TurnRecord {
@@ -180,6 +190,20 @@ mod tests {
         assert_eq!(d.prompt("").messages[0].content, "be kind\n请用中文回答。");
         d.heard_words("What is this?");
         assert_eq!(d.prompt("").messages[0].content, "be kind");
+    }
+
+    #[test]
+    fn instructions_of_ones_own_stand_in_place_of_the_deployments() {
+        let own = Manner { system_prompt: "Cook at {current_time}.".into(), ..Manner::default() };
+        let told = |own| {
+            let mut d = talked_to("It is {current_time}.", 4, own);
+            d.heard_words("What is this?");
+            d.opening().messages[0].content.clone()
+        };
+        assert_eq!(
+            (told(Manner::default()), told(own)),
+            ("It is noon.".into(), "Cook at noon.".into())
+        );
     }
 
     #[test]

@@ -5,6 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
+/// The local date and time as a model is told them, such as `2025-02-21 20:15 Friday +08:00`.
+pub type LocalTime = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The manner of one dialogue as it is now; asked before each turn.
+pub type MannerNow = Arc<dyn Fn() -> Manner + Send + Sync>;
+
 /// What instructions hold in place of the date and time.
 pub const CURRENT_TIME: &str = "{current_time}";
 

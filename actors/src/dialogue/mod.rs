@@ -16,7 +16,7 @@ mod spoken;
 pub mod turn;
 
 pub use history::{Dialogue, DialogueSettings};
-pub use manner::{Character, Manner, ReplyLanguage, SharedManner};
+pub use manner::{Character, LocalTime, Manner, MannerNow, ReplyLanguage, SharedManner};
 pub use memory::Memory;
 pub use phrases::{Phrase, Phrases};
 pub use run_turn::{TurnMeans, run_turn};

@@ -50,9 +50,6 @@ const OUTBOX: usize = 16;
 pub type ConversationDesk =
     Arc<dyn Fn(&SessionId, &SharedManner) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
-/// Tells the local date and time, for the model.
-pub type LocalTime = Arc<dyn Fn() -> String + Send + Sync>;
-
 /// The socket of one text client.
 pub struct GatewayActor {
     desk: GatewayDesk,

@@ -12,10 +12,10 @@ use tokio::sync::mpsc;
 use super::client_tools::ClientTools;
 use super::sessions::{SessionLost, Sessions, TextSession};
 use super::writing::{Writing, code_of};
-use super::{ConversationDesk, GatewaySettings, LocalTime};
+use super::{ConversationDesk, GatewaySettings};
 use crate::audio::playout::Heard;
 use crate::dialogue::run_turn::answer;
-use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
+use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::ports::{ChatMessage, Llm, Prompt, ProviderErrorKind, Role, ToolError};
 use crate::tools::{Others, Toolbox};
 

@@ -120,6 +120,7 @@ impl Ring {
     /// As [`Ring::connect`], at a server that has these tools.
     pub fn connect_with(settings: PipelineSettings, tools: Vec<Arc<dyn ToolSource>>) -> Self {
         let script = Arc::<Script>::default();
+        let (told, clock) = (Arc::clone(&script), Arc::clone(&script));
         let ports = Ports {
             asr: Arc::new(ScriptedAsr(Arc::clone(&script))),
             llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
@@ -129,6 +130,8 @@ impl Ring {
                 url: "http://vision.example/explain".into(),
                 token: format!("token of {device}"),
             })),
+            manner: Arc::new(move |_| told.manner()),
+            now: Arc::new(move || clock.now()),
         };
         let process = CancellationToken::new();
         let audio = AudioPool::current_thread();

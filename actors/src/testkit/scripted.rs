@@ -13,6 +13,7 @@ use futures_util::stream::{self, BoxStream};
 use tokio::time::Instant;
 
 use crate::audio::pcm;
+use crate::dialogue::Manner;
 use crate::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
     ToolRequest, Transcript, Tts, UtteranceSpec,
@@ -86,6 +87,10 @@ pub struct Script {
     pub lines: Mutex<Vec<(Instant, String)>>,
     /// When each reply of the model was complete.
     pub written: Mutex<Vec<Instant>>,
+    /// How the device is talked to.
+    pub manner: Mutex<Manner>,
+    /// The date and time that the model is told.
+    pub now: Mutex<String>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -93,6 +98,16 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Script {
+    /// How the device is talked to.
+    pub(super) fn manner(&self) -> Manner {
+        lock(&self.manner).clone()
+    }
+
+    /// The date and time that the model is told.
+    pub(super) fn now(&self) -> String {
+        lock(&self.now).clone()
+    }
+
     /// The next utterance is handled like this.
     pub fn hears(&self, act: AsrAct) -> &Self {
         lock(&self.asr).push_back(act);

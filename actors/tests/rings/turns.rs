@@ -43,6 +43,28 @@ async fn check_10_messages_come_in_order_and_audio_only_while_speaking() {
 }
 
 #[actix::test]
+async fn each_turn_is_told_the_time_and_the_devices_own_instructions() {
+    let mut settings = PipelineSettings::default();
+    settings.dialogue.system_prompt = "Be brief at {current_time}.".into();
+    settings.dialogue.emotion_prompt.clear();
+    let mut ring = listening_with(settings, "auto").await;
+    let (own, kitchen) = (String::new(), String::from("You are a cook."));
+    for (now, own, told) in [
+        ("noon", &own, "Be brief at noon."),
+        ("night", &own, "Be brief at night."),
+        ("dawn", &kitchen, "You are a cook."),
+        ("dusk", &own, "Be brief at dusk."),
+    ] {
+        *ring.script.now.lock().unwrap() = now.into();
+        ring.script.manner.lock().unwrap().system_prompt.clone_from(own);
+        next_turn_works(&mut ring).await;
+        let prompt = ring.script.prompts.lock().unwrap().pop().expect("the model was asked");
+        assert_eq!(prompt.messages[0].content, told);
+    }
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn check_12_packets_are_paced_with_at_most_three_of_lead_and_no_tail_is_cut() {
     let mut ring = listening("auto").await;
     let (length, first, each) = (ms(3_000), ms(100), ms(10));

@@ -5,6 +5,7 @@ mod activation;
 mod cli;
 mod handshake;
 mod images;
+mod instructions;
 mod ota;
 mod rest;
 mod store;

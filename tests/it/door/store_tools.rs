@@ -50,13 +50,17 @@ async fn devices_for_which_somebody_chose_are_found() {
     assert_eq!(device.tools_off, off);
     let device = store.set_agent(&DeviceId::new("c"), "kitchen").await.unwrap().unwrap();
     assert_eq!(device.agent, "kitchen");
+    let device = store.set_system_prompt(&DeviceId::new("b"), "Be kind.").await.unwrap().unwrap();
+    assert_eq!(device.system_prompt, "Be kind.");
     assert_eq!(store.set_agent(&DeviceId::new("z"), "kitchen").await.unwrap(), None);
+    assert_eq!(store.set_system_prompt(&DeviceId::new("z"), "x").await.unwrap(), None);
     assert_eq!(store.set_tools_off(&DeviceId::new("z"), &off).await.unwrap(), None);
     let found = async || -> Vec<String> {
         let all = store.choosers().await.unwrap();
         all.iter().map(|d| d.device_id.to_string()).collect()
     };
-    assert_eq!(found().await, ["a", "c"]);
+    assert_eq!(found().await, ["a", "b", "c"]);
+    store.set_system_prompt(&DeviceId::new("b"), "").await.unwrap();
     store.set_tools_off(&DeviceId::new("a"), &[]).await.unwrap();
     store.set_agent(&DeviceId::new("c"), "default").await.unwrap();
     assert!(found().await.is_empty());
@@ -83,6 +87,7 @@ async fn a_file_of_the_first_version_is_used_on() {
     let store = SqliteStore::file(&file);
     let device = store.device(&DeviceId::new("a")).await.unwrap().unwrap();
     assert_eq!((device.name.as_str(), device.agent.as_str()), ("kitchen", "default"));
+    assert_eq!(device.system_prompt, "");
     assert!(device.tools_off.is_empty() && store.tool_servers().await.unwrap().is_empty());
     store.close().await;
 }

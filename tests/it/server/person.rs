@@ -73,6 +73,14 @@ impl Person {
         Self::with(endpoint, firmware, mode).await
     }
 
+    /// Connects the device of this id, and opens the microphone.
+    pub(crate) async fn meet_as(url: &str, device_id: &str) -> Self {
+        let endpoint = Endpoint { device_id: device_id.to_owned(), ..endpoint(url, 1) };
+        let mode = ListenMode::Auto;
+        let firmware = Firmware::new(Profile::default(), mode, 1, &AudioParams::default());
+        Self::with(endpoint, firmware, mode).await.expect("the server takes the device")
+    }
+
     /// Connects a device that has these tools, and opens the microphone.
     pub(crate) async fn meet_with_tools(url: &str, tools: Toolbox) -> Self {
         let endpoint = endpoint(url, 1);

@@ -54,3 +54,60 @@ fn sayable(sentences: Vec<String>) -> Vec<String> {
         .filter(|sentence| sentence.chars().any(char::is_alphanumeric))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spoken(chunks: &[&str]) -> Vec<String> {
+        let mut spoken = SpokenSentences::default();
+        let mut said: Vec<String> = chunks.iter().flat_map(|chunk| spoken.push(chunk)).collect();
+        said.extend(spoken.finish());
+        said
+    }
+
+    #[test]
+    fn sentences_end_where_lines_and_emoji_end_them() {
+        assert_eq!(
+            spoken(&[
+                "# 天气\n\n- **北京**：晴😊\n- 上海：雨。",
+                "\n## Next\n```\n}\n```\nHello! 😊 Bye!"
+            ]),
+            ["天气", "北京：晴", "上海：雨。", "Next", "Hello!", "Bye!"]
+        );
+        assert_eq!(spoken(&["**他说：“好。”**然后走了。"]), ["他说：“好。”", "然后走了。"]);
+    }
+
+    #[test]
+    fn a_sentence_goes_out_before_the_next_begins() {
+        let mut spoken = SpokenSentences::default();
+        for (chunk, said) in [
+            ("Hello!", vec![]),
+            (" ", vec!["Hello!"]),
+            ("😊 A title", vec![]),
+            ("\n", vec!["A title"]),
+            ("\n- **你好。**", vec![]),
+            ("再", vec!["你好。"]),
+        ] {
+            assert_eq!(spoken.push(chunk), said, "{chunk}");
+        }
+        assert_eq!(spoken.finish(), ["再"]);
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter_and_both_faces_say_the_same_words(
+            pieces in prop::collection::vec(
+                "[a-z]{1,5}|你好|[*_`~]{1,3}|[。，.,!?] ?|\n|\n- |\n# |😊|\\[a\\]\\(b\\)|<br>| ", 0..40
+            )
+        ) {
+            let text = pieces.concat();
+            let whole = spoken(&[&text]);
+            let chunks: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            prop_assert_eq!(&spoken(&chunks), &whole);
+            let words = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            prop_assert_eq!(words(&whole.concat()), words(&Cleaner::whole(&text)));
+        }
+    }
+}

@@ -290,12 +290,18 @@ impl Writer {
     fn tag(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
         match tags::tag(rest, end) {
             Found::Yes(Tag::Silent(len)) => self.drop('>', len),
-            Found::Yes(Tag::Break(len)) => {
-                if self.table {
-                    self.spacing.space(out);
-                } else {
-                    self.spacing.end_line(false, out);
-                }
+            Found::Yes(Tag::Cell(len)) => {
+                self.table = true;
+                self.spacing.cell(out);
+                self.drop(' ', len)
+            }
+            Found::Yes(Tag::Break(len)) if self.table => {
+                self.spacing.space(out);
+                self.drop(' ', len)
+            }
+            Found::Yes(Tag::Break(len) | Tag::Block(len)) => {
+                self.table = false;
+                self.spacing.end_line(false, out);
                 self.drop(' ', len)
             }
             Found::Yes(Tag::Address(len)) => Step::Unwrap { whole: len, inner: 1..len - 1 },

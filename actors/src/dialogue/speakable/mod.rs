@@ -20,7 +20,7 @@ pub(super) use spacing::Outlet;
 
 /// Makes one answer plain speech, chunk by chunk. What it gives out never depends on the chunks,
 /// and what it holds back of a text that goes on is bounded by about 1,300 characters (a link
-/// with a very long target); words on their own are never held back.
+/// with a very long target). Plain words go out at once, but for letters that can begin an address.
 ///
 /// The result has no space at its ends, one between words, one newline between lines and two
 /// between paragraphs. It can hold marks again where the text did not mean them as such (`\*`,

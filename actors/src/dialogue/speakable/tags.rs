@@ -8,32 +8,19 @@ const TAG_MAX: usize = 256;
 /// Nor an entity, in bytes.
 const ENTITY_MAX: usize = 12;
 
-/// Tags that end a line.
-const BREAKS: [&str; 15] = [
-    "blockquote",
-    "br",
-    "div",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "li",
-    "ol",
-    "p",
-    "tr",
-    "ul",
-];
+/// Tags that end a line, but not the row of a table.
+const BREAKS: &str = "br div li ol p ul";
+
+/// Tags that end a line or row.
+const BLOCKS: &str = "blockquote h1 h2 h3 h4 h5 h6 hr table tr";
+
+/// Tags that open or close a table's cell.
+const CELLS: &str = "td th";
 
 /// Tags that leave no trace. The last ones are what models write of their own.
-const TAGS: [&str; 44] = [
-    "a", "abbr", "b", "big", "body", "center", "cite", "code", "dd", "del", "details", "dl", "dt",
-    "em", "font", "html", "i", "img", "ins", "kbd", "mark", "pre", "q", "s", "samp", "small",
-    "span", "strike", "strong", "sub", "summary", "sup", "table", "tbody", "td", "th", "thead",
-    "tt", "u", "var", "answer", "think", "thinking", "speak",
-];
+const TAGS: &str = "a abbr b big body center cite code dd del details dl dt em font html i img ins \
+    kbd mark pre q s samp small span strike strong sub summary sup tbody thead tt u var \
+    answer think thinking speak";
 
 const ENTITIES: [(&str, char); 24] = [
     ("amp", '&'),
@@ -67,8 +54,12 @@ const ENTITIES: [(&str, char); 24] = [
 pub(super) enum Tag {
     /// A tag or comment without a trace.
     Silent(usize),
-    /// A tag that ends a line.
+    /// A tag that ends a line, but not the row of a table.
     Break(usize),
+    /// A tag that ends a line or row.
+    Block(usize),
+    /// A tag of a table's cell.
+    Cell(usize),
     /// An address, which is said.
     Address(usize),
 }
@@ -102,20 +93,27 @@ pub(super) fn tag(rest: &str, end: bool) -> Found<Tag> {
 }
 
 fn element(name: &str, behind: &str, line: &Line<'_>) -> Found<Tag> {
-    let name = name.to_ascii_lowercase();
-    let breaks = BREAKS.contains(&name.as_str());
-    if !breaks && !TAGS.contains(&name.as_str()) {
+    let listed = |names: &str| names.split(' ').any(|n| n.eq_ignore_ascii_case(name));
+    let tag = if listed(BREAKS) {
+        Tag::Break
+    } else if listed(BLOCKS) {
+        Tag::Block
+    } else if listed(CELLS) {
+        Tag::Cell
+    } else if listed(TAGS) {
+        Tag::Silent
+    } else {
         return Found::No;
-    }
+    };
     match behind.find(['>', '<']) {
         None => Found::ran_out(line.known),
         Some(close) if behind[close..].starts_with('>') => {
             let attributes = behind[..close].trim_end_matches('/').trim();
             let len = line.text.len() - behind.len() + close + 1;
-            match attributes.is_empty() || attributes.contains('=') {
-                true if breaks => Found::Yes(Tag::Break(len)),
-                true => Found::Yes(Tag::Silent(len)),
-                false => Found::No,
+            if attributes.is_empty() || attributes.contains('=') {
+                Found::Yes(tag(len))
+            } else {
+                Found::No
             }
         }
         Some(_) => Found::No,

@@ -158,6 +158,7 @@ fn html_goes_and_entities_are_read() {
         ("<think>\nhm\n</think>\n好", "hm\n好"),
         ("<a href='x'>link</a> <img src=x/>!", "link !"),
         ("a<b and c>d", "a<b and c>d"),
+        ("<table><tr><th>x</th><td a='b'>y<br/>z</td></tr><TR><td>w", "x, y z\nw"),
         ("\\*literal\\* \\# 1\\. \\\\", "*literal* # 1. \\"),
     ]);
 }
@@ -183,7 +184,9 @@ fn words_are_not_held_back() {
         ("**注意", "注意"),
         ("- 第一项", "第一项"),
         ("Hello, there.", "Hello, there."),
+        ("价格**5", "价格5"),
         ("价格*5", "价格"),
+        ("See w", "See"),
     ] {
         assert_eq!(Cleaner::default().push(chunk), out, "{chunk}");
     }
@@ -261,6 +264,11 @@ proptest! {
         let once = Cleaner::whole(&parts.concat());
         prop_assert_eq!(Cleaner::whole(&once), once);
     }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn what_is_held_back_is_bounded(

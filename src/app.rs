@@ -16,7 +16,6 @@ use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::ports::{Prompt, SessionStore, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::Toolbox;
-use hearken_proto::ids::DeviceId;
 use jiff::Zoned;
 use socket2::SockRef;
 use tokio::sync::Semaphore;
@@ -175,11 +174,11 @@ fn text_clients(
     let total = config.llm.timeout_ms;
     let patient =
         LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) };
-    let desk = tools.desk();
+    let tools = tools.clone();
     let desk = GatewayDesk {
         llm: providers::llm(&patient)?,
         sessions: Arc::new(sessions),
-        tools: Arc::new(move |_, _| desk(&DeviceId::new("text-client"))),
+        tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
         now: Arc::new(local_time),
         settings: Arc::new(settings),
     };

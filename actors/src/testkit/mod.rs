@@ -3,7 +3,9 @@
 
 pub mod ring;
 pub mod scripted;
+mod socket;
 pub mod sound;
 
-pub use ring::{Down, Ring, Told};
-pub use scripted::{AsrAct, LlmAct, Script, TtsAct};
+pub use ring::Ring;
+pub use scripted::{AsrAct, LlmAct, Script, ScriptedLlm, TtsAct};
+pub use socket::{Down, MemorySocket, Told};

@@ -5,19 +5,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_http::ws::{Codec, Frame, Message};
-use actix_web::error::PayloadError;
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt as _;
+use actix_http::ws::Message;
+use bytes::Bytes;
 use hearken_proto::device::{AudioPacket, Framing};
 use hearken_proto::ids::DeviceId;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_stream::wrappers::UnboundedReceiverStream;
-use tokio_util::codec::{Decoder as _, Encoder as _};
 use tokio_util::sync::CancellationToken;
 
 use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts};
+use super::socket::{Down, MemorySocket};
 use super::sound::PACKET_MS;
 use crate::device::Visitor;
 use crate::pipeline::{AudioPool, Pipeline, Ports};
@@ -25,58 +21,9 @@ use crate::ports::ToolSource;
 use crate::roster::Roster;
 use crate::settings::PipelineSettings;
 use crate::tools::Vision;
-use crate::ws_link;
 
 /// Longest wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);
-
-/// Something that the server sent, and when.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Down {
-    /// Since the ring was started.
-    pub at: Duration,
-    /// What it was.
-    pub what: Told,
-}
-
-/// What a server can send.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Told {
-    /// A JSON message.
-    Text(serde_json::Value),
-    /// An Opus packet.
-    Audio(Bytes),
-    /// A Close frame with this code.
-    Closed(u16),
-    /// The end of the bytes.
-    Gone,
-}
-
-impl Told {
-    /// In short: `tts/start`, `stt`, `audio`, `closed 1000`.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Text(json) => {
-                let kind = json["type"].as_str().unwrap_or("?");
-                match json["state"].as_str() {
-                    Some(state) => format!("{kind}/{state}"),
-                    None => kind.to_owned(),
-                }
-            }
-            Self::Audio(_) => "audio".into(),
-            Self::Closed(code) => format!("closed {code}"),
-            Self::Gone => "gone".into(),
-        }
-    }
-
-    /// The `text` of a JSON message.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Text(json) => json["text"].as_str().unwrap_or(""),
-            _ => "",
-        }
-    }
-}
 
 /// One device's ring and its socket.
 pub struct Ring {
@@ -86,10 +33,8 @@ pub struct Ring {
     pub process: CancellationToken,
     /// Everything that came so far.
     pub log: Vec<Down>,
-    epoch: Instant,
     framing: Framing,
-    up: Option<mpsc::UnboundedSender<Result<Bytes, PayloadError>>>,
-    down: mpsc::UnboundedReceiver<Down>,
+    socket: MemorySocket,
     server: Rc<Server>,
 }
 
@@ -166,35 +111,8 @@ impl Ring {
     ) -> Self {
         let device_id = DeviceId::new("ring");
         let visitor = Visitor { device_id, framing: Framing::V1, tap: None, notice, place: None };
-        let (up, bytes) = mpsc::unbounded_channel();
-        let actor = server.pipeline.device(visitor);
-        let out = ws_link::attach(actor, UnboundedReceiverStream::new(bytes));
-        let (tell, down) = mpsc::unbounded_channel();
-        let pong = up.downgrade();
-        let epoch = Instant::now();
-        actix::spawn(async move {
-            let mut out = std::pin::pin!(out);
-            let mut codec = Codec::new().client_mode();
-            let mut buffer = BytesMut::new();
-            while let Some(Ok(bytes)) = out.next().await {
-                buffer.extend_from_slice(&bytes);
-                while let Ok(Some(frame)) = codec.decode(&mut buffer) {
-                    if let (Frame::Ping(payload), Some(up)) = (&frame, pong.upgrade()) {
-                        up.send(Ok(encoded(Message::Pong(payload.clone())))).unwrap_or_default();
-                    }
-                    if let Some(what) = told(frame)
-                        && tell.send(Down { at: epoch.elapsed(), what }).is_err()
-                    {
-                        return;
-                    }
-                }
-            }
-            let gone = Down { at: epoch.elapsed(), what: Told::Gone };
-            // The test may have ended already.
-            tell.send(gone).unwrap_or_default();
-        });
-        let framing = Framing::V1;
-        Self { script, process, log: Vec::new(), epoch, framing, up: Some(up), down, server }
+        let socket = MemorySocket::open(server.pipeline.device(visitor), true);
+        Self { script, process, log: Vec::new(), framing: Framing::V1, socket, server }
     }
 
     /// A device that has said hello with this framing.
@@ -213,14 +131,11 @@ impl Ring {
 
     /// Time since the start.
     pub fn now(&self) -> Duration {
-        self.epoch.elapsed()
+        self.socket.now()
     }
 
     fn send(&self, message: Message) {
-        if let Some(up) = &self.up {
-            // A server that has closed no longer reads, which is no fault of the test.
-            up.send(Ok(encoded(message))).unwrap_or_default();
-        }
+        self.socket.send(message);
     }
 
     /// Sends a text frame.
@@ -253,8 +168,7 @@ impl Ring {
     pub async fn until(&mut self, name: &str) -> Down {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let next = tokio::time::timeout_at(deadline, self.down.recv()).await;
-            let Ok(Some(down)) = next else {
+            let Some(down) = self.socket.next_by(deadline).await else {
                 panic!("no {name} came; so far: {:#?}", self.names());
             };
             self.log.push(down.clone());
@@ -267,7 +181,7 @@ impl Ring {
     /// Lets this much time pass and notes what comes.
     pub async fn pass(&mut self, time: Duration) {
         let deadline = Instant::now() + time;
-        while let Ok(Some(down)) = tokio::time::timeout_at(deadline, self.down.recv()).await {
+        while let Some(down) = self.socket.next_by(deadline).await {
             self.log.push(down);
         }
     }
@@ -290,25 +204,9 @@ impl Ring {
     /// # Panics
     /// An actor still holds its port 2 s later.
     pub async fn hang_up(mut self) {
-        self.up = None;
+        self.socket.drop_connection();
         self.pass(Duration::from_secs(2)).await;
         let held = self.server.held();
         assert_eq!(held, self.server.held, "actors outlived their connection");
-    }
-}
-
-fn encoded(message: Message) -> Bytes {
-    let mut bytes = BytesMut::new();
-    let done = Codec::new().client_mode().encode(message, &mut bytes);
-    done.expect("text, binary and pong messages always encode");
-    bytes.freeze()
-}
-
-fn told(frame: Frame) -> Option<Told> {
-    match frame {
-        Frame::Text(text) => serde_json::from_slice(&text).ok().map(Told::Text),
-        Frame::Binary(bytes) => Some(Told::Audio(bytes)),
-        Frame::Close(reason) => Some(Told::Closed(reason.map_or(1005, |r| r.code.into()))),
-        _ => None,
     }
 }

@@ -5,6 +5,7 @@ mod device_tools;
 mod failures;
 mod interruptions;
 mod orders;
+mod text_clients;
 mod tools;
 mod turns;
 

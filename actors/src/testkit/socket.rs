@@ -1,0 +1,148 @@
+//! The other end of a socket actor, in memory: WebSocket bytes in, messages out, each with its
+//! time. Not for what an actor does with them.
+
+use std::time::Duration;
+
+use actix::{Actor, StreamHandler};
+use actix_http::ws::{Codec, Frame, Message};
+use actix_web::error::PayloadError;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::codec::{Decoder as _, Encoder as _};
+
+use crate::ws_link::{self, SocketContext, SocketFrame};
+
+/// Something that the server sent, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Down {
+    /// Since the socket was opened.
+    pub at: Duration,
+    /// What it was.
+    pub what: Told,
+}
+
+/// What a server can send.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// A JSON message.
+    Text(serde_json::Value),
+    /// A binary message.
+    Audio(Bytes),
+    /// A Close frame with this code.
+    Closed(u16),
+    /// The end of the bytes.
+    Gone,
+}
+
+impl Told {
+    /// In short: `tts/start`, `status/idle`, `stt`, `audio`, `closed 1000`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Text(json) => {
+                let kind = json["type"].as_str().unwrap_or("?");
+                match json["state"].as_str().or(json["status"].as_str()) {
+                    Some(state) => format!("{kind}/{state}"),
+                    None => kind.to_owned(),
+                }
+            }
+            Self::Audio(_) => "audio".into(),
+            Self::Closed(code) => format!("closed {code}"),
+            Self::Gone => "gone".into(),
+        }
+    }
+
+    /// The `text` of a JSON message.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(json) => json["text"].as_str().unwrap_or(""),
+            _ => "",
+        }
+    }
+}
+
+/// A connected socket. Needs an actix system and a paused clock.
+pub struct MemorySocket {
+    up: Option<mpsc::UnboundedSender<Result<Bytes, PayloadError>>>,
+    down: mpsc::UnboundedReceiver<Down>,
+    epoch: Instant,
+}
+
+impl MemorySocket {
+    /// Starts the actor on a socket whose other end answers pings, or does not.
+    pub fn open<A>(actor: A, answers_pings: bool) -> Self
+    where
+        A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
+    {
+        let (up, bytes) = mpsc::unbounded_channel();
+        let out = ws_link::attach(actor, UnboundedReceiverStream::new(bytes));
+        let (tell, down) = mpsc::unbounded_channel();
+        let pong = up.downgrade();
+        let epoch = Instant::now();
+        actix::spawn(async move {
+            let mut out = std::pin::pin!(out);
+            let mut codec = Codec::new().client_mode();
+            let mut buffer = BytesMut::new();
+            while let Some(Ok(bytes)) = out.next().await {
+                buffer.extend_from_slice(&bytes);
+                while let Ok(Some(frame)) = codec.decode(&mut buffer) {
+                    if let (true, Frame::Ping(payload), Some(up)) =
+                        (answers_pings, &frame, pong.upgrade())
+                    {
+                        up.send(Ok(encoded(Message::Pong(payload.clone())))).unwrap_or_default();
+                    }
+                    if let Some(what) = told(frame)
+                        && tell.send(Down { at: epoch.elapsed(), what }).is_err()
+                    {
+                        return;
+                    }
+                }
+            }
+            let gone = Down { at: epoch.elapsed(), what: Told::Gone };
+            // The test may have ended already.
+            tell.send(gone).unwrap_or_default();
+        });
+        Self { up: Some(up), down, epoch }
+    }
+
+    /// Time since it was opened.
+    pub fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    /// Sends one frame.
+    pub fn send(&self, message: Message) {
+        if let Some(up) = &self.up {
+            // A server that has closed no longer reads, which is no fault of the test.
+            up.send(Ok(encoded(message))).unwrap_or_default();
+        }
+    }
+
+    /// The next message, if one comes by then.
+    pub async fn next_by(&mut self, deadline: Instant) -> Option<Down> {
+        tokio::time::timeout_at(deadline, self.down.recv()).await.ok().flatten()
+    }
+
+    /// Drops the connection without a word, as firmware does.
+    pub fn drop_connection(&mut self) {
+        self.up = None;
+    }
+}
+
+fn encoded(message: Message) -> Bytes {
+    let mut bytes = BytesMut::new();
+    let done = Codec::new().client_mode().encode(message, &mut bytes);
+    done.expect("text, binary and pong messages always encode");
+    bytes.freeze()
+}
+
+fn told(frame: Frame) -> Option<Told> {
+    match frame {
+        Frame::Text(text) => serde_json::from_slice(&text).ok().map(Told::Text),
+        Frame::Binary(bytes) => Some(Told::Audio(bytes)),
+        Frame::Close(reason) => Some(Told::Closed(reason.map_or(1005, |r| r.code.into()))),
+        _ => None,
+    }
+}

@@ -1,0 +1,237 @@
+//! Text clients in virtual time: deadlines, time-outs of tools, sessions that expire, peers that
+//! fall silent. Not for the messages row by row, which need no clock.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use actix_http::ws::Message;
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use hearken_actors::gateway::{GatewayActor, GatewayDesk, GatewaySettings, Sessions};
+use hearken_actors::ports::{
+    BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionStore,
+    Tool, ToolCall, ToolError, ToolOutput, ToolSource,
+};
+use hearken_actors::testkit::{LlmAct, MemorySocket, Script, ScriptedLlm, Told};
+use hearken_proto::ids::SessionId;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{freeze, ms};
+
+/// Longest wait for anything, in virtual time.
+const PATIENCE: Duration = Duration::from_secs(400);
+
+/// Keeps sessions in memory.
+#[derive(Default)]
+struct Shelf(Mutex<HashMap<SessionId, KeptSession>>);
+
+#[async_trait]
+impl SessionStore for Shelf {
+    async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError> {
+        Ok(self.0.lock().unwrap().get(id).cloned())
+    }
+
+    async fn keep(&self, session: &KeptSession) -> Result<(), BoxError> {
+        self.0.lock().unwrap().insert(session.id.clone(), session.clone());
+        Ok(())
+    }
+
+    async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {
+        self.0.lock().unwrap().remove(id);
+        Ok(())
+    }
+
+    async fn forget_unused(&self, since: SystemTime) -> Result<u64, BoxError> {
+        let mut all = self.0.lock().unwrap();
+        let before = all.len();
+        all.retain(|_, session| session.last_used >= since);
+        Ok((before - all.len()) as u64)
+    }
+}
+
+/// A server's tool that never answers.
+struct Hanging;
+
+impl ToolSource for Hanging {
+    fn name(&self) -> &str {
+        "hanging"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let parameters = json!({"type": "object"});
+        let (name, description) = ("hang".into(), "Hangs.".into());
+        [Tool { name, description, parameters, finishes: false }].into()
+    }
+
+    fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A model that breaks.
+struct Broken;
+
+impl Llm for Broken {
+    fn reply(&self, _: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        panic!("a mistake of ours");
+    }
+}
+
+/// One text client.
+struct Client {
+    desk: GatewayDesk,
+    script: Arc<Script>,
+    socket: MemorySocket,
+    session: String,
+}
+
+fn desk(llm: Arc<dyn Llm>) -> GatewayDesk {
+    let settings = GatewaySettings::default();
+    let shelf = Arc::<Shelf>::default();
+    GatewayDesk {
+        llm,
+        sessions: Arc::new(Sessions::new(shelf, settings.session_idle, settings.max_messages)),
+        tools: Arc::new(|_, _| vec![Arc::new(Hanging)]),
+        now: Arc::new(|| "noon".into()),
+        settings: Arc::new(settings),
+    }
+}
+
+impl Client {
+    async fn connect() -> Self {
+        let script = Arc::<Script>::default();
+        let desk = desk(Arc::new(ScriptedLlm(Arc::clone(&script))));
+        Self::enter(desk, script, true).await
+    }
+
+    async fn enter(desk: GatewayDesk, script: Arc<Script>, answers_pings: bool) -> Self {
+        freeze();
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let actor = GatewayActor::new(desk.clone(), Some(place), CancellationToken::new());
+        let socket = MemorySocket::open(actor, answers_pings);
+        let mut client = Self { desk, script, socket, session: String::new() };
+        let connected = client.until("status/connected").await;
+        client.session = connected["data"]["session_id"].as_str().unwrap().to_owned();
+        client
+    }
+
+    fn send(&self, message: &Value) {
+        self.socket.send(Message::Text(message.to_string().into()));
+    }
+
+    fn say(&self, text: &str) {
+        self.send(&json!({"type": "text_input", "text": text}));
+    }
+
+    async fn next(&mut self) -> (Duration, Told) {
+        let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("something comes");
+        (down.at, down.what)
+    }
+
+    async fn until(&mut self, name: &str) -> Value {
+        loop {
+            match self.next().await.1 {
+                what if what.name() != name => {}
+                Told::Text(value) => return value,
+                other => panic!("{name} is {other:?}"),
+            }
+        }
+    }
+}
+
+#[actix::test]
+async fn a_server_tool_has_10_s_and_a_clients_tool_30_s() {
+    let mut client = Client::connect().await;
+    let tool = json!({"name": "open_door", "description": "d", "parameters": {"type": "object"}});
+    client.send(&json!({"type": "register_tools", "tools": [tool]}));
+    client.until("tools_registered").await;
+    for (tool, seconds, code) in
+        [("hang", 10, "TOOL_EXECUTION_FAILED"), ("open_door", 30, "TOOL_RESULT_TIMEOUT")]
+    {
+        client.script.llm.lock().unwrap().push_back(LlmAct::Call("", vec![(tool, "{}")]));
+        let begun = client.socket.now();
+        client.say("do it");
+        let told = client.until("error").await;
+        assert_eq!(told["code"], code);
+        let took = client.socket.now() - begun;
+        assert!((took.as_secs_f64() - f64::from(seconds)).abs() < 0.5, "{tool}: {took:?}");
+    }
+    client.say("well");
+    client.until("llm_response").await;
+}
+
+#[actix::test]
+async fn what_the_model_fails_with_is_told_and_a_mistake_of_ours_too() {
+    let mut client = Client::connect().await;
+    for (act, code) in [
+        (LlmAct::Fail(ProviderErrorKind::Timeout, ms(120_000)), "TIMEOUT"),
+        (LlmAct::Fail(ProviderErrorKind::Unavailable, ms(1)), "LLM_ERROR"),
+        (LlmAct::Break("Half an ans", ProviderErrorKind::Unavailable), "LLM_ERROR"),
+    ] {
+        client.script.llm.lock().unwrap().push_back(act);
+        client.say("hi");
+        assert_eq!(client.until("error").await["code"], code);
+    }
+    let mut client = Client::enter(desk(Arc::new(Broken)), Arc::default(), true).await;
+    for _ in 0..2 {
+        client.say("hi");
+        assert_eq!(client.until("error").await["code"], "INTERNAL_ERROR");
+    }
+}
+
+#[actix::test]
+async fn who_answers_no_ping_for_300_s_is_closed_and_who_does_stays() {
+    let mut alive = Client::connect().await;
+    let mut silent = Client::enter(alive.desk.clone(), Arc::default(), false).await;
+    let (at, what) = silent.next().await;
+    assert_eq!(what, Told::Closed(1000));
+    assert!((300..=330).contains(&at.as_secs()), "{at:?}");
+    tokio::time::sleep(Duration::from_secs(3_000)).await;
+    alive.send(&json!({"type": "ping"}));
+    alive.until("pong").await;
+}
+
+#[actix::test]
+async fn a_session_lasts_an_hour_from_its_last_use() {
+    let mut client = Client::connect().await;
+    let (first, minute) = (client.session.clone(), Duration::from_secs(60));
+    let sweeping = tokio::spawn({
+        let sessions = Arc::clone(&client.desk.sessions);
+        async move { sessions.keep_sweeping(minute).await }
+    });
+    for _ in 0..3 {
+        tokio::time::sleep(59 * minute).await;
+        client.send(&json!({"type": "text_input", "text": "hi", "session_id": first}));
+        client.until("llm_response").await;
+    }
+    tokio::time::sleep(61 * minute).await;
+    client.send(&json!({"type": "text_input", "text": "hi", "session_id": first}));
+    assert_eq!(client.until("error").await["code"], "SESSION_ERROR");
+    client.send(&json!({"type": "start_session", "session_id": first}));
+    assert_eq!(client.until("error").await["code"], "SESSION_ERROR");
+    client.say("hi");
+    client.until("llm_response").await;
+    sweeping.abort();
+}
+
+#[actix::test]
+async fn a_request_ends_with_its_connection() {
+    let mut client = Client::connect().await;
+    let held = Arc::strong_count(&client.desk.llm);
+    client.script.llm.lock().unwrap().push_back(LlmAct::Write(vec!["late"], ms(60_000)));
+    client.say("hi");
+    client.until("status/processing").await;
+    client.socket.drop_connection();
+    let (at, what) = client.next().await;
+    assert_eq!(what, Told::Gone);
+    assert!(at < Duration::from_secs(2), "{at:?}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(Arc::strong_count(&client.desk.llm), held - 1);
+}

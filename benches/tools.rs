@@ -174,7 +174,7 @@ impl Ways {
         let request =
             ToolRequest { id: "1".into(), name: OFFERED.into(), arguments: ARGUMENTS.into() };
         let until = tokio::time::Instant::now() + WITHIN;
-        let mut calls = self.toolbox.begin(&self.toolbox.offer(), &[request], until);
+        let mut calls = self.toolbox.begin(&self.toolbox.offer(), &[request], "", until);
         while calls.next().await.is_some() {}
         assert_eq!(calls.end()[0].told, "The lamp is on.");
     }

@@ -122,7 +122,7 @@ async fn call_each(source: Arc<dyn ToolSource>) {
             arguments: arguments(tool, offer.tools()).to_string(),
         })
         .collect();
-    let mut calls = toolbox.begin(&offer, &requests, Instant::now() + CALLS_WITHIN);
+    let mut calls = toolbox.begin(&offer, &requests, "", Instant::now() + CALLS_WITHIN);
     while calls.next().await.is_some() {}
     for (request, result) in requests.iter().zip(calls.end()) {
         eprintln!("{}({}): {}", request.name, request.arguments, result.told);

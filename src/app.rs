@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use hearken_actors::dialogue::{Dialogue, Manner};
 use hearken_actors::gateway::{GatewayDesk, Sessions};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
-use hearken_actors::ports::{Prompt, SessionStore, ToolSource};
+use hearken_actors::ports::{Prompt, SessionStore, Sight, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::Toolbox;
 use jiff::Zoned;
@@ -73,7 +73,7 @@ pub fn start(
     let tts = providers::tts(&config.tts)?;
     let store = store::open(&config.store.url, &config.server.data_dir)?;
     let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
-    let ports = ports(config, tts.clone(), &tools, &cameras)?;
+    let ports = ports(config, tts.clone(), &tools, &cameras, &desk)?;
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let ahead = ports.llm.read_ahead(opening(&settings, &tools));
@@ -89,7 +89,7 @@ pub fn start(
     let supervisor = Supervisor::start(engines, &process);
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
     let own_tools = own_tools(&tools, &process);
-    let clients = text_clients(config, Arc::clone(&store) as _, &tools, &process)?;
+    let clients = text_clients(config, Arc::clone(&store) as _, &tools, desk.sight(), &process)?;
     let sweeping = sweep(&clients);
     let text_places = Arc::clone(&clients.places);
     let has_gateway = config.gateway.enabled;
@@ -149,6 +149,7 @@ fn ports(
     tts: Arc<providers::tts::CachedTts>,
     tools: &Sources,
     cameras: &Cameras,
+    desk: &ToolDesk,
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
         asr: providers::asr(&config.asr)?,
@@ -158,6 +159,7 @@ fn ports(
         vision: Some(cameras.desk()),
         manner: tools.manners(),
         now: Arc::new(local_time),
+        sight: desk.sight(),
     })
 }
 
@@ -167,6 +169,7 @@ fn text_clients(
     config: &Config,
     store: Arc<dyn SessionStore>,
     tools: &Sources,
+    sight: Option<Arc<dyn Sight>>,
     process: &CancellationToken,
 ) -> anyhow::Result<TextClients> {
     let settings = config.text_clients();
@@ -179,6 +182,8 @@ fn text_clients(
         llm: providers::llm(&patient)?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
+        tools: Arc::new(move |_, _| desk(&DeviceId::new("text-client"))),
+        sight,
         now: Arc::new(local_time),
         settings: Arc::new(settings),
     };

@@ -14,7 +14,7 @@ use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
 use crate::dialogue::{Dialogue, LocalTime, Manner, MannerNow};
 use crate::mcp_host::McpHostActor;
 use crate::messages::ToolsKnown;
-use crate::ports::{Asr, Llm, ToolSource, Tts};
+use crate::ports::{Asr, Llm, Sight, ToolSource, Tts};
 use crate::roster::Roster;
 use crate::session::{SessionActor, SessionOutputs};
 use crate::settings::{PipelineSettings, SpeakingSettings};
@@ -46,6 +46,8 @@ pub struct Ports {
     pub manner: MannerDesk,
     /// The date and time that the model is told.
     pub now: LocalTime,
+    /// What looks at pictures that tools answer with, where there is any.
+    pub sight: Option<Arc<dyn Sight>>,
 }
 
 /// The threads that encode and pace, so that no socket waits for a codec.
@@ -191,7 +193,8 @@ impl Pipeline {
         let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
         let (desk, asks) = (Arc::clone(&self.ports.tools), device_id.clone());
         let others: Others = Arc::new(move || desk(&asks));
-        Arc::new(Toolbox::new(own, others, self.settings.tools.clone()))
+        let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
+        Arc::new(toolbox.with_sight(self.ports.sight.clone()))
     }
 
     /// The host of the device's own tools.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::ports::{ToolCall, ToolContent, ToolError, ToolOutput};
+use hearken_actors::ports::{Sight, ToolCall, ToolContent, ToolError, ToolOutput};
 use hearken_proto::fault::Fault;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -49,6 +49,11 @@ impl ToolDesk {
     ) -> Self {
         let pictures = Arc::new(Semaphore::new(PICTURES_AT_ONCE));
         Self { sources, registry, agents, cameras, vision, pictures, process }
+    }
+
+    /// What looks at pictures, for conversations too; none where no model is configured.
+    pub fn sight(&self) -> Option<Arc<dyn Sight>> {
+        self.vision.sight()
     }
 }
 

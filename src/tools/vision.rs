@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hearken_actors::ports::ProviderError;
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{Picture, ProviderError, ProviderErrorKind, Sight};
 use hearken_actors::tools::{Vision as Way, VisionDesk};
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -23,8 +25,10 @@ const PROVIDER: &str = "vision";
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Longest wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Pictures that the model is shown at once; more wait, within their time.
+const AT_ONCE: usize = 8;
 
-/// The model that describes devices' pictures.
+/// The model that describes pictures, of devices' cameras and of tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VisionSettings {
@@ -67,9 +71,6 @@ pub enum VisionError {
     /// The model failed.
     #[error("the vision model failed")]
     Failed(#[from] ProviderError),
-    /// The model answered without words.
-    #[error("the vision model said nothing")]
-    Silent,
 }
 
 /// Tells devices where their cameras send pictures; clones share it.
@@ -115,6 +116,7 @@ struct Eye {
     model: String,
     max_tokens: u32,
     timeout: Duration,
+    places: Arc<Semaphore>,
 }
 
 impl Vision {
@@ -146,6 +148,7 @@ impl Vision {
             model: settings.model.clone(),
             max_tokens: settings.max_tokens,
             timeout: Duration::from_millis(settings.timeout_ms),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
         })))
     }
 
@@ -160,29 +163,59 @@ impl Vision {
         picture: &[u8],
     ) -> Result<String, VisionError> {
         let eye = self.0.as_ref().ok_or(VisionError::NoModel)?;
-        let by = Instant::now() + eye.timeout;
-        let picture = format!("data:{mime_type};base64,{}", STANDARD.encode(picture));
-        let mut request = eye.client.post(eye.url.clone()).json(&json!({
-            "model": eye.model,
-            "max_tokens": eye.max_tokens,
+        let base64 = STANDARD.encode(picture);
+        let picture = Picture { mime_type: mime_type.to_owned(), base64 };
+        Ok(eye.describe(question, picture).await?)
+    }
+
+    /// The same for tools' pictures; none where there is no model.
+    pub fn sight(&self) -> Option<Arc<dyn Sight>> {
+        Some(Arc::new(self.0.clone()?))
+    }
+}
+
+impl Sight for Eye {
+    fn describe(
+        &self,
+        question: &str,
+        picture: Picture,
+    ) -> BoxFuture<'static, Result<String, ProviderError>> {
+        let (eye, by) = (self.clone(), Instant::now() + self.timeout);
+        let url = format!("data:{};base64,{}", picture.mime_type, picture.base64);
+        let body = json!({
+            "model": self.model,
+            "max_tokens": self.max_tokens,
             "messages": [{"role": "user", "content": [
                 {"type": "text", "text": question},
-                {"type": "image_url", "image_url": {"url": picture}},
+                {"type": "image_url", "image_url": {"url": url}},
             ]}],
-        }));
-        if let Some(authorization) = &eye.authorization {
+        });
+        Box::pin(async move { eye.answer(&body, by).await })
+    }
+}
+
+impl Eye {
+    async fn answer(&self, body: &Value, by: Instant) -> Result<String, ProviderError> {
+        let late = |_| wire::timed_out(PROVIDER, "no answer within the deadline");
+        // Nobody closes it, so that an error here is the deadline's.
+        let _place = timeout_at(by, self.places.acquire()).await.map_err(late)?;
+        let mut request = self.client.post(self.url.clone()).json(body);
+        if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
-        let response = timeout_at(by, request.send())
-            .await
-            .map_err(|_| wire::timed_out(PROVIDER, "no answer within the deadline"))?
-            .map_err(|e| wire::transport(PROVIDER, e))?;
+        let response = timeout_at(by, request.send()).await.map_err(late)?;
+        let response = response.map_err(|e| wire::transport(PROVIDER, e))?;
         if !response.status().is_success() {
-            return Err(wire::refusal(PROVIDER, response).await.into());
+            return Err(wire::refusal(PROVIDER, response).await);
         }
         let body = wire::body(PROVIDER, response, MAX_ANSWER_BYTES, by).await?;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let words = body.pointer("/choices/0/message/content").and_then(Value::as_str);
-        words.map(str::trim).filter(|w| !w.is_empty()).map(str::to_owned).ok_or(VisionError::Silent)
+        let words = words.map(str::trim).filter(|w| !w.is_empty()).map(str::to_owned);
+        let silent = || {
+            let why = "the answer has no words";
+            ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why)
+        };
+        words.ok_or_else(silent)
     }
 }

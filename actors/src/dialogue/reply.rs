@@ -146,11 +146,12 @@ impl Face for Reply<'_> {
         tools: &Toolbox,
         offer: &Offer,
         calls: &[ToolRequest],
+        asked: &str,
         until: Instant,
     ) -> Result<Vec<String>, TurnError> {
         let begun = Instant::now();
         let turn = self.turn;
-        let mut running = tools.begin(offer, calls, until);
+        let mut running = tools.begin(offer, calls, asked, until);
         loop {
             let due = self.filler_due(begun, tools.settings());
             tokio::select! {

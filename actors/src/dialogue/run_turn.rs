@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::reply::{Bridges, Reply};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
-use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, ToolRequest};
+use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolRequest};
 use crate::tools::{Offer, Toolbox};
 
 /// What a turn works with.
@@ -88,13 +88,14 @@ pub(crate) trait Face {
     /// The text so far is complete: calls follow, or nothing more.
     async fn pause(&mut self);
 
-    /// Makes the calls of one round, each ended by `until`, and gives what the model is told of
-    /// each.
+    /// Makes the calls of one round for a person who asked this, each ended by `until`, and gives
+    /// what the model is told of each.
     async fn calls(
         &mut self,
         tools: &Toolbox,
         offer: &Offer,
         calls: &[ToolRequest],
+        asked: &str,
         until: Instant,
     ) -> Result<Vec<String>, TurnError>;
 }
@@ -109,6 +110,8 @@ pub(crate) async fn answer(
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
     let settings = tools.settings();
+    let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
+    let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
     let mut until = None;
     loop {
         let late = until.is_some_and(|until| Instant::now() >= until);
@@ -126,7 +129,7 @@ pub(crate) async fn answer(
         let mut calls = said.calls;
         number_anew(&mut calls, &prompt, rounds.len());
         let after = face.said();
-        let results = face.calls(tools, &offer, &calls, until).await?;
+        let results = face.calls(tools, &offer, &calls, &asked, until).await?;
         let told = calls.iter().zip(&results).map(|(c, r)| ChatMessage::result(&c.id, r));
         prompt.messages.push(ChatMessage::calling(said.text, calls.clone()));
         prompt.messages.extend(told);

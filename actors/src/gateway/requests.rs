@@ -16,7 +16,9 @@ use super::{ConversationDesk, GatewaySettings};
 use crate::audio::playout::Heard;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
-use crate::ports::{ChatMessage, Llm, Prompt, ProviderErrorKind, Role, ToolError};
+use crate::ports::{
+    ChatMessage, Llm, Prompt, ProviderErrorKind, Role, Sight, ToolError, ToolSource,
+};
 use crate::tools::{Others, Toolbox};
 
 /// Everything that was written counts as heard.
@@ -32,6 +34,8 @@ pub struct GatewayDesk {
     pub sessions: Arc<Sessions>,
     /// The server's tools for each session.
     pub tools: ConversationDesk,
+    /// What looks at pictures that tools answer with, where there is any.
+    pub sight: Option<Arc<dyn Sight>>,
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// How text clients are served.
@@ -238,7 +242,8 @@ impl Counter {
         } else {
             Arc::new(Vec::new)
         };
-        Toolbox::new(vec![Arc::new(self.tools.clone())], others, desk.settings.tools.clone())
+        let own: Vec<Arc<dyn ToolSource>> = vec![Arc::new(self.tools.clone())];
+        Toolbox::new(own, others, desk.settings.tools.clone()).with_sight(desk.sight.clone())
     }
 
     fn prompt(

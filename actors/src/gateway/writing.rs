@@ -86,10 +86,11 @@ impl<'a> Writing<'a> {
         tools: &Toolbox,
         offer: &Offer,
         calls: &[ToolRequest],
+        asked: &str,
         until: Instant,
     ) -> Vec<Ended> {
         let turn = self.turn;
-        let mut running = tools.begin(offer, calls, until);
+        let mut running = tools.begin(offer, calls, asked, until);
         loop {
             let number = tokio::select! {
                 biased;
@@ -143,6 +144,7 @@ impl Face for Writing<'_> {
         tools: &Toolbox,
         offer: &Offer,
         calls: &[ToolRequest],
+        asked: &str,
         until: Instant,
     ) -> Result<Vec<String>, TurnError> {
         let is_client = |call: &&ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
@@ -157,7 +159,7 @@ impl Face for Writing<'_> {
                 self.send(ServerMessage::Status(Status::WaitingForTools(group.len()))).await;
             }
             let requests: Vec<ToolRequest> = group.iter().map(|call| (*call).clone()).collect();
-            let ended = self.make(tools, offer, &requests, until).await;
+            let ended = self.make(tools, offer, &requests, asked, until).await;
             for (call, end) in group.into_iter().zip(ended) {
                 if let Some(error @ ToolError::Timeout(_)) = end.failure {
                     let tool = origin(offer, call).1.to_owned();

@@ -17,7 +17,7 @@ use super::socket::{Down, MemorySocket};
 use super::sound::PACKET_MS;
 use crate::device::Visitor;
 use crate::pipeline::{AudioPool, Pipeline, Ports};
-use crate::ports::ToolSource;
+use crate::ports::{Sight, ToolSource};
 use crate::roster::Roster;
 use crate::settings::PipelineSettings;
 use crate::tools::Vision;
@@ -64,6 +64,15 @@ impl Ring {
 
     /// As [`Ring::connect`], at a server that has these tools.
     pub fn connect_with(settings: PipelineSettings, tools: Vec<Arc<dyn ToolSource>>) -> Self {
+        Self::connect_seeing(settings, tools, None)
+    }
+
+    /// As [`Ring::connect_with`], at a server that looks at pictures.
+    pub fn connect_seeing(
+        settings: PipelineSettings,
+        tools: Vec<Arc<dyn ToolSource>>,
+        sight: Option<Arc<dyn Sight>>,
+    ) -> Self {
         let script = Arc::<Script>::default();
         let (told, clock) = (Arc::clone(&script), Arc::clone(&script));
         let ports = Ports {
@@ -77,6 +86,7 @@ impl Ring {
             })),
             manner: Arc::new(move |_| told.manner()),
             now: Arc::new(move || clock.now()),
+            sight,
         };
         let process = CancellationToken::new();
         let audio = AudioPool::current_thread();

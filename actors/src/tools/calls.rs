@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use super::looking::in_words;
 use super::outcome::{CUT_SHORT, GOES_ON, told};
 use super::toolbox::{Offer, Place, Toolbox};
 use crate::meters::{CallEnd, tool_called};
@@ -91,8 +92,15 @@ impl Calls {
 }
 
 impl Toolbox {
-    /// Begins these calls; each ends by `until` at the latest.
-    pub fn begin(&self, offer: &Offer, calls: &[ToolRequest], until: Instant) -> Calls {
+    /// Begins these calls; each ends by `until` at the latest. `asked` are the person's words, with
+    /// which pictures are looked at.
+    pub fn begin(
+        &self,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        asked: &str,
+        until: Instant,
+    ) -> Calls {
         let mut begun = Calls {
             running: FuturesUnordered::new(),
             results: vec![None; calls.len()],
@@ -112,7 +120,16 @@ impl Toolbox {
                     begun.finishes[number] = kept.is_ok();
                     let work =
                         kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);
-                    begun.running.push(Box::pin(async move { (number, work.await) }));
+                    let (sight, asked) = (self.sight.clone(), asked.to_owned());
+                    begun.running.push(Box::pin(async move {
+                        let outcome = match (work.await, sight) {
+                            (Ok(output), Some(sight)) => {
+                                Ok(in_words(output, &sight, &asked, until).await)
+                            }
+                            (outcome, _) => outcome,
+                        };
+                        (number, outcome)
+                    }));
                 }
                 Err(error) => begun.note(number, Err(error)),
             }

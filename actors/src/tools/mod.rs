@@ -2,13 +2,14 @@
 //! of calls, and what devices need beyond the protocol. Not for when a model may call, which is
 //! the turn's part; nor for sources outside a device.
 //!
-//! Reading order: [`toolbox`], [`names`], [`calls`], [`outcome`], then the device: [`device`],
+//! Reading order: [`toolbox`], [`names`], [`calls`], `looking`, [`outcome`], then the device: [`device`],
 //! [`link`], [`repair`], [`iot`].
 
 pub mod calls;
 pub mod device;
 pub mod iot;
 pub mod link;
+mod looking;
 pub mod names;
 pub mod outcome;
 pub mod repair;

@@ -27,12 +27,23 @@ fn part(content: ToolContent) -> String {
     match content {
         ToolContent::Text(text) => text,
         ToolContent::Image { mime_type, base64 } => {
-            format!(
-                "[a picture, {mime_type}, {} kB, which you cannot see]",
-                base64.len() * 3 / 4_000
-            )
+            format!("[{}, which you cannot see]", picture(&mime_type, base64.len()))
         }
     }
+}
+
+/// A picture of so many bytes in base64 that another model has described.
+pub(super) fn seen(mime_type: &str, base64_bytes: usize, words: &str) -> String {
+    format!("[{}, described by a model that sees: {words}]", picture(mime_type, base64_bytes))
+}
+
+/// A picture of so many bytes in base64 that nobody has described, and why.
+pub(super) fn unseen(mime_type: &str, base64_bytes: usize, why: &str) -> String {
+    format!("[{}, which you cannot see: {why}]", picture(mime_type, base64_bytes))
+}
+
+fn picture(mime_type: &str, base64_bytes: usize) -> String {
+    format!("a picture, {mime_type}, {} kB", base64_bytes * 3 / 4_000)
 }
 
 /// Cut between characters, with a note of what is missing.

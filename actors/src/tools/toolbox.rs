@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::ToolSettings;
 use super::names::{Names, rename};
-use crate::ports::{OfferedTool, Tool, ToolSource};
+use crate::ports::{OfferedTool, Sight, Tool, ToolSource};
 
 /// Gives the sources that a conversation has now, beside its device's own.
 pub type Others = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
@@ -20,6 +20,8 @@ pub struct Toolbox {
     pub(super) settings: ToolSettings,
     own: Vec<Arc<dyn ToolSource>>,
     others: Others,
+    /// Looks at pictures that tools answer with.
+    pub(super) sight: Option<Arc<dyn Sight>>,
     known: Mutex<Known>,
     pub(super) finishing: Mutex<JoinSet<()>>,
 }
@@ -69,7 +71,15 @@ impl Toolbox {
     /// The tools of the device's own sources, and of those that `others` gives; it is asked before
     /// each round of a turn. Of sources with the same name the first counts.
     pub fn new(own: Vec<Arc<dyn ToolSource>>, others: Others, settings: ToolSettings) -> Self {
-        Self { settings, own, others, known: Mutex::default(), finishing: Mutex::default() }
+        let (known, finishing) = (Mutex::default(), Mutex::default());
+        Self { settings, own, others, sight: None, known, finishing }
+    }
+
+    /// The same, whose tools' pictures are put into words.
+    #[must_use]
+    pub fn with_sight(mut self, sight: Option<Arc<dyn Sight>>) -> Self {
+        self.sight = sight;
+        self
     }
 
     /// How tools are offered and called.

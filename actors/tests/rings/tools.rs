@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_actors::ports::{
+    Picture, ProviderError, ProviderErrorKind, Sight, Tool, ToolCall, ToolContent, ToolError,
+    ToolOutput, ToolSource,
+};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{LlmAct, Ring, Told};
 use serde_json::json;
@@ -246,4 +249,90 @@ async fn a_connection_that_ends_ends_every_call() {
     ring.hang_up().await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(source.ended(), [""; 0]);
+}
+
+/// Answers with a picture at once.
+struct Camera;
+
+impl ToolSource for Camera {
+    fn name(&self) -> &str {
+        "camera"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let (name, description) = ("look".into(), "Takes a picture.".into());
+        [Tool { name, description, parameters: json!({"type": "object"}), finishes: false }].into()
+    }
+
+    fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let picture = ToolContent::Image { mime_type: "image/png".into(), base64: "AA==".into() };
+        let content = vec![ToolContent::Text("taken".into()), picture];
+        Box::pin(async { Ok(ToolOutput { content, failed: false }) })
+    }
+}
+
+/// Takes 3 s to see a cat, the first time; fails the second. Notes what it was asked.
+#[derive(Default)]
+struct Eye(Mutex<Vec<(String, Picture)>>);
+
+impl Sight for Eye {
+    fn describe(
+        &self,
+        question: &str,
+        picture: Picture,
+    ) -> BoxFuture<'static, Result<String, ProviderError>> {
+        let mut asked = self.0.lock().unwrap();
+        asked.push((question.to_owned(), picture));
+        let first = asked.len() == 1;
+        Box::pin(async move {
+            tokio::time::sleep(ms(3_000)).await;
+            let dead = ProviderError::new("eye", ProviderErrorKind::Unavailable);
+            first.then(|| "a cat".to_owned()).ok_or(dead)
+        })
+    }
+}
+
+#[actix::test]
+async fn a_picture_is_described_by_a_model_that_sees_where_there_is_one() {
+    freeze();
+    let eye = Arc::new(Eye::default());
+    let sight: Option<Arc<dyn Sight>> = Some(eye.clone());
+    let settings = PipelineSettings::default();
+    let mut ring = Ring::connect_seeing(settings.clone(), vec![Arc::new(Camera)], sight);
+    ring.greet(1).await;
+    let look = async |ring: &mut Ring| {
+        ring.forget();
+        start(ring, "auto");
+        ring.script.thinks(LlmAct::Call("", vec![("look", "{}")]));
+        speak(ring).await;
+        ring.until("tts/stop").await;
+        last_result(ring)
+    };
+    let told = look(&mut ring).await;
+    assert_eq!(told, "taken\n[a picture, image/png, 0 kB, described by a model that sees: a cat]");
+    assert_eq!(shown(&ring), ["One moment, please.", "Good day."], "looking is bridged too");
+    let told = look(&mut ring).await;
+    let note =
+        "[a picture, image/png, 0 kB, which you cannot see: the vision model failed: unavailable]";
+    assert_eq!(told, format!("taken\n{note}"));
+    let picture = Picture { mime_type: "image/png".into(), base64: "AA==".into() };
+    for (question, seen) in eye.0.lock().unwrap().iter() {
+        assert!(question.ends_with("who has asked: hello there") && *seen == picture, "{question}");
+    }
+    ring.script.thinks(LlmAct::Call("", vec![("look", "{}")]));
+    start(&ring, "auto");
+    speak(&ring).await;
+    ring.until("tts/start").await;
+    abort(&ring);
+    ring.until("tts/stop").await;
+    next_turn_works(&mut ring).await;
+    let cancelled = "Tool: error: the person interrupted; the call was cancelled";
+    assert!(ring.script.last_prompt().iter().any(|told| told == cancelled));
+    ring.hang_up().await;
+
+    let mut blind = Ring::connect_with(settings, vec![Arc::new(Camera)]);
+    blind.greet(1).await;
+    let told = look(&mut blind).await;
+    assert_eq!(told, "taken\n[a picture, image/png, 0 kB, which you cannot see]");
+    blind.hang_up().await;
 }

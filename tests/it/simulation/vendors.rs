@@ -121,6 +121,7 @@ impl World {
             vision: None,
             manner: Arc::new(|_| Manner::default()),
             now: Arc::new(String::new),
+            sight: None,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
 /// What everybody says.
 const QUIETER: &str = r#"call self_audio_speaker_set_volume {"volume":35}"#;
 
-async fn asked_for_less() -> Vendors {
+pub(super) async fn asked_for_less() -> Vendors {
     let asr = ListenAiAsr::start(Behaviour::Normal, QUIETER).await;
     Vendors::with(asr, ListenAiTts::start(Behaviour::Normal).await).await
 }
@@ -33,7 +33,7 @@ fn requests(vendors: &Vendors) -> Vec<Value> {
 }
 
 /// What the model was told of its calls.
-fn results(vendors: &Vendors) -> Vec<String> {
+pub(super) fn results(vendors: &Vendors) -> Vec<String> {
     let last = |body: &Value| body["messages"].as_array().unwrap().last().unwrap().clone();
     let told = requests(vendors).iter().map(last).collect::<Vec<_>>();
     let told = told.iter().filter(|message| message["role"] == "tool");

@@ -1,8 +1,10 @@
 //! The vision endpoint, as firmware uses it: chunked multipart, its own token, no way around it.
+//! And pictures that tools answer with, seen by the same model.
 
 use std::sync::{Arc, Mutex};
 
 use hearken::config::Config;
+use hearken::emulator::toolbox::{Oddities, Toolbox};
 use hearken::providers::Secret;
 use hearken::tools::VisionTokens;
 use serde_json::{Value, json};
@@ -10,7 +12,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+use super::devices::{asked_for_less, results};
 use super::{SECRET, known};
+use crate::server::person::Person;
+use crate::server::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
 
 const DEVICE: &str = "02:00:00:00:00:01";
@@ -170,4 +175,39 @@ async fn without_a_model_the_conversation_is_told_so() {
     let (status, told) = explain(&server, &tokens().mint(DEVICE), b"\xff\xd8").await;
     assert_eq!((status, &told["message"]), (200, &json!("the vision model failed")));
     server.stop().await;
+}
+
+/// A device answers a call with a picture; what the conversation's model was told of it.
+async fn told_of_a_picture(tweak: impl FnOnce(&mut Config)) -> String {
+    let vendors = asked_for_less().await;
+    let server = TestServer::start(&vendors, tweak).await;
+    let oddities = Oddities { picture_results: true, ..Oddities::default() };
+    let tools = Toolbox { oddities, ..Toolbox::default() };
+    let mut person = Person::meet_with_tools(&server.device_url(), tools).await;
+    person.until_sent(r#""result":{"tools":["#).await;
+    person.say(&SPEECH).await;
+    assert!(!person.answer().await.sentences.is_empty());
+    drop(person);
+    server.stop().await;
+    results(&vendors).remove(0)
+}
+
+#[tokio::test]
+async fn a_picture_that_a_tool_answers_with_is_described_in_the_conversation() {
+    let model = Model::start().await;
+    let told = told_of_a_picture(seeing(&model)).await;
+    assert!(told.starts_with("[a picture, image/"), "{told}");
+    assert!(told.ends_with(", described by a model that sees: a cat]"), "{told}");
+    let asked = model.asked.lock().unwrap().remove(0);
+    let question = asked["messages"][0]["content"][0]["text"].as_str().unwrap();
+    assert!(question.contains("who has asked: call self_audio_speaker_set_volume"), "{question}");
+    let url = asked["messages"][0]["content"][1]["image_url"]["url"].as_str().unwrap();
+    assert!(url.starts_with("data:image/"), "{url}");
+
+    let told = told_of_a_picture(|config| {
+        config.vision.base_url = "http://127.0.0.1:1/v1".into();
+    })
+    .await;
+    let why = ", which you cannot see: the vision model failed: unavailable]";
+    assert!(told.starts_with("[a picture, image/") && told.ends_with(why), "{told}");
 }

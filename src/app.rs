@@ -182,7 +182,6 @@ fn text_clients(
         llm: providers::llm(&patient)?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
-        tools: Arc::new(move |_, _| desk(&DeviceId::new("text-client"))),
         sight,
         now: Arc::new(local_time),
         settings: Arc::new(settings),

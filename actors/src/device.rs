@@ -49,9 +49,14 @@ pub struct DeviceActor {
 }
 
 impl DeviceActor {
-    /// A socket that ties its ring when it starts.
-    pub fn new(visitor: Visitor, rules: DeviceRules, turns: Turns, tie: TieRing) -> Self {
-        let session_id = SessionId::random();
+    /// The socket of a session, which ties its ring when it starts.
+    pub fn new(
+        visitor: Visitor,
+        rules: DeviceRules,
+        session_id: SessionId,
+        turns: Turns,
+        tie: TieRing,
+    ) -> Self {
         let span =
             tracing::info_span!("device", device = %visitor.device_id, session = %session_id);
         let now = Instant::now();

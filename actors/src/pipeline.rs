@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix::{Actor as _, Addr, Arbiter, ArbiterHandle, Recipient};
-use hearken_proto::ids::DeviceId;
+use hearken_proto::ids::{DeviceId, SessionId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -112,11 +112,13 @@ impl Pipeline {
         };
         let turns = Turns::new(self.process.clone());
         let ring = self.clone();
+        let session_id = SessionId::random();
+        let others = (self.ports.tools)(&visitor.device_id, &session_id);
         let (ring_turns, device_id) = (turns.clone(), visitor.device_id.clone());
         let tie = Box::new(move |edge: &Addr<DeviceActor>| {
-            ring.tie(edge, &ring_turns, &device_id, speaking)
+            ring.tie(edge, &ring_turns, &device_id, others, speaking)
         });
-        DeviceActor::new(visitor, rules, turns, tie)
+        DeviceActor::new(visitor, rules, session_id, turns, tie)
     }
 
     /// Built from the sink backwards: voice, session, recogniser, ear.
@@ -125,6 +127,7 @@ impl Pipeline {
         edge: &Addr<DeviceActor>,
         turns: &Turns,
         device_id: &DeviceId,
+        others: Others,
         speaking: SpeakingSettings,
     ) -> Wiring {
         let (settings, lanes) = (&self.settings, self.settings.lanes);
@@ -151,7 +154,7 @@ impl Pipeline {
         let session = SessionActor::new(
             connection.clone(),
             Arc::clone(&self.ports.llm),
-            self.toolbox(&own, device_id),
+            self.toolbox(&own, others),
             outputs,
             settings.phrases.clone(),
             lanes.sentences,
@@ -189,10 +192,8 @@ impl Pipeline {
     }
 
     /// All tools of a conversation.
-    fn toolbox(&self, own: &DeviceSources, device_id: &DeviceId) -> Arc<Toolbox> {
+    fn toolbox(&self, own: &DeviceSources, others: Others) -> Arc<Toolbox> {
         let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
-        let (desk, asks) = (Arc::clone(&self.ports.tools), device_id.clone());
-        let others: Others = Arc::new(move || desk(&asks));
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
         Arc::new(toolbox.with_sight(self.ports.sight.clone()))
     }

@@ -1,5 +1,5 @@
 //! The part of `hearken tools` that changes which tools there are: adds, removes and switches
-//! servers, for everybody or for one device. Not for deciding anything: the server does.
+//! servers, for everybody, one device or one session. Not for deciding anything: the server does.
 
 use std::path::PathBuf;
 
@@ -57,26 +57,28 @@ pub(super) enum Change {
         /// Name of the server
         name: String,
     },
-    /// Switch a server on, or give a device a source of tools back
+    /// Switch a server on, or give a device or session a source of tools back
     #[command(after_help = "Examples:\n  hearken tools enable weather\n  \
         hearken tools enable weather --device aa:bb:cc:dd:ee:ff")]
-    Enable {
-        /// Name of the server; with a device also of any other source
-        name: String,
-        /// For this device only
-        #[arg(long, value_name = "ID")]
-        device: Option<String>,
-    },
-    /// Switch a server off, or let a device go without a source of tools
+    Enable(Switch),
+    /// Switch a server off, or let a device or session go without a source of tools
     #[command(after_help = "Examples:\n  hearken tools disable weather\n  \
-        hearken tools disable builtin --device aa:bb:cc:dd:ee:ff")]
-    Disable {
-        /// Name of the server; with a device also of any other source, such as builtin
-        name: String,
-        /// For this device only
-        #[arg(long, value_name = "ID")]
-        device: Option<String>,
-    },
+        hearken tools disable builtin --device aa:bb:cc:dd:ee:ff\n  \
+        hearken tools disable builtin --session 01234567-89ab-4cde-8f01-23456789abcd")]
+    Disable(Switch),
+}
+
+/// What is switched, and for whom.
+#[derive(Debug, clap::Args)]
+pub(super) struct Switch {
+    /// Name of the server; with a device or session also of any other source, such as builtin
+    name: String,
+    /// For this device only
+    #[arg(long, value_name = "ID")]
+    device: Option<String>,
+    /// For this running session only, until it ends; `hearken devices list --json` shows its id
+    #[arg(long, value_name = "ID", conflicts_with = "device")]
+    session: Option<String>,
 }
 
 /// `NAME=VALUE`.
@@ -101,8 +103,8 @@ pub(super) async fn run(change: Change, server: &Server, env: &dyn EnvVars) -> a
             server.ask(Method::DELETE, &at(&[&name]), None).await?;
             format!("removed {name}")
         }
-        Change::Enable { name, device } => switch(server, &name, device.as_deref(), true).await?,
-        Change::Disable { name, device } => switch(server, &name, device.as_deref(), false).await?,
+        Change::Enable(what) => switch(server, &what, true).await?,
+        Change::Disable(what) => switch(server, &what, false).await?,
         add => {
             let settings = settings(add, env)?;
             let added = server.ask(Method::POST, &at(&[]), Some(settings)).await?;
@@ -162,20 +164,20 @@ fn settings(add: Change, vars: &dyn EnvVars) -> anyhow::Result<Value> {
     Ok(settings)
 }
 
-/// Switches a server, or a source for a device.
-async fn switch(
-    server: &Server,
-    name: &str,
-    device: Option<&str>,
-    on: bool,
-) -> anyhow::Result<String> {
+/// Switches a server, or a source for a device or session.
+async fn switch(server: &Server, what: &Switch, on: bool) -> anyhow::Result<String> {
     let word = if on { "enabled" } else { "disabled" };
-    let Some(device) = device else {
-        let body = json!({"enabled": on});
-        server.ask(Method::PUT, &at(&[name, "enabled"]), Some(body)).await?;
-        return Ok(format!("{word} {name}"));
+    let Switch { name, device, session } = what;
+    let (whose, id) = match (device, session) {
+        (Some(device), _) => ("devices", device.as_str()),
+        (None, Some(session)) => ("sessions", session.as_str()),
+        (None, None) => {
+            let body = json!({"enabled": on});
+            server.ask(Method::PUT, &at(&[name, "enabled"]), Some(body)).await?;
+            return Ok(format!("{word} {name}"));
+        }
     };
-    let path = ["api", "devices", device, "tools"];
+    let path = ["api", whose, id, "tools"];
     let now = server.get(&path, &[]).await?;
     let mut off = names(&now["off"]);
     let sources: Vec<String> = now["sources"]
@@ -190,11 +192,11 @@ async fn switch(
     }
     off.retain(|n| n != name);
     if !on {
-        off.push(name.to_owned());
+        off.push(name.clone());
     }
     let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
     server.ask(Method::PUT, &path, Some(json!({"off": off}))).await?;
-    Ok(format!("{word} {name} for {device}"))
+    Ok(format!("{word} {name} for {id}"))
 }
 
 fn names(list: &Value) -> Vec<String> {

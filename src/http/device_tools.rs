@@ -1,8 +1,9 @@
-//! Which sources of tools one device's conversations have, for people. Not for the sources
-//! themselves.
+//! Which sources of tools one device's conversations have, or one session, for people. Not for the
+//! sources themselves.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
+use hearken_proto::ids::SessionId;
 use serde::Deserialize;
 
 use super::Door;
@@ -13,7 +14,9 @@ use super::tool_desk::ToolDesk;
 
 /// Where they are.
 pub(super) const PATH: &str = "/api/devices/{id}/tools";
-/// Most sources that a device goes without.
+/// Where those of a running session are.
+pub(super) const OF_SESSION: &str = "/api/sessions/{id}/tools";
+/// Most sources that a device or session goes without.
 const MAX_OFF: usize = 64;
 /// Longest name of a source.
 const MAX_NAME_CHARS: usize = 64;
@@ -72,6 +75,47 @@ pub(super) async fn put(
         let device = desk.registry.set_off(&id_of(&id), &off).await;
         let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
         Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
+    };
+    rendered(changed.await)
+}
+
+fn no_such_session() -> Refusal {
+    refusal(Fault::NotFound, "no session of this id is running")
+}
+
+fn session_of(path: &str) -> SessionId {
+    SessionId::new(path.to_lowercase())
+}
+
+/// `GET /api/sessions/{id}/tools`, by the `session_id` of the hello.
+pub(super) async fn get_session(
+    request: HttpRequest,
+    id: web::Path<String>,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let shown = || {
+        door.auth.admin(&request)?;
+        let tools = desk.registry.tools_of_session(&session_of(&id));
+        Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
+    };
+    rendered(shown())
+}
+
+/// `PUT /api/sessions/{id}/tools` with `{"off": [..]}`: the names of the sources that the session
+/// goes without from its next turn on and until it ends, in place of its device's.
+pub(super) async fn put_session(
+    request: HttpRequest,
+    id: web::Path<String>,
+    payload: web::Payload,
+    desk: web::Data<ToolDesk>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let changed = async {
+        door.auth.admin(&request)?;
+        let off = json_body::<Off>(payload).await?.checked()?;
+        let tools = desk.registry.set_session_off(&session_of(&id), off);
+        Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
     };
     rendered(changed.await)
 }

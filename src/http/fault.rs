@@ -104,7 +104,7 @@ fn methods_of(path: &str) -> &'static str {
         [Some("api"), Some("devices"), None, ..] => "GET",
         [Some("api"), Some("devices"), Some("bind"), None, _] => "POST",
         [Some("api"), Some("devices"), Some(_), None, _] => "GET, PATCH, DELETE",
-        [Some("api"), Some("devices"), Some(_), Some("tools"), None] => "GET, PUT",
+        [Some("api"), Some("devices" | "sessions"), Some(_), Some("tools"), None] => "GET, PUT",
         [Some("api"), Some("devices"), Some(_), Some(_), None] => "POST",
         [Some("api"), Some("provisioning"), Some(_), None, _] => "PUT, DELETE",
         _ => "",

@@ -88,6 +88,8 @@ pub fn routes(
         .route(one, web::delete().to(devices::forget))
         .route(device_tools::PATH, web::get().to(device_tools::get))
         .route(device_tools::PATH, web::put().to(device_tools::put))
+        .route(device_tools::OF_SESSION, web::get().to(device_tools::get_session))
+        .route(device_tools::OF_SESSION, web::put().to(device_tools::put_session))
         .route("/api/devices/{id}/{order}", web::post().to(devices::order))
         .route(key, web::put().to(devices::provision))
         .route(key, web::delete().to(devices::unprovision))

@@ -41,10 +41,12 @@ use serde::Serialize;
 
 use agent::AgentTools;
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
-use choices::Choices;
+use choices::{Choice, Choices};
 pub use endpoint::{Endpoint, Full, Guest};
 pub use live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
-pub use registry::{ChangeError, DeviceToolsShown, Registry, ServerShown, SourceOfDevice};
+pub use registry::{
+    ChangeError, DeviceToolsShown, Registry, ServerShown, SessionToolsShown, SourceOfDevice,
+};
 pub use remote::Environment;
 pub use remotes::Remotes;
 pub use seal::{AgentTokens, MAX_AGENT_BYTES, SealError, VisionTokens};
@@ -87,11 +89,10 @@ impl Sources {
         self.endpoint.reserve(names);
     }
 
-    /// The sources of a device's conversations, less those that it goes without: the built-in
+    /// The sources of a device's conversation, less those that it goes without: the built-in
     /// tools, each remote server that is for it, and one source for all tool clients of its
     /// agent, who come and go behind it.
-    fn of_device(&self, device: &DeviceId) -> Vec<Arc<dyn ToolSource>> {
-        let choice = self.choices.of(device);
+    fn of_conversation(&self, device: &DeviceId, choice: &Choice) -> Vec<Arc<dyn ToolSource>> {
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !self.builtin.is_empty() {
             all.push(Arc::new(self.builtin.clone()));
@@ -144,10 +145,16 @@ impl Sources {
         &self.endpoint
     }
 
-    /// What gives each device's conversation its sources as they are now; it waits for nothing.
+    /// What gives each conversation its sources as they are now; it waits for nothing.
     pub fn desk(&self) -> SourceDesk {
-        let sources = self.clone();
-        Arc::new(move |device| sources.of_device(device))
+        let all = self.clone();
+        Arc::new(move |device, session| {
+            let (sources, running) = (all.clone(), all.choices.begin(device, session));
+            Arc::new(move || match running.choice() {
+                Some((device, choice)) => sources.of_conversation(&device, &choice),
+                None => Vec::new(),
+            })
+        })
     }
 
     /// What tells how each device is talked to as it is now; it waits for nothing.

@@ -1,17 +1,18 @@
 //! Tool servers that people add, remove and switch while the server runs, and the tools that a
-//! device goes without: what may be done, kept in the store and done at once. Not for requests,
+//! device or a session goes without: what may be done, kept in the store and done at once. Not for requests,
 //! nor for how a server is connected to.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_proto::ids::DeviceId;
+use hearken_proto::ids::{DeviceId, SessionId};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
 use super::Sources;
+use super::choices::Choice;
 use super::live::{Origin, SourceKind, SourceReport, SourceState};
 use super::settings::{ToolServer, ToolServerError};
 use crate::providers::Secret;
@@ -80,6 +81,16 @@ pub struct DeviceToolsShown {
     pub off: Vec<String>,
     /// Every source, and whether the device's conversations have its tools.
     pub sources: Vec<SourceOfDevice>,
+}
+
+/// The tools that a running session has; `off` is its device's until something else was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionToolsShown {
+    /// The session.
+    pub session_id: String,
+    /// As for a device.
+    #[serde(flatten)]
+    pub tools: DeviceToolsShown,
 }
 
 /// A source, as it is for one device.
@@ -325,9 +336,25 @@ impl Registry {
 
     /// The tools of a device, as the store knows it.
     pub fn tools_of(&self, device: &Device) -> DeviceToolsShown {
-        let id = device.device_id.as_str();
-        let off = &device.tools_off;
-        let clients_off = off.iter().any(|name| name == super::agent::NAME);
+        self.shown(&device.device_id, &Choice::of(device))
+    }
+
+    /// The tools of a running session; none where it does not run.
+    pub fn tools_of_session(&self, id: &SessionId) -> Option<SessionToolsShown> {
+        let (device, choice) = self.0.sources.choices.of_session(id)?;
+        let (session_id, tools) = (id.as_str().to_owned(), self.shown(&device, &choice));
+        Some(SessionToolsShown { session_id, tools })
+    }
+
+    /// The session goes without these sources, in place of those that its device goes without,
+    /// from its next turn on and until it ends. None where it does not run.
+    pub fn set_session_off(&self, id: &SessionId, off: Vec<String>) -> Option<SessionToolsShown> {
+        self.0.sources.choices.set_off(id, off).then(|| self.tools_of_session(id)).flatten()
+    }
+
+    fn shown(&self, device: &DeviceId, choice: &Choice) -> DeviceToolsShown {
+        let (id, off) = (device.as_str(), &choice.off);
+        let clients_off = choice.is_off(super::agent::NAME);
         let source = |s: SourceReport| SourceOfDevice {
             on: s.state != SourceState::Disabled
                 && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))
@@ -336,9 +363,9 @@ impl Registry {
             name: s.name,
             kind: s.kind,
         };
-        let sources = self.0.sources.inventory(&device.agent).sources;
+        let sources = self.0.sources.inventory(&choice.agent).sources;
         let sources = sources.into_iter().map(source).collect();
-        let agent = device.agent.clone();
+        let agent = choice.agent.clone();
         DeviceToolsShown { device_id: id.to_owned(), agent, off: off.clone(), sources }
     }
 

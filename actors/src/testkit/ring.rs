@@ -79,7 +79,10 @@ impl Ring {
             asr: Arc::new(ScriptedAsr(Arc::clone(&script))),
             llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
             tts: Arc::new(ScriptedTts(Arc::clone(&script))),
-            tools: Arc::new(move |_| tools.clone()),
+            tools: Arc::new(move |_, _| {
+                let tools = tools.clone();
+                Arc::new(move || tools.clone())
+            }),
             vision: Some(Arc::new(|device| Vision {
                 url: "http://vision.example/explain".into(),
                 token: format!("token of {device}"),

@@ -18,11 +18,9 @@ pub mod toolbox;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_proto::ids::DeviceId;
+use hearken_proto::ids::{DeviceId, SessionId};
 
 pub use toolbox::{Offer, Others, Toolbox};
-
-use crate::ports::ToolSource;
 
 /// How tools are offered and called.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,9 +67,10 @@ pub struct Vision {
     pub token: String,
 }
 
-/// Gives each device's conversation the sources of tools that it has beside the device's own; asked
-/// before each round of a turn, so that it must not wait for anything.
-pub type SourceDesk = Arc<dyn Fn(&DeviceId) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
+/// Gives each conversation, when it begins, what gives the sources of tools that it has beside the
+/// device's own. That is dropped when the conversation is over; it is asked before each round of a
+/// turn, so that it must not wait for anything.
+pub type SourceDesk = Arc<dyn Fn(&DeviceId, &SessionId) -> Others + Send + Sync>;
 
 /// Gives each device its way to the vision endpoint.
 pub type VisionDesk = Arc<dyn Fn(&DeviceId) -> Vision + Send + Sync>;

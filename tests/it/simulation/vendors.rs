@@ -117,7 +117,7 @@ impl World {
             asr: Arc::new(Ear(Arc::clone(world))),
             llm: Arc::new(Brain(Arc::clone(world))),
             tts: Arc::new(Mouth(Arc::clone(world))),
-            tools: Arc::new(|_| Vec::new()),
+            tools: Arc::new(|_, _| Arc::new(Vec::new)),
             vision: None,
             manner: Arc::new(|_| Manner::default()),
             now: Arc::new(String::new),

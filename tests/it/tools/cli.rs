@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use hearken_proto::device::ListenMode;
 use serde_json::Value;
 
 use super::check_24::ready;
 use super::peers::{Peers, child};
+use crate::server::person::Person;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;
 
@@ -92,10 +94,13 @@ async fn a_person_adds_switches_and_removes_a_server() {
     assert_eq!(run(&["enable", "far"]).await, (Some(0), "enabled far\n".into()));
 
     one_device(&server, device, &run).await;
+    one_session(&server, &run).await;
     for (args, says) in [
         (&["disable", "none", "--device", device][..], "is called `none`: there are builtin, far"),
         (&["disable", "builtin", "--device", "x"], "no such device"),
         (&["disable", "none"], "no tool server is called `none`"),
+        (&["disable", "builtin", "--session", "x"], "no session of this id is running"),
+        (&["disable", "builtin", "--session", "x", "--device", device], "cannot be used with"),
         (&["add", "far", address], "is called `far` already"),
         (&["add", "near", address, "--bearer-env", "NOT_SET"], "the variable NOT_SET is not set"),
         (&["add", "near", address, "--header", "x"], "use NAME=VALUE"),
@@ -128,4 +133,21 @@ async fn one_device(
     let on = run(&["enable", "builtin", "--device", device]).await;
     assert_eq!(on, (Some(0), format!("enabled builtin for {device}\n")));
     assert_eq!(shown().await["off"], serde_json::json!([]));
+}
+
+/// So does a session that runs.
+async fn one_session(server: &TestServer, run: &impl AsyncFn(&[&str]) -> (Option<i32>, String)) {
+    let person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
+    let devices = reqwest::get(server.http_url("/api/devices")).await.unwrap();
+    let devices: Value = devices.json().await.unwrap();
+    let mut all = devices["devices"].as_array().unwrap().iter();
+    let session = all.find_map(|device| device["session_id"].as_str()).unwrap();
+    let path = server.http_url(&format!("/api/sessions/{session}/tools"));
+    let shown = async || -> Value { reqwest::get(&path).await.unwrap().json().await.unwrap() };
+    for (word, off) in [("disable", &["builtin"][..]), ("enable", &[])] {
+        let said = run(&[word, "builtin", "--session", session]).await;
+        assert_eq!(said, (Some(0), format!("{word}d builtin for {session}\n")));
+        assert_eq!(shown().await["off"], serde_json::json!(off));
+    }
+    drop(person);
 }

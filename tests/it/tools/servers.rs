@@ -1,5 +1,5 @@
-//! Tool servers that are added, switched and removed while the server runs, and devices that go
-//! without some: over the REST API, with real servers, across restarts.
+//! Tool servers that are added, switched and removed while the server runs, and devices and sessions
+//! that go without some: over the REST API, with real servers, across restarts.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::peers::{Listening, Peers, address, child, free_port};
 use super::{called, listed};
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;
-use crate::support::app::{TestServer, Vendors};
+use crate::support::app::{TestServer, Vendors, eventually};
 
 /// Longest wait for a peer: interpreters start slowly on a busy machine.
 const PEER_WITHIN: Duration = Duration::from_secs(90);
@@ -309,4 +309,65 @@ async fn what_a_device_goes_without_is_known_after_a_restart_and_forgotten_with_
         204
     );
     assert_eq!(ask(&server, Method::GET, path, json!({})).await.0, 404);
+}
+
+/// The session of each connected device.
+async fn sessions(server: &TestServer) -> Vec<String> {
+    let (_, all) = ask(server, Method::GET, "/api/devices", json!({})).await;
+    let all = all["devices"].as_array().unwrap().iter();
+    all.filter_map(|d| Some(d["session_id"].as_str()?.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_running_session_goes_without_a_source_until_it_ends() {
+    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let with_time = |config: &mut Config| {
+        config.tools.builtin.enabled = vec!["get_current_time".into()];
+    };
+    let server = start(&vendors, folder.path(), with_time).await;
+    let mut first = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
+    let [session] = sessions(&server).await.try_into().unwrap();
+    let mut second = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
+    let has = async |person: &mut Person, when: &str, expected: bool| {
+        person.say(&SPEECH).await;
+        assert!(!person.answer().await.sentences.is_empty(), "{when}");
+        let offered = offered(&vendors);
+        let found = offered.iter().any(|name| name == "get_current_time");
+        assert_eq!(found, expected, "{when}: {offered:?}");
+    };
+    has(&mut first, "before", true).await;
+    let path = format!("/api/sessions/{session}/tools");
+    let get = async || ask(&server, Method::GET, &path, json!({})).await;
+    let put = async |off: Value| ask(&server, Method::PUT, &path, json!({"off": off})).await;
+    let (status, before) = get().await;
+    assert_eq!((status, &before["session_id"], &before["off"]), (200, &json!(session), &json!([])));
+    let (status, shown) = put(json!(["builtin"])).await;
+    let sources = json!([{"name": "builtin", "kind": "builtin", "on": false}]);
+    assert_eq!((status, &shown["off"], &shown["sources"]), (200, &json!(["builtin"]), &sources));
+    assert_eq!(get().await, (200, shown));
+    has(&mut first, "off for the session", false).await;
+    has(&mut second, "another session", true).await;
+    assert_eq!(put(json!([])).await.0, 200);
+    has(&mut first, "on again", true).await;
+
+    // In place of what its device goes without.
+    let id = before["device_id"].as_str().unwrap();
+    let ota = reqwest::Client::new().post(server.http_url("/xiaozhi/ota/")).json(&json!({}));
+    let ota = ota.header("Device-Id", id).header("Client-Id", "c").send().await.unwrap();
+    assert_eq!(ota.status(), 200);
+    let of_device = format!("/api/devices/{id}/tools");
+    let off = json!({"off": ["builtin"]});
+    assert_eq!(ask(&server, Method::PUT, &of_device, off).await.0, 200);
+    has(&mut first, "off for its device", true).await;
+
+    assert_eq!(put(json!([""])).await.0, 400);
+    let none = "/api/sessions/00000000-0000-4000-8000-000000000000/tools";
+    let (status, told) = refused(ask(&server, Method::PUT, none, json!({"off": []})).await);
+    assert!(status == 404 && told.contains("no session of this id is running"), "{told}");
+    drop(first);
+    let gone = || async { (get().await.0 == 404).then_some(()) };
+    eventually("the session is forgotten", gone).await;
+    assert_eq!(put(json!(["builtin"])).await.0, 404);
+    drop(second);
+    server.stop().await;
 }

@@ -138,7 +138,7 @@ pub(super) fn cut(text: &str, heard: Heard) -> &str {
 }
 
 /// How long a text takes to speak, roughly.
-pub(super) fn estimated_seconds(text: &str) -> f64 {
+fn estimated_seconds(text: &str) -> f64 {
     text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
 }
 

@@ -1,15 +1,14 @@
 //! One turn's words on their way to the face: made speakable, with a face shown once, and with an
-//! eye on how long they take to say. Not for where they come from.
+//! eye on when the device falls silent. Not for where they come from.
 
 use std::time::Duration;
 
 use hearken_proto::device::Emotion;
 use tokio::time::Instant;
 
-use super::memory::estimated_seconds;
 use super::run_turn::Face;
 use super::spoken::SpokenSentences;
-use super::turn::{Said, Sentence, Turn, TurnError, TurnEvent, TurnSink};
+use super::turn::{Said, Sentence, Spoken, Turn, TurnError, TurnEvent, TurnSink};
 use crate::ports::ToolRequest;
 use crate::tools::{Offer, ToolSettings, Toolbox};
 
@@ -32,13 +31,15 @@ pub(super) struct Reply<'a> {
     mood: Mood,
     /// A phrase has bridged a tool's time.
     bridged: bool,
+    /// The last of these phrases was an empty one.
+    left_out: bool,
     /// Nobody listens any more: the turn was cut, or its voice has failed.
     unheard: bool,
     phrases: Bridges<'a>,
     out: &'a TurnSink,
     spoken: SpokenSentences,
-    /// When everything said so far has been spoken, roughly.
-    quiet_from: Instant,
+    /// When the last sentence was handed on, or a phrase was left out.
+    handed_on: Instant,
 }
 
 impl<'a> Reply<'a> {
@@ -48,11 +49,12 @@ impl<'a> Reply<'a> {
             said: Vec::new(),
             mood: Mood::default(),
             bridged: false,
+            left_out: false,
             unheard: false,
             phrases,
             out,
             spoken: SpokenSentences::default(),
-            quiet_from: Instant::now(),
+            handed_on: Instant::now(),
         }
     }
 
@@ -79,27 +81,67 @@ impl<'a> Reply<'a> {
     pub(super) async fn say(&mut self, text: String, remembered: bool) -> bool {
         let sent = self.send(TurnEvent::Sentence(Sentence { text: text.clone() })).await;
         if sent {
-            let spoken_from = self.quiet_from.max(Instant::now());
-            self.quiet_from = spoken_from + Duration::from_secs_f64(estimated_seconds(&text));
+            self.handed_on = Instant::now();
             self.said.push(Said { text, remembered });
         }
         sent
     }
 
-    /// When the silence of calls begun at `begun` has lasted long enough for a phrase.
-    fn filler_due(&self, begun: Instant, settings: &ToolSettings) -> Instant {
-        if self.bridged {
-            return (self.quiet_from + settings.filler_again).max(begun + SHORT_CALL);
+    /// Waits until the silence of calls begun at `begun` has lasted long enough for a phrase. While
+    /// words are on their way to the device none is due: it would stand behind them.
+    async fn silent(&self, begun: Instant, settings: &ToolSettings) {
+        let mut voice = self.turn.spoken();
+        loop {
+            let spoken = *voice.borrow_and_update();
+            let due = spoken.and_then(|spoken| self.filler_due(spoken, begun, settings));
+            let waiting = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Ok(()) = voice.changed() => {}
+                () = waiting => return,
+            }
         }
-        self.quiet_from.max(begun) + settings.filler_after
+    }
+
+    /// When the next phrase is due; none while the device has not been sent all words.
+    fn filler_due(
+        &self,
+        spoken: Spoken,
+        begun: Instant,
+        settings: &ToolSettings,
+    ) -> Option<Instant> {
+        if spoken.sentences < self.said.len() {
+            return None;
+        }
+        if !self.bridged {
+            return Some(spoken.quiet_from.max(begun) + settings.filler_after);
+        }
+        let left_out = if self.left_out { self.handed_on } else { spoken.quiet_from };
+        let quiet_from = spoken.quiet_from.max(left_out);
+        let wait = settings.filler_again.saturating_sub(self.lag(spoken));
+        Some((quiet_from + wait).max(begun + SHORT_CALL))
+    }
+
+    /// How long the last phrase was silence, if a phrase was said last; the next is handed on so
+    /// much earlier.
+    fn lag(&self, spoken: Spoken) -> Duration {
+        match self.said.last() {
+            Some(last) if !last.remembered => spoken.began.duration_since(self.handed_on),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Bridges the silence with a phrase; an empty one is not spoken. False where nobody listens
     /// any more.
     async fn bridge(&mut self, phrase: &str) -> bool {
         self.bridged = true;
-        if phrase.is_empty() {
-            self.quiet_from = Instant::now();
+        self.left_out = phrase.is_empty();
+        if self.left_out {
+            self.handed_on = Instant::now();
             return true;
         }
         self.say(phrase.to_owned(), false).await
@@ -153,12 +195,11 @@ impl Face for Reply<'_> {
         let turn = self.turn;
         let mut running = tools.begin(offer, calls, asked, until);
         loop {
-            let due = self.filler_due(begun, tools.settings());
             tokio::select! {
                 biased;
                 () = turn.cancelled() => break,
                 more = running.next() => if more.is_none() { break },
-                () = tokio::time::sleep_until(due) => {
+                () = self.silent(begun, tools.settings()) => {
                     let Bridges { filler, filler_again } = self.phrases;
                     let phrase = if self.bridged { filler_again } else { filler };
                     if !self.bridge(phrase).await {

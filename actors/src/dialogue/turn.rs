@@ -1,10 +1,12 @@
 //! A turn: one thing said to us and everything done to answer it. Not for doing it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_proto::device::Emotion;
 use hearken_proto::ids::TurnId;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::ports::{ProviderError, ToolError, ToolRequest};
@@ -19,13 +21,26 @@ pub struct Turn {
     words: CancellationToken,
     /// Ends the reply.
     reply: CancellationToken,
+    /// What the turn's voice tells.
+    spoken: Arc<watch::Sender<Option<Spoken>>>,
+}
+
+/// How far a turn's voice has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spoken {
+    /// Sentences whose sound has all been sent; `usize::MAX` where no more will be.
+    pub sentences: usize,
+    /// When the last of them began to play.
+    pub began: Instant,
+    /// When all that was sent will have been played.
+    pub quiet_from: Instant,
 }
 
 impl Turn {
     /// A live turn that ends when its connection does.
     pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
         let words = connection.child_token();
-        Self { id, reply: words.child_token(), words }
+        Self { id, reply: words.child_token(), words, spoken: Arc::default() }
     }
 
     /// The turn is to be answered: neither cut nor continued by another.
@@ -46,6 +61,16 @@ impl Turn {
     /// Resolves when not even the words of the turn are wanted any more; at once if so.
     pub fn forgotten(&self) -> WaitForCancellationFuture<'_> {
         self.words.cancelled()
+    }
+
+    /// What the turn's voice tells of itself, as it goes on; nothing where the face has no voice.
+    pub fn spoken(&self) -> watch::Receiver<Option<Spoken>> {
+        self.spoken.subscribe()
+    }
+
+    /// The voice tells how far it has come.
+    pub fn speaks(&self, spoken: Spoken) {
+        self.spoken.send_replace(Some(spoken));
     }
 
     /// Ends the turn everywhere. Being cut is an ending, not an error.

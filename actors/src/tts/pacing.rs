@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
+use crate::dialogue::turn::Spoken;
 use crate::messages::{PlaybackItem, PlaybackStep};
 use crate::meters::meters;
 use crate::settings::SpeakingSettings;
@@ -32,6 +33,10 @@ pub(super) struct Pacing {
     /// `tts start` has been sent; audio may follow from then on.
     audio_from: Option<Duration>,
     underruns: u32,
+    /// Sentences whose packets have all been sent.
+    sentences: usize,
+    /// When the last sentence began to play, where a packet of it was sent.
+    began: Option<Duration>,
 }
 
 impl Pacing {
@@ -41,7 +46,7 @@ impl Pacing {
         steps: mpsc::Receiver<PlaybackStep>,
         lane: mpsc::Sender<PlaybackItem>,
     ) -> Self {
-        Self {
+        let pacing = Self {
             turn,
             steps,
             waiting: VecDeque::new(),
@@ -54,7 +59,18 @@ impl Pacing {
             stop_margin: settings.stop_margin,
             audio_from: None,
             underruns: 0,
-        }
+            sentences: 0,
+            began: None,
+        };
+        pacing.tell(0);
+        pacing
+    }
+
+    /// Tells how far the voice has come.
+    fn tell(&self, sentences: usize) {
+        let quiet_from = self.epoch + self.playout.end(Duration::ZERO);
+        let began = self.began.map_or(quiet_from, |began| self.epoch + began);
+        self.turn.speaks(Spoken { sentences, began, quiet_from });
     }
 
     /// Sends the steps, each when it is due, and `tts stop` when all has been played.
@@ -64,6 +80,7 @@ impl Pacing {
                 return;
             }
         }
+        self.tell(usize::MAX);
         let end = self.playout.end(self.now());
         tokio::time::sleep_until(self.epoch + end + self.stop_margin).await;
         if self.underruns > 0 {
@@ -129,6 +146,7 @@ impl Pacing {
                 }
                 let now = self.now();
                 self.playout.sentence_started(now);
+                self.began = None;
             }
             PlaybackStep::Packet(_) => {
                 if self.is_starved() {
@@ -141,7 +159,11 @@ impl Pacing {
                 }
                 return self.send_packet(step).await;
             }
-            PlaybackStep::SentenceEnd(_) => self.playout.sentence_complete(),
+            PlaybackStep::SentenceEnd(_) => {
+                self.playout.sentence_complete();
+                self.sentences += 1;
+                self.tell(self.sentences);
+            }
             PlaybackStep::Emotion(_) | PlaybackStep::Start | PlaybackStep::Stop => {}
         }
         self.forward(step).await
@@ -162,6 +184,7 @@ impl Pacing {
         let due = self.playout.due(self.now()).max(earliest);
         tokio::time::sleep_until(self.epoch + due).await;
         let now = self.now();
+        self.began.get_or_insert(self.playout.end(now));
         self.underruns += u32::from(self.playout.sent(now));
         self.forward_due(packet, self.epoch + due).await
     }

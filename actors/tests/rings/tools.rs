@@ -12,7 +12,7 @@ use hearken_actors::ports::{
     ToolOutput, ToolSource,
 };
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, Ring, Told};
+use hearken_actors::testkit::{LlmAct, Ring, Told, TtsAct};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -177,11 +177,17 @@ async fn a_turn_has_a_time_limit_for_all_its_tools() {
     ring.hang_up().await;
 }
 
-/// The longest time without audio, playback's own length counted, between the first and the last.
-fn longest_silence(ring: &Ring) -> Duration {
-    let times = audio_times(ring);
-    let pairs = times.windows(2).map(|pair| (pair[1] - pair[0]).saturating_sub(ms(60)));
-    pairs.max().unwrap_or_default()
+/// Every time from `from` to `to` in which a device that plays what it is sent, packet after
+/// packet, is silent.
+fn silences(ring: &Ring, from: Duration, to: Duration) -> Vec<Duration> {
+    const PACKET: Duration = ms(60);
+    let (mut quiet_from, mut silences) = (from, Vec::new());
+    for at in audio_times(ring).into_iter().filter(|at| *at < to) {
+        silences.push(at.saturating_sub(quiet_from));
+        quiet_from = quiet_from.max(at) + PACKET;
+    }
+    silences.push(to.saturating_sub(quiet_from));
+    silences
 }
 
 #[actix::test]
@@ -202,12 +208,61 @@ async fn check_19_a_tool_of_200_s_is_bridged_and_nobody_is_sent_away() {
     assert_eq!(said.iter().filter(|s| *s == "One moment, please.").count(), 1);
     assert!(said.iter().filter(|s| *s == "Still working on it.").count() > 30, "{said:?}");
     assert!(ring.now() - asked > Duration::from_secs(200));
-    assert!(longest_silence(&ring) < Duration::from_secs(5), "{:?}", longest_silence(&ring));
+    let longest = silences(&ring, asked, ring.now()).into_iter().max().unwrap();
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
     assert!(!ring.log.iter().any(|d| matches!(d.what, Told::Closed(_))));
     next_turn_works(&mut ring).await;
     let told = ring.script.last_prompt();
     assert!(!told.iter().any(|m| m.contains("moment")), "fillers are not remembered: {told:?}");
     ring.hang_up().await;
+}
+
+/// A synthesiser that lets wait for its sound.
+fn sound(length_ms: u64, first_ms: u64) -> TtsAct {
+    TtsAct::Audio { length: ms(length_ms), first: ms(first_ms), each: ms(5) }
+}
+
+/// 20 s by its length.
+const LONG: &str = "This sentence is as long as a sentence can be that says in very many words that something \
+    is looked up, although it is spoken by a voice that takes three seconds for all of it, so that \
+    whoever counts its letters instead of its packets takes the silence after it for speech, and \
+    says nothing for much too long";
+
+#[actix::test]
+async fn no_silence_within_a_tool_of_28_s_is_longer_than_5_s() {
+    let fillers = |length_ms, first_ms| vec![sound(length_ms, first_ms); 12];
+    let after = |first, rest: Vec<TtsAct>| [vec![first], rest].concat();
+    // What is said before, what is made of it and of the phrases, and the shortest silence between
+    // the phrases.
+    for (name, before, sounds, shortest) in [
+        ("fast phrases", "", fillers(300, 10), 2_900),
+        ("long phrases", "", fillers(6_000, 80), 2_900),
+        ("slow phrases", "", fillers(900, 2_500), 2_500),
+        ("phrases in pieces", "", vec![TtsAct::Pieces(vec![(ms(1_000), ms(200)); 5]); 12], 2_900),
+        ("a fast voice before", LONG, after(sound(3_000, 80), fillers(900, 80)), 1_500),
+        ("a slow voice before", "Well", after(sound(9_000, 80), fillers(900, 80)), 1_500),
+        ("late words before", "Well", after(sound(900, 3_000), fillers(900, 80)), 1_500),
+    ] {
+        let (mut ring, source) = listening().await;
+        sounds.into_iter().for_each(|act| drop(ring.script.says(act)));
+        ring.script.thinks(LlmAct::Call(before, vec![("wait_here", r#"{"ms": 28000}"#)]));
+        speak(&ring).await;
+        ring.until("tts/stop").await;
+        let epoch = Instant::now() - ring.now();
+        let from = source.begun.lock().unwrap()[0].0 - epoch;
+        let all = silences(&ring, from, from + ms(28_000));
+        let longest = all.iter().max().unwrap();
+        assert!(*longest <= ms(5_000), "{name}: {longest:?}");
+        // The first one is before anything was said, and the last is ended by the tool.
+        let between: Vec<&Duration> =
+            all[1..all.len() - 1].iter().filter(|s| **s > ms(900)).collect();
+        assert!(between.iter().all(|s| **s >= ms(shortest)), "{name}: {between:?}");
+        let said = shown(&ring);
+        let phrases = said.iter().filter(|s| s.contains("moment") || s.contains("Still")).count();
+        assert!((3..=9).contains(&phrases), "{name}: {phrases}");
+        eprintln!("{name}: {phrases} phrases, {longest:?} at most, {between:?} between");
+        ring.hang_up().await;
+    }
 }
 
 #[actix::test]

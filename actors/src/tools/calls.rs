@@ -12,7 +12,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::looking::in_words;
 use super::outcome::{CUT_SHORT, GOES_ON, told};
-use super::toolbox::{Offer, Place, Toolbox};
+use super::schema::Schema;
+use super::toolbox::{Offer, Offered, Place, Toolbox};
 use crate::meters::{CallEnd, tool_called};
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest};
 
@@ -21,9 +22,6 @@ const MAX_CALLS: usize = 16;
 
 /// Calls that may go on after their turns were cut; one more is cancelled with its turn.
 const MAX_FINISHING: usize = 8;
-
-/// Mistakes in the arguments that are told to the model.
-const MAX_MISTAKES: usize = 3;
 
 type Outcome = Result<ToolOutput, ToolError>;
 
@@ -143,12 +141,12 @@ impl Toolbox {
         offer: &'a Offer,
         request: &ToolRequest,
     ) -> Result<(Place, &'a Tool, ToolCall), ToolError> {
-        let (source, tool) =
-            offer.find(&request.name).ok_or_else(|| ToolError::Unknown(request.name.clone()))?;
+        let unknown = || ToolError::Unknown(request.name.clone());
+        let Offered { source, tool, schema } = offer.find(&request.name).ok_or_else(unknown)?;
         let gone = || ToolError::Unavailable("it was taken away meanwhile".into());
         let place = self.place(source).ok_or_else(gone)?;
         let arguments = arguments(&request.arguments)?;
-        fits(&tool.parameters, &arguments)?;
+        schema.get_or_init(|| Schema::of(tool)).check(&arguments)?;
         let (id, name) = (request.id.clone(), tool.name.clone());
         Ok((place, tool, ToolCall { id, name, arguments }))
     }
@@ -233,29 +231,4 @@ pub fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
         Ok(_) => Err(ToolError::Arguments("they are not a JSON object".into())),
         Err(error) => Err(ToolError::Arguments(format!("they are not JSON: {error}"))),
     }
-}
-
-/// Whether arguments fit a tool's schema. One that is itself wrong checks nothing: the tool may
-/// know better.
-///
-/// # Errors
-/// [`ToolError::Arguments`], which names some of the mistakes.
-pub fn fits(schema: &Value, arguments: &Map<String, Value>) -> Result<(), ToolError> {
-    let validator = match jsonschema::validator_for(schema) {
-        Ok(validator) => validator,
-        Err(error) => {
-            tracing::debug!(%error, "a tool's schema cannot be used");
-            return Ok(());
-        }
-    };
-    let arguments = Value::Object(arguments.clone());
-    let mistakes: Vec<String> = validator
-        .iter_errors(&arguments)
-        .take(MAX_MISTAKES)
-        .map(|mistake| match mistake.instance_path().to_string() {
-            whole if whole.is_empty() => mistake.to_string(),
-            path => format!("{path}: {mistake}"),
-        })
-        .collect();
-    if mistakes.is_empty() { Ok(()) } else { Err(ToolError::Arguments(mistakes.join("; "))) }
 }

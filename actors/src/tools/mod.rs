@@ -2,7 +2,7 @@
 //! of calls, and what devices need beyond the protocol. Not for when a model may call, which is
 //! the turn's part; nor for sources outside a device.
 //!
-//! Reading order: [`toolbox`], [`names`], [`calls`], `looking`, [`outcome`], then the device: [`device`],
+//! Reading order: [`toolbox`], [`names`], [`calls`], [`schema`], `looking`, [`outcome`], then the device: [`device`],
 //! [`link`], [`repair`], [`iot`].
 
 pub mod calls;
@@ -13,6 +13,7 @@ mod looking;
 pub mod names;
 pub mod outcome;
 pub mod repair;
+pub mod schema;
 pub mod toolbox;
 
 use std::sync::Arc;

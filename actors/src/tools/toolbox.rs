@@ -2,13 +2,14 @@
 //! calling them, which is [`super::calls`].
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::ToolSettings;
 use super::names::{Names, rename};
+use super::schema::Schema;
 use crate::ports::{OfferedTool, Sight, Tool, ToolSource};
 
 /// Gives the sources that a conversation has now, beside its device's own.
@@ -47,7 +48,16 @@ struct Known {
 #[derive(Default)]
 pub struct Offer {
     tools: Arc<[OfferedTool]>,
-    by_name: HashMap<String, (String, Tool)>,
+    by_name: HashMap<String, Offered>,
+}
+
+/// A tool of an offer.
+pub(super) struct Offered {
+    /// The source's name.
+    pub(super) source: String,
+    pub(super) tool: Tool,
+    /// Made at the first call.
+    pub(super) schema: OnceLock<Schema>,
 }
 
 impl Offer {
@@ -58,11 +68,11 @@ impl Offer {
 
     /// The names of the source and of its tool that a name stands for.
     pub fn origin(&self, name: &str) -> Option<(&str, &str)> {
-        self.find(name).map(|(source, tool)| (source.as_str(), tool.name.as_str()))
+        self.find(name).map(|found| (found.source.as_str(), found.tool.name.as_str()))
     }
 
-    /// The source's name and the tool that a name stands for.
-    pub(super) fn find(&self, name: &str) -> Option<&(String, Tool)> {
+    /// The tool that a name stands for.
+    pub(super) fn find(&self, name: &str) -> Option<&Offered> {
         self.by_name.get(name)
     }
 }
@@ -141,7 +151,8 @@ impl Toolbox {
             for (tool, name) in list.iter().zip(&given) {
                 let description = rename(&tool.description, &renamed);
                 let parameters = tool.parameters.clone();
-                let entry = (source.to_owned(), tool.clone());
+                let (source, schema) = (source.to_owned(), OnceLock::new());
+                let entry = Offered { source, tool: tool.clone(), schema };
                 if offer.by_name.insert(name.clone(), entry).is_none() {
                     tools.push(OfferedTool { name: name.clone(), description, parameters });
                 }
@@ -153,7 +164,7 @@ impl Toolbox {
         // The same for all devices first: models keep what many prompts begin with.
         tools.rotate_left(devices);
         names.tidy(|(source, tool)| {
-            offer.by_name.values().any(|(of, t)| t.name == *tool && of == source)
+            offer.by_name.values().any(|o| o.tool.name == *tool && o.source == *source)
         });
         offer.tools = tools.into();
         offer
@@ -244,8 +255,8 @@ mod tests {
             offer.tools()[2].parameters,
             json!({"type": "object", "properties": {"self.b": {}}})
         );
-        let (of, tool) = offer.find("notes_self_b").unwrap();
-        assert_eq!((of.as_str(), tool.name.as_str()), ("notes", "self.b"));
+        let found = offer.find("notes_self_b").unwrap();
+        assert_eq!((found.source.as_str(), found.tool.name.as_str()), ("notes", "self.b"));
         assert!(Arc::ptr_eq(&offer, &toolbox.offer()), "nothing changed");
         *device.1.lock().unwrap() = list(&[]);
         assert_eq!(names(&toolbox), ["notes_self_b"], "a tool keeps its name");
@@ -282,6 +293,10 @@ mod tests {
         others.lock().unwrap().clear();
         assert_eq!(names(&toolbox), ["a"]);
         assert!(toolbox.place("notes").is_none());
-        assert_eq!(offer.find("b").unwrap().0, "notes", "an offer that was made stays as it is");
+        assert_eq!(
+            offer.find("b").unwrap().source,
+            "notes",
+            "an offer that was made stays as it is"
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::SinkExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use hearken_actors::ports::{self, Tool, ToolError, ToolSource};
-use hearken_actors::tools::calls::fits;
+use hearken_actors::tools::schema::Schema;
 use hearken_proto::litemcp::{self, Body, CallResult, Envelope, ToolCall, VERSION};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -255,7 +255,7 @@ fn prepare(
     let tool = tool(source, name).filter(|t| t.name == call.tool);
     let tool = tool.ok_or_else(|| ToolError::Unknown(call.tool.clone()))?;
     let arguments = arguments::by_name(&tool, &call.arguments)?;
-    fits(&tool.parameters, &arguments)?;
+    Schema::of(&tool).check(&arguments)?;
     Ok(ports::ToolCall { id: uuid::Uuid::new_v4().to_string(), name: tool.name, arguments })
 }
 

@@ -1,0 +1,64 @@
+//! A tool's schema, made ready to check arguments. Not for what becomes of wrong ones.
+
+use jsonschema::Validator;
+use serde_json::{Map, Value};
+
+use crate::ports::{Tool, ToolError};
+
+/// Mistakes in the arguments that are told.
+const MAX_MISTAKES: usize = 3;
+
+/// What the arguments of a tool must be. Making it costs far more than a check.
+pub struct Schema(Option<Validator>);
+
+impl Schema {
+    /// The tool's own. One that is itself wrong checks nothing: the tool may know better.
+    pub fn of(tool: &Tool) -> Self {
+        let validator = jsonschema::validator_for(&tool.parameters);
+        if let Err(error) = &validator {
+            tracing::debug!(%error, "a tool's schema cannot be used");
+        }
+        Self(validator.ok())
+    }
+
+    /// Whether arguments fit.
+    ///
+    /// # Errors
+    /// [`ToolError::Arguments`], which names some of the mistakes.
+    pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+        let Some(validator) = &self.0 else { return Ok(()) };
+        let arguments = Value::Object(arguments.clone());
+        let mistakes: Vec<String> = validator
+            .iter_errors(&arguments)
+            .take(MAX_MISTAKES)
+            .map(|mistake| match mistake.instance_path().to_string() {
+                whole if whole.is_empty() => mistake.to_string(),
+                path => format!("{path}: {mistake}"),
+            })
+            .collect();
+        if mistakes.is_empty() { Ok(()) } else { Err(ToolError::Arguments(mistakes.join("; "))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn checked(parameters: Value, arguments: &Value) -> Result<(), ToolError> {
+        let (name, description) = ("t".into(), String::new());
+        let tool = Tool { name, description, parameters, finishes: false };
+        Schema::of(&tool).check(arguments.as_object().unwrap())
+    }
+
+    #[test]
+    fn mistakes_are_named_and_a_wrong_schema_checks_nothing() {
+        let number = json!({"properties": {"a": {"type": "number"}}, "required": ["b"]});
+        assert_eq!(checked(number.clone(), &json!({"a": 1, "b": null})), Ok(()));
+        let told = checked(number, &json!({"a": "x"})).unwrap_err().to_string();
+        assert!(told.contains("/a: \"x\" is not of type \"number\""), "{told}");
+        assert!(told.contains("; \"b\" is a required property") || told.contains("property; /a"));
+        assert_eq!(checked(json!({"type": 7}), &json!({"a": 1})), Ok(()));
+    }
+}

@@ -111,6 +111,8 @@ pub fn start(
     let server = HttpServer::new(factory)
         .workers(or_cores(config.server.workers))
         .on_connect(|connection, _| tune(connection))
+        // Who closes their side waits for no answer: what is done for them ends.
+        .h1_allow_half_closed(false)
         .disable_signals()
         .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000))
         .bind(at)

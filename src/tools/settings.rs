@@ -77,7 +77,7 @@ pub struct ToolServer {
     /// Longest wait for the program or address to say what tools it has.
     pub start_timeout_ms: u64,
     /// A form that the server wants filled in during a call is filled with the defaults that it
-    /// proposes. False tells the server that nobody can be asked.
+    /// proposes. False tells the server that nobody can be asked; a LiteMCP tool asks nothing.
     pub accept_defaults: bool,
 }
 
@@ -169,6 +169,11 @@ impl ToolServer {
             if !(100..=600_000).contains(&value) {
                 return Err(wrong(format!("`{key}` is {value}: use 100 to 600000")));
             }
+        }
+        if self.accept_defaults && self.protocol == ToolProtocol::LiteMcp {
+            let why =
+                "`accept_defaults` is for MCP: a LiteMCP tool asks for no forms; leave it out";
+            return Err(wrong(why.into()));
         }
         let way = match (self.url.is_empty(), self.command.is_empty()) {
             (false, true) => self.at_an_address().map_err(wrong)?,
@@ -269,6 +274,10 @@ mod tests {
             ("name = 'a'\ncommand = 'b'\nbearer = 'c'", "are for a `url`"),
             ("name = 'a'\ncommand = 'b'\nenv = { 'x=y' = 'c' }", "`env`: `x=y`"),
             ("name = 'a'\ncommand = 'b'\ntimeout_ms = 1", "`timeout_ms` is 1"),
+            (
+                "name = 'a'\ncommand = 'b'\nprotocol = 'litemcp'\naccept_defaults = true",
+                "`accept_defaults` is for MCP",
+            ),
         ] {
             let told = told(text);
             assert!(told.starts_with("`tools.servers`, ") && told.contains(says), "{told}");

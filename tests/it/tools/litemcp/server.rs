@@ -9,13 +9,14 @@ use hearken::providers::Secret;
 use jiff::Timestamp;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::{ADMIN, OwnServer, SECRET};
-use crate::support::app::eventually;
+use crate::support::app::{TestServer, Vendors, eventually};
+use crate::support::vendors::{gone, read_request};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
@@ -242,4 +243,27 @@ async fn only_who_may_use_tools_is_let_in() {
             Err(other) => panic!("{other}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_call_over_http_ends_when_its_client_leaves() {
+    let (vendors, world) =
+        (Vendors::start().await, TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let locator = format!("http://{}/", world.local_addr().unwrap());
+    let server = TestServer::start(&vendors, |config| {
+        config.tools.builtin.enabled = vec!["get_location".into()];
+        config.tools.builtin.location_url = locator;
+        config.tools.builtin.timeout_ms = 60_000;
+    })
+    .await;
+    let call = json!({"version": [1, 0, 0], "tool": "get_location"}).to_string();
+    let call = reqwest::Client::new().post(server.http_url("/litemcp/get_location")).body(call);
+    let mut asked = tokio::select! {
+        answer = call.send() => panic!("{answer:?}"),
+        asked = world.accept() => asked.unwrap().0,
+    };
+    let request = read_request(&mut asked).await;
+    let ended = request.is_none() || gone(&mut asked, Duration::from_secs(10)).await;
+    assert!(ended, "the tool goes on for nobody");
+    server.stop().await;
 }

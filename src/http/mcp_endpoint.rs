@@ -8,7 +8,7 @@ use hearken_proto::fault::Fault;
 use serde_json::json;
 
 use super::caller::{bearer, query};
-use super::fault::{Refusal, refusal};
+use super::fault::{Answer, refusal, rendered};
 use super::lanes::Lanes;
 use super::tool_desk::ToolDesk;
 
@@ -21,15 +21,11 @@ pub(super) async fn connect(
     payload: web::Payload,
     desk: web::Data<ToolDesk>,
 ) -> HttpResponse {
-    connected(request, payload, desk).await.unwrap_or_else(|refused| *refused)
+    rendered(connected(&request, payload, &desk))
 }
 
-async fn connected(
-    request: HttpRequest,
-    payload: web::Payload,
-    desk: web::Data<ToolDesk>,
-) -> Result<HttpResponse, Refusal> {
-    let token = query(&request, "token").unwrap_or_else(|| bearer(&request));
+fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolDesk) -> Answer {
+    let token = query(request, "token").unwrap_or_else(|| bearer(request));
     // A `+` of a query stands for a space; no token of ours has either.
     let agent = desk.agents.agent(token.trim()).map_err(|error| {
         refusal(Fault::Unauthorized, &format!("{error}; `hearken tools token` makes one"))
@@ -45,7 +41,7 @@ async fn connected(
             tracing::info!(reason, "a tool client has gone");
         })
     });
-    ws_link::upgrade_with_limit(socket, &request, payload, MAX_MESSAGE_BYTES)
+    ws_link::upgrade_with_limit(socket, request, payload, MAX_MESSAGE_BYTES)
         .map_err(|_| refusal(Fault::BadRequest, "this address speaks WebSocket only"))
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::caller::{Caller, body, given, reached_at, tidy};
-use super::fault::{Refusal, refusal, store_failed};
+use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
 use super::{Door, firmware};
 use crate::auth::answers_challenge;
 use crate::config::OtaConfig;
@@ -132,14 +132,10 @@ pub(super) async fn check(
     payload: web::Payload,
     door: web::Data<Door>,
 ) -> HttpResponse {
-    settings(&request, payload, &door).await.unwrap_or_else(|refusal| *refusal)
+    rendered(settings(&request, payload, &door).await)
 }
 
-async fn settings(
-    request: &HttpRequest,
-    payload: web::Payload,
-    door: &Door,
-) -> Result<HttpResponse, Refusal> {
+async fn settings(request: &HttpRequest, payload: web::Payload, door: &Door) -> Answer {
     let caller = Caller::of(request)?;
     let reached = reached_at(request, door.ota.trust_proxy)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
@@ -238,14 +234,10 @@ pub(super) async fn activate(
     payload: web::Payload,
     door: web::Data<Door>,
 ) -> HttpResponse {
-    activated(&request, payload, &door).await.unwrap_or_else(|refusal| *refusal)
+    rendered(activated(&request, payload, &door).await)
 }
 
-async fn activated(
-    request: &HttpRequest,
-    payload: web::Payload,
-    door: &Door,
-) -> Result<HttpResponse, Refusal> {
+async fn activated(request: &HttpRequest, payload: web::Payload, door: &Door) -> Answer {
     let caller = Caller::of(request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     door.auth.allows(&caller.device_id)?;

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Door;
 use super::caller::{json as json_body, query};
-use super::fault::{Refusal, refusal};
+use super::fault::{Answer, refusal, rendered};
 use crate::tools::{AgentTokens, DEFAULT_AGENT, Registry, Sources, Vision, VisionTokens};
 
 /// Pictures that are looked at at once, each of at most 10 MiB.
@@ -73,17 +73,12 @@ pub(super) async fn list(
     desk: web::Data<ToolDesk>,
     door: web::Data<Door>,
 ) -> HttpResponse {
-    listed(request, desk, door).await.unwrap_or_else(|refused| *refused)
-}
-
-async fn listed(
-    request: HttpRequest,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
-) -> Result<HttpResponse, Refusal> {
-    door.auth.admin(&request)?;
-    let agent = query(&request, "agent").unwrap_or_else(|| DEFAULT_AGENT.into());
-    Ok(HttpResponse::Ok().json(desk.sources.inventory(&agent)))
+    let listed = || {
+        door.auth.admin(&request)?;
+        let agent = query(&request, "agent").unwrap_or_else(|| DEFAULT_AGENT.into());
+        Ok(HttpResponse::Ok().json(desk.sources.inventory(&agent)))
+    };
+    rendered(listed())
 }
 
 /// `POST /api/tools/call` with `{"source", "tool", "arguments"}`: calls it and tells the answer.
@@ -93,16 +88,16 @@ pub(super) async fn call(
     desk: web::Data<ToolDesk>,
     door: web::Data<Door>,
 ) -> HttpResponse {
-    called(request, payload, desk, door).await.unwrap_or_else(|refused| *refused)
+    rendered(called(&request, payload, &desk, &door).await)
 }
 
 async fn called(
-    request: HttpRequest,
+    request: &HttpRequest,
     payload: web::Payload,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
-) -> Result<HttpResponse, Refusal> {
-    door.auth.admin(&request)?;
+    desk: &ToolDesk,
+    door: &Door,
+) -> Answer {
+    door.auth.admin(request)?;
     let call: Call = json_body(payload).await?;
     let agent = call.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let Some(source) = desk.sources.named(agent, &call.source) else {

@@ -13,7 +13,7 @@ use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
 
 use super::caller::{Caller, bearer};
-use super::fault::{Refusal, refusal};
+use super::fault::{Answer, Refusal, refusal, rendered};
 use super::tool_desk::ToolDesk;
 
 /// Where it is.
@@ -36,23 +36,19 @@ pub(super) async fn explain(
     payload: web::Payload,
     desk: web::Data<ToolDesk>,
 ) -> HttpResponse {
-    explained(request, payload, desk).await.unwrap_or_else(|refused| *refused)
+    rendered(explained(&request, payload, &desk).await)
 }
 
-async fn explained(
-    request: HttpRequest,
-    payload: web::Payload,
-    desk: web::Data<ToolDesk>,
-) -> Result<HttpResponse, Refusal> {
-    let caller = Caller::of(&request)?;
+async fn explained(request: &HttpRequest, payload: web::Payload, desk: &ToolDesk) -> Answer {
+    let caller = Caller::of(request)?;
     desk.cameras
-        .check(&bearer(&request), caller.device_id.as_str())
+        .check(&bearer(request), caller.device_id.as_str())
         .map_err(|error| refusal(Fault::Unauthorized, &error.to_string()))?;
     let Ok(_place) = desk.pictures.try_acquire() else {
         return Err(refusal(Fault::Busy, "too many pictures are looked at"));
     };
     let body = read(payload).await?;
-    let picture = parts(&request, body).await?;
+    let picture = parts(request, body).await?;
     let described = desk.vision.describe(&picture.question, &picture.mime_type, &picture.bytes);
     let answer = match described.await {
         Ok(words) => json!({"success": true, "response": words}),

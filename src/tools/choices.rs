@@ -75,6 +75,11 @@ impl Chosen {
 }
 
 impl Choices {
+    /// What was chosen for a device.
+    pub(super) fn of_device(&self, id: &DeviceId) -> Arc<Choice> {
+        self.read().of_device(id)
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Chosen> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -161,7 +161,7 @@ impl Sources {
     pub fn manners(&self) -> MannerDesk {
         let choices = self.choices.clone();
         Arc::new(move |device| {
-            let system_prompt = choices.of(device).system_prompt.clone();
+            let system_prompt = choices.of_device(device).system_prompt.clone();
             Manner { system_prompt, ..Manner::default() }
         })
     }

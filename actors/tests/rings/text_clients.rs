@@ -99,6 +99,7 @@ fn desk(llm: Arc<dyn Llm>) -> GatewayDesk {
         llm,
         sessions: Arc::new(Sessions::new(shelf, settings.session_idle, settings.max_messages)),
         tools: Arc::new(|_, _| vec![Arc::new(Hanging)]),
+        sight: None,
         now: Arc::new(|| "noon".into()),
         settings: Arc::new(settings),
     }

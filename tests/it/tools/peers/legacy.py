@@ -5,12 +5,12 @@ tools of server.py that need no help from a framework, in pages whose cursors ar
     legacy.py --pages 10 --port 8123    over Streamable HTTP with sessions, at /mcp
 """
 
-import argparse
 import asyncio
 import json
 import os
 from contextlib import asynccontextmanager
 
+import asked
 import mcp.types as types
 import uvicorn
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -19,12 +19,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-arguments = argparse.ArgumentParser()
-arguments.add_argument("--name", default="pages")
-arguments.add_argument("--pages", type=int, default=3)
-arguments.add_argument("--port", type=int)
-arguments.add_argument("--marks", help="a file that gets a line when a call is cancelled")
-arguments = arguments.parse_args()
+arguments = asked.arguments()
 
 server = Server(arguments.name)
 
@@ -73,7 +68,8 @@ async def call_tool(name: str, given: dict):
         case "long":
             return text("x" * given["bytes"])
         case "hangs":
-            return await hangs(given["seconds"])
+            await asked.hang(given["seconds"], arguments.marks)
+            return text("done")
         case "variables":
             return text(json.dumps(sorted(os.environ)))
         case "process":
@@ -92,17 +88,6 @@ async def call_tool(name: str, given: dict):
         case _ if name.startswith("filler_"):
             return text("filled")
     return text("new")
-
-
-async def hangs(seconds):
-    try:
-        await asyncio.sleep(seconds)
-    except asyncio.CancelledError:
-        if arguments.marks:
-            with open(arguments.marks, "a") as marks:
-                marks.write("cancelled\n")
-        raise
-    return [types.TextContent(type="text", text="done")]
 
 
 async def over_stdio():

@@ -79,10 +79,10 @@ impl Peers {
     }
 }
 
-/// A script of this folder with these arguments.
+/// A script of this folder with these arguments; Python leaves nothing behind beside it.
 fn script(name: &str, arguments: &[&str]) -> Vec<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tools/peers").join(name);
-    let mut all = vec![script.to_str().unwrap().to_owned()];
+    let mut all = vec!["-B".to_owned(), script.to_str().unwrap().to_owned()];
     all.extend(arguments.iter().map(|a| (*a).to_owned()));
     all
 }

@@ -4,22 +4,16 @@
     server.py --pages 10 --port 8123    over Streamable HTTP, at /mcp
 """
 
-import argparse
-import asyncio
 import os
 import sys
 
+import asked
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.utilities.types import Image
 from mcp_types import ToolListChangedNotification
 
-arguments = argparse.ArgumentParser()
-arguments.add_argument("--name", default="pages")
-arguments.add_argument("--pages", type=int, default=3)
-arguments.add_argument("--port", type=int)
-arguments.add_argument("--marks", help="a file that gets a line when a call is cancelled")
-arguments = arguments.parse_args()
+arguments = asked.arguments()
 
 server = FastMCP(arguments.name, list_page_size=arguments.pages)
 
@@ -51,13 +45,7 @@ def long(bytes: int) -> str:
 @server.tool
 async def hangs(seconds: float) -> str:
     """Takes its time."""
-    try:
-        await asyncio.sleep(seconds)
-    except asyncio.CancelledError:
-        if arguments.marks:
-            with open(arguments.marks, "a") as marks:
-                marks.write("cancelled\n")
-        raise
+    await asked.hang(seconds, arguments.marks)
     return "done"
 
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hearken::commands::{convert, devices, llm, load, models, replay, serve, speech, token, tools};
+use hearken::commands::{
+    chat, convert, devices, llm, load, models, replay, serve, speech, token, tools,
+};
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
 use hearken::{telemetry, tls};
@@ -22,6 +24,7 @@ enum Command {
     Serve(serve::Args),
     Speech(speech::Args),
     Llm(llm::Args),
+    Chat(chat::Args),
     Replay(replay::ReplayArgs),
     Load(load::LoadArgs),
     Convert(convert::ConvertArgs),
@@ -60,6 +63,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             let models = engine_start()?;
             llm::run(args, &models).await.map(|()| ExitCode::SUCCESS)
         }
+        Command::Chat(args) => chat::run(args).await,
         Command::Replay(args) => replay::run(args).await,
         Command::Load(args) => load::run(args).await,
         Command::Convert(args) => convert::run(args).await,

@@ -1,5 +1,6 @@
 //! One file per subcommand: arguments, calling one thing, printing. No behaviour.
 
+pub mod chat;
 pub mod convert;
 pub mod devices;
 mod endpoint;

@@ -1,9 +1,12 @@
-//! The LLM gateway over real sockets: what text clients are told, row by row of its document. Not
-//! for what the actor does in virtual time.
+//! The LLM gateway over real sockets: what text clients are told, row by row of its document, and
+//! what programs of others find there. Not for what the actor does in virtual time.
 
+mod chat;
+mod clients;
 mod crowd;
 mod limits;
 mod messages;
+mod script;
 mod sessions;
 mod tools;
 

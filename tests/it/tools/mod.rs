@@ -10,7 +10,7 @@ mod devices;
 mod endpoint;
 mod hostile;
 mod litemcp;
-mod peers;
+pub(crate) mod peers;
 mod python;
 mod remote;
 mod servers;

@@ -19,7 +19,8 @@ impl OpenAiChat {
         Stub::start(("http", "/v1"), behaviour, reply.into(), chat).await
     }
 
-    /// Replies what `reply` makes of the last message.
+    /// Replies what `reply` makes of the last message; where that is `call NAME ARGUMENTS`, and
+    /// the message no tool's, it calls that.
     pub(crate) async fn answering(reply: fn(&[u8]) -> String) -> Stub {
         Stub::start(("http", "/v1"), Behaviour::Normal, Says::Answer(reply), chat).await
     }
@@ -87,15 +88,20 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     let mut pieces = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let last = body["messages"].as_array().and_then(|m| m.last()).unwrap();
-    let asked = last["content"].as_str().unwrap().trim();
-    let calls = match asked.starts_with("call ") {
+    let asked = last["content"].as_str().unwrap();
+    let mut words = shared.words(asked.as_bytes());
+    let calls = match (asked.trim(), &*words) {
         _ if last["role"] == "tool" => Vec::new(),
-        true => asked.lines().enumerate().map(wanted_call).collect(),
-        false => calls(&body["tools"]),
+        (asked, _) if asked.starts_with("call ") => wanted_calls(asked),
+        (_, reply) if reply.starts_with("call ") => {
+            let wanted = wanted_calls(reply);
+            words.clear();
+            wanted
+        }
+        _ => calls(&body["tools"]),
     };
     let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
-    let words: Vec<char> =
-        shared.words(last["content"].as_str().unwrap().as_bytes()).chars().collect();
+    let words: Vec<char> = words.chars().collect();
     if behaviour != Behaviour::Empty {
         for few in words.chunks(4) {
             pieces.push(chunk(json!({ "content": few.iter().collect::<String>() }), None));
@@ -129,7 +135,11 @@ fn calls(tools: &serde_json::Value) -> Vec<serde_json::Value> {
     begun.chain(fragments).collect()
 }
 
-/// The call that a line asks for: `call NAME ARGUMENTS`.
+/// The calls that lines ask for: `call NAME ARGUMENTS`.
+fn wanted_calls(lines: &str) -> Vec<serde_json::Value> {
+    lines.lines().enumerate().map(wanted_call).collect()
+}
+
 fn wanted_call((n, line): (usize, &str)) -> serde_json::Value {
     let wanted = line.strip_prefix("call ").unwrap();
     let (name, arguments) = wanted.split_once(' ').unwrap();

@@ -46,13 +46,27 @@ impl Peers {
 
     /// As [`Peers::installed`], where the conformance suite is there too.
     pub(crate) fn with_conformance() -> Option<Self> {
+        Self::with("@modelcontextprotocol/conformance")
+    }
+
+    /// As [`Peers::installed`], where this package of Node is there too.
+    pub(crate) fn with(package: &str) -> Option<Self> {
         let peers = Self::installed()?;
-        let suite = "node/node_modules/@modelcontextprotocol/conformance";
-        if peers.folder.join(suite).exists() {
+        if peers.packages().join("node_modules").join(package).exists() {
             return Some(peers);
         }
-        eprintln!("skipped: no {suite} in {}, run scripts/peers", peers.folder.display());
+        eprintln!("skipped: no {package} in {}, run scripts/peers", peers.folder.display());
         None
+    }
+
+    /// The folder that has Node's packages in its `node_modules`.
+    pub(crate) fn packages(&self) -> PathBuf {
+        self.folder.join("node")
+    }
+
+    /// The Node among the packages, newer than the machine's.
+    pub(crate) fn node(&self) -> PathBuf {
+        self.packages().join("node_modules/node/bin/node")
     }
 
     /// A program of the Python packages.

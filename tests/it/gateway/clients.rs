@@ -1,0 +1,148 @@
+//! Clients of the gateway in other languages, against the whole server: our own, written from the
+//! document's tables; those that the document prints, where it is at hand; and the flow of its
+//! client in C. Not for every row of the tables.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::Value;
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::script::{output_of, program, vendors};
+use crate::support::app::TestServer;
+use crate::support::vendors::Behaviour;
+use crate::tools::peers::Peers;
+
+#[tokio::test]
+async fn a_client_in_python_finds_everything_as_in_the_tables() {
+    let Some(peers) = Peers::with("ws") else { return };
+    let vendors = vendors().await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let python = peers.python("python");
+    let url = server.gateway_url();
+    let said = output_of(python, &[&program("client.py"), &url]).await;
+    assert!(said.starts_with("answered: "), "{said}");
+    // The session that was resumed knew what had been said in it.
+    let asked = vendors.llm.seen().texts.pop().unwrap();
+    assert!(asked.contains("我叫小明") && asked.contains("我叫什么名字？"), "{asked}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_in_javascript_streams_and_cancels() {
+    let Some(peers) = Peers::with("ws") else { return };
+    let vendors = vendors().await;
+    vendors.llm.set(Behaviour::Slow);
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let url = server.gateway_url();
+    let said = output_of(peers.node(), &[&program("client.mjs"), &peers.packages(), &url]).await;
+    assert!(said.starts_with("answered: "), "{said}");
+    server.stop().await;
+}
+
+/// The code that the document prints below this heading, in a file of this name; none, with the
+/// reason printed, where the document is not at hand.
+fn documented(heading: &str, language: &str, name: &str) -> Option<(tempfile::TempDir, PathBuf)> {
+    let document =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/seeds/llm-gateway-websocket-api.md");
+    let Ok(text) = std::fs::read_to_string(&document) else {
+        eprintln!("skipped: the gateway's document is not at {}", document.display());
+        return None;
+    };
+    let (_, chapter) = text.split_once(heading).expect("the chapter is there");
+    let (_, code) = chapter.split_once(&format!("```{language}\n")).expect("it has code");
+    let (code, _) = code.split_once("```").expect("the code ends");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    std::fs::write(&file, code).unwrap();
+    Some((folder, file))
+}
+
+/// What both of the document's clients do: two tools, two questions, both answered.
+fn assert_documented(said: &str) {
+    let answers: Vec<&str> = said.lines().filter_map(|l| l.strip_prefix("Response: ")).collect();
+    assert_eq!(answers.len(), 2, "{said}");
+    assert!(answers[0].contains("85") && answers[1].contains("50"), "{said}");
+    for line in
+        ["Registered 2 tools", "Client tool called: get_battery", "Client tool called: set_volume"]
+    {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn the_documents_client_in_python_runs_unmodified() {
+    let Some(peers) = Peers::with("ws") else { return };
+    let Some((_kept, file)) = documented("### 10.1 ", "python", "client.py") else { return };
+    let vendors = vendors().await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let (python, url) = (peers.python("python"), server.gateway_url());
+    assert_documented(&output_of(python, &[&program("documented.py"), &file, &url]).await);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_documents_client_in_javascript_runs_unmodified() {
+    let Some(peers) = Peers::with("ws") else { return };
+    let Some((_kept, file)) = documented("### 10.2 ", "javascript", "client.mjs") else { return };
+    let vendors = vendors().await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let (packages, url) = (peers.packages(), server.gateway_url());
+    let arguments: [&dyn AsRef<std::ffi::OsStr>; 4] =
+        [&program("documented.mjs"), &packages, &file, &url];
+    assert_documented(&output_of(peers.node(), &arguments).await);
+    server.stop().await;
+}
+
+/// The strings that a client in C reads without looking, by type of message.
+fn read_blindly(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "status" => &["/status"],
+        "llm_response" => &["/content"],
+        "tool_call" => &["/tool_name"],
+        "tool_callback" => &["/call_id", "/tool_name"],
+        "error" => &["/code", "/message"],
+        _ => &[],
+    }
+}
+
+/// `c_client.jsonl`: after each message that the client takes, what it sends: whitespace as its
+/// library prints it, and a question after every message, so that requests overlap.
+#[tokio::test]
+async fn the_flow_of_the_client_in_c_is_served() {
+    let vendors = vendors().await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let (mut socket, _) = connect_async(server.gateway_url()).await.unwrap();
+    let (mut session_id, mut call_id) = (String::new(), String::new());
+    let flow = include_str!("../../../fixtures/gateway/c_client.jsonl");
+    for step in flow.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        if let Some(text) = step["send"].as_str() {
+            let text = text.replace("{{session_id}}", &session_id).replace("{{call_id}}", &call_id);
+            socket.send(Message::text(text)).await.unwrap();
+            continue;
+        }
+        let next = tokio::time::timeout(Duration::from_secs(10), socket.next()).await;
+        let next = next.expect("a message comes").unwrap().unwrap();
+        let message: Value = serde_json::from_str(next.to_text().unwrap()).unwrap();
+        let kind = message["type"].as_str().unwrap();
+        assert_eq!(kind, step["take"], "{message}");
+        for (field, value) in step["with"].as_object().into_iter().flatten() {
+            assert_eq!(message[field], *value, "{message}");
+        }
+        for field in read_blindly(kind) {
+            assert!(message.pointer(field).is_some_and(Value::is_string), "{field} in {message}");
+        }
+        if let Some(id) = message["data"]["session_id"].as_str() {
+            assert!(id.len() < 64, "it fits into 64 bytes with its end: {id}");
+            id.clone_into(&mut session_id);
+        }
+        if let Some(id) = message["call_id"].as_str() {
+            id.clone_into(&mut call_id);
+        }
+    }
+    assert!(!session_id.is_empty() && !call_id.is_empty());
+    drop(socket);
+    server.stop().await;
+}

@@ -1,0 +1,30 @@
+// Runs the JavaScript client of the gateway's document as it is, example and all: node
+// documented.mjs PACKAGES FILE URL, where PACKAGES is a folder with node_modules and FILE holds the
+// code as the document prints it. Two things are set from outside: sockets to its default address
+// lead to URL; and `registerTools` of that class waits for a function that it keeps in a Map and
+// that nothing in the class calls, so this calls it when the message for it comes.
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const [packages, file, url] = process.argv.slice(2);
+const Real = createRequire(`${packages}/package.json`)("ws");
+let registered = null;
+
+globalThis.Map = class extends Map {
+  set(key, value) {
+    if (key === "tools_registered") registered = value;
+    return super.set(key, value);
+  }
+};
+globalThis.WebSocket = class extends Real {
+  constructor(address) {
+    if (address !== "ws://localhost:9400") throw new Error(`an unexpected address: ${address}`);
+    super(url);
+    this.on("message", text => {
+      const message = JSON.parse(text);
+      // After the class has seen it.
+      if (message.type === "tools_registered") setImmediate(() => registered(message));
+    });
+  }
+};
+await import(pathToFileURL(file));

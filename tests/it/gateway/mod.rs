@@ -6,6 +6,7 @@ mod clients;
 mod crowd;
 mod limits;
 mod messages;
+mod page;
 mod script;
 mod sessions;
 mod tools;

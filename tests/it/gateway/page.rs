@@ -1,0 +1,31 @@
+//! The gateway's test page in a real Chromium, which `clients/page.mjs` drives. Not for the wire.
+
+use std::path::Path;
+
+use super::script::{output_of, program, vendors};
+use crate::support::app::TestServer;
+use crate::support::vendors::Behaviour;
+use crate::tools::peers::Peers;
+
+const CHROMIUM: &str = "/usr/bin/chromium";
+const STEPS: usize = 10;
+
+#[tokio::test]
+async fn a_person_tries_the_gateway_in_a_browser() {
+    let Some(peers) = Peers::with("playwright-core") else { return };
+    if !Path::new(CHROMIUM).exists() {
+        eprintln!("skipped: no {CHROMIUM}, run scripts/peers");
+        return;
+    }
+    let vendors = vendors().await;
+    vendors.llm.set(Behaviour::Slow);
+    let server =
+        TestServer::start(&vendors, |config| config.gateway.client_tool_timeout_ms = 2_000).await;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/test_client.html");
+    let (packages, address) = (peers.packages(), server.address.to_string());
+    let arguments: [&dyn AsRef<std::ffi::OsStr>; 5] =
+        [&program("page.mjs"), &packages, &CHROMIUM, &address, &file];
+    let said = output_of(peers.node(), &arguments).await;
+    assert_eq!(said.lines().filter(|line| line.starts_with("holds: ")).count(), STEPS, "{said}");
+    server.stop().await;
+}

@@ -9,6 +9,9 @@ use super::spacing::{Outlet, Spacing};
 use super::tags::{self, Tag};
 use super::{Found, links};
 
+/// Kinds of runs of marks.
+const KINDS: usize = 6;
+
 /// How far a step came.
 #[derive(Debug)]
 pub(super) enum Step {
@@ -42,8 +45,8 @@ pub(super) struct Writer {
     spacing: Spacing,
     /// The character before, marks included; none where the line begins.
     before: Option<char>,
-    /// Runs of asterisks, underscores and tildes that are open in this line.
-    open: [u8; 3],
+    /// Runs of marks that are open in this line, by [`kind`].
+    open: [u8; KINDS],
     heading: bool,
     /// A bar stood in this line.
     table: bool,
@@ -126,7 +129,7 @@ impl Writer {
 
     fn end_line(&mut self, out: &mut impl Outlet) {
         self.spacing.end_line(false, out);
-        (self.place, self.before, self.open) = (Place::LineStart, None, [0; 3]);
+        (self.place, self.before, self.open) = (Place::LineStart, None, [0; KINDS]);
     }
 
     fn text(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
@@ -207,7 +210,7 @@ impl Writer {
 
     fn emphasis(&mut self, mark: char, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
         let Found::Yes((len, after)) = marks::run(rest, mark, end) else { return Step::Wait };
-        let kind = kind(mark);
+        let kind = kind(mark, len);
         let (before, open) = (self.before, self.open[kind]);
         let behind_digit = self.spacing.last().is_some_and(|c| c.is_ascii_digit());
         let run = Run { mark, len, before, after, rest: &rest[len..], open, behind_digit, end };
@@ -345,7 +348,7 @@ impl Writer {
                     let Found::Yes((len, after)) = marks::run(&rest[at..], c, end) else {
                         return if at > 0 { Step::Take(at) } else { Step::Wait };
                     };
-                    let open = self.open[kind(c)] > 0;
+                    let open = self.open[kind(c, len)] > 0;
                     open && len > 1 || (open || c == '*') && !marks::goes_on(after)
                 }
                 '(' => {
@@ -369,13 +372,15 @@ impl Writer {
     }
 }
 
-/// The place of a mark of emphasis in [`Writer::open`].
-fn kind(mark: char) -> usize {
-    match mark {
+/// The place in [`Writer::open`] of runs of this mark: single or longer asterisks, underscores and
+/// tildes.
+fn kind(mark: char, len: usize) -> usize {
+    let mark = match mark {
         '*' => 0,
         '_' => 1,
         _ => 2,
-    }
+    };
+    2 * mark + usize::from(len > 1)
 }
 
 fn is_name(c: Option<char>) -> bool {

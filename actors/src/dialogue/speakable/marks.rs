@@ -20,7 +20,7 @@ pub(super) struct Run<'a> {
     pub(super) after: Option<char>,
     /// The text behind it.
     pub(super) rest: &'a str,
-    /// Runs of the same mark that opened before and have not closed.
+    /// Runs of the same strength that opened before and have not closed.
     pub(super) open: u8,
     /// The last character that is said is a digit.
     pub(super) behind_digit: bool,
@@ -51,7 +51,8 @@ pub(super) fn run(rest: &str, mark: char, end: bool) -> Found<(usize, Option<cha
 impl Run<'_> {
     /// What this run does, where that is certain.
     pub(super) fn does(self) -> Found<Does> {
-        let within = wordy(self.before) && wordy(self.after);
+        let within = (wordy(self.before) || self.before == Some(')'))
+            && (wordy(self.after) || self.after == Some('('));
         match self.mark {
             '~' if self.len < 2 => Found::Yes(Does::Stay),
             // The box of a key cap, `*️⃣`.
@@ -71,12 +72,14 @@ impl Run<'_> {
     /// A single asterisk that multiplies, or stands for anything.
     fn is_sign(self) -> bool {
         let apart = blank(self.before) && blank(self.after);
-        let factors = digit(self.before)
-            && (digit(self.after) || blank(self.after) && self.open == 0)
-            || blank(self.before) && digit(self.after) && self.behind_digit && self.open == 0;
-        let names = self.open == 0 && name_part(self.before) && name_part(self.after);
-        let anything = self.open == 0 && !wordy(self.before) && self.after == Some('.');
-        apart || factors || names || anything
+        if apart || digit(self.before) && digit(self.after) {
+            return true;
+        }
+        let factors = joins_factors(self.before, self.after)
+            || digit(self.before) && blank(self.after)
+            || blank(self.before) && digit(self.after) && self.behind_digit;
+        let anything = !wordy(self.before) && self.after == Some('.');
+        self.open == 0 && (factors || anything)
     }
 
     /// Two asterisks between numbers.
@@ -113,6 +116,12 @@ fn name_part(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// A mark between these multiplies, or is part of a name.
+fn joins_factors(before: Option<char>, after: Option<char>) -> bool {
+    (name_part(before) || matches!(before, Some(')' | '%')))
+        && (name_part(after) || after == Some('('))
+}
+
 /// A single mark that can close stands near, on the same line.
 fn closes_ahead(rest: &str, mark: char, end: bool) -> Found<bool> {
     let mut before = mark;
@@ -124,7 +133,7 @@ fn closes_ahead(rest: &str, mark: char, end: bool) -> Found<bool> {
         if c == mark && before != mark && !before.is_whitespace() {
             match chars.peek() {
                 None if !end => return Found::Wait,
-                Some((_, next)) if *next == mark => {}
+                Some((_, next)) if *next == mark || joins_factors(Some(before), Some(*next)) => {}
                 _ => return Found::Yes(true),
             }
         }

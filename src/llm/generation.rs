@@ -117,8 +117,10 @@ pub enum ToolChoice {
     /// As it likes.
     #[default]
     Auto,
-    /// Not at all; the tools stay in the prompt, so that its cached beginning stays valid.
+    /// Not at all.
     None,
+    /// As it likes, in whatever form: nothing keeps it to the tools that there are.
+    Free,
     /// It must call one.
     Required,
     /// It must call this one.

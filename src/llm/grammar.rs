@@ -38,10 +38,13 @@ pub fn for_request(request: &Generation) -> Option<String> {
 }
 
 /// The grammar for these tools, its first rule called `root`; `None` when there is nothing to
-/// restrict (no tools).
+/// restrict: no tools and no ban on calls, or leave to write anything.
 pub fn for_tools(tools: &[Tool], choice: &ToolChoice) -> Option<String> {
-    if tools.is_empty() {
-        return None;
+    match choice {
+        ToolChoice::Free => return None,
+        ToolChoice::None => {}
+        _ if tools.is_empty() => return None,
+        _ => {}
     }
     let mut grammar = Grammar::default();
     let mut calls = Vec::new();
@@ -56,7 +59,7 @@ pub fn for_tools(tools: &[Tool], choice: &ToolChoice) -> Option<String> {
         )));
     }
     let root = match choice {
-        ToolChoice::None => "text",
+        ToolChoice::None | ToolChoice::Free => "text",
         ToolChoice::Auto if calls.is_empty() => "text",
         ToolChoice::Auto => "text | call",
         ToolChoice::Required | ToolChoice::Named(_) if calls.is_empty() => return None,

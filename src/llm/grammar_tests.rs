@@ -289,6 +289,9 @@ fn the_choice_decides_between_text_and_calls() {
         assert_eq!(seen, [text, first, second], "{choice:?}");
     }
     assert_eq!(for_tools(&[], &ToolChoice::Auto), None);
+    assert_eq!(for_tools(&tools, &ToolChoice::Free), None);
+    let forbidden = grammar(&[], &ToolChoice::None);
+    assert_eq!([forbidden.accepts("Hello"), forbidden.accepts(&call("a"))], [true, false]);
 }
 
 #[test]

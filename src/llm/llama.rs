@@ -3,7 +3,8 @@
 //!
 //! What the model has read stays in its cache between requests: of a new prompt only what follows
 //! the longest common beginning is read. A conversation that goes on, and any other with the same
-//! system message and tools, starts there.
+//! system message and tools, starts there. Prompts with tools and prompts without are kept side by
+//! side, so that neither costs the other its beginning.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,10 @@ use super::generation::{
     Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
 };
 use super::grammar;
+use super::passes::Passes;
 
+/// Prompts that stay in the cache: one without tools, one with.
+const STRANDS: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 /// Prompt tokens read at once; between two such stretches the request can be cancelled.
 const STRETCH: usize = 64;
 /// How far back repeated words are made less likely, in tokens, and how much: 1.0 is not at all.
@@ -65,16 +69,20 @@ pub fn run(
     let model = LlamaModel::load_from_file(&backend, &settings.model, &LlamaModelParams::default())
         .map_err(|error| load_error(format!("{}: {error}", settings.model.display())))?;
     let params = LlamaContextParams::default()
-        .with_n_ctx(Some(settings.context_tokens))
+        .with_n_ctx(Some(settings.context_tokens.saturating_mul(STRANDS)))
+        .with_n_seq_max(STRANDS.get())
+        // Each has its own half, and is not slowed down by what the other has read.
+        .with_kv_unified(false)
         .with_n_batch(STRETCH as u32)
         .with_n_ubatch(STRETCH as u32)
         .with_n_threads(settings.threads)
         .with_n_threads_batch(settings.prompt_threads);
     let context = model.new_context(&backend, params).map_err(load_error)?;
-    let limit = context.n_ctx() as usize;
+    let limit = (context.n_ctx() / STRANDS) as usize;
     let batch = LlamaBatch::new(STRETCH, 1);
     tracing::info!(model = %settings.model.display(), context_tokens = limit, "language model loaded");
-    use_it(&mut Llama { model: &model, context, batch, read: Vec::new(), limit });
+    let strands = [Vec::new(), Vec::new()];
+    use_it(&mut Passes(Llama { model: &model, context, batch, strands, on: 0, limit }));
     Ok(())
 }
 
@@ -94,8 +102,10 @@ struct Llama<'m> {
     model: &'m LlamaModel,
     context: LlamaContext<'m>,
     batch: LlamaBatch<'m>,
-    /// The tokens in the cache, in order.
-    read: Vec<LlamaToken>,
+    /// The tokens in the cache, in order: of the last prompt without tools, and of the last with.
+    strands: [Vec<LlamaToken>; STRANDS.get() as usize],
+    /// Which of them is going on.
+    on: usize,
     limit: usize,
 }
 
@@ -105,7 +115,7 @@ impl Generator for Llama<'_> {
         if outcome.is_err() {
             // What a failed decode left in the cache is unknown.
             self.context.clear_kv_cache();
-            self.read.clear();
+            self.strands.iter_mut().for_each(Vec::clear);
         }
         outcome
     }
@@ -113,6 +123,7 @@ impl Generator for Llama<'_> {
 
 impl Llama<'_> {
     fn answer(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {
+        self.on = usize::from(!request.tools.is_empty());
         // The answer gets at most half of the context, the prompt at least the other half.
         let most = (request.max_tokens as usize).min(self.limit / 2);
         let room = self.limit - most;
@@ -169,30 +180,31 @@ impl Llama<'_> {
     /// Forgets what the cache has beyond the common beginning with this prompt. The last token is
     /// always read again: its result is where the answer starts.
     fn keep_common(&mut self, prompt: &[LlamaToken]) -> Result<usize, LlmError> {
-        let same = self.read.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let read = &mut self.strands[self.on];
+        let same = read.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let keep = same.min(prompt.len().saturating_sub(1));
-        let removed = self
-            .context
-            .clear_kv_cache_seq(Some(0), Some(keep as u32), None)
-            .map_err(engine_error)?;
-        if !removed {
-            self.context.clear_kv_cache();
-            self.read.clear();
-            return Ok(0);
+        let sequence = Some(self.on as u32);
+        let removed = self.context.clear_kv_cache_seq(sequence, Some(keep as u32), None);
+        if removed.map_err(engine_error)? {
+            read.truncate(keep);
+            return Ok(keep);
         }
-        self.read.truncate(keep);
-        Ok(keep)
+        // All of it can always be removed.
+        self.context.clear_kv_cache_seq(sequence, None, None).map_err(engine_error)?;
+        read.clear();
+        Ok(0)
     }
 
     fn decode(&mut self, tokens: &[LlamaToken]) -> Result<(), LlmError> {
+        let read = &mut self.strands[self.on];
         self.batch.clear();
         for (index, token) in tokens.iter().enumerate() {
-            let position = (self.read.len() + index) as i32;
+            let position = (read.len() + index) as i32;
             let last = index + 1 == tokens.len();
-            self.batch.add(*token, position, &[0], last).map_err(engine_error)?;
+            self.batch.add(*token, position, &[self.on as i32], last).map_err(engine_error)?;
         }
         self.context.decode(&mut self.batch).map_err(engine_error)?;
-        self.read.extend_from_slice(tokens);
+        read.extend_from_slice(tokens);
         Ok(())
     }
 }

@@ -3,9 +3,10 @@
 //!
 //! Reading order: [`generation`] (the port between HTTP and a model), [`engine`] (one model on one
 //! thread behind a bounded queue), [`request`] and [`reply`] (OpenAI's JSON), [`http`] (the
-//! routes). Pure parts: [`chatml`] (the prompt), [`grammar`] (what the model may write when it has
-//! tools), [`answer`] (model bytes to text and tool calls). `llama` is the model itself, in builds
-//! with the feature `llm-engine` only.
+//! routes), [`passes`] (how often a model is asked where there are tools). Pure parts: [`chatml`]
+//! (the prompt), [`grammar`] (what the model may write when it has tools), [`answer`] (model bytes
+//! to text and tool calls). `llama` is the model itself, in builds with the feature `llm-engine`
+//! only.
 
 pub mod answer;
 pub mod chatml;
@@ -15,5 +16,6 @@ pub mod grammar;
 pub mod http;
 #[cfg(feature = "llm-engine")]
 pub mod llama;
+pub mod passes;
 pub mod reply;
 pub mod request;

@@ -291,6 +291,8 @@ fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolChoice, BadReq
         None => return Ok(ToolChoice::Auto),
         Some(Value::String(word)) => match word.as_str() {
             "auto" => return Ok(ToolChoice::Auto),
+            // Where nothing can be called nothing is forbidden either.
+            "none" if tools.is_empty() => return Ok(ToolChoice::Auto),
             "none" => return Ok(ToolChoice::None),
             "required" => ToolChoice::Required,
             _ => return Err(wrong("must be none, auto, required or an object naming a function")),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hearken::tools::{Builtin, BuiltinSettings, Endpoint, Remotes, Sources, ToolServer};
 use hearken_actors::dialogue::{Manner, ReplyLanguage, SharedManner};
 use hearken_actors::ports::ToolSource as _;
-use hearken_proto::ids::DeviceId;
+use hearken_proto::ids::{DeviceId, SessionId};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -119,7 +119,8 @@ async fn a_conversation_has_what_is_for_everybody_and_its_own_tools() {
     let names: Vec<&str> = conversation.iter().map(|s| s.name()).collect();
     assert_eq!(names, ["builtin", "everybodys", "endpoint"]);
     assert_eq!(conversation[0].tools().len(), 10);
-    let device = sources.desk()(&DeviceId::new("02:00:00:00:00:01"));
+    let session = SessionId::new("s-2");
+    let device = sources.desk()(&DeviceId::new("02:00:00:00:00:01"), &session)();
     let names: Vec<&str> = device.iter().map(|s| s.name()).collect();
     assert_eq!(names, ["builtin", "everybodys", "ones", "endpoint"]);
     assert_eq!(device[0].tools().len(), 3, "small models choose badly among many");

@@ -1,0 +1,205 @@
+//! Answers to requests with tools, in passes: first, with the tools in the prompt, which one is
+//! called, if any; then the call, or words from a prompt without tools, as small models talk worse
+//! with tools before them. Knows no particular model.
+
+use std::ops::ControlFlow;
+
+use hearken_actors::dialogue::phrases::is_han;
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Part};
+use super::generation::{
+    Emit, Finish, FinishReason, Generation, Generator, LlmError, Message, Piece, Role, Sampling,
+    Tool, ToolChoice,
+};
+
+/// A tool that is none, offered first: what a small model calls when it calls for nothing is mostly
+/// the first.
+const TALK: &str = "talk";
+const TALK_IS_FOR: &str = "Talk with the user: answer questions from general knowledge, tell \
+    stories and jokes, greet, comfort, sing. 聊天、回答问题、讲故事。";
+/// Tokens in which a tool's name has been written.
+const LONGEST_CHOICE: u32 = 64;
+
+/// A model that is asked as often as a request with tools needs.
+#[derive(Debug)]
+pub struct Passes<G>(pub G);
+
+impl<G: Generator> Generator for Passes<G> {
+    fn generate(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {
+        let returned = request.messages.last().is_some_and(|m| m.role == Role::Tool);
+        match request.tool_choice {
+            _ if request.tools.is_empty() => self.0.generate(request, emit),
+            ToolChoice::Auto if !returned => self.choose(request, emit),
+            ToolChoice::Auto | ToolChoice::None => self.0.generate(&in_words(request), emit),
+            _ => self.0.generate(request, emit),
+        }
+    }
+}
+
+impl<G: Generator> Passes<G> {
+    fn choose(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {
+        let choosing = choosing(request);
+        let mut choice = Choice::default();
+        let first = self.silently(&choosing, emit, |bytes| choice.push(bytes))?;
+        if first.reason == FinishReason::Cut && choice.is_open() {
+            return Ok(first);
+        }
+        let is_offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
+        let chosen = choice.name().filter(|_| !choosing.messages.is_empty()).filter(is_offered);
+        if let Some(name) = chosen {
+            let tool_choice = ToolChoice::Named(name);
+            let calling = Generation { tool_choice, max_tokens: request.max_tokens, ..choosing };
+            let mut written = Vec::new();
+            let called = self.silently(&calling, emit, |bytes| {
+                written.extend_from_slice(bytes);
+                ControlFlow::Continue(())
+            })?;
+            let called = Finish { cached_tokens: first.cached_tokens, ..called };
+            if called.reason == FinishReason::Cut {
+                return Ok(called);
+            }
+            let cut = emit(Piece::Bytes(&as_said(written, request))).is_break();
+            return Ok(if cut { Finish { reason: FinishReason::Cut, ..called } } else { called });
+        }
+        self.0.generate(&in_words(request), emit)
+    }
+
+    /// Shows what is written to `see` only, until that or whoever waits wants no more.
+    fn silently(
+        &mut self,
+        request: &Generation,
+        emit: Emit<'_>,
+        mut see: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<Finish, LlmError> {
+        self.0.generate(request, &mut |piece| {
+            emit(Piece::Reading)?;
+            if let Piece::Bytes(bytes) = piece { see(bytes) } else { ControlFlow::Continue(()) }
+        })
+    }
+}
+
+/// The request as it is answered in words. Calls of the past are left out, so that none is
+/// imitated; what came of them is in the words that followed. Of the last question all is kept.
+fn in_words(request: &Generation) -> Generation {
+    let asked = request.messages.iter().rposition(|m| m.role == Role::User).unwrap_or_default();
+    let said = |(index, message): (usize, &Message)| {
+        let mut message = message.clone();
+        if index < asked {
+            message.tool_calls.clear();
+        }
+        let silent = message.content.is_empty() && message.tool_calls.is_empty();
+        let called = message.role == Role::Tool || (message.role == Role::Assistant && silent);
+        (index >= asked || !called).then_some(message)
+    };
+    let messages = request.messages.iter().enumerate().filter_map(said).collect();
+    Generation { messages, tools: Vec::new(), ..request.clone() }
+}
+
+/// The request by which a tool is chosen. Nothing makes it a valid call: a name that there is not
+/// says that no tool fits.
+fn choosing(request: &Generation) -> Generation {
+    let mut tools = request.tools.clone();
+    if tools.iter().all(|tool| tool.name != TALK) {
+        let parameters = json!({ "type": "object", "properties": {} });
+        tools.insert(0, Tool { name: TALK.into(), description: TALK_IS_FOR.into(), parameters });
+    }
+    let messages = lately(&request.messages);
+    Generation {
+        // Without words to choose by, the prompt is only read ahead.
+        max_tokens: if messages.is_empty() { 1 } else { LONGEST_CHOICE },
+        messages,
+        tools,
+        tool_choice: ToolChoice::Free,
+        sampling: Sampling { temperature: 0.0, ..request.sampling },
+        stop: Vec::new(),
+        gives_way: request.gives_way,
+    }
+}
+
+/// What of a conversation counts for choosing: the person's last words, and the exchange before
+/// where that called a tool, as one may go on with "a bit louder". All else would have to be read
+/// twice. Nothing where it is not the person who spoke last.
+fn lately(messages: &[Message]) -> Vec<Message> {
+    let spoken: Vec<&Message> = messages.iter().filter(|m| m.role != Role::System).collect();
+    let Some((last, before)) = spoken.split_last().filter(|(last, _)| last.role == Role::User)
+    else {
+        return Vec::new();
+    };
+    let from = before.iter().rposition(|m| m.role == Role::User).unwrap_or_default();
+    let exchange = &before[from..];
+    let called = exchange.iter().any(|m| !m.tool_calls.is_empty());
+    let kept = if called { exchange } else { &[] };
+    kept.iter().chain([last]).map(|m| (*m).clone()).collect()
+}
+
+/// What the model begins to write when it may call a tool.
+#[derive(Debug, Default)]
+struct Choice(Vec<u8>);
+
+impl Choice {
+    /// Takes some more; breaks when it is certain.
+    fn push(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+        self.0.extend_from_slice(bytes);
+        if self.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    /// Neither words nor the name of a tool so far.
+    fn is_open(&self) -> bool {
+        let text = String::from_utf8_lossy(&self.0);
+        let text = text.trim_start();
+        (text.is_empty() || text.starts_with(['<', '{', '`'])) && self.name().is_none()
+    }
+
+    /// The name of a tool, complete.
+    fn name(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.0);
+        let (_, rest) = text.split_once("\"name\":")?;
+        let (name, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+        Some(name.to_owned())
+    }
+}
+
+/// A call without the texts that may be left out and that nobody has said: asked for the time, a
+/// small model makes up a place. Half a call stays as it is.
+fn as_said(written: Vec<u8>, request: &Generation) -> Vec<u8> {
+    let mut answer = Answer::new(&Generation { stop: Vec::new(), ..request.clone() });
+    answer.push(&written);
+    let parts = answer.finish(true);
+    let [Part::Call(call)] = parts.as_slice() else { return written };
+    let Some(tool) = request.tools.iter().find(|tool| tool.name == call.name) else {
+        return written;
+    };
+    let Ok(Value::Object(mut arguments)) = serde_json::from_str(&call.arguments) else {
+        return written;
+    };
+    let spoken = request.messages.iter().filter(|m| m.role != Role::System);
+    let spoken: String = spoken.map(|m| m.content.to_lowercase() + "\n").collect();
+    arguments.retain(|key, value| match value.as_str() {
+        Some(text) if may_be_left_out(tool, key) => is_from(text, &spoken, tool),
+        _ => true,
+    });
+    json!({ "name": call.name, "arguments": arguments }).to_string().into_bytes()
+}
+
+/// A text of one's own words, not one of a list, that the tool can do without.
+fn may_be_left_out(tool: &Tool, key: &str) -> bool {
+    let required = tool.parameters.get("required").and_then(Value::as_array);
+    let listed = tool.parameters.pointer(&format!("/properties/{key}/enum")).is_some();
+    !listed && !required.is_some_and(|names| names.iter().any(|name| name == key))
+}
+
+/// Whether a text has a word of what was said or of the tool's description, or may be one of them
+/// in other letters.
+fn is_from(text: &str, spoken: &str, tool: &Tool) -> bool {
+    let text = text.to_lowercase();
+    let told = format!("{} {}", tool.description, tool.parameters).to_lowercase();
+    let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    told.contains(&text)
+        || words.any(|word| spoken.contains(word))
+        || (spoken.chars().any(is_han) && !text.chars().any(is_han))
+}
+
+#[cfg(test)]
+#[path = "passes_tests.rs"]
+mod tests;

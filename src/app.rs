@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::rt::net::TcpStream;
+use actix_web::web::ServiceConfig;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
@@ -88,22 +89,64 @@ pub fn start(
     };
     let supervisor = Supervisor::start(engines, &process);
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
-    let own_tools = own_tools(&tools, &process);
     let clients = text_clients(config, Arc::clone(&store) as _, &tools, desk.sight(), &process)?;
     let sweeping = sweep(&clients);
     let text_places = Arc::clone(&clients.places);
-    let has_gateway = config.gateway.enabled;
+    let faces = Faces {
+        doorman,
+        health,
+        desk,
+        own_tools: own_tools(&tools, &process),
+        clients: Some(clients).filter(|_| config.gateway.enabled),
+    };
+    let (server, address) = listen(config, faces)?;
+    cameras.are_at(pictures_at(config, address)?);
+    let warming = warm(tts, phrases, ahead, supervisor.states().clone(), process.clone());
+    let tidying = tokio::spawn(telemetry::tidy(metrics));
+    let loading = tokio::spawn(async move { registry.load().await });
+    Ok(Running {
+        address,
+        server,
+        supervisor,
+        places: [
+            (places, config.server.max_connections),
+            (text_places, config.gateway.max_connections),
+        ],
+        process,
+        warming,
+        tidying,
+        sweeping,
+        loading,
+        store,
+        tools,
+    })
+}
+
+/// What the outside sees of the server.
+#[derive(Clone)]
+struct Faces {
+    doorman: Doorman,
+    health: Health,
+    desk: Arc<ToolDesk>,
+    own_tools: Arc<LiteMcp>,
+    clients: Option<TextClients>,
+}
+
+impl Faces {
+    fn routes(self, services: &mut ServiceConfig) {
+        if let Some(clients) = self.clients {
+            http::gateway_routes(services, clients);
+        }
+        http::litemcp_routes(services, self.own_tools);
+        http::routes(services, self.doorman, self.health, self.desk);
+    }
+}
+
+/// Listens, and serves once it is awaited.
+fn listen(config: &Config, faces: Faces) -> anyhow::Result<(Server, SocketAddr)> {
     let factory = move || {
-        let (doorman, health, desk) = (doorman.clone(), health.clone(), Arc::clone(&desk));
-        let clients = clients.clone();
-        App::new()
-            .configure(|services| {
-                if has_gateway {
-                    http::gateway_routes(services, clients);
-                }
-            })
-            .configure(|services| http::litemcp_routes(services, Arc::clone(&own_tools)))
-            .configure(|services| http::routes(services, doorman, health, desk))
+        let faces = faces.clone();
+        App::new().configure(|services| faces.routes(services))
     };
     let at = (config.server.host.as_str(), config.server.port);
     let taken =
@@ -118,26 +161,7 @@ pub fn start(
         .bind(at)
         .with_context(taken)?;
     let address = *server.addrs().first().context("no address to listen on")?;
-    cameras.are_at(pictures_at(config, address)?);
-    let warming = warm(tts, phrases, ahead, supervisor.states().clone(), process.clone());
-    let tidying = tokio::spawn(telemetry::tidy(metrics));
-    let loading = tokio::spawn(async move { registry.load().await });
-    Ok(Running {
-        address,
-        server: server.run(),
-        supervisor,
-        places: [
-            (places, config.server.max_connections),
-            (text_places, config.gateway.max_connections),
-        ],
-        process,
-        warming,
-        tidying,
-        sweeping,
-        loading,
-        store,
-        tools,
-    })
+    Ok((server.run(), address))
 }
 
 /// The tools of this server itself, as LiteMCP clients find them.

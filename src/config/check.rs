@@ -42,18 +42,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("device.ping_every_ms", d.ping_every_ms, 1_000, 600_000)?;
     within("device.dead_after_ms", d.dead_after_ms, d.ping_every_ms + 1_000, 3_600_000)?;
     within("device.greeting_grace_ms", d.greeting_grace_ms, 0, 5_000)?;
-    let g = &config.gateway;
-    within("gateway.max_connections", g.max_connections, 1, 100_000)?;
-    within("gateway.ping_interval_ms", g.ping_interval_ms, 1_000, 3_600_000)?;
-    within("gateway.ping_timeout_ms", g.ping_timeout_ms, g.ping_interval_ms, 86_400_000)?;
-    within("gateway.session_timeout_ms", g.session_timeout_ms, 1_000, 2_592_000_000)?;
-    within("gateway.max_messages", g.max_messages, 2, 1_000)?;
-    within("gateway.temperature", g.temperature, 0.0, 1.0)?;
-    within("gateway.max_tokens", g.max_tokens, 1, MAX_TOKENS)?;
-    within("gateway.client_tools_max_count", g.client_tools_max_count, 0, 128)?;
-    within("gateway.client_tool_timeout_ms", g.client_tool_timeout_ms, 100, 600_000)?;
-    within("gateway.client_tool_result_queue_size", g.client_tool_result_queue_size, 1, 1_000)?;
-    long_enough("gateway.token", &g.token)?;
+    gateway(config)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
     let t = &config.tools;
     within("tools.max_rounds", t.max_rounds, 1, 100)?;
@@ -81,6 +70,22 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("vision.timeout_ms", config.vision.timeout_ms, 100, 600_000)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
+}
+
+/// Checks the text clients' values.
+fn gateway(config: &Config) -> Result<(), ConfigError> {
+    let g = &config.gateway;
+    within("gateway.max_connections", g.max_connections, 1, 100_000)?;
+    within("gateway.ping_interval_ms", g.ping_interval_ms, 1_000, 3_600_000)?;
+    within("gateway.ping_timeout_ms", g.ping_timeout_ms, g.ping_interval_ms, 86_400_000)?;
+    within("gateway.session_timeout_ms", g.session_timeout_ms, 1_000, 2_592_000_000)?;
+    within("gateway.max_messages", g.max_messages, 2, 1_000)?;
+    within("gateway.temperature", g.temperature, 0.0, 1.0)?;
+    within("gateway.max_tokens", g.max_tokens, 1, MAX_TOKENS)?;
+    within("gateway.client_tools_max_count", g.client_tools_max_count, 0, 128)?;
+    within("gateway.client_tool_timeout_ms", g.client_tool_timeout_ms, 100, 600_000)?;
+    within("gateway.client_tool_result_queue_size", g.client_tool_result_queue_size, 1, 1_000)?;
+    long_enough("gateway.token", &g.token)
 }
 
 /// A secret of a few characters is found by trying.

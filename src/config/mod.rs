@@ -139,8 +139,7 @@ pub struct EmbeddedConfig {
     pub llm_listen: SocketAddr,
     /// The embedded language model: a name of the catalogue, or a GGUF file.
     pub llm_model: String,
-    /// The embedded model is offered tools and asked for a face; a small one reads them for about 20 s, once a
-    /// conversation, and answers worse.
+    /// The embedded model is offered tools. It reads them ahead, about 10 s of one core for six.
     pub llm_tools: bool,
     /// Folder of the models; empty means `HEARKEN_MODELS`, else `hearken/models` in the user's
     /// cache folder.
@@ -158,7 +157,7 @@ impl Default for EmbeddedConfig {
             tts_page: local(9301),
             llm_listen: local(9401),
             llm_model: "qwen2.5-coder-0.5b".into(),
-            llm_tools: false,
+            llm_tools: true,
             models_dir: PathBuf::new(),
         }
     }

@@ -53,7 +53,7 @@ async fn people_who_stand_in_noise_or_speak_shortly_are_heard() {
 #[tokio::test]
 async fn a_spoken_request_sets_the_volume_of_the_device() {
     let Some(binary) = engines() else { return };
-    let server = Server::start(&binary, &[("HEARKEN__EMBEDDED__LLM_TOOLS", "true")]).await;
+    let server = Server::start(&binary, &[]).await;
     let outcome = server.replay("en_set_volume", &["--expect"]).await;
     outcome.report("a tool of the device");
     outcome.assert_expectations("en_set_volume");

@@ -43,7 +43,8 @@ impl Told {
         match self {
             Self::Text(json) => {
                 let kind = json["type"].as_str().unwrap_or("?");
-                match json["state"].as_str().or(json["status"].as_str()) {
+                let status = json["status"].as_str().filter(|_| kind == "status");
+                match json["state"].as_str().or(status) {
                     Some(state) => format!("{kind}/{state}"),
                     None => kind.to_owned(),
                 }

@@ -28,9 +28,31 @@ use crate::{freeze, ms};
 /// Longest wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// Keeps sessions in memory.
+/// Keeps sessions in memory, by the real clock.
 #[derive(Default)]
 struct Shelf(Mutex<HashMap<SessionId, KeptSession>>);
+
+/// Keeps nothing: its sessions live by the virtual clock alone.
+struct NoShelf;
+
+#[async_trait]
+impl SessionStore for NoShelf {
+    async fn load(&self, _: &SessionId) -> Result<Option<KeptSession>, BoxError> {
+        Ok(None)
+    }
+
+    async fn keep(&self, _: &KeptSession) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn forget(&self, _: &SessionId) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn forget_unused(&self, _: SystemTime) -> Result<u64, BoxError> {
+        Ok(0)
+    }
+}
 
 #[async_trait]
 impl SessionStore for Shelf {
@@ -92,12 +114,11 @@ struct Client {
     session: String,
 }
 
-fn desk(llm: Arc<dyn Llm>) -> GatewayDesk {
+fn desk(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayDesk {
     let settings = GatewaySettings::default();
-    let shelf = Arc::<Shelf>::default();
     GatewayDesk {
         llm,
-        sessions: Arc::new(Sessions::new(shelf, settings.session_idle, settings.max_messages)),
+        sessions: Arc::new(Sessions::new(store, settings.session_idle, settings.max_messages)),
         tools: Arc::new(|_, _| vec![Arc::new(Hanging)]),
         sight: None,
         now: Arc::new(|| "noon".into()),
@@ -108,7 +129,7 @@ fn desk(llm: Arc<dyn Llm>) -> GatewayDesk {
 impl Client {
     async fn connect() -> Self {
         let script = Arc::<Script>::default();
-        let desk = desk(Arc::new(ScriptedLlm(Arc::clone(&script))));
+        let desk = desk(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoShelf));
         Self::enter(desk, script, true).await
     }
 
@@ -180,7 +201,8 @@ async fn what_the_model_fails_with_is_told_and_a_mistake_of_ours_too() {
         client.say("hi");
         assert_eq!(client.until("error").await["code"], code);
     }
-    let mut client = Client::enter(desk(Arc::new(Broken)), Arc::default(), true).await;
+    let mut client =
+        Client::enter(desk(Arc::new(Broken), Arc::new(NoShelf)), Arc::default(), true).await;
     for _ in 0..2 {
         client.say("hi");
         assert_eq!(client.until("error").await["code"], "INTERNAL_ERROR");
@@ -223,9 +245,41 @@ async fn a_session_lasts_an_hour_from_its_last_use() {
 }
 
 #[actix::test]
+async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
+    let hour = Duration::from_secs(3_600);
+    let shelf = Arc::<Shelf>::default();
+    let state = r#"{"messages":[],"manner":{"system_prompt":"Be brief."}}"#;
+    for (id, state, age) in [
+        ("fresh", state, hour - Duration::from_secs(60)),
+        ("old", state, hour + Duration::from_secs(60)),
+        ("spoilt", "{", Duration::ZERO),
+    ] {
+        let (id, last_used) = (SessionId::new(id), SystemTime::now() - age);
+        let kept = KeptSession { id: id.clone(), state: state.into(), last_used };
+        shelf.0.lock().unwrap().insert(id, kept);
+    }
+    let script = Arc::<Script>::default();
+    let desk = desk(Arc::new(ScriptedLlm(Arc::clone(&script))), shelf.clone());
+    let mut client = Client::enter(desk, script, true).await;
+    for (id, code) in [("old", "SESSION_ERROR"), ("spoilt", "INTERNAL_ERROR")] {
+        client.send(&json!({"type": "start_session", "session_id": id}));
+        assert_eq!(client.until("error").await["code"], code, "{id}");
+    }
+    client.send(&json!({"type": "start_session", "session_id": "fresh"}));
+    client.until("status/connected").await;
+    client.say("hi");
+    client.until("llm_response").await;
+    assert_eq!(client.script.prompts.lock().unwrap()[0].messages[0].content, "Be brief.");
+    client.desk.sessions.sweep().await.unwrap();
+    let mut left: Vec<String> = shelf.0.lock().unwrap().keys().map(ToString::to_string).collect();
+    left.sort();
+    assert_eq!(left, ["fresh", "spoilt"]);
+}
+
+#[actix::test]
 async fn a_request_ends_with_its_connection() {
     let mut client = Client::connect().await;
-    let held = Arc::strong_count(&client.desk.llm);
+    assert!(Arc::strong_count(&client.desk.llm) > 1);
     client.script.llm.lock().unwrap().push_back(LlmAct::Write(vec!["late"], ms(60_000)));
     client.say("hi");
     client.until("status/processing").await;
@@ -234,5 +288,5 @@ async fn a_request_ends_with_its_connection() {
     assert_eq!(what, Told::Gone);
     assert!(at < Duration::from_secs(2), "{at:?}");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(Arc::strong_count(&client.desk.llm), held - 1);
+    assert_eq!(Arc::strong_count(&client.desk.llm), 1, "an actor outlived its connection");
 }

@@ -161,12 +161,8 @@ impl Pipeline {
             self.dialogue(device_id),
         )
         .start();
-        let asr = AsrActor::new(
-            connection.clone(),
-            Arc::clone(&self.ports.asr),
-            session.clone().recipient(),
-        )
-        .start();
+        let (recogniser, heard) = (Arc::clone(&self.ports.asr), session.clone().recipient());
+        let asr = AsrActor::new(connection.clone(), recogniser, heard).start();
         let outputs = VadOutputs {
             started: edge.clone().recipient(),
             ended: edge.clone().recipient(),

@@ -22,7 +22,7 @@ pub(super) async fn asked_for_less() -> Vendors {
 }
 
 /// Several devices on a busy machine are late to see `tts start`; a packet right behind it is lost.
-fn patient(config: &mut Config) {
+pub(super) fn patient(config: &mut Config) {
     config.speaking.start_guard_ms = 1_000;
 }
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::devices::{asked_for_less, results};
+use super::devices::{asked_for_less, patient, results};
 use super::{SECRET, known};
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;
@@ -180,7 +180,11 @@ async fn without_a_model_the_conversation_is_told_so() {
 /// A device answers a call with a picture; what the conversation's model was told of it.
 async fn told_of_a_picture(tweak: impl FnOnce(&mut Config)) -> String {
     let vendors = asked_for_less().await;
-    let server = TestServer::start(&vendors, tweak).await;
+    let server = TestServer::start(&vendors, |config| {
+        patient(config);
+        tweak(config);
+    })
+    .await;
     let oddities = Oddities { picture_results: true, ..Oddities::default() };
     let tools = Toolbox { oddities, ..Toolbox::default() };
     let mut person = Person::meet_with_tools(&server.device_url(), tools).await;

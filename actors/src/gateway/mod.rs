@@ -12,6 +12,7 @@ mod writing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Running, StreamHandler};
@@ -42,6 +43,11 @@ pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Requests of one connection that wait while another is worked on.
 const MAX_WAITING: usize = 10;
 
+/// Frames of one connection that are read in a second; beyond, it is not read until the second is
+/// over: who floods us must not keep others on the same thread waiting.
+const MAX_FRAMES: u32 = 100;
+const SECOND: Duration = Duration::from_secs(1);
+
 /// Messages on their way to the client; beyond, the turn waits.
 const OUTBOX: usize = 16;
 
@@ -60,6 +66,8 @@ pub struct GatewayActor {
     waiting: VecDeque<Request>,
     running: Option<Turn>,
     last_heard: Instant,
+    /// When the frames began that are counted, and how many there were.
+    frames: (Instant, u32),
     wires: Option<Wires>,
     /// Given back when the connection ends; none where there was no room.
     place: Option<OwnedSemaphorePermit>,
@@ -92,6 +100,7 @@ impl GatewayActor {
             waiting: VecDeque::new(),
             running: None,
             last_heard: Instant::now(),
+            frames: (Instant::now(), 0),
             wires: None,
             place,
             span,
@@ -178,6 +187,19 @@ impl GatewayActor {
         }));
     }
 
+    /// Counts a frame; after too many nothing is read for a while.
+    fn pace(&mut self, ctx: &mut Ctx) {
+        let (since, frames) = &mut self.frames;
+        if since.elapsed() >= SECOND {
+            (*since, *frames) = (Instant::now(), 0);
+        }
+        *frames += 1;
+        if *frames == MAX_FRAMES {
+            let over = *since + SECOND;
+            ctx.wait(wrap_future::<_, Self>(tokio::time::sleep_until(over)));
+        }
+    }
+
     fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
         if self.last_heard.elapsed() >= self.desk.settings.dead_after {
             return self.leave(Fault::Idle, ctx);
@@ -248,6 +270,7 @@ impl StreamHandler<SocketFrame> for GatewayActor {
     fn handle(&mut self, frame: SocketFrame, ctx: &mut Ctx) {
         let _in = self.span.clone().entered();
         self.last_heard = Instant::now();
+        self.pace(ctx);
         match self.inbound.accept(frame, ctx) {
             Incoming::Text(text) => self.text(&text, ctx),
             Incoming::Binary(_) => {

@@ -2,7 +2,7 @@
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
@@ -40,15 +40,15 @@ async fn half_open(server: std::net::SocketAddr) {
     std::future::pending::<()>().await;
 }
 
-/// Sends bytes that are no frames, again and again.
+/// Sends bytes that are no handshake, again and again.
 async fn garbage(server: std::net::SocketAddr) {
     loop {
         let Ok(mut stream) = TcpStream::connect(server).await else { return };
         let bytes =
             b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\xff\xff\r\n\r\n";
         stream.write_all(bytes).await.ok();
-        stream.shutdown().await.ok();
-        tokio::task::yield_now().await;
+        // Until the server closes.
+        stream.read_to_end(&mut Vec::new()).await.ok();
     }
 }
 

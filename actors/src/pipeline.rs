@@ -208,7 +208,8 @@ impl Pipeline {
             let device_id = device_id.clone();
             Arc::new(move || desk(&device_id)) as Arc<dyn Fn() -> Vision + Send + Sync>
         });
-        let extras = Extras { vision, user_tools: settings.user_tools };
+        let (user_tools, introduction) = (settings.user_tools, settings.introduction.clone());
+        let extras = Extras { vision, user_tools, introduction };
         let (token, orders) = (connection.clone(), edge.clone().recipient());
         let DeviceSources { tools, things } = own;
         let timeout = settings.device_timeout;

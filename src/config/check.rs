@@ -10,6 +10,9 @@ use crate::providers::Secret;
 /// Shortest secret that is taken.
 const MIN_SECRET_BYTES: usize = 16;
 
+/// Versions of MCP that begin with an introduction.
+const MCP_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
 /// Checks the values that no type checks.
 ///
 /// # Errors
@@ -45,6 +48,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     gateway(config)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
     let t = &config.tools;
+    one_of("tools.mcp_protocol_version", t.mcp_protocol_version.as_str(), &MCP_VERSIONS)?;
     within("tools.max_rounds", t.max_rounds, 1, 100)?;
     within("tools.max_tools", t.max_tools, 1, 128)?;
     within("tools.turn_total_ms", t.turn_total_ms, 1_000, 3_600_000)?;

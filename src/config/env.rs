@@ -35,7 +35,7 @@ const fn in_seconds(name: &'static str, key: &'static str) -> Alias {
 }
 
 /// Names of the LLM gateway's documentation, and the two speech services' URLs.
-pub const ALIASES: [Alias; 22] = [
+pub const ALIASES: [Alias; 24] = [
     alias("CLOUD_HOST", "server.host"),
     alias("CLOUD_PORT", "server.port"),
     in_seconds("CLOUD_PING_INTERVAL", "gateway.ping_interval_ms"),
@@ -52,6 +52,8 @@ pub const ALIASES: [Alias; 22] = [
     alias("LLM_MAX_TOKENS", "gateway.max_tokens"),
     alias("LLM_ENABLE_CONTEXT", "gateway.enable_context"),
     alias("MCP_ENABLED", "gateway.mcp_enabled"),
+    alias("MCP_SERVER_NAME", "tools.mcp_server_name"),
+    alias("MCP_PROTOCOL_VERSION", "tools.mcp_protocol_version"),
     alias("CLIENT_TOOLS_ENABLED", "gateway.client_tools_enabled"),
     alias("CLIENT_TOOLS_MAX_COUNT", "gateway.client_tools_max_count"),
     in_seconds("CLIENT_TOOL_TIMEOUT", "gateway.client_tool_timeout_ms"),

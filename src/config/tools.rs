@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hearken_actors::tools::ToolSettings;
+use hearken_actors::tools::{Introduction, ToolSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::tools::{BuiltinSettings, ToolServer};
@@ -22,6 +22,10 @@ pub struct ToolsConfig {
     pub device_timeout_ms: u64,
     /// Devices are asked for the tools meant for people too.
     pub user_tools: bool,
+    /// The name by which we greet devices' MCP servers.
+    pub mcp_server_name: String,
+    /// The version of MCP in which we greet them.
+    pub mcp_protocol_version: String,
     /// Longest result given to the model; what is beyond is cut.
     pub max_result_bytes: usize,
     /// A tool that takes longer is bridged by a phrase.
@@ -52,6 +56,10 @@ impl ToolsConfig {
             turn_total: Duration::from_millis(self.turn_total_ms),
             device_timeout: Duration::from_millis(self.device_timeout_ms),
             user_tools: self.user_tools,
+            introduction: Introduction {
+                name: self.mcp_server_name.clone(),
+                protocol_version: self.mcp_protocol_version.clone(),
+            },
             max_result_bytes: self.max_result_bytes,
             filler_after: Duration::from_millis(self.filler_after_ms),
             filler_again: Duration::from_millis(self.filler_again_ms),
@@ -68,6 +76,8 @@ impl Default for ToolsConfig {
             turn_total_ms: ms(t.turn_total),
             device_timeout_ms: ms(t.device_timeout),
             user_tools: t.user_tools,
+            mcp_server_name: t.introduction.name,
+            mcp_protocol_version: t.introduction.protocol_version,
             max_result_bytes: t.max_result_bytes,
             filler_after_ms: ms(t.filler_after),
             filler_again_ms: ms(t.filler_again),

@@ -36,6 +36,8 @@ pub struct ToolSettings {
     pub device_timeout: Duration,
     /// Devices are asked for the tools meant for people too, such as a restart.
     pub user_tools: bool,
+    /// As whom devices are greeted.
+    pub introduction: Introduction,
     /// Longest result given to the model, in bytes; what is beyond is cut.
     pub max_result_bytes: usize,
     /// A tool that takes longer is bridged by a phrase.
@@ -52,10 +54,27 @@ impl Default for ToolSettings {
             turn_total: Duration::from_secs(120),
             device_timeout: Duration::from_secs(30),
             user_tools: false,
+            introduction: Introduction::default(),
             max_result_bytes: 8_192,
             filler_after: Duration::from_millis(1_500),
             filler_again: Duration::from_millis(3_000),
         }
+    }
+}
+
+/// As whom devices' MCP servers are greeted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    /// What we call ourselves.
+    pub name: String,
+    /// The version of MCP that we ask for.
+    pub protocol_version: String,
+}
+
+impl Default for Introduction {
+    /// In the version that devices' firmware speaks.
+    fn default() -> Self {
+        Self { name: "hearken".into(), protocol_version: "2024-11-05".into() }
     }
 }
 

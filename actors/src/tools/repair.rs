@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::Vision;
+use super::{Introduction, Vision};
 
 /// Version that devices speak, now and for ever.
 const VERSION: &str = "2024-11-05";
@@ -21,6 +21,8 @@ pub struct Extras {
     pub vision: Option<Arc<dyn Fn() -> Vision + Send + Sync>>,
     /// Tools meant for people are wanted too.
     pub user_tools: bool,
+    /// As whom they are greeted.
+    pub introduction: Introduction,
 }
 
 /// A message of rmcp as a device reads it. Ids are counted from `base`, so that no two of a
@@ -38,6 +40,9 @@ pub fn outgoing(mut message: Value, base: i64, extras: &Extras) -> Value {
             // xiaozhi-sdk does not answer without; firmware takes no pictures without.
             let vision = extras.vision.as_ref().map(|vision| vision());
             let (url, token) = vision.map_or_else(Default::default, |v| (v.url, v.token));
+            message["params"]["protocolVersion"] =
+                extras.introduction.protocol_version.as_str().into();
+            message["params"]["clientInfo"]["name"] = extras.introduction.name.as_str().into();
             message["params"]["capabilities"]["vision"] = json!({"url": url, "token": token});
         }
         "tools/list" => {
@@ -223,12 +228,16 @@ mod tests {
     #[test]
     fn devices_are_told_what_they_need() {
         let vision = Vision { url: "http://v".into(), token: "t".into() };
-        let extras = Extras { vision: Some(Arc::new(move || vision.clone())), user_tools: true };
+        let introduction =
+            Introduction { name: "a house".into(), protocol_version: "2025-06-18".into() };
+        let vision = Some(Arc::new(move || vision.clone()) as Arc<_>);
+        let extras = Extras { vision, user_tools: true, introduction };
         let tell = |message: Value| outgoing(message, 10, &extras);
         let initialize =
             json!({"id": 0, "method": "initialize", "params": {"capabilities": {}, "_meta": {}}});
-        let expected = json!({"id": 10, "method": "initialize",
-            "params": {"capabilities": {"vision": {"url": "http://v", "token": "t"}}}});
+        let expected = json!({"id": 10, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "clientInfo": {"name": "a house"},
+            "capabilities": {"vision": {"url": "http://v", "token": "t"}}}});
         assert_eq!(tell(initialize), expected);
         let list = json!({"id": 1, "method": "tools/list"});
         let expected = json!({"id": 11, "method": "tools/list", "params": {"cursor": "", "withUserTools": true}});

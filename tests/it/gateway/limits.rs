@@ -11,7 +11,7 @@ use super::{TextClient, answering, echo, echoing};
 use crate::support::app::{TestServer, eventually};
 
 /// Every variable of chapter 8, a value, and the key with the value that it sets.
-const VARIABLES: [(&str, &str, &str, &str); 20] = [
+const VARIABLES: [(&str, &str, &str, &str); 22] = [
     ("CLOUD_HOST", "127.0.0.1", "server.host", "127.0.0.1"),
     ("CLOUD_PORT", "9500", "server.port", "9500"),
     ("CLOUD_PING_INTERVAL", "31", "gateway.ping_interval_ms", "31000"),
@@ -28,6 +28,8 @@ const VARIABLES: [(&str, &str, &str, &str); 20] = [
     ("LLM_MAX_TOKENS", "1024", "gateway.max_tokens", "1024"),
     ("LLM_ENABLE_CONTEXT", "True", "gateway.enable_context", "true"),
     ("MCP_ENABLED", "0", "gateway.mcp_enabled", "false"),
+    ("MCP_SERVER_NAME", "arcs-mini-mcp-server", "tools.mcp_server_name", "arcs-mini-mcp-server"),
+    ("MCP_PROTOCOL_VERSION", "2025-06-18", "tools.mcp_protocol_version", "2025-06-18"),
     ("CLIENT_TOOLS_ENABLED", "false", "gateway.client_tools_enabled", "false"),
     ("CLIENT_TOOLS_MAX_COUNT", "33", "gateway.client_tools_max_count", "33"),
     ("CLIENT_TOOL_TIMEOUT", "29", "gateway.client_tool_timeout_ms", "29000"),
@@ -63,6 +65,7 @@ fn every_variable_of_the_document_sets_its_key() {
         ("gateway.max_tokens", "2048"),
         ("gateway.enable_context", "false"),
         ("gateway.mcp_enabled", "true"),
+        ("tools.mcp_protocol_version", "2024-11-05"),
         ("gateway.client_tools_enabled", "true"),
         ("gateway.client_tools_max_count", "32"),
         ("gateway.client_tool_timeout_ms", "30000"),

@@ -72,6 +72,35 @@ async fn a_session_is_gone_on_with_after_a_restart() {
 }
 
 #[actix_web::test]
+async fn a_language_and_a_role_last_for_the_session() {
+    let vendors = answering(echo).await;
+    let server = TestServer::start(&vendors, |config| {
+        config.tools.builtin.enabled =
+            vec!["set_response_language".into(), "enter_roleplay_mode".into()];
+    })
+    .await;
+    let mut client = TextClient::connect(&server).await;
+    client.ask(r#"call set_response_language {"language": "de"}"#).await;
+    client.ask(r#"call enter_roleplay_mode {"character": "Sherlock Holmes"}"#).await;
+    vendors.forget_texts();
+    let mut other = TextClient::connect(&server).await;
+    resume(&mut other, &client.session.clone()).await;
+    for client in [&mut client, &mut other] {
+        client.answer("hello").await;
+    }
+    TextClient::connect(&server).await.answer("hello").await;
+    let systems: Vec<bool> = asked(&vendors)
+        .iter()
+        .map(|body| {
+            let system = body["messages"][0]["content"].as_str().unwrap();
+            system.contains("German") && system.contains("Sherlock Holmes")
+        })
+        .collect();
+    assert_eq!(systems, [true, true, false]);
+    server.stop().await;
+}
+
+#[actix_web::test]
 async fn a_session_that_ended_is_not_gone_on_with() {
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;

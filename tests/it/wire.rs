@@ -38,6 +38,9 @@ macro_rules! variants {
     };
 }
 
+// Here, since it names its variants too.
+mod gateway;
+
 variants!(UPLINKS, uplink_name, Uplink, {
     Uplink::Hello(_) => "hello",
     Uplink::ListenStart { mode: ListenMode::Auto } => "listen start auto",

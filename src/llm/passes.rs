@@ -176,7 +176,7 @@ fn as_said(written: Vec<u8>, request: &Generation) -> Vec<u8> {
     let spoken = request.messages.iter().filter(|m| m.role != Role::System);
     let spoken: String = spoken.map(|m| m.content.to_lowercase() + "\n").collect();
     arguments.retain(|key, value| match value.as_str() {
-        Some(text) if may_be_left_out(tool, key) => is_from(text, &spoken, tool),
+        Some(text) if may_be_left_out(tool, key) => is_from(text, &spoken),
         _ => true,
     });
     json!({ "name": call.name, "arguments": arguments }).to_string().into_bytes()
@@ -189,14 +189,11 @@ fn may_be_left_out(tool: &Tool, key: &str) -> bool {
     !listed && !required.is_some_and(|names| names.iter().any(|name| name == key))
 }
 
-/// Whether a text has a word of what was said or of the tool's description, or may be one of them
-/// in other letters.
-fn is_from(text: &str, spoken: &str, tool: &Tool) -> bool {
+/// Whether a text has a word of what was said, or may be such a word in other letters.
+fn is_from(text: &str, spoken: &str) -> bool {
     let text = text.to_lowercase();
-    let told = format!("{} {}", tool.description, tool.parameters).to_lowercase();
     let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    told.contains(&text)
-        || words.any(|word| spoken.contains(word))
+    words.any(|word| spoken.contains(word))
         || (spoken.chars().any(is_han) && !text.chars().any(is_han))
 }
 

@@ -157,7 +157,11 @@ fn what_nobody_said_is_left_out_where_it_may_be() {
         ("Tokyo?", json!({ "city": "Asia/Tokyo" }), json!({ "city": "Asia/Tokyo" })),
         ("伦敦呢？", json!({ "city": "London" }), json!({ "city": "London" })),
         ("天气怎么样？", json!({ "city": "北京" }), json!({})),
-        ("Rain?", json!({ "date": "Today", "days": 2 }), json!({ "date": "Today", "days": 2 })),
+        (
+            "Rain today?",
+            json!({ "date": "Today", "days": 2 }),
+            json!({ "date": "Today", "days": 2 }),
+        ),
         ("Rain?", json!({ "days": "few" }), json!({ "days": "few" })),
     ] {
         let written = json!({ "name": "get_weather", "arguments": written }).to_string();

@@ -2,8 +2,8 @@
 //! digits, units and addresses stay, line by line. Where the chunks of a stream end changes
 //! nothing. Not for cutting into sentences, nor for numbers to words, which is the synthesiser's.
 //!
-//! [`blocks`] reads how lines open, [`inline`] what stands in them ([`links`], [`tags`] and
-//! [`marks`] help it), [`symbols`] knows which characters are said, [`spacing`] writes them down.
+//! `blocks` reads how lines open, `inline` what stands in them (`links`, `tags` and
+//! `marks` help it), `symbols` knows which characters are said, `spacing` writes them down.
 
 mod blocks;
 mod inline;

@@ -22,12 +22,16 @@ pub struct AsrActor {
     connection: CancellationToken,
     asr: Arc<dyn Asr>,
     heard: Recipient<Heard>,
+    /// Cancelled when what was said last has been told, or is not wanted any more.
+    told: CancellationToken,
 }
 
 impl AsrActor {
     /// An actor that tells `heard` what was said.
     pub fn new(connection: CancellationToken, asr: Arc<dyn Asr>, heard: Recipient<Heard>) -> Self {
-        Self { connection, asr, heard }
+        let told = CancellationToken::new();
+        told.cancel();
+        Self { connection, asr, heard, told }
     }
 }
 
@@ -50,18 +54,28 @@ impl Handler<OpenUtterance> for AsrActor {
     fn handle(&mut self, message: OpenUtterance, ctx: &mut Self::Context) {
         let OpenUtterance { turn, audio } = message;
         let asr = Arc::clone(&self.asr);
+        let told = CancellationToken::new();
+        let before = std::mem::replace(&mut self.told, told.clone());
         let work = async move {
+            // A busy recogniser may finish a short utterance before a long one: words are told in
+            // the order in which they were said.
+            let in_order = async {
+                let outcome = recognise(asr, audio).await;
+                before.cancelled().await;
+                outcome
+            };
             let outcome = tokio::select! {
                 biased;
                 () = turn.forgotten() => return None,
-                outcome = recognise(asr, audio) => outcome,
+                outcome = in_order => outcome,
             };
             Some(Heard { turn, outcome })
         };
-        ctx.spawn(work.into_actor(self).map(|heard, act, _| {
+        ctx.spawn(work.into_actor(self).map(move |heard, act, _| {
             if let Some(heard) = heard {
                 act.heard.do_send(heard);
             }
+            told.cancel();
         }));
     }
 }

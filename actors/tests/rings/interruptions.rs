@@ -178,6 +178,18 @@ async fn words_that_are_still_being_recognised_are_not_lost_when_the_person_goes
 }
 
 #[actix::test]
+async fn words_are_answered_in_the_order_in_which_they_were_said() {
+    let mut ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("It was the first", ms(6_000)));
+    ring.script.hears(AsrAct::Text("great sorrow.", ms(10)));
+    speak(&ring).await;
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(ring.script.last_prompt()[1..], ["User: It was the first great sorrow."]);
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn a_noise_while_thinking_does_not_swallow_the_answer() {
     let mut ring = listening("auto").await;
     ring.script.hears(AsrAct::Text("What is the time?", ms(10)));

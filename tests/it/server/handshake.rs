@@ -92,7 +92,7 @@ async fn a_wrong_request_gets_a_clear_answer() {
         (post.clone(), "/xiaozhi/v1/", 405, "BAD_REQUEST"),
         (post, "/healthz", 405, "BAD_REQUEST"),
         (get.clone(), "/xiaozhi/v2/", 404, "NOT_FOUND"),
-        (get, "/", 404, "NOT_FOUND"),
+        (get, "/nothing", 404, "NOT_FOUND"),
     ] {
         let case = format!("{method} {path}");
         let answer = client.request(method, server.http_url(path)).send().await.unwrap();

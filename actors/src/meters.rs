@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 
+use crate::dialogue::TurnEnd;
+
 /// Names of the metrics that are distributions, in seconds.
 pub const SECONDS: [&str; 4] = [
     "hearken_packet_lateness_seconds",
@@ -60,9 +62,20 @@ pub(crate) struct Uplink {
 
 /// Turns, by their end.
 pub(crate) struct Turns {
-    pub(crate) completed: Counter,
-    pub(crate) interrupted: Counter,
-    pub(crate) failed: Counter,
+    completed: Counter,
+    interrupted: Counter,
+    failed: Counter,
+}
+
+impl Turns {
+    /// A turn ended like this.
+    pub(crate) fn count(&self, end: &TurnEnd) {
+        match end {
+            TurnEnd::Completed => self.completed.increment(1),
+            TurnEnd::Interrupted => self.interrupted.increment(1),
+            TurnEnd::Failed(_) => self.failed.increment(1),
+        }
+    }
 }
 
 impl Meters {

@@ -143,12 +143,7 @@ impl SessionActor {
     }
 
     fn recorded(&mut self, turn: &Turn, record: TurnRecord, ctx: &mut Context<Self>) {
-        let turns = &meters().turns;
-        match &record.end {
-            TurnEnd::Completed => turns.completed.increment(1),
-            TurnEnd::Interrupted => turns.interrupted.increment(1),
-            TurnEnd::Failed(_) => turns.failed.increment(1),
-        }
+        meters().turns.count(&record.end);
         match &record.end {
             TurnEnd::Failed(error) => {
                 let cause = std::error::Error::source(error).map(ToString::to_string);

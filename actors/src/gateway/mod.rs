@@ -30,7 +30,7 @@ pub use sessions::{Sessions, TextSession};
 pub use settings::{ClientToolSettings, GatewaySettings};
 
 use self::client_tools::ClientTools;
-use self::requests::{Counter, Preferences, Request};
+use self::requests::{Conversation, Counter, Preferences, Request};
 use crate::dialogue::{SharedManner, Turn};
 use crate::meters::meters;
 use crate::ports::ToolSource;
@@ -58,26 +58,21 @@ pub type ConversationDesk =
 
 /// The socket of one text client.
 pub struct GatewayActor {
-    desk: GatewayDesk,
     turns: Turns,
     inbound: Inbound,
     preferences: Preferences,
-    session: Arc<TextSession>,
+    counter: Arc<Counter>,
+    conversation: Conversation,
     waiting: VecDeque<Request>,
     running: Option<Turn>,
     last_heard: Instant,
     /// When the frames began that are counted, and how many there were.
     frames: (Instant, u32),
-    wires: Option<Wires>,
+    /// What is to be sent, until the actor runs.
+    messages: Option<mpsc::Receiver<ServerMessage>>,
     /// Given back when the connection ends; none where there was no room.
     place: Option<OwnedSemaphorePermit>,
     span: tracing::Span,
-}
-
-/// What a connection has once its actor runs.
-struct Wires {
-    counter: Arc<Counter>,
-    tools: ClientTools,
 }
 
 type Ctx = SocketContext<GatewayActor>;
@@ -92,19 +87,23 @@ impl GatewayActor {
     ) -> Self {
         let session = desk.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id());
+        let (outbox, messages) = mpsc::channel(OUTBOX);
+        let tools = ClientTools::new(desk.settings.client_tools, outbox.clone());
+        let preferences = Preferences::new(&desk.settings);
+        let counter = Counter { desk, tools, outbox };
         Self {
-            preferences: Preferences::new(&desk.settings),
             turns: Turns::new(process),
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),
-            session,
+            preferences,
+            conversation: counter.converse(session),
+            counter: Arc::new(counter),
             waiting: VecDeque::new(),
             running: None,
             last_heard: Instant::now(),
             frames: (Instant::now(), 0),
-            wires: None,
+            messages: Some(messages),
             place,
             span,
-            desk,
         }
     }
 
@@ -143,13 +142,12 @@ impl GatewayActor {
             }
             ClientMessage::EndSession => self.queue(Request::End, ctx),
             ClientMessage::RegisterTools { tools } => {
-                let Some(wires) = &self.wires else { return };
-                let registered = wires.tools.register(tools);
+                let registered = self.counter.tools.register(tools);
                 self.send(&registration(registered), ctx);
             }
             ClientMessage::ToolResult(result) => {
                 let call_id: String = result.call_id.chars().take(64).collect();
-                if !self.wires.as_ref().is_some_and(|wires| wires.tools.answer(result)) {
+                if !self.counter.tools.answer(result) {
                     let message = format!("Invalid or expired call_id: {call_id}");
                     self.refuse(ErrorCode::InvalidMessage, message, ctx);
                 }
@@ -174,14 +172,16 @@ impl GatewayActor {
 
     /// Begins the next request, unless one is worked on.
     fn go_on(&mut self, ctx: &mut Ctx) {
-        let Some(wires) = self.wires.as_ref().filter(|_| self.running.is_none()) else { return };
+        if self.running.is_some() {
+            return;
+        }
         let Some(request) = self.waiting.pop_front() else { return };
         let turn = self.turns.mint();
         self.running = Some(turn.clone());
-        let (counter, session) = (Arc::clone(&wires.counter), Arc::clone(&self.session));
-        let work = async move { counter.serve(session, &turn, request).await };
-        ctx.spawn(work.into_actor(self).map(|session, act, ctx| {
-            act.session = session;
+        let (counter, own) = (Arc::clone(&self.counter), self.conversation.clone());
+        let work = async move { counter.serve(own, &turn, request).await };
+        ctx.spawn(work.into_actor(self).map(|conversation, act, ctx| {
+            act.conversation = conversation;
             act.running = None;
             act.go_on(ctx);
         }));
@@ -201,7 +201,7 @@ impl GatewayActor {
     }
 
     fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
-        if self.last_heard.elapsed() >= self.desk.settings.dead_after {
+        if self.last_heard.elapsed() >= self.counter.desk.settings.dead_after {
             return self.leave(Fault::Idle, ctx);
         }
         ctx.ping(b"");
@@ -239,14 +239,12 @@ impl Actor for GatewayActor {
             let fault = act.turns.fault();
             act.leave(fault, ctx);
         }));
-        let (outbox, messages) = mpsc::channel(OUTBOX);
-        ctx.add_stream(ReceiverStream::new(messages));
-        let tools = ClientTools::new(self.desk.settings.client_tools, outbox.clone());
-        let counter = Counter { desk: self.desk.clone(), tools: tools.clone(), outbox };
-        self.wires = Some(Wires { counter: Arc::new(counter), tools });
-        self.send(&ServerMessage::Status(Status::Connected(self.session.id().clone())), ctx);
+        if let Some(messages) = self.messages.take() {
+            ctx.add_stream(ReceiverStream::new(messages));
+        }
+        self.send(&ServerMessage::Status(Status::Connected(self.conversation.session_id())), ctx);
         tracing::info!("connected");
-        ctx.run_interval(self.desk.settings.ping_every, |act, ctx| {
+        ctx.run_interval(self.counter.desk.settings.ping_every, |act, ctx| {
             let _in = act.span.clone().entered();
             act.look_at_the_clock(ctx);
         });

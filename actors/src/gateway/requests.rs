@@ -16,6 +16,7 @@ use super::{ConversationDesk, GatewaySettings};
 use crate::audio::playout::Heard;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
+use crate::meters::meters;
 use crate::ports::{
     ChatMessage, Llm, Prompt, ProviderErrorKind, Role, Sight, ToolError, ToolSource,
 };
@@ -82,6 +83,21 @@ pub(super) enum Request {
     Instruct { system_prompt: String },
 }
 
+/// A session as one connection has it. Calls that are to finish though their turn is cut live as
+/// long as this does.
+#[derive(Clone)]
+pub(super) struct Conversation {
+    session: Arc<TextSession>,
+    /// The client's tools, and the server's for this session.
+    toolbox: Arc<Toolbox>,
+}
+
+impl Conversation {
+    pub(super) fn session_id(&self) -> SessionId {
+        self.session.id().clone()
+    }
+}
+
 /// One connection's end of the work.
 pub(super) struct Counter {
     pub(super) desk: GatewayDesk,
@@ -90,57 +106,60 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Carries out one request, and gives the session that the connection has then.
+    /// Carries out one request, and gives the conversation that the connection has then.
     pub(super) async fn serve(
         &self,
-        session: Arc<TextSession>,
+        own: Conversation,
         turn: &Turn,
         request: Request,
-    ) -> Arc<TextSession> {
+    ) -> Conversation {
         let sessions = &self.desk.sessions;
         match request {
             Request::Answer { text, session_id, preferences } => {
-                let session = match self.session(&session, session_id).await {
-                    Ok(session) => session,
+                let own = match self.session(&own.session, session_id).await {
+                    Ok(session) => self.go_on(own, session),
                     Err(lost) => {
                         self.tell(lost_session(&lost)).await;
-                        return session;
+                        return own;
                     }
                 };
                 self.tell(ServerMessage::Status(Status::Processing)).await;
-                let work = AssertUnwindSafe(self.answer(&session, turn, text, preferences));
+                let work = AssertUnwindSafe(self.answer(&own, turn, text, preferences));
                 let last = work.catch_unwind().await.unwrap_or_else(|_| {
-                    tracing::error!(session = %session.id(), "a request broke off");
+                    tracing::error!(session = %own.session.id(), "a request broke off");
                     let message = "Something went wrong inside the server";
-                    Some(ServerMessage::error(ErrorCode::InternalError, message))
+                    ServerMessage::error(ErrorCode::InternalError, message)
                 });
-                if let Some(last) = last {
-                    self.tell(last).await;
-                }
-                session
+                self.tell(last).await;
+                own
             }
-            Request::Start { session_id: None } => self.connected(sessions.begin()).await,
+            Request::Start { session_id: None } => self.connected(own, sessions.begin()).await,
             Request::Start { session_id: Some(id) } => match sessions.find(&id).await {
-                Ok(found) => self.connected(found).await,
+                Ok(found) => self.connected(own, found).await,
                 Err(lost) => {
                     self.tell(lost_session(&lost)).await;
-                    session
+                    own
                 }
             },
-            Request::End => self.end(&session).await,
+            Request::End => {
+                let next = self.end(&own.session).await;
+                self.go_on(own, next)
+            }
             Request::Instruct { system_prompt } => {
-                let session = self.session(&session, None).await.unwrap_or(session);
+                let session = self.session(&own.session, None).await;
+                let session = session.unwrap_or_else(|_| Arc::clone(&own.session));
                 let memory = session.memory().await;
-                session
-                    .manner()
-                    .lock()
-                    .expect("nothing panics while it holds a manner")
-                    .system_prompt = system_prompt;
+                session.manner().system_prompt = system_prompt;
                 self.keep(&session, &memory).await;
                 drop(memory);
-                session
+                self.go_on(own, session)
             }
         }
+    }
+
+    /// The conversation in this session: the connection's own, where it is the same.
+    fn go_on(&self, own: Conversation, session: Arc<TextSession>) -> Conversation {
+        if Arc::ptr_eq(&own.session, &session) { own } else { self.converse(session) }
     }
 
     async fn tell(&self, message: ServerMessage) {
@@ -148,9 +167,9 @@ impl Counter {
         self.outbox.send(message).await.unwrap_or_default();
     }
 
-    async fn connected(&self, session: Arc<TextSession>) -> Arc<TextSession> {
+    async fn connected(&self, own: Conversation, session: Arc<TextSession>) -> Conversation {
         self.tell(ServerMessage::Status(Status::Connected(session.id().clone()))).await;
-        session
+        self.go_on(own, session)
     }
 
     async fn end(&self, session: &TextSession) -> Arc<TextSession> {
@@ -184,28 +203,26 @@ impl Counter {
         }
     }
 
-    /// Answers, and gives the message that ends the request; none where nobody waits for it.
+    /// Answers, and gives the message that ends the request.
     async fn answer(
         &self,
-        session: &TextSession,
+        Conversation { session, toolbox }: &Conversation,
         turn: &Turn,
         text: String,
         preferences: Preferences,
-    ) -> Option<ServerMessage> {
+    ) -> ServerMessage {
         let mut memory = tokio::select! {
             biased;
-            () = turn.cancelled() => return Some(cancelled(String::new(), Vec::new())),
+            () = turn.cancelled() => return cancelled(String::new(), Vec::new()),
             memory = session.memory() => memory,
         };
         if session.has_ended() {
-            let lost = SessionLost::Unknown(session.id().clone());
-            return Some(lost_session(&lost));
+            return lost_session(&SessionLost::Unknown(session.id().clone()));
         }
-        let toolbox = self.toolbox(session);
         let prompt = self.prompt(session, &memory, &text, preferences);
         let mut writing = Writing::new(turn, &self.outbox, preferences.stream);
         let mut rounds = Vec::new();
-        let outcome = answer(&mut writing, prompt, &*self.desk.llm, &toolbox, &mut rounds).await;
+        let outcome = answer(&mut writing, prompt, &*self.desk.llm, toolbox, &mut rounds).await;
         let outcome = match outcome {
             Ok(()) if writing.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
             other => other,
@@ -223,19 +240,20 @@ impl Counter {
                 (TurnEnd::Failed(error), last)
             }
         };
-        count(&end);
+        meters().turns.count(&end);
         if !matches!(end, TurnEnd::Failed(_)) {
             let record = TurnRecord { user: Some(text), said, rounds, end };
             memory.commit(&record, ALL);
             // On disk before the client hears of it.
             self.keep(session, &memory).await;
         }
-        Some(last)
+        last
     }
 
-    fn toolbox(&self, session: &TextSession) -> Toolbox {
+    /// A conversation in this session.
+    pub(super) fn converse(&self, session: Arc<TextSession>) -> Conversation {
         let desk = &self.desk;
-        let (id, manner) = (session.id().clone(), Arc::clone(session.manner()));
+        let (id, manner) = (session.id().clone(), Arc::clone(session.shared_manner()));
         let others: Others = if desk.settings.server_tools {
             let tools = Arc::clone(&desk.tools);
             Arc::new(move || tools(&id, &manner))
@@ -243,7 +261,8 @@ impl Counter {
             Arc::new(Vec::new)
         };
         let own: Vec<Arc<dyn ToolSource>> = vec![Arc::new(self.tools.clone())];
-        Toolbox::new(own, others, desk.settings.tools.clone()).with_sight(desk.sight.clone())
+        let toolbox = Toolbox::new(own, others, desk.settings.tools.clone());
+        Conversation { session, toolbox: Arc::new(toolbox.with_sight(desk.sight.clone())) }
     }
 
     fn prompt(
@@ -254,8 +273,7 @@ impl Counter {
         preferences: Preferences,
     ) -> Prompt {
         let desk = &self.desk;
-        let manner = session.manner().lock().expect("nothing panics while it holds a manner");
-        let system = manner.instructions(&desk.settings.system_prompt, &(desk.now)());
+        let system = session.manner().instructions(&desk.settings.system_prompt, &(desk.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         if preferences.enable_context {
             messages.extend(memory.messages().iter().cloned());
@@ -268,15 +286,6 @@ impl Counter {
 
 fn cancelled(content: String, tool_calls: Vec<CallShown>) -> ServerMessage {
     ServerMessage::LlmResponse { content, tool_calls, cancelled: true }
-}
-
-fn count(end: &TurnEnd) {
-    let turns = &crate::meters::meters().turns;
-    match end {
-        TurnEnd::Completed => turns.completed.increment(1),
-        TurnEnd::Interrupted => turns.interrupted.increment(1),
-        TurnEnd::Failed(_) => turns.failed.increment(1),
-    }
 }
 
 /// What a client is told of a session that it cannot have.

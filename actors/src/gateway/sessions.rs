@@ -44,8 +44,13 @@ impl TextSession {
         &self.id
     }
 
-    /// How it is talked to.
-    pub fn manner(&self) -> &SharedManner {
+    /// How it is talked to; hold it only as long as it takes to read or change it.
+    pub fn manner(&self) -> MutexGuard<'_, Manner> {
+        locked(&self.manner)
+    }
+
+    /// How it is talked to, for the tools that change it.
+    pub fn shared_manner(&self) -> &SharedManner {
         &self.manner
     }
 
@@ -161,7 +166,7 @@ impl Sessions {
         if session.has_ended() {
             return Ok(());
         }
-        let manner = locked(&session.manner).clone();
+        let manner = session.manner().clone();
         let kept = Kept { messages: memory.messages().to_vec(), manner };
         let state = serde_json::to_string(&kept)?;
         let (id, last_used) = (session.id.clone(), SystemTime::now());

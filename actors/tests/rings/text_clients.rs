@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -94,6 +95,30 @@ impl ToolSource for Hanging {
 
     fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(std::future::pending())
+    }
+}
+
+/// A server's tool that takes 5 s, and is to finish whatever becomes of its turn.
+struct Lasting(Arc<AtomicBool>);
+
+impl ToolSource for Lasting {
+    fn name(&self) -> &str {
+        "lasting"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let parameters = json!({"type": "object"});
+        let (name, description) = ("last".into(), "Lasts.".into());
+        [Tool { name, description, parameters, finishes: true }].into()
+    }
+
+    fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let done = Arc::clone(&self.0);
+        Box::pin(async move {
+            tokio::time::sleep(ms(5_000)).await;
+            done.store(true, Ordering::Relaxed);
+            Ok(ToolOutput::default())
+        })
     }
 }
 
@@ -274,6 +299,25 @@ async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
     let mut left: Vec<String> = shelf.0.lock().unwrap().keys().map(ToString::to_string).collect();
     left.sort();
     assert_eq!(left, ["fresh", "spoilt"]);
+}
+
+#[actix::test]
+async fn a_tool_that_is_to_finish_outlives_its_cancelled_request() {
+    let (script, done) = (Arc::<Script>::default(), Arc::<AtomicBool>::default());
+    let lasting = Arc::new(Lasting(Arc::clone(&done)));
+    let mut desk = desk(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoShelf));
+    desk.tools = Arc::new(move |_, _| vec![lasting.clone()]);
+    let mut client = Client::enter(desk, script, true).await;
+    client.script.llm.lock().unwrap().push_back(LlmAct::Call("", vec![("last", "{}")]));
+    client.send(&json!({"type": "configure", "stream": true}));
+    client.say("do it");
+    client.until("status/processing").await;
+    tokio::time::sleep(ms(1_000)).await;
+    client.send(&json!({"type": "cancel"}));
+    assert_eq!(client.until("llm_response").await["cancelled"], true);
+    assert!(!done.load(Ordering::Relaxed));
+    tokio::time::sleep(ms(5_000)).await;
+    assert!(done.load(Ordering::Relaxed), "the call was cut with its request");
 }
 
 #[actix::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hearken_actors::gateway::{ClientToolSettings, GatewaySettings};
 use serde::{Deserialize, Serialize};
 
-use super::Config;
+use super::{Config, ms};
 use crate::providers::Secret;
 
 /// Text clients of the LLM gateway, `ws://HOST:9400/`.
@@ -45,10 +45,6 @@ pub struct GatewayConfig {
     pub client_tool_timeout_ms: u64,
     /// Calls of one connection whose results are waited for at once.
     pub client_tool_result_queue_size: usize,
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Default for GatewayConfig {

@@ -12,6 +12,7 @@ mod tools;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,11 @@ use crate::tools::VisionSettings;
 
 /// Keys that hold secrets, in whatever section.
 const SECRETS: [&str; 4] = ["api_key", "secret", "admin_token", "token"];
+
+/// A time as keys hold it, in milliseconds.
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// The whole configuration as TOML, secrets masked.
 pub fn masked(config: &Config) -> String {

@@ -12,12 +12,8 @@ use hearken_actors::settings::{
 
 use super::{
     Config, DeviceConfig, DialogueConfig, HearingConfig, LanesConfig, LanguageConfig,
-    PhrasesConfig, SpeakingConfig,
+    PhrasesConfig, SpeakingConfig, ms,
 };
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
 
 impl Config {
     /// What the actors need of the configuration.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hearken_actors::tools::{Introduction, ToolSettings};
 use serde::{Deserialize, Serialize};
 
+use super::ms;
 use crate::tools::{BuiltinSettings, ToolServer};
 
 /// How tools are offered to the model and called.
@@ -42,10 +43,6 @@ pub struct ToolsConfig {
     pub builtin: BuiltinSettings,
     /// Remote MCP servers and LiteMCP tools.
     pub servers: Vec<ToolServer>,
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl ToolsConfig {

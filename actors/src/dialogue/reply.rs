@@ -120,8 +120,10 @@ impl<'a> Reply<'a> {
         if !self.bridged {
             return Some(spoken.quiet_from.max(begun) + settings.filler_after);
         }
-        let left_out = if self.left_out { self.handed_on } else { spoken.quiet_from };
-        let quiet_from = spoken.quiet_from.max(left_out);
+        let mut quiet_from = spoken.quiet_from;
+        if self.left_out {
+            quiet_from = quiet_from.max(self.handed_on);
+        }
         let wait = settings.filler_again.saturating_sub(self.lag(spoken));
         Some((quiet_from + wait).max(begun + SHORT_CALL))
     }

@@ -1,9 +1,10 @@
 //! The words on every wire that Hearken speaks: messages, byte layouts, faults and the session
 //! recording format. Pure data: no I/O, no clock, no behaviour and no defaults of behaviour.
 //!
-//! Reading order: [`ids`], [`device`], [`jsonrpc`], [`litemcp`], [`gateway`], [`speech`], [`recording`], [`fault`].
+//! Reading order: [`ids`], [`device`], [`jsonrpc`], [`litemcp`], [`gateway`], [`chat`], [`speech`], [`recording`], [`fault`].
 #![doc = include_str!("../README.md")]
 
+pub mod chat;
 pub mod decode;
 pub mod device;
 pub mod fault;

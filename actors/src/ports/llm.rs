@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+pub use hearken_proto::chat::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -87,20 +88,6 @@ impl ChatMessage {
     }
 }
 
-/// Who said a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// The deployment: how to behave.
-    System,
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-    /// A tool.
-    Tool,
-}
-
 /// A piece of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LlmDelta {
@@ -114,5 +101,16 @@ pub enum LlmDelta {
     Finished {
         /// The answer was cut at its longest length.
         truncated: bool,
+        /// What it cost, where the provider tells.
+        usage: Option<Usage>,
     },
+}
+
+/// Tokens that an answer cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Read.
+    pub prompt_tokens: u64,
+    /// Written.
+    pub completion_tokens: u64,
 }

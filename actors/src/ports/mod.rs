@@ -11,19 +11,27 @@
 //! others, so callers never see them.
 
 pub mod asr;
+pub mod chat;
 pub mod error;
+pub mod events;
 pub mod llm;
+pub mod locks;
 pub mod sessions;
 pub mod sight;
+pub mod state;
 pub mod tap;
 pub mod tools;
 pub mod tts;
 
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
+pub use chat::{ChatStore, KeptMessage, KeptTurn, SessionFilter, SessionPage, TurnKept};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
-pub use llm::{ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolRequest};
+pub use events::{EventBus, KEPT_EVENTS, Watch};
+pub use llm::{ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolRequest, Usage};
+pub use locks::{SessionLock, SessionLocks};
 pub use sessions::{KeptSession, SessionStore};
 pub use sight::{Picture, Sight};
+pub use state::{StateError, StateEvent, StateOutcome, StateServer};
 pub use tap::{SessionTap, TapFrame};
 pub use tools::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};

@@ -222,7 +222,7 @@ impl Llm for ScriptedLlm {
                 });
                 let end = stream::once(async move {
                     lock(&script.written).push(Instant::now());
-                    Ok(LlmDelta::Finished { truncated: false })
+                    Ok(LlmDelta::Finished { truncated: false, usage: None })
                 });
                 pieces.chain(end).boxed()
             }
@@ -232,7 +232,7 @@ impl Llm for ScriptedLlm {
                     Ok(LlmDelta::Call(ToolRequest { id, name, arguments: arguments.to_owned() }))
                 };
                 let calls = calls.into_iter().enumerate().map(call).collect::<Vec<_>>();
-                let end = Ok(LlmDelta::Finished { truncated: false });
+                let end = Ok(LlmDelta::Finished { truncated: false, usage: None });
                 let before = [text(words), Ok(LlmDelta::Calling)];
                 stream::iter(before.into_iter().chain(calls).chain([end])).boxed()
             }

@@ -96,7 +96,7 @@ impl Pieces {
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
             let calls = self.calls.drain(..).map(|call| LlmDelta::Call(call.request));
             self.ready.extend(calls);
-            self.ready.push_back(LlmDelta::Finished { truncated: reason == "length" });
+            self.ready.push_back(LlmDelta::Finished { truncated: reason == "length", usage: None });
         }
         Ok(())
     }

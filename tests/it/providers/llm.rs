@@ -40,7 +40,7 @@ async fn hear(settings: &LlmSettings) -> Result<Vec<LlmDelta>, ProviderError> {
 
 fn check_reply(deltas: &[LlmDelta]) {
     let (last, words) = deltas.split_last().unwrap();
-    assert_eq!(*last, LlmDelta::Finished { truncated: false });
+    assert_eq!(*last, LlmDelta::Finished { truncated: false, usage: None });
     assert!(words.len() > 1, "the reply is streamed");
     let text: String = words
         .iter()
@@ -60,7 +60,7 @@ async fn a_reply_arrives_in_pieces() {
     check_reply(&hear(&settings(stub.url())).await.unwrap());
     stub.set(Behaviour::Empty);
     let nothing = hear(&settings(stub.url())).await.unwrap();
-    assert_eq!(nothing, [LlmDelta::Finished { truncated: false }]);
+    assert_eq!(nothing, [LlmDelta::Finished { truncated: false, usage: None }]);
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn tools_are_offered_called_and_their_results_told() {
         [today, tomorrow],
         [&LlmDelta::Call(calls[0].clone()), &LlmDelta::Call(calls[1].clone())]
     );
-    assert_eq!(*finished, LlmDelta::Finished { truncated: false });
+    assert_eq!(*finished, LlmDelta::Finished { truncated: false, usage: None });
     asked.messages.push(ChatMessage::calling("", calls));
     asked.messages.push(ChatMessage::result("call-0", "22 °C"));
     asked.messages.push(ChatMessage::result("call-1", "23 °C"));

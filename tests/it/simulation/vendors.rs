@@ -256,7 +256,7 @@ impl Llm for Brain {
             rest = &rest[size..];
         }
         let fails = world.dice.chance(20);
-        let mut end = Ok(LlmDelta::Finished { truncated: false });
+        let mut end = Ok(LlmDelta::Finished { truncated: false, usage: None });
         let mut last_wait = Duration::ZERO;
         if fails {
             world.failed("llm");

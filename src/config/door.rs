@@ -82,10 +82,32 @@ impl Default for OtaConfig {
     }
 }
 
-/// Where devices and bindings are kept.
+/// Where devices, bindings and sessions are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
-    /// A `sqlite:` address; empty is `hearken.db` in the data folder.
+    /// A `sqlite:` or `postgres:` address; empty is `hearken.db` in the data folder.
     pub url: Secret,
+}
+
+/// Masks the password within the store's address; all of it where it cannot be read.
+pub(super) fn mask_store(table: &mut toml::Table) {
+    let Some(url) = table.get_mut("store").and_then(|s| s.get_mut("url")) else { return };
+    let Some(shown) = url.as_str().filter(|u| !u.is_empty()) else { return };
+    *url = without_password(shown).unwrap_or_else(|| "***".into()).into();
+}
+
+/// An address in which no password stands; none where there may be one that is not found.
+fn without_password(url: &str) -> Option<String> {
+    if url.starts_with("sqlite:") {
+        return Some(url.to_owned());
+    }
+    let mut url = url::Url::parse(url).ok()?;
+    if url.password().is_some() {
+        url.set_password(Some("***")).ok()?;
+    }
+    if url.query_pairs().any(|(key, _)| key.contains("password")) {
+        url.set_query(None);
+    }
+    Some(url.into())
 }

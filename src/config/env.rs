@@ -34,8 +34,8 @@ const fn in_seconds(name: &'static str, key: &'static str) -> Alias {
     Alias { name, key, seconds: true }
 }
 
-/// Names of the LLM gateway's documentation, and the two speech services' URLs.
-pub const ALIASES: [Alias; 24] = [
+/// Names of the LLM gateway's documentation, and the URLs of the speech services and the store.
+pub const ALIASES: [Alias; 25] = [
     alias("CLOUD_HOST", "server.host"),
     alias("CLOUD_PORT", "server.port"),
     in_seconds("CLOUD_PING_INTERVAL", "gateway.ping_interval_ms"),
@@ -60,6 +60,7 @@ pub const ALIASES: [Alias; 24] = [
     alias("CLIENT_TOOL_RESULT_QUEUE_SIZE", "gateway.client_tool_result_queue_size"),
     alias("ASR_URL", "asr.url"),
     alias("TTS_URL", "tts.url"),
+    alias("DATABASE_URL", "store.url"),
 ];
 
 /// Variables of ours that every tool server gets that we start.

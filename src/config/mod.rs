@@ -38,6 +38,7 @@ pub fn masked(config: &Config) -> String {
         }
     }
     tool_servers::mask(&mut table);
+    door::mask_store(&mut table);
     table.to_string()
 }
 
@@ -57,7 +58,7 @@ pub struct Config {
     pub auth: AuthConfig,
     /// What devices are told when they boot.
     pub ota: OtaConfig,
-    /// Where devices and bindings are kept.
+    /// Where devices, bindings and sessions are kept.
     pub store: StoreConfig,
     /// Engines that run beside the server, where no other is named.
     pub embedded: EmbeddedConfig,

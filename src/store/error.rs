@@ -22,7 +22,8 @@ impl fmt::Display for StoreErrorKind {
             Self::Full => "too many devices wait to be bound",
             Self::Unusable => "the store holds something unexpected",
             Self::Address => {
-                "`store.url` cannot be used: give sqlite:///folder/file.db, or leave it empty"
+                "`store.url` cannot be used: give sqlite:///folder/file.db or \
+                 postgres://user:password@host/database, or leave it empty"
             }
         })
     }

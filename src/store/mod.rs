@@ -1,12 +1,11 @@
-//! What outlives a restart: the devices, who is bound, with which codes others wait, and the tool
-//! servers that were added. The ports and their types; the SQL is behind them. Not for deciding who
-//! is let in.
+//! What outlives a restart: devices, who is bound and with which codes others wait, the tool
+//! servers that were added, and everybody's sessions. The ports and their types; the SQL is behind
+//! them. Not for deciding who is let in.
 
 mod error;
-mod migrations;
-mod sqlite;
-mod sqlite_sessions;
-mod sqlite_tools;
+mod museum;
+mod settings;
+mod sql;
 mod tools;
 
 use std::path::Path;
@@ -18,7 +17,9 @@ use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
 pub use error::{StoreError, StoreErrorKind};
-pub use sqlite::SqliteStore;
+pub use museum::{MuseumSession, MuseumStore};
+pub use settings::{AuditEntry, SettingsStore};
+pub use sql::SqlStore;
 pub use tools::{KeptServer, ToolStore};
 
 use crate::providers::Secret;
@@ -172,10 +173,10 @@ pub trait DeviceStore: Send + Sync {
 ///
 /// # Errors
 /// The address cannot be read, or is of a kind that we do not know.
-pub fn open(url: &Secret, data_dir: &Path) -> Result<Arc<SqliteStore>, StoreError> {
+pub fn open(url: &Secret, data_dir: &Path) -> Result<Arc<SqlStore>, StoreError> {
     let store = match url.expose() {
-        "" => SqliteStore::file(&data_dir.join("hearken.db")),
-        url => SqliteStore::at(url)?,
+        "" => SqlStore::file(&data_dir.join("hearken.db"))?,
+        url => SqlStore::at(url)?,
     };
     Ok(Arc::new(store))
 }

@@ -51,6 +51,21 @@ fn the_whole_configuration_is_shown_with_its_secrets_masked() {
 }
 
 #[test]
+fn a_store_s_address_is_shown_without_its_password() {
+    for (url, shown) in [
+        ("postgres://u:hidden@h/d", "postgres://u:***@h/d"),
+        ("postgresql://u@h/d?password=hidden", "postgresql://u@h/d"),
+        ("sqlite:///x/y.db", "sqlite:///x/y.db"),
+        ("u:hidden@h", "***"),
+    ] {
+        let (_, out, _) = hearken(&["serve", "--check-config"], &[("DATABASE_URL", url)]);
+        let told: toml::Table = toml::from_str(&out).unwrap();
+        assert_eq!(told["store"]["url"].as_str(), Some(shown));
+        assert!(!out.contains("hidden"), "{out}");
+    }
+}
+
+#[test]
 fn a_wrong_setting_ends_the_command_with_one_clear_line() {
     let (code, out, err) = hearken(&["serve"], &[("HEARKEN__SERVER__PRT", "1")]);
     assert_eq!((code, out.as_str()), (Some(2), ""));

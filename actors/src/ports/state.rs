@@ -26,10 +26,14 @@ pub trait StateServer: Send + Sync {
     ) -> BoxFuture<'static, Result<StateOutcome, StateError>>;
 
     /// A session's state as it is now.
-    fn state(&self, session: &SessionId) -> BoxFuture<'static, Result<Map<String, Value>, StateError>>;
+    fn state(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Map<String, Value>, StateError>>;
 
     /// Makes the state of a new session; nothing where it is there.
-    fn create(&self, session: &SessionId, name: &str) -> BoxFuture<'static, Result<(), StateError>>;
+    fn create(&self, session: &SessionId, name: &str)
+    -> BoxFuture<'static, Result<(), StateError>>;
 
     /// Forgets a session's state; nothing where there is none.
     fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>>;

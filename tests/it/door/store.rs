@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use hearken::providers::Secret;
-use hearken::store::{self, DeviceReport, DeviceStore, SqliteStore, StoreErrorKind};
+use hearken::store::{self, DeviceReport, DeviceStore, SqlStore, StoreErrorKind};
 use hearken_proto::ids::DeviceId;
 use jiff::{SignedDuration, Timestamp};
 
@@ -138,13 +138,13 @@ async fn keys(store: &dyn DeviceStore) {
 
 #[tokio::test]
 async fn a_store_in_memory_keeps_the_contract() {
-    contract(&SqliteStore::at("sqlite::memory:").unwrap()).await;
+    contract(&SqlStore::at("sqlite::memory:").unwrap()).await;
 }
 
 #[tokio::test]
 async fn a_store_in_a_file_keeps_the_contract() {
     let folder = tempfile::tempdir().unwrap();
-    contract(&SqliteStore::file(&folder.path().join("new/folder/hearken.db"))).await;
+    contract(&SqlStore::file(&folder.path().join("new/folder/hearken.db")).unwrap()).await;
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn a_file_outlives_its_server_and_may_be_shared() {
 
 #[tokio::test]
 async fn no_more_codes_wait_than_may_be_guessed_at() {
-    let store = SqliteStore::at("sqlite::memory:").unwrap();
+    let store = SqlStore::at("sqlite::memory:").unwrap();
     let limit = store::MAX_CODES;
     let mut codes = std::collections::HashSet::new();
     for n in 0..limit {
@@ -188,14 +188,14 @@ async fn no_more_codes_wait_than_may_be_guessed_at() {
 
 #[tokio::test]
 async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
-    for url in ["postgres://localhost/x", "hearken.db", "sqlite://x?mode=sideways"] {
+    for url in ["mysql://localhost/x", "hearken.db", "sqlite://x?mode=sideways"] {
         let error = store::open(&Secret::new(url), "/".as_ref()).err().expect(url);
         assert!(error.to_string().contains("`store.url`"), "{error}");
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hearken.db");
     std::fs::write(&file, "this is no database, and it is long enough to be seen as such").unwrap();
-    let store = SqliteStore::file(&file);
+    let store = SqlStore::file(&file).unwrap();
     let error = store.device(&id("a")).await.unwrap_err();
     assert!(std::error::Error::source(&error).is_some(), "{error}");
     std::fs::remove_file(&file).unwrap();
@@ -206,7 +206,7 @@ async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
 async fn a_locked_file_ends_a_call_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hearken.db");
-    let store = SqliteStore::file(&file);
+    let store = SqlStore::file(&file).unwrap();
     store.report(&of("a", "x"), at(0)).await.unwrap();
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
     let mut other: sqlx::SqliteConnection = sqlx::ConnectOptions::connect(&options).await.unwrap();

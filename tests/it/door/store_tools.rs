@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hearken::providers::Secret;
-use hearken::store::{DeviceReport, DeviceStore as _, KeptServer, SqliteStore, ToolStore as _};
+use hearken::store::{DeviceReport, DeviceStore as _, KeptServer, SqlStore, ToolStore as _};
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use sqlx::SqlSafeStr as _;
@@ -16,7 +16,7 @@ fn server(name: &str, settings: Option<&str>, enabled: bool) -> KeptServer {
 
 #[tokio::test]
 async fn tool_servers_are_kept_replaced_and_forgotten() {
-    let store = SqliteStore::at("sqlite::memory:").unwrap();
+    let store = SqlStore::at("sqlite::memory:").unwrap();
     assert_eq!(store.tool_servers().await.unwrap(), []);
     for kept in [server("b", Some("{}"), true), server("a", None, false), server("b", None, false)]
     {
@@ -31,7 +31,7 @@ async fn tool_servers_are_kept_replaced_and_forgotten() {
 
 #[tokio::test]
 async fn devices_for_which_somebody_chose_are_found() {
-    let store = SqliteStore::at("sqlite::memory:").unwrap();
+    let store = SqlStore::at("sqlite::memory:").unwrap();
     let now = Timestamp::now();
     for device in ["a", "b", "c"] {
         let report = DeviceReport {
@@ -84,7 +84,7 @@ async fn a_file_of_the_first_version_is_used_on() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hearken.db");
     first_version(&file).await;
-    let store = SqliteStore::file(&file);
+    let store = SqlStore::file(&file).unwrap();
     let device = store.device(&DeviceId::new("a")).await.unwrap().unwrap();
     assert_eq!((device.name.as_str(), device.agent.as_str()), ("kitchen", "default"));
     assert_eq!(device.system_prompt, "");

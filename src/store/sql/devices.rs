@@ -1,41 +1,19 @@
-//! Devices in a SQLite file, opened when it is first used. All of its SQL but that of tools, and
-//! nothing that decides.
-//!
-//! - One statement a decision: two servers on one file cannot both give out a code.
-//! - Every call has a deadline; a locked file is waited for, but not as long as that.
+//! The SQL of devices, codes and keys, and nothing that decides.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
-use std::str::FromStr as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
-use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
-    SqliteSynchronous,
-};
-use sqlx::{ConnectOptions as _, Row as _, SqlSafeStr as _};
-use tokio::sync::OnceCell;
+use sqlx::any::AnyRow;
+use sqlx::{AnyPool, Row as _};
 
-use super::{
+use super::{SqlStore, in_time, text, time, unusable};
+use crate::store::{
     Activation, Device, DevicePage, DeviceReport, DeviceStore, MAX_CODES, MAX_STRANGERS,
-    StoreError, StoreErrorKind, migrations,
+    StoreError, StoreErrorKind,
 };
 
-/// Longest wait for another writer.
-const BUSY: Duration = Duration::from_secs(1);
-/// Longest wait for a connection.
-const ACQUIRE: Duration = Duration::from_secs(2);
-/// Longest time for a whole call.
-const DEADLINE: Duration = Duration::from_secs(4);
-/// Connections to the file: one writes, others read meanwhile.
-const CONNECTIONS: u32 = 4;
 /// Codes tried until one is free; of a million at most 5,000 are taken.
 const CODE_ATTEMPTS: usize = 20;
 
@@ -49,59 +27,9 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// Devices in a SQLite file or in memory.
-pub struct SqliteStore {
-    pool: SqlitePool,
-    file: Option<PathBuf>,
-    migrated: OnceCell<()>,
-}
-
-impl SqliteStore {
-    /// A store in this file, which is made where there is none, with its folder. Needs a tokio
-    /// runtime.
-    pub fn file(path: &Path) -> Self {
-        Self::with(SqliteConnectOptions::new().filename(path), false)
-    }
-
-    /// A store at a `sqlite:` address; `sqlite::memory:` is one in memory.
-    ///
-    /// # Errors
-    /// It is no such address.
-    pub fn at(url: &str) -> Result<Self, StoreError> {
-        if !url.starts_with("sqlite:") {
-            return Err(StoreError::new(StoreErrorKind::Address));
-        }
-        let options = SqliteConnectOptions::from_str(url)
-            .map_err(|e| StoreError::because(StoreErrorKind::Address, e))?;
-        Ok(Self::with(options, url.contains(":memory:") || url.contains("mode=memory")))
-    }
-
-    fn with(options: SqliteConnectOptions, in_memory: bool) -> Self {
-        let file = (!in_memory).then(|| options.get_filename().to_owned());
-        let mut options = options
-            .create_if_missing(true)
-            .busy_timeout(BUSY)
-            .synchronous(SqliteSynchronous::Normal)
-            .disable_statement_logging();
-        let mut pool = SqlitePoolOptions::new().acquire_timeout(ACQUIRE);
-        if in_memory {
-            // It lives as long as its one connection.
-            pool = pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None);
-        } else {
-            options = options.journal_mode(SqliteJournalMode::Wal);
-            pool = pool.max_connections(CONNECTIONS);
-        }
-        Self { pool: pool.connect_lazy_with(options), file, migrated: OnceCell::new() }
-    }
-
-    /// The pool, once its tables are as we need them.
-    pub(super) async fn pool(&self) -> Result<&SqlitePool, StoreError> {
-        self.migrated.get_or_try_init(|| self.migrate()).await?;
-        Ok(&self.pool)
-    }
-
-    /// A device after a statement that sets one text of it (`?2`) and returns its columns; none
-    /// where there is no such device (`?1`).
+impl SqlStore {
+    /// A device after a statement that sets one text of it (`$2`) and returns its columns; none
+    /// where there is no such device (`$1`).
     pub(super) async fn changed(
         &self,
         sql: &'static str,
@@ -109,68 +37,17 @@ impl SqliteStore {
         value: &str,
     ) -> Result<Option<Device>, StoreError> {
         in_time(async {
-            let update = sqlx::query(sql).bind(id.as_str()).bind(value);
+            let update = sqlx::query(sql).bind(text(id.as_str())).bind(text(value));
             let row = update.fetch_optional(self.pool().await?).await?;
             row.as_ref().map(device).transpose()
         })
         .await
     }
-
-    fn migrate(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.make_tables())
-    }
-
-    async fn make_tables(&self) -> Result<(), StoreError> {
-        if let Some(file) = self.file.clone() {
-            tokio::task::spawn_blocking(move || make_private(&file))
-                .await
-                .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?
-                .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
-        }
-        let all = migrations::ALL.into_iter().map(|(version, name, sql)| {
-            let kind = MigrationType::Simple;
-            Migration::new(version, name.into(), kind, sql.into_sql_str(), false)
-        });
-        // A connection first: a migration's own error would hide that there is none.
-        drop(self.pool.acquire().await?);
-        Migrator::with_migrations(all.collect())
-            .run(&self.pool)
-            .await
-            .map_err(|e| StoreError::from(sqlx::Error::Migrate(Box::new(e))))
-    }
 }
 
-/// Makes a file that only its owner reads, and its folder, where there are none: it will hold
-/// devices' keys. SQLite gives the files beside it the same rights.
-fn make_private(file: &Path) -> io::Result<()> {
-    if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Ends a call that takes too long.
-pub(super) async fn in_time<T>(
-    call: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    match tokio::time::timeout(DEADLINE, call).await {
-        Ok(result) => result,
-        Err(late) => Err(StoreError::because(StoreErrorKind::Unavailable, late)),
-    }
-}
-
-fn time(milliseconds: i64) -> Result<Timestamp, StoreError> {
-    Timestamp::from_millisecond(milliseconds)
-        .map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))
-}
-
-pub(super) fn device(row: &SqliteRow) -> Result<Device, StoreError> {
+pub(super) fn device(row: &AnyRow) -> Result<Device, StoreError> {
     let off: String = row.try_get("tools_off")?;
-    let tools_off =
-        serde_json::from_str(&off).map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))?;
+    let tools_off = serde_json::from_str(&off).map_err(unusable)?;
     Ok(Device {
         device_id: DeviceId::new(row.try_get::<String, _>("device_id")?),
         client_id: row.try_get("client_id")?,
@@ -181,14 +58,14 @@ pub(super) fn device(row: &SqliteRow) -> Result<Device, StoreError> {
         firmware_version: row.try_get("firmware_version")?,
         first_seen: time(row.try_get("first_seen_ms")?)?,
         last_seen: time(row.try_get("last_seen_ms")?)?,
-        bound: row.try_get("bound")?,
+        bound: row.try_get::<i64, _>("bound")? != 0,
         agent: row.try_get("agent")?,
         tools_off,
         system_prompt: row.try_get("system_prompt")?,
     })
 }
 
-fn activation(row: &SqliteRow) -> Result<Activation, StoreError> {
+fn activation(row: &AnyRow) -> Result<Activation, StoreError> {
     Ok(Activation {
         code: row.try_get("code")?,
         challenge: row.try_get("challenge")?,
@@ -204,31 +81,31 @@ fn random_code() -> Result<String, StoreError> {
 }
 
 #[async_trait]
-impl DeviceStore for SqliteStore {
+impl DeviceStore for SqlStore {
     async fn report(&self, report: &DeviceReport, now: Timestamp) -> Result<Device, StoreError> {
         in_time(async {
             let pool = self.pool().await?;
             let row = sqlx::query(concat!(
                 "INSERT INTO devices (device_id, client_id, board, chip, serial_number, \
                  firmware_version, first_seen_ms, last_seen_ms) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $7) \
                  ON CONFLICT (device_id) DO UPDATE SET client_id = excluded.client_id, \
-                 board = COALESCE(NULLIF(excluded.board, ''), board), \
-                 chip = COALESCE(NULLIF(excluded.chip, ''), chip), \
-                 serial_number = COALESCE(NULLIF(excluded.serial_number, ''), serial_number), \
+                 board = COALESCE(NULLIF(excluded.board, ''), devices.board), \
+                 chip = COALESCE(NULLIF(excluded.chip, ''), devices.chip), \
+                 serial_number = COALESCE(NULLIF(excluded.serial_number, ''), devices.serial_number), \
                  firmware_version = \
-                   COALESCE(NULLIF(excluded.firmware_version, ''), firmware_version), \
+                   COALESCE(NULLIF(excluded.firmware_version, ''), devices.firmware_version), \
                  last_seen_ms = excluded.last_seen_ms \
-                 WHERE bound = 0 OR client_id = excluded.client_id \
+                 WHERE devices.bound = 0 OR devices.client_id = excluded.client_id \
                  RETURNING ",
                 columns!()
             ))
-            .bind(report.device_id.as_str())
-            .bind(&report.client_id)
-            .bind(&report.board)
-            .bind(&report.chip)
-            .bind(&report.serial_number)
-            .bind(&report.firmware_version)
+            .bind(text(report.device_id.as_str()))
+            .bind(text(&report.client_id))
+            .bind(text(&report.board))
+            .bind(text(&report.chip))
+            .bind(text(&report.serial_number))
+            .bind(text(&report.firmware_version))
             .bind(now.as_millisecond())
             .fetch_optional(pool)
             .await?;
@@ -250,10 +127,10 @@ impl DeviceStore for SqliteStore {
     async fn seen(&self, id: &DeviceId, now: Timestamp) -> Result<Option<Device>, StoreError> {
         in_time(async {
             let row = sqlx::query(concat!(
-                "UPDATE devices SET last_seen_ms = ?2 WHERE device_id = ?1 RETURNING ",
+                "UPDATE devices SET last_seen_ms = $2 WHERE device_id = $1 RETURNING ",
                 columns!()
             ))
-            .bind(id.as_str())
+            .bind(text(id.as_str()))
             .bind(now.as_millisecond())
             .fetch_optional(self.pool().await?)
             .await?;
@@ -265,8 +142,8 @@ impl DeviceStore for SqliteStore {
     async fn device(&self, id: &DeviceId) -> Result<Option<Device>, StoreError> {
         in_time(async {
             let row =
-                sqlx::query(concat!("SELECT ", columns!(), " FROM devices WHERE device_id = ?1"))
-                    .bind(id.as_str())
+                sqlx::query(concat!("SELECT ", columns!(), " FROM devices WHERE device_id = $1"))
+                    .bind(text(id.as_str()))
                     .fetch_optional(self.pool().await?)
                     .await?;
             row.as_ref().map(device).transpose()
@@ -279,9 +156,9 @@ impl DeviceStore for SqliteStore {
             let rows = sqlx::query(concat!(
                 "SELECT ",
                 columns!(),
-                " FROM devices WHERE device_id > ?1 ORDER BY device_id LIMIT ?2"
+                " FROM devices WHERE device_id > $1 ORDER BY device_id LIMIT $2"
             ))
-            .bind(after)
+            .bind(text(after))
             .bind(i64::from(limit) + 1)
             .fetch_all(self.pool().await?)
             .await?;
@@ -303,7 +180,7 @@ impl DeviceStore for SqliteStore {
     ) -> Result<Activation, StoreError> {
         in_time(async {
             let pool = self.pool().await?;
-            sqlx::query("DELETE FROM activations WHERE expires_ms <= ?1")
+            sqlx::query("DELETE FROM activations WHERE expires_ms <= $1")
                 .bind(now.as_millisecond())
                 .execute(pool)
                 .await?;
@@ -329,10 +206,10 @@ impl DeviceStore for SqliteStore {
         in_time(async {
             let row = sqlx::query(
                 "SELECT code, challenge, expires_ms FROM activations \
-                 WHERE device_id = ?1 AND client_id = ?2 AND expires_ms > ?3",
+                 WHERE device_id = $1 AND client_id = $2 AND expires_ms > $3",
             )
-            .bind(id.as_str())
-            .bind(client_id)
+            .bind(text(id.as_str()))
+            .bind(text(client_id))
             .bind(now.as_millisecond())
             .fetch_optional(self.pool().await?)
             .await?;
@@ -348,28 +225,28 @@ impl DeviceStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Option<Device>, StoreError> {
         in_time(async {
-            let mut work = self.pool().await?.begin().await?;
+            let mut work = self.begin().await?;
             let entered = sqlx::query(
-                "UPDATE activations SET code = NULL WHERE code = ?1 AND expires_ms > ?2 \
+                "UPDATE activations SET code = NULL WHERE code = $1 AND expires_ms > $2 \
                  RETURNING device_id, client_id",
             )
-            .bind(code)
+            .bind(text(code))
             .bind(now.as_millisecond())
             .fetch_optional(&mut *work)
             .await?;
             let Some(entered) = entered else { return Ok(None) };
             let id: String = entered.try_get("device_id")?;
             let row = sqlx::query(concat!(
-                "UPDATE devices SET bound = 1, client_id = ?2, name = COALESCE(?3, name) \
-                 WHERE device_id = ?1 RETURNING ",
+                "UPDATE devices SET bound = 1, client_id = $2, name = COALESCE($3, name) \
+                 WHERE device_id = $1 RETURNING ",
                 columns!()
             ))
             .bind(&id)
             .bind(entered.try_get::<String, _>("client_id")?)
-            .bind(name)
+            .bind(name.map(text))
             .fetch_optional(&mut *work)
             .await?;
-            sqlx::query("UPDATE activations SET code = NULL WHERE device_id = ?1")
+            sqlx::query("UPDATE activations SET code = NULL WHERE device_id = $1")
                 .bind(&id)
                 .execute(&mut *work)
                 .await?;
@@ -381,19 +258,19 @@ impl DeviceStore for SqliteStore {
 
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError> {
         let sql =
-            concat!("UPDATE devices SET name = ?2 WHERE device_id = ?1 RETURNING ", columns!());
+            concat!("UPDATE devices SET name = $2 WHERE device_id = $1 RETURNING ", columns!());
         self.changed(sql, id, name).await
     }
 
     async fn forget(&self, id: &DeviceId) -> Result<bool, StoreError> {
         in_time(async {
-            let mut work = self.pool().await?.begin().await?;
-            let gone = sqlx::query("DELETE FROM devices WHERE device_id = ?1")
-                .bind(id.as_str())
+            let mut work = self.begin().await?;
+            let gone = sqlx::query("DELETE FROM devices WHERE device_id = $1")
+                .bind(text(id.as_str()))
                 .execute(&mut *work)
                 .await?;
-            sqlx::query("DELETE FROM activations WHERE device_id = ?1")
-                .bind(id.as_str())
+            sqlx::query("DELETE FROM activations WHERE device_id = $1")
+                .bind(text(id.as_str()))
                 .execute(&mut *work)
                 .await?;
             work.commit().await?;
@@ -405,10 +282,10 @@ impl DeviceStore for SqliteStore {
     async fn provision(&self, serial_number: &str, key: &[u8]) -> Result<(), StoreError> {
         in_time(async {
             sqlx::query(
-                "INSERT INTO provisioning (serial_number, hmac_key) VALUES (?1, ?2) \
+                "INSERT INTO provisioning (serial_number, hmac_key) VALUES ($1, $2) \
                  ON CONFLICT (serial_number) DO UPDATE SET hmac_key = excluded.hmac_key",
             )
-            .bind(serial_number)
+            .bind(text(serial_number))
             .bind(key)
             .execute(self.pool().await?)
             .await?;
@@ -419,8 +296,8 @@ impl DeviceStore for SqliteStore {
 
     async fn unprovision(&self, serial_number: &str) -> Result<bool, StoreError> {
         in_time(async {
-            let gone = sqlx::query("DELETE FROM provisioning WHERE serial_number = ?1")
-                .bind(serial_number)
+            let gone = sqlx::query("DELETE FROM provisioning WHERE serial_number = $1")
+                .bind(text(serial_number))
                 .execute(self.pool().await?)
                 .await?;
             Ok(gone.rows_affected() > 0)
@@ -430,8 +307,8 @@ impl DeviceStore for SqliteStore {
 
     async fn key(&self, serial_number: &str) -> Result<Option<Vec<u8>>, StoreError> {
         in_time(async {
-            let row = sqlx::query("SELECT hmac_key FROM provisioning WHERE serial_number = ?1")
-                .bind(serial_number)
+            let row = sqlx::query("SELECT hmac_key FROM provisioning WHERE serial_number = $1")
+                .bind(text(serial_number))
                 .fetch_optional(self.pool().await?)
                 .await?;
             Ok(row.map(|row| row.try_get("hmac_key")).transpose()?)
@@ -444,46 +321,49 @@ impl DeviceStore for SqliteStore {
     }
 }
 
-impl SqliteStore {
+impl SqlStore {
     /// The code of this device and client, where it has one, else a fresh one; none where too
     /// many wait. Fails with a unique violation where the fresh code is taken.
     async fn give_code(
         &self,
-        pool: &SqlitePool,
+        pool: &AnyPool,
         id: &DeviceId,
         client_id: &str,
         lifetime: Duration,
         now: Timestamp,
-    ) -> Result<Option<SqliteRow>, sqlx::Error> {
+    ) -> Result<Option<AnyRow>, sqlx::Error> {
         let code = random_code().map_err(|e| sqlx::Error::Protocol(e.to_string()))?;
         let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
         sqlx::query(
             "INSERT INTO activations (device_id, client_id, code, challenge, expires_ms) \
-             SELECT ?1, ?2, ?3, ?4, ?5 \
-             WHERE (SELECT COUNT(*) FROM activations WHERE code IS NOT NULL) < ?6 \
-             OR EXISTS (SELECT 1 FROM activations WHERE device_id = ?1 AND client_id = ?2) \
+             SELECT $1, $2, $3, $4, $5 \
+             WHERE (SELECT COUNT(*) FROM activations WHERE code IS NOT NULL) < $6 \
+             OR EXISTS (SELECT 1 FROM activations WHERE device_id = $1 AND client_id = $2) \
              ON CONFLICT (device_id, client_id) DO UPDATE SET \
-             code = COALESCE(code, excluded.code), \
-             expires_ms = CASE WHEN code IS NULL THEN excluded.expires_ms ELSE expires_ms END \
+             code = COALESCE(activations.code, excluded.code), \
+             expires_ms = CASE WHEN activations.code IS NULL THEN excluded.expires_ms \
+             ELSE activations.expires_ms END \
              RETURNING code, challenge, expires_ms",
         )
-        .bind(id.as_str())
-        .bind(client_id)
+        .bind(text(id.as_str()))
+        .bind(text(client_id))
         .bind(code)
         .bind(uuid::Uuid::new_v4().simple().to_string())
         .bind(now.as_millisecond().saturating_add(lifetime))
-        .bind(MAX_CODES)
+        .bind(i64::from(MAX_CODES))
         .fetch_optional(pool)
         .await
     }
 
     /// Forgets the strangers that were not seen for longest, beyond the number that is kept.
-    async fn make_room(&self, pool: &SqlitePool) -> Result<(), StoreError> {
+    async fn make_room(&self, pool: &AnyPool) -> Result<(), StoreError> {
         sqlx::query(
             "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices \
-             WHERE bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' AND system_prompt = '' ORDER BY last_seen_ms DESC LIMIT -1 OFFSET ?1)",
+             WHERE bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' \
+             AND system_prompt = '' ORDER BY last_seen_ms DESC LIMIT $2 OFFSET $1)",
         )
-        .bind(MAX_STRANGERS)
+        .bind(i64::from(MAX_STRANGERS))
+        .bind(i64::MAX)
         .execute(pool)
         .await?;
         Ok(())

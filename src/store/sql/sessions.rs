@@ -7,18 +7,19 @@ use hearken_actors::ports::{BoxError, KeptSession, SessionStore};
 use hearken_proto::ids::SessionId;
 use sqlx::Row as _;
 
-use super::sqlite::{SqliteStore, in_time};
+use super::{SqlStore, in_time, text};
 
 /// Sessions cleared away at once, so that nobody waits for long.
 const AT_ONCE: i64 = 1_000;
 
 #[async_trait]
-impl SessionStore for SqliteStore {
+impl SessionStore for SqlStore {
     async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError> {
         let found = in_time(async {
-            let sql = "SELECT state, last_used_ms FROM sessions WHERE session_id = ?1";
-            let row = sqlx::query(sql).bind(id.as_str()).fetch_optional(self.pool().await?).await?;
-            let read = |row: sqlx::sqlite::SqliteRow| {
+            let sql = "SELECT state, last_used_ms FROM sessions WHERE session_id = $1";
+            let row =
+                sqlx::query(sql).bind(text(id.as_str())).fetch_optional(self.pool().await?).await?;
+            let read = |row: sqlx::any::AnyRow| {
                 Ok((row.try_get("state")?, row.try_get::<i64, _>("last_used_ms")?))
             };
             row.map(read).transpose()
@@ -34,12 +35,12 @@ impl SessionStore for SqliteStore {
         let last_used_ms = milliseconds(session.last_used);
         let kept = in_time(async {
             sqlx::query(
-                "INSERT INTO sessions (session_id, state, last_used_ms) VALUES (?1, ?2, ?3) \
+                "INSERT INTO sessions (session_id, state, last_used_ms) VALUES ($1, $2, $3) \
                  ON CONFLICT (session_id) DO UPDATE SET \
                  state = excluded.state, last_used_ms = excluded.last_used_ms",
             )
-            .bind(session.id.as_str())
-            .bind(&session.state)
+            .bind(text(session.id.as_str()))
+            .bind(text(&session.state))
             .bind(last_used_ms)
             .execute(self.pool().await?)
             .await?;
@@ -50,8 +51,8 @@ impl SessionStore for SqliteStore {
 
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {
         let gone = in_time(async {
-            sqlx::query("DELETE FROM sessions WHERE session_id = ?1")
-                .bind(id.as_str())
+            sqlx::query("DELETE FROM sessions WHERE session_id = $1")
+                .bind(text(id.as_str()))
                 .execute(self.pool().await?)
                 .await?;
             Ok(())
@@ -63,7 +64,7 @@ impl SessionStore for SqliteStore {
         let gone = in_time(async {
             let gone = sqlx::query(
                 "DELETE FROM sessions WHERE session_id IN (SELECT session_id FROM sessions \
-                 WHERE last_used_ms < ?1 LIMIT ?2)",
+                 WHERE last_used_ms < $1 LIMIT $2)",
             )
             .bind(milliseconds(since))
             .bind(AT_ONCE)

@@ -5,25 +5,25 @@ use async_trait::async_trait;
 use hearken_proto::ids::DeviceId;
 use sqlx::Row as _;
 
-use super::sqlite::{SqliteStore, columns, device, in_time};
-use super::tools::{KeptServer, ToolStore};
-use super::{Device, StoreError, StoreErrorKind};
+use super::devices::{columns, device};
+use super::{SqlStore, in_time, text, unusable};
 use crate::providers::Secret;
+use crate::store::{Device, KeptServer, StoreError, ToolStore};
 
 #[async_trait]
-impl ToolStore for SqliteStore {
+impl ToolStore for SqlStore {
     async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError> {
         in_time(async {
             let rows =
                 sqlx::query("SELECT name, settings, enabled FROM tool_servers ORDER BY name")
                     .fetch_all(self.pool().await?)
                     .await?;
-            let server = |row: &sqlx::sqlite::SqliteRow| {
+            let server = |row: &sqlx::any::AnyRow| {
                 let settings: Option<String> = row.try_get("settings")?;
                 Ok(KeptServer {
                     name: row.try_get("name")?,
                     settings: settings.map(Secret::new),
-                    enabled: row.try_get("enabled")?,
+                    enabled: row.try_get::<i64, _>("enabled")? != 0,
                 })
             };
             rows.iter().map(server).collect()
@@ -34,13 +34,13 @@ impl ToolStore for SqliteStore {
     async fn keep_tool_server(&self, server: &KeptServer) -> Result<(), StoreError> {
         in_time(async {
             sqlx::query(
-                "INSERT INTO tool_servers (name, settings, enabled) VALUES (?1, ?2, ?3) \
+                "INSERT INTO tool_servers (name, settings, enabled) VALUES ($1, $2, $3) \
                  ON CONFLICT (name) DO UPDATE SET \
                  settings = excluded.settings, enabled = excluded.enabled",
             )
-            .bind(&server.name)
-            .bind(server.settings.as_ref().map(Secret::expose))
-            .bind(server.enabled)
+            .bind(text(&server.name))
+            .bind(server.settings.as_ref().map(|s| text(s.expose())))
+            .bind(i64::from(server.enabled))
             .execute(self.pool().await?)
             .await?;
             Ok(())
@@ -50,8 +50,8 @@ impl ToolStore for SqliteStore {
 
     async fn forget_tool_server(&self, name: &str) -> Result<bool, StoreError> {
         in_time(async {
-            let gone = sqlx::query("DELETE FROM tool_servers WHERE name = ?1")
-                .bind(name)
+            let gone = sqlx::query("DELETE FROM tool_servers WHERE name = $1")
+                .bind(text(name))
                 .execute(self.pool().await?)
                 .await?;
             Ok(gone.rows_affected() > 0)
@@ -64,10 +64,9 @@ impl ToolStore for SqliteStore {
         id: &DeviceId,
         off: &[String],
     ) -> Result<Option<Device>, StoreError> {
-        let off = serde_json::to_string(off)
-            .map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))?;
+        let off = serde_json::to_string(off).map_err(unusable)?;
         let sql = concat!(
-            "UPDATE devices SET tools_off = ?2 WHERE device_id = ?1 RETURNING ",
+            "UPDATE devices SET tools_off = $2 WHERE device_id = $1 RETURNING ",
             columns!()
         );
         self.changed(sql, id, &off).await
@@ -75,7 +74,7 @@ impl ToolStore for SqliteStore {
 
     async fn set_agent(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError> {
         let sql =
-            concat!("UPDATE devices SET agent = ?2 WHERE device_id = ?1 RETURNING ", columns!());
+            concat!("UPDATE devices SET agent = $2 WHERE device_id = $1 RETURNING ", columns!());
         self.changed(sql, id, agent).await
     }
 
@@ -85,7 +84,7 @@ impl ToolStore for SqliteStore {
         prompt: &str,
     ) -> Result<Option<Device>, StoreError> {
         let sql = concat!(
-            "UPDATE devices SET system_prompt = ?2 WHERE device_id = ?1 RETURNING ",
+            "UPDATE devices SET system_prompt = $2 WHERE device_id = $1 RETURNING ",
             columns!()
         );
         self.changed(sql, id, prompt).await

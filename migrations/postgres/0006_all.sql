@@ -1,0 +1,132 @@
+-- All tables, as the steps of SQLite up to this number make them; see those for what they hold.
+-- Numbers are BIGINT and texts sort by their bytes, so that one statement means the same on both.
+
+CREATE TABLE devices (
+    device_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    client_id TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL DEFAULT '',
+    board TEXT COLLATE "C" NOT NULL DEFAULT '',
+    chip TEXT COLLATE "C" NOT NULL DEFAULT '',
+    serial_number TEXT COLLATE "C" NOT NULL DEFAULT '',
+    firmware_version TEXT COLLATE "C" NOT NULL DEFAULT '',
+    first_seen_ms BIGINT NOT NULL,
+    last_seen_ms BIGINT NOT NULL,
+    bound BIGINT NOT NULL DEFAULT 0,
+    tools_off TEXT COLLATE "C" NOT NULL DEFAULT '[]',
+    agent TEXT COLLATE "C" NOT NULL DEFAULT 'default',
+    system_prompt TEXT COLLATE "C" NOT NULL DEFAULT ''
+);
+CREATE INDEX devices_by_strangeness ON devices (bound, last_seen_ms);
+CREATE TABLE activations (
+    device_id TEXT COLLATE "C" NOT NULL,
+    client_id TEXT COLLATE "C" NOT NULL,
+    code TEXT COLLATE "C" UNIQUE,
+    challenge TEXT COLLATE "C" NOT NULL,
+    expires_ms BIGINT NOT NULL,
+    PRIMARY KEY (device_id, client_id)
+);
+CREATE INDEX activations_by_end ON activations (expires_ms);
+CREATE TABLE provisioning (
+    serial_number TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    hmac_key BYTEA NOT NULL
+);
+CREATE TABLE tool_servers (
+    name TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    settings TEXT COLLATE "C",
+    enabled BIGINT NOT NULL
+);
+CREATE TABLE sessions (
+    session_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    state TEXT COLLATE "C" NOT NULL,
+    last_used_ms BIGINT NOT NULL
+);
+CREATE INDEX sessions_last_used ON sessions (last_used_ms);
+
+-- Dialogues of applications. Their messages are numbered from 1 without gaps, so message_count is
+-- also the number of the last; fence is that of the last lock under which something was written.
+-- Players are a JSON array of names. Times are milliseconds since 1970, UTC.
+CREATE TABLE chat_sessions (
+    session_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    name TEXT COLLATE "C" NOT NULL,
+    creator_id TEXT COLLATE "C" NOT NULL,
+    dm_user_id TEXT COLLATE "C" NOT NULL,
+    status TEXT COLLATE "C" NOT NULL,
+    max_players BIGINT NOT NULL,
+    players TEXT COLLATE "C" NOT NULL,
+    message_count BIGINT NOT NULL,
+    state_version BIGINT,
+    fence BIGINT NOT NULL DEFAULT 0,
+    created_ms BIGINT NOT NULL,
+    updated_ms BIGINT NOT NULL,
+    last_access_ms BIGINT NOT NULL
+);
+CREATE INDEX chat_sessions_by_use ON chat_sessions (last_access_ms, session_id);
+CREATE INDEX chat_sessions_by_end ON chat_sessions (status, updated_ms);
+
+-- Everybody of a session, to find the sessions of a person.
+CREATE TABLE chat_people (
+    session_id TEXT COLLATE "C" NOT NULL REFERENCES chat_sessions (session_id) ON DELETE CASCADE,
+    user_id TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (session_id, user_id)
+);
+CREATE INDEX chat_people_by_user ON chat_people (user_id);
+
+-- Messages as JSON.
+CREATE TABLE chat_messages (
+    session_id TEXT COLLATE "C" NOT NULL REFERENCES chat_sessions (session_id) ON DELETE CASCADE,
+    number BIGINT NOT NULL,
+    message TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (session_id, number)
+);
+
+-- What was answered to requests that their clients named.
+CREATE TABLE chat_turns (
+    session_id TEXT COLLATE "C" NOT NULL REFERENCES chat_sessions (session_id) ON DELETE CASCADE,
+    request_key TEXT COLLATE "C" NOT NULL,
+    answer TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (session_id, request_key)
+);
+
+-- Dialogues as they were once: a copy of the messages.
+CREATE TABLE chat_snapshots (
+    snapshot_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    session_id TEXT COLLATE "C" NOT NULL REFERENCES chat_sessions (session_id) ON DELETE CASCADE,
+    name TEXT COLLATE "C" NOT NULL,
+    message_count BIGINT NOT NULL,
+    state_version BIGINT,
+    created_ms BIGINT NOT NULL
+);
+CREATE INDEX chat_snapshots_by_session ON chat_snapshots (session_id, created_ms);
+CREATE TABLE chat_snapshot_messages (
+    snapshot_id TEXT COLLATE "C" NOT NULL REFERENCES chat_snapshots (snapshot_id) ON DELETE CASCADE,
+    number BIGINT NOT NULL,
+    message TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (snapshot_id, number)
+);
+
+-- Sessions of museum clients: what they told of themselves, what they can do, and what was said,
+-- all as JSON.
+CREATE TABLE museum_sessions (
+    session_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    metadata TEXT COLLATE "C" NOT NULL,
+    functions TEXT COLLATE "C" NOT NULL,
+    history TEXT COLLATE "C" NOT NULL,
+    created_ms BIGINT NOT NULL,
+    last_used_ms BIGINT NOT NULL,
+    expires_ms BIGINT NOT NULL,
+    requests BIGINT NOT NULL
+);
+CREATE INDEX museum_sessions_by_end ON museum_sessions (expires_ms);
+
+-- Settings that were changed at run time, as JSON, and who did what.
+CREATE TABLE settings (
+    name TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    value TEXT COLLATE "C" NOT NULL
+);
+CREATE TABLE audit (
+    number BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+    at_ms BIGINT NOT NULL,
+    who TEXT COLLATE "C" NOT NULL,
+    what TEXT COLLATE "C" NOT NULL,
+    details TEXT COLLATE "C" NOT NULL
+);

@@ -1,0 +1,294 @@
+//! The store in a SQLite file or on a PostgreSQL server, opened when it is first used: one SQL for
+//! both. What differs between them is here and in the migrations; not what is kept.
+//!
+//! - One statement or one transaction a decision: two servers on one store cannot both decide.
+//! - Every call has a deadline; who holds a lock is waited for, but not as long as that.
+
+mod chat;
+mod devices;
+pub(super) mod migrations;
+mod sessions;
+mod snapshots;
+mod tools;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::BoxError;
+use jiff::Timestamp;
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Any, AnyPool, ConnectOptions as _, Transaction};
+use tokio::sync::OnceCell;
+
+use super::{StoreError, StoreErrorKind};
+
+/// Longest wait for another writer.
+const BUSY: Duration = Duration::from_secs(1);
+/// Longest wait for a connection.
+const ACQUIRE: Duration = Duration::from_secs(2);
+/// Longest time for a whole call.
+const DEADLINE: Duration = Duration::from_secs(4);
+/// Longest time for a lock or a connection where a person waits: [`SqlStore::patient`].
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Connections to a file: one writes, others read meanwhile.
+const FILE_CONNECTIONS: u32 = 4;
+/// Connections to a server, which by default has 100 for all.
+const SERVER_CONNECTIONS: u32 = 16;
+/// The advisory lock of PostgreSQL under which tables are made; any number that is ours alone.
+const MAKING_TABLES: i64 = 0x6865_6172_6b65_6e;
+
+/// Which database it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+/// A transaction on either database.
+pub(super) type Work = Transaction<'static, Any>;
+
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy)]
+struct Waits {
+    busy: Duration,
+    acquire: Duration,
+    /// Longest time for one statement on a server; zero is no end.
+    statement: Duration,
+}
+
+const BRISK: Waits = Waits { busy: BUSY, acquire: ACQUIRE, statement: DEADLINE };
+const PATIENT: Waits = Waits { busy: PATIENCE, acquire: PATIENCE, statement: Duration::ZERO };
+
+/// Where a store is.
+struct Place {
+    dialect: Dialect,
+    /// The address as the driver takes it.
+    url: String,
+    /// The file, where it is one.
+    file: Option<PathBuf>,
+}
+
+/// The store in a SQLite file, in memory or on a PostgreSQL server.
+pub struct SqlStore {
+    pool: AnyPool,
+    dialect: Dialect,
+    file: Option<PathBuf>,
+    migrated: OnceCell<()>,
+}
+
+impl SqlStore {
+    /// A store in this SQLite file, which is made where there is none, with its folder. Needs a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    /// The path is no UTF-8.
+    pub fn file(path: &Path) -> Result<Self, StoreError> {
+        Self::with(&Place::file(path)?, BRISK)
+    }
+
+    /// A store at a `sqlite:` or `postgres:` address; `sqlite::memory:` is one in memory.
+    ///
+    /// # Errors
+    /// It is no such address.
+    pub fn at(url: &str) -> Result<Self, StoreError> {
+        Self::with(&Place::at(url)?, BRISK)
+    }
+
+    /// The same for long work of which a person waits to see the end; an empty address is
+    /// `hearken.db` in this folder.
+    ///
+    /// # Errors
+    /// It is no such address.
+    pub fn patient(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
+        let place = match url {
+            "" => Place::file(&data_dir.join("hearken.db"))?,
+            url => Place::at(url)?,
+        };
+        Self::with(&place, PATIENT)
+    }
+
+    fn with(place: &Place, waits: Waits) -> Result<Self, StoreError> {
+        sqlx::any::install_default_drivers();
+        let options = AnyConnectOptions::from_str(&place.url)
+            .map_err(|e| StoreError::because(StoreErrorKind::Address, e))?
+            .disable_statement_logging();
+        let mut pool = AnyPoolOptions::new().acquire_timeout(waits.acquire);
+        pool = match (place.dialect, &place.file) {
+            (Dialect::Postgres, _) => pool.max_connections(SERVER_CONNECTIONS),
+            (Dialect::Sqlite, Some(_)) => pool.max_connections(FILE_CONNECTIONS),
+            // It lives as long as its one connection.
+            (Dialect::Sqlite, None) => {
+                pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
+            }
+        };
+        let opening = opening(place, waits);
+        let pool = pool.after_connect(move |connection, _| {
+            let opening = sqlx::AssertSqlSafe(opening.clone());
+            Box::pin(async move {
+                sqlx::raw_sql(opening).execute(connection).await?;
+                Ok(())
+            })
+        });
+        Ok(Self {
+            pool: pool.connect_lazy_with(options),
+            dialect: place.dialect,
+            file: place.file.clone(),
+            migrated: OnceCell::new(),
+        })
+    }
+
+    /// The pool, once its tables are as we need them.
+    pub(super) async fn pool(&self) -> Result<&AnyPool, StoreError> {
+        self.migrated.get_or_try_init(|| self.migrate()).await?;
+        Ok(&self.pool)
+    }
+
+    /// Begins to write: on SQLite nobody else writes until it ends, on PostgreSQL nobody changes
+    /// a row that this one changed.
+    pub(super) async fn begin(&self) -> Result<Work, StoreError> {
+        Ok(begin_writing(self.pool().await?, self.dialect).await?)
+    }
+
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    fn migrate(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.make_tables())
+    }
+
+    /// Takes the steps that are missing, all or none; servers that start at once wait for each
+    /// other.
+    async fn make_tables(&self) -> Result<(), StoreError> {
+        if let Some(file) = self.file.clone() {
+            tokio::task::spawn_blocking(move || make_private(&file))
+                .await
+                .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?
+                .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
+        }
+        let mut work = begin_writing(&self.pool, self.dialect).await?;
+        if self.dialect == Dialect::Postgres {
+            // The lock of the migrator itself would outlive a call that is given up.
+            sqlx::query("SELECT pg_advisory_xact_lock($1)")
+                .bind(MAKING_TABLES)
+                .execute(&mut *work)
+                .await?;
+        }
+        migrations::steps(self.dialect)
+            .run_direct(None, &mut *work, false)
+            .await
+            .map_err(|e| StoreError::from(sqlx::Error::Migrate(Box::new(e))))?;
+        Ok(work.commit().await?)
+    }
+}
+
+impl Place {
+    fn file(path: &Path) -> Result<Self, StoreError> {
+        let text = path.to_str().ok_or_else(|| {
+            let why = format!("{} is no UTF-8", path.display());
+            StoreError::because(StoreErrorKind::Address, why)
+        })?;
+        // Slashes too, so that the address is opaque and nothing of the path is taken for more.
+        let encode = |byte: u8| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).into(),
+            other => format!("%{other:02X}"),
+        };
+        let encoded: String = text.bytes().map(encode).collect();
+        let url = format!("sqlite:{encoded}?mode=rwc");
+        Ok(Self { dialect: Dialect::Sqlite, url, file: Some(path.to_owned()) })
+    }
+
+    fn at(url: &str) -> Result<Self, StoreError> {
+        let wrong = |e| StoreError::because(StoreErrorKind::Address, e);
+        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            PgConnectOptions::from_str(url).map_err(wrong)?;
+            return Ok(Self { dialect: Dialect::Postgres, url: url.to_owned(), file: None });
+        }
+        if !url.starts_with("sqlite:") {
+            return Err(StoreError::new(StoreErrorKind::Address));
+        }
+        let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
+        let in_memory = url.contains(":memory:") || url.contains("mode=memory");
+        let file = (!in_memory).then(|| options.get_filename().to_owned());
+        let url = match (in_memory || url.contains("mode="), url.contains('?')) {
+            (true, _) => url.to_owned(),
+            (false, true) => format!("{url}&mode=rwc"),
+            (false, false) => format!("{url}?mode=rwc"),
+        };
+        Ok(Self { dialect: Dialect::Sqlite, url, file })
+    }
+}
+
+async fn begin_writing(pool: &AnyPool, dialect: Dialect) -> Result<Work, sqlx::Error> {
+    let begin = match dialect {
+        // One that reads first and then writes would fail where another wrote in between.
+        Dialect::Sqlite => "BEGIN IMMEDIATE",
+        Dialect::Postgres => "BEGIN",
+    };
+    pool.begin_with(begin).await
+}
+
+/// What each connection begins with.
+fn opening(place: &Place, waits: Waits) -> String {
+    let busy = waits.busy.as_millis();
+    match (place.dialect, &place.file) {
+        // FULL: what is committed is on disk, even where the machine loses power.
+        (Dialect::Sqlite, Some(_)) => format!(
+            "PRAGMA busy_timeout = {busy}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"
+        ),
+        (Dialect::Sqlite, None) => format!("PRAGMA busy_timeout = {busy}"),
+        (Dialect::Postgres, _) => format!(
+            "SET lock_timeout = {busy}; SET statement_timeout = {0}; \
+             SET idle_in_transaction_session_timeout = {0}; SET TIME ZONE 'UTC'",
+            waits.statement.as_millis()
+        ),
+    }
+}
+
+/// Makes a file that only its owner reads, and its folder, where there are none: it will hold
+/// devices' keys. SQLite gives the files beside it the same rights.
+fn make_private(file: &Path) -> io::Result<()> {
+    if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Ends a call that takes too long.
+async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(result) => result,
+        Err(late) => Err(StoreError::because(StoreErrorKind::Unavailable, late)),
+    }
+}
+
+/// The same for the ports of the actors.
+async fn in_time_for_ports<T>(
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, BoxError> {
+    Ok(in_time(call).await?)
+}
+
+/// A text as both databases hold it: one of PostgreSQL has no NUL.
+fn text(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn time(milliseconds: i64) -> Result<Timestamp, StoreError> {
+    Timestamp::from_millisecond(milliseconds).map_err(unusable)
+}
+
+/// The store holds, or was given, what we cannot read.
+fn unusable(error: impl Into<BoxError>) -> StoreError {
+    StoreError::because(StoreErrorKind::Unusable, error)
+}

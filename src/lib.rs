@@ -17,6 +17,8 @@ pub mod providers;
 pub mod recorder;
 pub mod shutdown;
 pub mod speech;
+pub mod state;
+pub mod state_server;
 pub mod store;
 pub mod supervise;
 pub mod telemetry;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    chat, convert, devices, llm, load, models, replay, serve, speech, token, tools,
+    chat, convert, devices, llm, load, models, replay, serve, speech, state_server, token, tools,
 };
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
@@ -32,6 +32,7 @@ enum Command {
     Devices(devices::Args),
     Token(token::Args),
     Tools(tools::Args),
+    StateServer(state_server::Args),
 }
 
 #[actix_web::main]
@@ -70,6 +71,9 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Token(args) => token::run(&args, &ProcessEnv).map(|()| ExitCode::SUCCESS),
+        Command::StateServer(args) => {
+            state_server::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS)
+        }
         Command::Models(args) => {
             let root = models_dir("".as_ref(), &ProcessEnv);
             models::run(args, &root).await.map(|()| ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ pub mod replay;
 pub mod serve;
 pub mod server;
 pub mod speech;
+pub mod state_server;
 pub mod token;
 mod tool_servers;
 pub mod tools;

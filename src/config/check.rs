@@ -72,6 +72,8 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("tools.builtin.timeout_ms", config.tools.builtin.timeout_ms, 500, 60_000)?;
     within("vision.max_tokens", config.vision.max_tokens, 1, 100_000)?;
     within("vision.timeout_ms", config.vision.timeout_ms, 100, 600_000)?;
+    within("state.timeout_ms", config.state.timeout_ms, 100, 600_000)?;
+    within("state.max_connections", config.state.max_connections, 1, 10_000)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
 }

@@ -34,8 +34,8 @@ const fn in_seconds(name: &'static str, key: &'static str) -> Alias {
     Alias { name, key, seconds: true }
 }
 
-/// Names of the LLM gateway's documentation, and the URLs of the speech services and the store.
-pub const ALIASES: [Alias; 25] = [
+/// Names of the LLM gateway's and the orchestrator's documents, and the speech services' URLs.
+pub const ALIASES: [Alias; 26] = [
     alias("CLOUD_HOST", "server.host"),
     alias("CLOUD_PORT", "server.port"),
     in_seconds("CLOUD_PING_INTERVAL", "gateway.ping_interval_ms"),
@@ -58,6 +58,7 @@ pub const ALIASES: [Alias; 25] = [
     alias("CLIENT_TOOLS_MAX_COUNT", "gateway.client_tools_max_count"),
     in_seconds("CLIENT_TOOL_TIMEOUT", "gateway.client_tool_timeout_ms"),
     alias("CLIENT_TOOL_RESULT_QUEUE_SIZE", "gateway.client_tool_result_queue_size"),
+    alias("MCP_SERVER_URL", "state.url"),
     alias("ASR_URL", "asr.url"),
     alias("TTS_URL", "tts.url"),
     alias("DATABASE_URL", "store.url"),

@@ -7,6 +7,7 @@ pub mod env;
 mod gateway;
 pub mod load;
 mod pipeline;
+mod state;
 mod tool_servers;
 mod tools;
 
@@ -46,6 +47,7 @@ pub use door::{AuthConfig, AuthRequired, OtaConfig, StoreConfig};
 pub use env::{EnvVars, ProcessEnv};
 pub use gateway::GatewayConfig;
 pub use load::{ConfigError, load};
+pub use state::StateConfig;
 pub use tools::ToolsConfig;
 
 /// The whole configuration.
@@ -82,6 +84,8 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// Text clients of the LLM gateway.
     pub gateway: GatewayConfig,
+    /// The server of chat sessions' worlds.
+    pub state: StateConfig,
     /// Timers and wake words of devices' connections.
     pub device: DeviceConfig,
     /// Bounds of the queues within a connection.

@@ -69,14 +69,16 @@ pub(crate) fn kind_of(status: StatusCode) -> ProviderErrorKind {
         429 => ProviderErrorKind::RateLimited,
         408 | 504 => ProviderErrorKind::Timeout,
         400..=499 => ProviderErrorKind::BadRequest,
-        500..=599 => ProviderErrorKind::Unavailable,
+        // 520 and above are proxies' words for a server behind them that is away or full.
+        502 | 503 | 520..=599 => ProviderErrorKind::Unavailable,
+        500..=519 => ProviderErrorKind::Fault,
         _ => ProviderErrorKind::Protocol,
     }
 }
 
 /// The wait that a `Retry-After` header asks for, in whole seconds; its form as a date is not
 /// read.
-pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
@@ -158,10 +160,10 @@ mod tests {
 
     #[test]
     fn statuses_have_their_kinds() {
-        let kinds = [401, 429, 408, 404, 503, 302]
+        let kinds = [401, 429, 408, 404, 502, 503, 529, 500, 501, 302]
             .map(|status| kind_of(StatusCode::from_u16(status).unwrap()).to_string());
         let told = "not authorised, rate limited, timed out, request refused, unavailable, \
-                    protocol violation";
+                    unavailable, unavailable, failed inside, failed inside, protocol violation";
         assert_eq!(kinds.join(", "), told);
     }
 

@@ -55,11 +55,11 @@ pub enum ProviderConfigError {
 }
 
 impl ProviderConfigError {
-    fn value(key: &'static str, value: impl ToString, allowed: &'static str) -> Self {
+    pub(crate) fn value(key: &'static str, value: impl ToString, allowed: &'static str) -> Self {
         Self::Value { key, value: value.to_string(), allowed }
     }
 
-    fn client(key: &'static str, source: reqwest::Error) -> Self {
+    pub(crate) fn client(key: &'static str, source: reqwest::Error) -> Self {
         Self::Client { key, source: source.into() }
     }
 }
@@ -155,11 +155,11 @@ pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, ProviderConfigError> 
 }
 
 fn policy(retry_within_ms: u64) -> RetryPolicy {
-    RetryPolicy { within: ms(retry_within_ms) }
+    RetryPolicy::spoken(ms(retry_within_ms))
 }
 
 /// The URL, if it is one with a host.
-fn parse(
+pub(crate) fn parse(
     key: &'static str,
     value: &str,
     allowed: &'static str,
@@ -172,7 +172,7 @@ fn parse(
 }
 
 /// The URL without a password.
-fn shown(url: &Url) -> String {
+pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     if url.password().is_some() && url.set_password(Some("***")).is_err() {
         return format!("{}://...", url.scheme());
@@ -180,7 +180,7 @@ fn shown(url: &Url) -> String {
     url.into()
 }
 
-fn check_key(key: &'static str, secret: &Secret) -> Result<(), ProviderConfigError> {
+pub(crate) fn check_key(key: &'static str, secret: &Secret) -> Result<(), ProviderConfigError> {
     match http::bearer(secret) {
         Ok(_) => Ok(()),
         Err(_) => Err(ProviderConfigError::value(key, secret, "visible characters, on one line")),
@@ -195,7 +195,7 @@ fn check_pool(keys: [&'static str; 2], pool: &PoolSettings) -> Result<(), Provid
 }
 
 /// Numbers that must not be zero nor beyond a day of milliseconds.
-fn check_times(times: &[(&'static str, u64)]) -> Result<(), ProviderConfigError> {
+pub(crate) fn check_times(times: &[(&'static str, u64)]) -> Result<(), ProviderConfigError> {
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
     match times.iter().find(|(_, value)| *value == 0 || *value > DAY_MS) {
         Some((key, value)) => Err(ProviderConfigError::value(key, value, "1 to 86400000")),

@@ -9,31 +9,62 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_actors::ports::{
-    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, Transcript, Tts, UtteranceSpec,
+    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Transcript,
+    Tts, UtteranceSpec,
 };
 use tokio::time::{Instant, sleep};
-
-/// Waits before the second and the third attempt; there is no fourth.
-const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-
-/// Longest wait that a provider may ask for: a person is waiting too.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// When a failed call is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
+    /// Waits before the second attempt and those after it; then there is no further one.
+    pub waits: &'static [Duration],
+    /// Longest wait that a provider may ask for; one that asks for more is not asked again.
+    pub longest_wait: Duration,
     /// No attempt begins later than this after the first.
     pub within: Duration,
+    /// Also after a fault inside the provider, which the same call may well meet again.
+    pub after_faults: bool,
 }
 
 impl RetryPolicy {
-    /// How long to wait before the next attempt, if there is to be one. `failures` counts from 1;
-    /// a provider that asks for a longer wait than a person would bear is not asked again.
-    fn wait(self, failures: usize, since: Instant, error: &ProviderError) -> Option<Duration> {
-        let usual = *WAITS.get(failures.checked_sub(1)?)?;
-        let wait = error.retry_after.map_or(usual, |asked| asked.max(usual));
-        let soon = wait <= LONGEST_WAIT && since.elapsed() + wait <= self.within;
-        (soon && error.kind.is_retryable()).then_some(wait)
+    /// For who listens: two more attempts, soon, and none that a person would not wait for.
+    pub const fn spoken(within: Duration) -> Self {
+        const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+        Self { waits: &WAITS, longest_wait: Duration::from_secs(5), within, after_faults: true }
+    }
+
+    /// For applications: three more attempts after 1, 2 and 4 s, where the call timed out, was
+    /// one too many (429), or came while the provider was away (502, 503); half a minute where it
+    /// asks for that. Source: the orchestrator's document, 7.2.
+    pub const fn patient() -> Self {
+        const WAITS: [Duration; 3] =
+            [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+        Self {
+            waits: &WAITS,
+            longest_wait: Duration::from_secs(30),
+            within: Duration::MAX,
+            after_faults: false,
+        }
+    }
+
+    /// How long to wait before the next attempt, if there may be one. `failures` counts from 1;
+    /// `asked` is the wait that the provider asked for.
+    pub(crate) fn wait(
+        self,
+        failures: usize,
+        since: Instant,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
+        let usual = *self.waits.get(failures.checked_sub(1)?)?;
+        let wait = asked.map_or(usual, |asked| asked.max(usual));
+        let soon = wait <= self.longest_wait && since.elapsed() + wait <= self.within;
+        soon.then_some(wait)
+    }
+
+    /// The same call may succeed if made again.
+    fn covers(self, kind: ProviderErrorKind) -> bool {
+        kind.is_retryable() && (self.after_faults || kind != ProviderErrorKind::Fault)
     }
 }
 
@@ -122,7 +153,8 @@ async fn pause(
     since: Instant,
     error: ProviderError,
 ) -> Result<(), ProviderError> {
-    let Some(wait) = policy.wait(failures, since, &error) else { return Err(error) };
+    let wait = policy.wait(failures, since, error.retry_after);
+    let Some(wait) = wait.filter(|_| policy.covers(error.kind)) else { return Err(error) };
     tracing::warn!(provider = error.provider, kind = %error.kind, failures, "trying again");
     sleep(wait).await;
     Ok(())
@@ -187,7 +219,9 @@ async fn whole<P: Asr + ?Sized>(
 mod tests {
     use super::*;
     use futures_util::stream;
-    use hearken_actors::ports::ProviderErrorKind::{self, BadRequest, RateLimited, Unavailable};
+    use hearken_actors::ports::ProviderErrorKind::{
+        BadRequest, Fault, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
+    };
     use std::collections::VecDeque;
     use std::sync::Mutex;
 
@@ -245,14 +279,18 @@ mod tests {
     }
 
     fn policy(seconds: u64) -> RetryPolicy {
-        RetryPolicy { within: Duration::from_secs(seconds) }
+        RetryPolicy::spoken(Duration::from_secs(seconds))
     }
 
     /// What is heard, how long it took and how many attempts were left.
     async fn hear(seconds: u64, attempts: Vec<Attempt>) -> (String, Duration, usize) {
+        hear_by(policy(seconds), attempts).await
+    }
+
+    async fn hear_by(policy: RetryPolicy, attempts: Vec<Attempt>) -> (String, Duration, usize) {
         let inner = scripted(attempts);
         let start = Instant::now();
-        let heard = Retrying::new(inner.clone(), policy(seconds))
+        let heard = Retrying::new(inner.clone(), policy)
             .speak(Line { text: "a".into() })
             .map(|item| match item {
                 Ok(pcm) => pcm.samples[0].to_string(),
@@ -289,6 +327,32 @@ mod tests {
         assert_eq!((&*heard, took, left), ("rate limited", Duration::ZERO, 1));
         let (heard, took, left) = hear(2, vec![vec![asked(3)], vec![Ok(1)]]).await;
         assert_eq!((&*heard, took, left), ("rate limited", Duration::ZERO, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn applications_wait_for_one_two_and_four_seconds() {
+        let patient = |attempts| hear_by(RetryPolicy::patient(), attempts);
+        for kind in [Timeout, RateLimited, Unavailable] {
+            let fail = || vec![error(kind)];
+            let (heard, took, _) = patient(vec![fail(), fail(), fail(), vec![Ok(1)]]).await;
+            assert_eq!((&*heard, took), ("1", Duration::from_secs(7)), "{kind}");
+            let (heard, took, left) = patient(vec![fail(), fail(), fail(), fail(), fail()]).await;
+            assert_eq!((heard, took, left), (kind.to_string(), Duration::from_secs(7), 1));
+        }
+        for kind in [Fault, BadRequest, Unauthorized, Protocol] {
+            let (heard, took, left) = patient(vec![vec![error(kind)], vec![]]).await;
+            assert_eq!((heard, took, left), (kind.to_string(), Duration::ZERO, 1));
+        }
+        let (heard, took, _) = patient(vec![vec![asked(20)], vec![asked(0)], vec![Ok(1)]]).await;
+        assert_eq!((&*heard, took), ("1", Duration::from_secs(22)));
+        let (heard, took, left) = patient(vec![vec![asked(31)], vec![]]).await;
+        assert_eq!((&*heard, took, left), ("rate limited", Duration::ZERO, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_listens_is_answered_after_a_fault_too() {
+        let (heard, took, _) = hear(10, vec![vec![error(Fault)], vec![Ok(1)]]).await;
+        assert_eq!((&*heard, took), ("1", Duration::from_millis(250)));
     }
 
     #[tokio::test(start_paused = true)]

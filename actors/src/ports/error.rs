@@ -38,6 +38,9 @@ pub enum ProviderErrorKind {
     /// It cannot be reached, broke off, or said that it is down or full.
     #[error("unavailable")]
     Unavailable,
+    /// It broke over this request: status 500.
+    #[error("failed inside")]
+    Fault,
     /// It answered with something that is not its protocol.
     #[error("protocol violation")]
     Protocol,
@@ -46,7 +49,7 @@ pub enum ProviderErrorKind {
 impl ProviderErrorKind {
     /// The same call may succeed if made again.
     pub fn is_retryable(self) -> bool {
-        matches!(self, Self::RateLimited | Self::Timeout | Self::Unavailable)
+        matches!(self, Self::RateLimited | Self::Timeout | Self::Unavailable | Self::Fault)
     }
 }
 

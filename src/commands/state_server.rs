@@ -1,0 +1,52 @@
+//! `hearken state-server`: the small state server. Only arguments and signals; what it does is in
+//! `crate::state_server`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use crate::config::{self, EnvVars};
+use crate::state_server::{self, Keeping};
+use crate::{shutdown, telemetry};
+
+/// Serves worlds of chat sessions: dice, characters, fights. An example to begin with.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    after_help = "Examples:\n  hearken state-server\n  hearken state-server --file worlds.json\n  \
+    MCP_SERVER_URL=http://127.0.0.1:9000 hearken serve"
+)]
+pub struct Args {
+    /// Where it listens; nobody is asked for a token.
+    #[arg(long, default_value = "127.0.0.1:9000")]
+    pub listen: SocketAddr,
+    /// Every session throws the same dice in the same order.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Keeps the worlds in this file; by default they end with the server.
+    #[arg(long)]
+    pub file: Option<PathBuf>,
+}
+
+/// Serves until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// The address is taken, or the file is none of its own.
+pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
+    telemetry::start(&config::load(None, env)?.log)?;
+    let keeping = match &args.file {
+        None => Keeping::new(args.seed),
+        Some(file) => Keeping::in_file(args.seed, file)
+            .with_context(|| format!("cannot read the worlds of {}", file.display()))?,
+    };
+    let (server, address) = state_server::server(args.listen, keeping)
+        .with_context(|| format!("cannot listen on {}: use --listen", args.listen))?;
+    tracing::info!(%address, "serving worlds");
+    let handle = server.handle();
+    tokio::pin!(server);
+    tokio::select! {
+        ended = &mut server => return ended.context("the server failed"),
+        told = shutdown::told_to_stop(false) => told?,
+    }
+    tokio::join!(handle.stop(true), server).1.context("the server failed")
+}

@@ -1,0 +1,30 @@
+//! The state server's table of the configuration. Not for what is asked of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::providers::Secret;
+
+/// The server that keeps what is true in chat sessions' worlds, and its tools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StateConfig {
+    /// Where it is: `http(s)://...`; empty is none.
+    pub url: String,
+    /// Sent as a bearer token; empty sends none.
+    pub token: Secret,
+    /// Longest wait for one answer; an attempt that is made again has it anew.
+    pub timeout_ms: u64,
+    /// Requests at once; one more waits, as long as for an answer.
+    pub max_connections: usize,
+}
+
+impl Default for StateConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            token: Secret::default(),
+            timeout_ms: 10_000,
+            max_connections: 100,
+        }
+    }
+}

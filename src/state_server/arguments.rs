@@ -1,0 +1,82 @@
+//! A call's arguments, checked as they are read. Not for what they do.
+
+use serde_json::{Map, Value};
+
+use super::dice::Throw;
+
+/// Longest name or id, in characters.
+const MAX_NAME_CHARS: usize = 100;
+
+/// Why nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// There is no such tool.
+    #[error("there is no tool `{0}`: GET /tools lists what there is")]
+    NoTool(String),
+    /// An argument is missing or of the wrong sort.
+    #[error("`{0}` must be {1}")]
+    Argument(&'static str, &'static str),
+    /// The world does not allow it.
+    #[error("{0}")]
+    Rules(String),
+}
+
+/// A call's arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arguments<'a>(pub(super) &'a Map<String, Value>);
+
+impl<'a> Arguments<'a> {
+    fn get(self, key: &str) -> Option<&'a Value> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    /// A name or an id.
+    pub(super) fn name(self, key: &'static str) -> Result<&'a str, Wrong> {
+        self.name_or(key, "")
+            .and_then(|name| if name.is_empty() { Err(no_name(key)) } else { Ok(name) })
+    }
+
+    /// A name or an id, or else this.
+    pub(super) fn name_or(self, key: &'static str, or: &'a str) -> Result<&'a str, Wrong> {
+        let Some(value) = self.get(key) else { return Ok(or) };
+        let name = value.as_str().map(str::trim).ok_or(no_name(key))?;
+        if name.chars().count() > MAX_NAME_CHARS { Err(no_name(key)) } else { Ok(name) }
+    }
+
+    /// A whole number of at most a million either way; models write them as text too.
+    pub(super) fn number(self, key: &'static str) -> Result<Option<i64>, Wrong> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let number = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
+        match number.filter(|number| number.abs() <= 1_000_000) {
+            Some(number) => Ok(Some(number)),
+            None => Err(Wrong::Argument(key, "a whole number of at most 1000000")),
+        }
+    }
+
+    /// Yes or no; no where it is left out.
+    pub(super) fn yes(self, key: &'static str) -> Result<bool, Wrong> {
+        match self.get(key) {
+            None => Ok(false),
+            Some(value) => value.as_bool().ok_or(Wrong::Argument(key, "true or false")),
+        }
+    }
+
+    /// Dice, or else these.
+    pub(super) fn dice_or(self, key: &'static str, or: &'a str) -> Result<(&'a str, Throw), Wrong> {
+        let text = self.name_or(key, or)?;
+        let throw = Throw::parse(text);
+        throw.map(|throw| (text, throw)).ok_or(Wrong::Argument(key, "dice such as 2d6+3"))
+    }
+
+    /// Some ids; none where they are left out.
+    pub(super) fn names(self, key: &'static str) -> Result<Vec<&'a str>, Wrong> {
+        const IDS: &str = "a list of ids";
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let list = value.as_array().ok_or(Wrong::Argument(key, IDS))?;
+        list.iter().map(|id| id.as_str().ok_or(Wrong::Argument(key, IDS))).collect()
+    }
+}
+
+fn no_name(key: &'static str) -> Wrong {
+    Wrong::Argument(key, "a text of 1 to 100 characters")
+}

@@ -1,0 +1,189 @@
+//! The routes: `GET /tools`, `POST /tools/call`, `GET`, `POST` and `DELETE /state`, `POST
+//! /state/restore`, `GET /health`. Not for what is done there.
+
+use std::net::{SocketAddr, TcpListener};
+
+use actix_web::dev::Server;
+use actix_web::http::StatusCode;
+use actix_web::{App, HttpResponse, HttpServer, web};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Wrong;
+use super::keeping::{Keeping, Refused};
+use super::tools;
+
+/// Longest body of a request.
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// Longest id of a session, and longest name.
+const MAX_TEXT_BYTES: usize = 200;
+
+/// How long requests in progress may go on when the server is told to stop.
+const SHUTDOWN_TIMEOUT_S: u64 = 1;
+
+/// A server of these sessions at this address, and where it listens; it runs while it is polled.
+/// Needs an actix system.
+///
+/// # Errors
+/// The address is taken.
+pub fn server(listen: SocketAddr, keeping: Keeping) -> std::io::Result<(Server, SocketAddr)> {
+    let listener = TcpListener::bind(listen)?;
+    let address = listener.local_addr()?;
+    let keeping = web::Data::new(keeping);
+    let factory = move || App::new().app_data(keeping.clone()).configure(routes);
+    let server = HttpServer::new(factory)
+        .workers(1)
+        .shutdown_timeout(SHUTDOWN_TIMEOUT_S)
+        .disable_signals()
+        .listen(listener)?;
+    Ok((server.run(), address))
+}
+
+fn routes(services: &mut web::ServiceConfig) {
+    let wrong = |what: String| {
+        let answer = refused(StatusCode::BAD_REQUEST, "INVALID_REQUEST", &what);
+        actix_web::error::InternalError::from_response(what, answer).into()
+    };
+    let json = web::JsonConfig::default()
+        .limit(MAX_BODY_BYTES)
+        .content_type_required(false)
+        .error_handler(move |error, _| wrong(error.to_string()));
+    let query = web::QueryConfig::default().error_handler(move |error, _| wrong(error.to_string()));
+    let state = web::resource("/state")
+        .route(web::get().to(state))
+        .route(web::post().to(create))
+        .route(web::delete().to(delete));
+    services
+        .app_data(json)
+        .app_data(query)
+        .route("/tools", web::get().to(|| async { HttpResponse::Ok().json(tools::list()) }))
+        .route("/tools/call", web::post().to(call))
+        .service(state)
+        .route("/state/restore", web::post().to(restore))
+        .route(
+            "/health",
+            web::get().to(|| async { HttpResponse::Ok().json(json!({ "status": "ok" })) }),
+        )
+        .default_service(web::to(|| async {
+            refused(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing here")
+        }));
+}
+
+#[derive(Deserialize)]
+struct Call {
+    session_id: String,
+    tool_name: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    #[serde(default)]
+    version: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Creation {
+    session_id: String,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Restoration {
+    session_id: String,
+    version: i64,
+}
+
+#[derive(Deserialize)]
+struct Session {
+    session_id: String,
+}
+
+async fn call(keeping: web::Data<Keeping>, call: web::Json<Call>) -> HttpResponse {
+    let call = call.into_inner();
+    let session = call.session_id.clone();
+    let done = off_the_loop(move || {
+        keeping.call(&call.session_id, &call.tool_name, &call.arguments, call.version)
+    });
+    match done.await {
+        Ok((deed, version)) => {
+            let events: Vec<Value> =
+                deed.events.into_iter().map(|(kind, about)| event(&session, kind, about)).collect();
+            let told = json!({ "result": deed.result, "version": version, "events": events });
+            HttpResponse::Ok().json(told)
+        }
+        // The world does not allow it: that is an answer for the model.
+        Err(Refused::Wrong(Wrong::Rules(why))) => {
+            HttpResponse::Ok().json(json!({ "result": null, "events": [], "error": why }))
+        }
+        Err(refused) => refusal(&refused),
+    }
+}
+
+fn event(session: &str, kind: &str, about: Value) -> Value {
+    let (id, now) = (uuid::Uuid::new_v4(), Timestamp::now().to_string());
+    json!({ "id": id, "session_id": session, "type": kind, "data": about, "timestamp": now })
+}
+
+async fn state(keeping: web::Data<Keeping>, session: web::Query<Session>) -> HttpResponse {
+    match keeping.state(&session.session_id) {
+        Ok(state) => HttpResponse::Ok().json(state),
+        Err(refused) => refusal(&refused),
+    }
+}
+
+async fn create(keeping: web::Data<Keeping>, asked: web::Json<Creation>) -> HttpResponse {
+    let Creation { session_id, name } = asked.into_inner();
+    if session_id.is_empty() || session_id.len().max(name.len()) > MAX_TEXT_BYTES {
+        let what = "`session_id` must be there, and it and `name` at most 200 bytes long";
+        return refused(StatusCode::BAD_REQUEST, "INVALID_REQUEST", what);
+    }
+    let id = session_id.clone();
+    match off_the_loop(move || keeping.create(&session_id, &name)).await {
+        Ok(version) => {
+            HttpResponse::Created().json(json!({ "session_id": id, "version": version }))
+        }
+        Err(refused) => refusal(&refused),
+    }
+}
+
+async fn delete(keeping: web::Data<Keeping>, session: web::Query<Session>) -> HttpResponse {
+    match off_the_loop(move || keeping.delete(&session.session_id)).await {
+        Ok(()) => HttpResponse::Ok().json(json!({ "message": "State deleted" })),
+        Err(refused) => refusal(&refused),
+    }
+}
+
+async fn restore(keeping: web::Data<Keeping>, asked: web::Json<Restoration>) -> HttpResponse {
+    let Restoration { session_id, version } = asked.into_inner();
+    let id = session_id.clone();
+    match off_the_loop(move || keeping.restore(&session_id, version)).await {
+        Ok(version) => HttpResponse::Ok().json(json!({ "session_id": id, "version": version })),
+        Err(refused) => refusal(&refused),
+    }
+}
+
+/// Does what may write a file where that stops nobody else.
+async fn off_the_loop<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    web::block(work).await.unwrap_or(Err(Refused::Full))
+}
+
+fn refusal(why: &Refused) -> HttpResponse {
+    let told = why.to_string();
+    match why {
+        Refused::Unknown(_) => refused(StatusCode::NOT_FOUND, "NOT_FOUND", &told),
+        Refused::Taken => refused(StatusCode::CONFLICT, "STATE_EXISTS", &told),
+        Refused::Conflict(version) => HttpResponse::Conflict().json(json!({
+            "error": { "code": "VERSION_CONFLICT", "message": told }, "version": version,
+        })),
+        Refused::Full => refused(StatusCode::INSUFFICIENT_STORAGE, "FULL", &told),
+        Refused::Wrong(Wrong::NoTool(_)) => refused(StatusCode::NOT_FOUND, "UNKNOWN_TOOL", &told),
+        Refused::Wrong(_) => refused(StatusCode::BAD_REQUEST, "INVALID_ARGUMENTS", &told),
+    }
+}
+
+fn refused(status: StatusCode, code: &str, message: &str) -> HttpResponse {
+    HttpResponse::build(status).json(json!({ "error": { "code": code, "message": message } }))
+}

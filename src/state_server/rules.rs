@@ -1,0 +1,209 @@
+//! What may be done in a world outside a fight, and what comes of it. Pure: a world and a call in,
+//! a changed world, an answer and events out. Fights are in [`super::combat`].
+
+use serde_json::{Map, Value, json};
+
+use super::arguments::{Arguments, Wrong};
+use super::combat;
+use super::world::{Character, MAX_THINGS, World};
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Deed {
+    /// For the model: what happened, and `state_changes` by what was changed.
+    pub result: Map<String, Value>,
+    /// What happened in the world, in order: its type and what is to be known of it.
+    pub events: Vec<(&'static str, Value)>,
+}
+
+impl Deed {
+    pub(super) fn new(result: Value) -> Self {
+        let result = match result {
+            Value::Object(result) => result,
+            other => Map::from_iter([("result".to_owned(), other)]),
+        };
+        Self { result, events: Vec::new() }
+    }
+
+    #[must_use]
+    pub(super) fn event(mut self, kind: &'static str, about: Value) -> Self {
+        self.events.push((kind, about));
+        self
+    }
+
+    /// Tells that this is now so of that.
+    #[must_use]
+    pub(super) fn changed(mut self, what: &str, now: Value) -> Self {
+        let changes = self.result.entry("state_changes").or_insert_with(|| json!({}));
+        if let Some(changes) = changes.as_object_mut() {
+            changes.insert(what.to_owned(), now);
+        }
+        self
+    }
+}
+
+/// Does what a call of this tool asks for. A world whose call failed is to be thrown away: it may
+/// be half changed.
+///
+/// # Errors
+/// There is no such tool, its arguments are wrong, or the world does not allow it.
+pub fn act(world: &mut World, tool: &str, arguments: &Map<String, Value>) -> Result<Deed, Wrong> {
+    let arguments = Arguments(arguments);
+    match tool {
+        "roll_dice" => roll_dice(world, arguments),
+        "create_character" => create_character(world, arguments),
+        "update_hp" => update_hp(world, arguments),
+        "move_character" => move_character(world, arguments),
+        "list_characters" => Ok(list_characters(world)),
+        "open_door" => open_door(world, arguments),
+        "travel_to" => travel_to(world, arguments),
+        "start_combat" => combat::start(world, arguments),
+        "resolve_attack" => combat::attack(world, arguments),
+        "next_turn" => combat::next_turn(world),
+        "end_combat" => combat::end(world),
+        other => Err(Wrong::NoTool(other.chars().take(100).collect())),
+    }
+}
+
+fn roll_dice(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+    let (dice, throw) = arguments.dice_or("dice", "1d20")?;
+    let who = arguments.name_or("character_id", "")?;
+    let thrown = world.dice.throw(throw);
+    let mut told = json!({ "dice": dice, "rolls": thrown.rolls, "total": thrown.total });
+    if !who.is_empty() {
+        told["character_id"] = who.into();
+    }
+    Ok(Deed::new(told.clone()).event("dice.rolled", told))
+}
+
+fn create_character(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+    let name = arguments.name("name")?;
+    let kind = arguments.name_or("kind", "monster")?;
+    if !["player", "npc", "monster"].contains(&kind) {
+        return Err(Wrong::Argument("kind", "player, npc or monster"));
+    }
+    let id = match arguments.name_or("id", "")? {
+        "" => free_id(world, name),
+        id if world.characters.contains_key(id) => {
+            return Err(Wrong::Rules(format!("there is a character `{id}` already")));
+        }
+        id => id.to_owned(),
+    };
+    if world.characters.len() >= MAX_THINGS {
+        return Err(Wrong::Rules("nobody more has room in this world".into()));
+    }
+    let hp_max = arguments.number("hp_max")?.unwrap_or(10);
+    if hp_max < 1 {
+        return Err(Wrong::Argument("hp_max", "at least 1"));
+    }
+    let character = Character {
+        id: id.clone(),
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        hp: hp_max,
+        hp_max,
+        armor_class: arguments.number("armor_class")?.unwrap_or(12),
+        attack_bonus: arguments.number("attack_bonus")?.unwrap_or(3),
+        damage: arguments.dice_or("damage", "1d6+1")?.0.to_owned(),
+        x: arguments.number("x")?.unwrap_or(0),
+        y: arguments.number("y")?.unwrap_or(0),
+        rolls_own_dice: arguments.yes("rolls_own_dice")?,
+    };
+    let deed = Deed::new(json!({ "character": character.shown() }))
+        .changed(&id, json!({ "hp": hp_max, "hp_max": hp_max }));
+    world.characters.insert(id, character);
+    Ok(deed)
+}
+
+/// `goblin_1` of a goblin, `goblin_2` of the next; characters without Latin letters are numbered.
+fn free_id(world: &World, name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' })
+        .collect();
+    let plain = plain.trim_matches('_');
+    let stem = if plain.is_empty() { "character" } else { plain };
+    let ids = (1..).map(|n| format!("{stem}_{n}"));
+    ids.into_iter().find(|id| !world.characters.contains_key(id)).unwrap_or_default()
+}
+
+fn update_hp(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+    let id = arguments.name("character_id")?;
+    let change = arguments.number("change")?.ok_or(Wrong::Argument("change", "a whole number"))?;
+    let deed = Deed::new(json!({ "character_id": id, "change": change }));
+    hurt(character(world, id)?, change, deed)
+}
+
+/// Changes somebody's hit points, within their bounds, and tells of it.
+pub(super) fn hurt(who: &mut Character, change: i64, deed: Deed) -> Result<Deed, Wrong> {
+    let was_down = who.is_down();
+    who.hp = (who.hp + change).clamp(0, who.hp_max);
+    let points = json!({ "hp": who.hp, "hp_max": who.hp_max });
+    let about = json!({
+        "character_id": who.id, "hp": who.hp, "hp_max": who.hp_max, "change": change,
+    });
+    let mut deed = deed.changed(&who.id, points).event("character.hp_changed", about);
+    deed.result.insert("hp".into(), who.hp.into());
+    if who.is_down() && !was_down {
+        deed = deed.event("combat.character_downed", json!({ "character_id": who.id }));
+    }
+    Ok(deed)
+}
+
+fn move_character(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+    let id = arguments.name("character_id")?;
+    let who = character(world, id)?;
+    if who.is_down() {
+        return Err(Wrong::Rules(format!("`{id}` is down and cannot move")));
+    }
+    let from = json!({ "x": who.x, "y": who.y });
+    who.x = arguments.number("x")?.unwrap_or(who.x);
+    who.y = arguments.number("y")?.unwrap_or(who.y);
+    let to = json!({ "x": who.x, "y": who.y });
+    let about = json!({ "character_id": id, "from": from, "to": to });
+    let moved = from != to;
+    let deed = Deed::new(about.clone());
+    if !moved {
+        return Ok(deed);
+    }
+    Ok(deed.changed(id, json!({ "position": to })).event("character.moved", about))
+}
+
+fn list_characters(world: &World) -> Deed {
+    let all: Vec<Value> = world.characters.values().map(Character::shown).collect();
+    Deed::new(json!({ "characters": all }))
+}
+
+fn open_door(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+    let id = arguments.name("door_id")?;
+    if world.open_doors.iter().any(|door| door == id) {
+        return Ok(Deed::new(json!({ "door_id": id, "was_open": true })));
+    }
+    if world.open_doors.len() >= MAX_THINGS {
+        return Err(Wrong::Rules("no more doors can be opened in this world".into()));
+    }
+    world.open_doors.push(id.to_owned());
+    let who = arguments.name_or("character_id", "")?;
+    let about = json!({ "door_id": id, "character_id": who });
+    let deed = Deed::new(json!({ "door_id": id, "was_open": false }));
+    Ok(deed.changed(id, json!({ "open": true })).event("map.door_opened", about))
+}
+
+fn travel_to(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+    if world.combat.is_some() {
+        return Err(Wrong::Rules("nobody leaves while there is a fight".into()));
+    }
+    let place = arguments.name("location")?;
+    let minutes = arguments.number("minutes")?.unwrap_or(10);
+    let minutes = u64::try_from(minutes).map_err(|_| Wrong::Argument("minutes", "0 or more"))?;
+    world.location = place.to_owned();
+    world.minutes = world.minutes.saturating_add(minutes);
+    let told = json!({ "location": place, "game_time": world.game_time() });
+    Ok(Deed::new(told.clone()).changed("location", told))
+}
+
+/// Somebody by their id.
+pub(super) fn character<'a>(world: &'a mut World, id: &str) -> Result<&'a mut Character, Wrong> {
+    let nobody = || Wrong::Rules(format!("there is no character `{id}`"));
+    world.characters.get_mut(id).ok_or_else(nobody)
+}

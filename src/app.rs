@@ -24,7 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
-use crate::http::{self, Auth, Door, Doorman, Health, LiteMcp, OtaRules, TextClients, ToolDesk};
+use crate::http::{
+    self, Auth, Door, Doorman, FrontDesk, Health, LiteMcp, OtaRules, TextClients, ToolDesk,
+};
 use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
 use crate::store::{self, DeviceStore, ToolStore};
@@ -144,9 +146,10 @@ impl Faces {
 
 /// Listens, and serves once it is awaited.
 fn listen(config: &Config, faces: Faces) -> anyhow::Result<(Server, SocketAddr)> {
+    let desk = Arc::new(FrontDesk::new(&config.http, config.ota.trust_proxy));
     let factory = move || {
         let faces = faces.clone();
-        App::new().configure(|services| faces.routes(services))
+        http::behind(App::new(), Arc::clone(&desk)).configure(|services| faces.routes(services))
     };
     let at = (config.server.host.as_str(), config.server.port);
     let taken =

@@ -32,6 +32,8 @@ pub enum Fault {
     Conflict,
     /// Wrong codes were tried too often.
     TooMany,
+    /// The client asks too often.
+    RateLimited,
     /// A part of the server, such as its store, does not answer.
     Unavailable,
     /// Our own mistake.
@@ -67,7 +69,7 @@ const fn row(
 }
 
 /// All faults.
-pub const TABLE: [FaultRow; 16] = [
+pub const TABLE: [FaultRow; 17] = [
     row(Fault::GoingAway, "GOING_AWAY", 503, 1001, true, "the server is stopping"),
     row(Fault::Idle, "IDLE", 408, 1000, true, "nothing was heard for too long"),
     row(Fault::NoHello, "NO_HELLO", 408, 1008, true, "no hello came in time"),
@@ -82,6 +84,7 @@ pub const TABLE: [FaultRow; 16] = [
     row(Fault::NotConnected, "NOT_CONNECTED", 409, 1008, true, "the device is not connected"),
     row(Fault::Conflict, "CONFLICT", 409, 1008, false, "this is at odds with what is there"),
     row(Fault::TooMany, "TOO_MANY", 429, 1008, true, "wrong codes were tried too often"),
+    row(Fault::RateLimited, "RATE_LIMITED", 429, 1008, true, "requests come too often"),
     row(Fault::Unavailable, "UNAVAILABLE", 503, 1013, true, "a part of the server is down"),
     row(Fault::Internal, "INTERNAL", 500, 1011, true, "the server made a mistake"),
 ];

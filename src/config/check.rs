@@ -45,6 +45,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("device.ping_every_ms", d.ping_every_ms, 1_000, 600_000)?;
     within("device.dead_after_ms", d.dead_after_ms, d.ping_every_ms + 1_000, 3_600_000)?;
     within("device.greeting_grace_ms", d.greeting_grace_ms, 0, 5_000)?;
+    desk(config)?;
     gateway(config)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
     let t = &config.tools;
@@ -76,6 +77,34 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("state.max_connections", config.state.max_connections, 1, 10_000)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
+}
+
+/// Checks what stands before the routes.
+fn desk(config: &Config) -> Result<(), ConfigError> {
+    within("http.requests_per_minute", config.http.requests_per_minute, 0, 1_000_000)?;
+    for origin in &config.http.cors_origins {
+        let site = url::Url::parse(origin).ok().filter(|url| {
+            matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.query().is_none()
+        });
+        if site.is_none() && origin != "*" {
+            let remedy = "use sites such as https://museum.example, or *".to_owned();
+            return Err(ConfigError::Value {
+                key: "http.cors_origins",
+                value: origin.clone(),
+                remedy,
+            });
+        }
+    }
+    let given = [&config.tls.certificate, &config.tls.key].map(|f| !f.as_os_str().is_empty());
+    match given {
+        [true, false] => missing("tls.key", "name the private key of `tls.certificate`"),
+        [false, true] => missing("tls.certificate", "name the certificate of `tls.key`"),
+        _ => Ok(()),
+    }
+}
+
+fn missing(key: &'static str, remedy: &str) -> Result<(), ConfigError> {
+    Err(ConfigError::Value { key, value: "empty".into(), remedy: remedy.to_owned() })
 }
 
 /// Checks the text clients' values.

@@ -2,6 +2,7 @@
 //! defaults; not passed around whole: each part gets its own small settings.
 
 pub mod check;
+mod desk;
 mod door;
 pub mod env;
 mod gateway;
@@ -43,6 +44,7 @@ pub fn masked(config: &Config) -> String {
     table.to_string()
 }
 
+pub use desk::{HttpConfig, TlsConfig};
 pub use door::{AuthConfig, AuthRequired, OtaConfig, StoreConfig};
 pub use env::{EnvVars, ProcessEnv};
 pub use gateway::GatewayConfig;
@@ -56,6 +58,10 @@ pub use tools::ToolsConfig;
 pub struct Config {
     /// Addresses, threads and limits of the server.
     pub server: ServerConfig,
+    /// How often clients may ask, and from which sites' pages.
+    pub http: HttpConfig,
+    /// The certificate of the server's port.
+    pub tls: TlsConfig,
     /// Who is let in.
     pub auth: AuthConfig,
     /// What devices are told when they boot.

@@ -82,6 +82,13 @@ pub(super) fn bearer_in(request: &HttpRequest, name: &str) -> String {
     }
 }
 
+/// The session that the caller names: the header `session-id`, or `session_id`, as some clients
+/// write it.
+pub(super) fn session_of(request: &HttpRequest) -> Option<String> {
+    let header = |name: &str| request.headers().get(name)?.to_str().ok();
+    tidy(header("session-id").or_else(|| header("session_id"))?, MAX_ID_CHARS)
+}
+
 /// Where the caller reaches us, as an `http:` or `https:` address without a path.
 ///
 /// The firmware's `Host` has no port (78/esp-ml307, `src/web_socket.cc`): then it is ours. Behind
@@ -99,11 +106,17 @@ pub(super) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url
     let forwarded = |name: &str| if trust_proxy { header(name) } else { None };
     let ours = request.app_config().local_addr();
     let proto = forwarded("x-forwarded-proto");
-    let scheme = if proto.as_deref() == Some("https") { "https" } else { "http" };
+    let secure = match proto.as_deref() {
+        Some(proto) => proto == "https",
+        None => request.app_config().secure(),
+    };
+    let scheme = if secure { "https" } else { "http" };
     let named = forwarded("x-forwarded-host");
     let port = forwarded("x-forwarded-port").and_then(|p| p.parse::<u16>().ok());
     let proxied = proto.is_some() || named.is_some() || port.is_some();
-    let host = named.or_else(|| header("host")).unwrap_or_else(|| ours.to_string());
+    // HTTP/2 has no `Host`.
+    let asked = || header("host").or_else(|| Some(request.uri().authority()?.to_string()));
+    let host = named.or_else(asked).unwrap_or_else(|| ours.to_string());
     let wrong = || refusal(Fault::BadRequest, "the header Host is no host");
     let mut url = Url::parse(&format!("{scheme}://{host}/")).map_err(|_| wrong())?;
     let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();

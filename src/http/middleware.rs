@@ -1,0 +1,271 @@
+//! What every request passes before its route, from the outside in: `/api/v1` is made `/api`, the
+//! request gets its name, is logged, may come from other sites' pages, survives a panic, and is
+//! held back where its client asks too often. Who may ask what is the routes' own.
+
+pub mod limits;
+pub mod traffic;
+
+use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use actix_cors::Cors;
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse, Url};
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::uri::PathAndQuery;
+use actix_web::http::{StatusCode, Uri};
+use actix_web::middleware::{Condition, Next, from_fn};
+use actix_web::{App, Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError, web};
+use futures_util::FutureExt as _;
+use hearken_proto::fault::Fault;
+use serde_json::json;
+use tracing::Instrument as _;
+
+use self::limits::Limits;
+use self::traffic::Traffic;
+use super::fault::answer;
+use crate::config::HttpConfig;
+
+/// The header with a request's name, both ways.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest name that is taken from a client.
+const MAX_REQUEST_ID_CHARS: usize = 64;
+/// Longest path that is logged, where no route names it.
+const MAX_PATH_CHARS: usize = 120;
+/// Seconds for which a browser remembers what a site may ask.
+const PREFLIGHT_SECONDS: usize = 3_600;
+
+/// What stands before the routes of a server.
+pub struct FrontDesk {
+    /// As configured, without a slash at the end.
+    origins: Vec<String>,
+    limits: Option<Limits>,
+    traffic: Arc<Traffic>,
+}
+
+impl FrontDesk {
+    /// The desk of this configuration. Behind a proxy that is trusted, clients have the addresses
+    /// that it names.
+    pub fn new(config: &HttpConfig, trust_proxy: bool) -> Self {
+        let origins = config.cors_origins.iter();
+        Self {
+            origins: origins.map(|o| o.trim_end_matches('/').to_ascii_lowercase()).collect(),
+            limits: Limits::new(config.requests_per_minute, trust_proxy),
+            traffic: Arc::default(),
+        }
+    }
+
+    /// What was asked so far.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
+    /// Pages of this site may ask.
+    pub(super) fn lets_in(&self, origin: &str) -> bool {
+        self.origins.iter().any(|known| known == "*" || origin.eq_ignore_ascii_case(known))
+    }
+
+    fn cors(&self) -> Condition<Cors> {
+        let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
+        let mut cors = Cors::default()
+            .allowed_methods(methods)
+            .allow_any_header()
+            .expose_headers([REQUEST_ID, header::RETRY_AFTER])
+            .max_age(PREFLIGHT_SECONDS);
+        for origin in &self.origins {
+            cors = match origin.as_str() {
+                "*" => cors.allow_any_origin().send_wildcard(),
+                origin => cors.allowed_origin(origin),
+            };
+        }
+        Condition::new(!self.origins.is_empty(), cors)
+    }
+}
+
+/// The desk that a request passed.
+pub(super) fn desk_of(request: &HttpRequest) -> Option<&FrontDesk> {
+    request.app_data::<web::Data<FrontDesk>>().map(|desk| desk.get_ref())
+}
+
+/// The application with this desk before its routes.
+pub fn behind<T>(
+    app: App<T>,
+    desk: Arc<FrontDesk>,
+) -> App<
+    impl ServiceFactory<
+        ServiceRequest,
+        Config = (),
+        Response = ServiceResponse<BoxBody>,
+        Error = Error,
+        InitError = (),
+    >,
+>
+where
+    T: ServiceFactory<
+            ServiceRequest,
+            Config = (),
+            Response = ServiceResponse<BoxBody>,
+            Error = Error,
+            InitError = (),
+        > + 'static,
+{
+    let cors = desk.cors();
+    app.app_data(web::Data::from(desk))
+        .wrap(from_fn(limited))
+        .wrap(from_fn(recovered))
+        .wrap(cors)
+        .wrap(from_fn(logged))
+        .wrap(from_fn(named))
+        .wrap(from_fn(aliased))
+}
+
+/// Makes `/api/v1/...` what it is another name of.
+async fn aliased(
+    mut request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    if let Some(uri) = without_version(request.uri()) {
+        request.match_info_mut().set(Url::new(uri.clone()));
+        request.head_mut().uri = uri;
+    }
+    next.call(request).await
+}
+
+/// The address without its version, where it has one.
+fn without_version(uri: &Uri) -> Option<Uri> {
+    let rest = uri.path().strip_prefix("/api/v1")?;
+    if !rest.is_empty() && !rest.starts_with('/') {
+        return None;
+    }
+    let path = match uri.query() {
+        Some(query) => format!("/api{rest}?{query}"),
+        None => format!("/api{rest}"),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(path).ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+/// A request's name, by which logs and clients speak of it.
+#[derive(Debug, Clone)]
+pub(super) struct RequestId(String);
+
+impl RequestId {
+    /// The client's, where that is fit for logs, else a new one.
+    fn of(headers: &HeaderMap) -> Self {
+        let given = headers.get(REQUEST_ID).and_then(|v| v.to_str().ok());
+        let sane = |id: &&str| {
+            (1..=MAX_REQUEST_ID_CHARS).contains(&id.len())
+                && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
+        };
+        let new = || uuid::Uuid::new_v4().to_string();
+        Self(given.filter(sane).map_or_else(new, str::to_owned))
+    }
+
+    fn header(&self) -> HeaderValue {
+        // Its characters are such.
+        HeaderValue::from_str(&self.0).unwrap_or(HeaderValue::from_static(""))
+    }
+}
+
+/// Names the request.
+async fn named(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let id = RequestId::of(request.headers());
+    request.extensions_mut().insert(id.clone());
+    let span = tracing::info_span!("request", id = %id.0);
+    let mut response = next.call(request).instrument(span).await?;
+    response.headers_mut().insert(REQUEST_ID, id.header());
+    Ok(response)
+}
+
+/// Logs and counts the request, without its query and its body.
+async fn logged(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let begun = Instant::now();
+    let method = request.method().clone();
+    let path: String = request.path().chars().take(MAX_PATH_CHARS).collect();
+    let desk = request.app_data::<web::Data<FrontDesk>>().cloned();
+    let outcome = next.call(request).await;
+    let took = begun.elapsed();
+    let (status, route) = match &outcome {
+        Ok(response) => (response.status(), response.request().match_pattern()),
+        Err(error) => (error.as_response_error().status_code(), None),
+    };
+    if let Some(desk) = desk {
+        desk.traffic.count(&method, route.as_deref(), status, took);
+    }
+    let path = route.map_or(Cow::Owned(path), Cow::Owned);
+    let (status, ms) = (status.as_u16(), took.as_millis());
+    match &*path {
+        "/healthz" | "/metrics" => tracing::debug!(%method, %path, status, ms, "answered"),
+        _ if status >= 500 => tracing::warn!(%method, %path, status, ms, "answered"),
+        _ => tracing::info!(%method, %path, status, ms, "answered"),
+    }
+    outcome.map(ServiceResponse::map_into_boxed_body)
+}
+
+/// What a client is told where a route panicked.
+#[derive(Debug, thiserror::Error)]
+#[error("a request broke off")]
+struct Panicked(Option<RequestId>);
+
+impl ResponseError for Panicked {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::INTERNAL_SERVER_ERROR
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::InternalServerError();
+        if let Some(id) = &self.0 {
+            response.insert_header((REQUEST_ID, id.header()));
+        }
+        let message = "the server made a mistake; its log tells more";
+        response.json(json!({"error": {"code": "INTERNAL_ERROR", "message": message}}))
+    }
+}
+
+/// Answers for a route that panicked; the connection and the server live on.
+async fn recovered(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let id = request.extensions().get::<RequestId>().cloned();
+    let answering = AssertUnwindSafe(async move { next.call(request).await });
+    answering.catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("a request broke off");
+        Err(Panicked(id).into())
+    })
+}
+
+/// Holds back a client that asks too often.
+async fn limited(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let desk = request.app_data::<web::Data<FrontDesk>>().cloned();
+    if let Some(limits) = desk.as_ref().and_then(|desk| desk.limits.as_ref())
+        && let Err(wait) = limits.take(request.request()).await
+    {
+        return Ok(request.into_response(too_often(wait)));
+    }
+    next.call(request).await
+}
+
+/// What a client is told that asks too often.
+pub(super) fn too_often(wait: std::time::Duration) -> HttpResponse {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let about = format!("try again in {seconds} s");
+    let mut response = answer(Fault::RateLimited, &about);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    response
+}
+
+#[cfg(test)]
+mod tests;

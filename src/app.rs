@@ -11,10 +11,12 @@ use actix_web::web::ServiceConfig;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
-use hearken_actors::dialogue::{Dialogue, Manner};
+use hearken_actors::chat::ChatDesk;
+use hearken_actors::chat::watching::WatchSettings;
+use hearken_actors::dialogue::{Dialogue, Manner, SharedManner};
 use hearken_actors::gateway::{GatewayDesk, Sessions};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
-use hearken_actors::ports::{Prompt, SessionStore, Sight, ToolSource};
+use hearken_actors::ports::{ChatStore, Prompt, SessionStore, Sight, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::Toolbox;
 use jiff::Zoned;
@@ -22,13 +24,15 @@ use socket2::SockRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::bus::{LocalBus, LocalLocks};
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
-    self, Auth, Door, Doorman, FrontDesk, Health, LiteMcp, OtaRules, TextClients, ToolDesk,
+    self, Auth, Chats, Door, Doorman, FrontDesk, Health, LiteMcp, OtaRules, TextClients, ToolDesk,
 };
 use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
+use crate::state;
 use crate::store::{self, DeviceStore, ToolStore};
 use crate::supervise::{Engine, EngineStates, Supervisor};
 use crate::telemetry;
@@ -57,6 +61,7 @@ pub struct Running {
     warming: tokio::task::JoinHandle<()>,
     tidying: tokio::task::JoinHandle<()>,
     sweeping: tokio::task::JoinHandle<()>,
+    purging: tokio::task::JoinHandle<()>,
     loading: tokio::task::JoinHandle<()>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
@@ -93,6 +98,8 @@ pub fn start(
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
     let clients = text_clients(config, Arc::clone(&store) as _, &tools, desk.sight(), &process)?;
     let sweeping = sweep(&clients);
+    let chats = chats(config, Arc::clone(&store) as _, &tools, desk.sight(), &process)?;
+    let purging = purge(&chats);
     let text_places = Arc::clone(&clients.places);
     let faces = Faces {
         doorman,
@@ -100,6 +107,7 @@ pub fn start(
         desk,
         own_tools: own_tools(&tools, &process),
         clients: Some(clients).filter(|_| config.gateway.enabled),
+        chats: Some(chats).filter(|_| config.chat.enabled),
     };
     let (server, address) = listen(config, faces)?;
     cameras.are_at(pictures_at(config, address)?);
@@ -118,6 +126,7 @@ pub fn start(
         warming,
         tidying,
         sweeping,
+        purging,
         loading,
         store,
         tools,
@@ -132,12 +141,16 @@ struct Faces {
     desk: Arc<ToolDesk>,
     own_tools: Arc<LiteMcp>,
     clients: Option<TextClients>,
+    chats: Option<Chats>,
 }
 
 impl Faces {
     fn routes(self, services: &mut ServiceConfig) {
         if let Some(clients) = self.clients {
             http::gateway_routes(services, clients);
+        }
+        if let Some(chats) = self.chats {
+            http::chat_routes(services, chats);
         }
         http::litemcp_routes(services, self.own_tools);
         http::routes(services, self.doorman, self.health, self.desk);
@@ -203,12 +216,9 @@ fn text_clients(
 ) -> anyhow::Result<TextClients> {
     let settings = config.text_clients();
     let sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
-    let total = config.llm.timeout_ms;
-    let patient =
-        LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) };
     let tools = tools.clone();
     let desk = GatewayDesk {
-        llm: providers::llm(&patient)?,
+        llm: providers::llm(&patient(config))?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
         sight,
@@ -221,6 +231,47 @@ fn text_clients(
         token: config.gateway.token.clone(),
         process: process.clone(),
     })
+}
+
+/// Lets applications in. They wait for the model as text clients do.
+fn chats(
+    config: &Config,
+    store: Arc<dyn ChatStore>,
+    tools: &Sources,
+    sight: Option<Arc<dyn Sight>>,
+    process: &CancellationToken,
+) -> anyhow::Result<Chats> {
+    let (settings, tools) = (config.chat_sessions(), tools.clone());
+    let watching =
+        WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
+    let desk = ChatDesk {
+        llm: providers::llm(&patient(config))?,
+        store,
+        state: state::state_server(&config.state)?,
+        events: Arc::new(LocalBus::new()),
+        locks: Arc::new(LocalLocks::new()),
+        tools: Arc::new(move |session_id| {
+            tools.conversation(session_id.as_str(), &SharedManner::default())
+        }),
+        sight,
+        now: Arc::new(local_time),
+        settings: Arc::new(settings),
+        process: process.clone(),
+    };
+    let places = Arc::new(Semaphore::new(config.chat.max_watchers));
+    Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
+}
+
+/// The model for who waits as long as a request may take.
+fn patient(config: &Config) -> LlmSettings {
+    let total = config.llm.timeout_ms;
+    LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
+}
+
+/// Forgets chat sessions that were deleted long ago.
+fn purge(chats: &Chats) -> tokio::task::JoinHandle<()> {
+    let desk = chats.desk.clone();
+    tokio::spawn(async move { desk.keep_purging().await })
 }
 
 /// The local date and time to the minute, as the model is told.
@@ -344,6 +395,7 @@ impl Running {
         self.warming.abort();
         self.tidying.abort();
         self.sweeping.abort();
+        self.purging.abort();
         self.loading.abort();
         tokio::join!(self.supervisor.stop(), self.tools.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {

@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod auth;
+pub mod bus;
 pub mod commands;
 pub mod config;
 pub mod emulator;

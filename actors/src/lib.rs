@@ -2,11 +2,12 @@
 //! HTTP, files) is behind [`ports`].
 //!
 //! Reading order: [`messages`], [`pipeline`], [`device`], [`vad`], [`asr`], [`session`], [`tts`],
-//! [`mcp_host`], the text clients' [`gateway`], then the pure parts [`audio`], [`dialogue`] and [`tools`].
+//! [`mcp_host`], the text clients' [`gateway`], the applications' [`chat`], then the pure parts [`audio`], [`dialogue`] and [`tools`].
 #![doc = include_str!("../README.md")]
 
 pub mod asr;
 pub mod audio;
+pub mod chat;
 pub mod device;
 pub mod dialogue;
 pub mod gateway;

@@ -36,6 +36,20 @@ pub enum Fault {
     RateLimited,
     /// A part of the server, such as its store, does not answer.
     Unavailable,
+    /// No chat session has this id.
+    SessionNotFound,
+    /// A chat session, or the state of its world, was changed meanwhile.
+    VersionConflict,
+    /// The model did not stop calling tools.
+    MaxIterations,
+    /// What a chat session is asked does not fit its limits.
+    InvalidRequest,
+    /// The language model failed.
+    LlmUnavailable,
+    /// The state server failed.
+    StateServer,
+    /// Events came faster than they were read.
+    Lagging,
     /// Our own mistake.
     Internal,
 }
@@ -69,7 +83,7 @@ const fn row(
 }
 
 /// All faults.
-pub const TABLE: [FaultRow; 17] = [
+pub const TABLE: [FaultRow; 24] = [
     row(Fault::GoingAway, "GOING_AWAY", 503, 1001, true, "the server is stopping"),
     row(Fault::Idle, "IDLE", 408, 1000, true, "nothing was heard for too long"),
     row(Fault::NoHello, "NO_HELLO", 408, 1008, true, "no hello came in time"),
@@ -86,7 +100,21 @@ pub const TABLE: [FaultRow; 17] = [
     row(Fault::TooMany, "TOO_MANY", 429, 1008, true, "wrong codes were tried too often"),
     row(Fault::RateLimited, "RATE_LIMITED", 429, 1008, true, "requests come too often"),
     row(Fault::Unavailable, "UNAVAILABLE", 503, 1013, true, "a part of the server is down"),
-    row(Fault::Internal, "INTERNAL", 500, 1011, true, "the server made a mistake"),
+    row(Fault::SessionNotFound, "SESSION_NOT_FOUND", 404, 1008, false, "there is no such session"),
+    row(Fault::VersionConflict, "VERSION_CONFLICT", 409, 1008, true, "it was changed meanwhile"),
+    row(
+        Fault::MaxIterations,
+        "MAX_ITERATIONS_EXCEEDED",
+        500,
+        1011,
+        false,
+        "the model did not stop calling tools",
+    ),
+    row(Fault::InvalidRequest, "INVALID_REQUEST", 400, 1008, false, "the request does not fit"),
+    row(Fault::LlmUnavailable, "LLM_UNAVAILABLE", 503, 1013, true, "the language model failed"),
+    row(Fault::StateServer, "MCP_SERVER_ERROR", 502, 1011, true, "the state server failed"),
+    row(Fault::Lagging, "LAGGING", 503, 1013, true, "events came faster than they were read"),
+    row(Fault::Internal, "INTERNAL_ERROR", 500, 1011, true, "the server made a mistake"),
 ];
 
 impl Fault {

@@ -47,6 +47,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("device.greeting_grace_ms", d.greeting_grace_ms, 0, 5_000)?;
     desk(config)?;
     gateway(config)?;
+    chat(config)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
     let t = &config.tools;
     one_of("tools.mcp_protocol_version", t.mcp_protocol_version.as_str(), &MCP_VERSIONS)?;
@@ -121,6 +122,21 @@ fn gateway(config: &Config) -> Result<(), ConfigError> {
     within("gateway.client_tool_timeout_ms", g.client_tool_timeout_ms, 100, 600_000)?;
     within("gateway.client_tool_result_queue_size", g.client_tool_result_queue_size, 1, 1_000)?;
     long_enough("gateway.token", &g.token)
+}
+
+fn chat(config: &Config) -> Result<(), ConfigError> {
+    let c = &config.chat;
+    within("chat.max_iterations", c.max_iterations, 1, 100)?;
+    within("chat.message_history_size", c.message_history_size, 1, 1_000)?;
+    within("chat.token_budget", c.token_budget, 100, 10_000_000)?;
+    within("chat.max_tokens", c.max_tokens, 1, 1_000_000)?;
+    within("chat.temperature", c.temperature, 0.0, 1.0)?;
+    within("chat.lock_wait_ms", c.lock_wait_ms, 0, 600_000)?;
+    within("chat.max_watchers", c.max_watchers, 0, 1_000_000)?;
+    within("chat.ping_interval_ms", c.ping_interval_ms, 1_000, 3_600_000)?;
+    within("chat.pong_timeout_ms", c.pong_timeout_ms, c.ping_interval_ms, 86_400_000)?;
+    within("chat.purge_after_days", c.purge_after_days, 1, 36_500)?;
+    long_enough("chat.token", &c.token)
 }
 
 /// A secret of a few characters is found by trying.

@@ -1,6 +1,7 @@
 //! Every key of the configuration, with its default. Read by [`mod@load`], environment over file over
 //! defaults; not passed around whole: each part gets its own small settings.
 
+mod chat;
 pub mod check;
 mod desk;
 mod door;
@@ -44,6 +45,7 @@ pub fn masked(config: &Config) -> String {
     table.to_string()
 }
 
+pub use chat::ChatConfig;
 pub use desk::{HttpConfig, TlsConfig};
 pub use door::{AuthConfig, AuthRequired, OtaConfig, StoreConfig};
 pub use env::{EnvVars, ProcessEnv};
@@ -90,6 +92,8 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// Text clients of the LLM gateway.
     pub gateway: GatewayConfig,
+    /// Chat sessions of applications.
+    pub chat: ChatConfig,
     /// The server of chat sessions' worlds.
     pub state: StateConfig,
     /// Timers and wake words of devices' connections.

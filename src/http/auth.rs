@@ -13,7 +13,7 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
-use super::caller::{Caller, bearer, bearer_in};
+use super::caller::{Caller, bearer, bearer_in, shows};
 use super::fault::{Refusal, refusal};
 use super::middleware::desk_of;
 use crate::auth::{KeptError, TokenError, Tokens, kept, same};
@@ -149,6 +149,16 @@ impl Auth {
             return Err(refusal(Fault::Unauthorized, "the admin token is wrong"));
         }
         Ok(())
+    }
+
+    /// The request comes from an application that shows this token, where there is one; and not
+    /// from a page of another site.
+    pub(super) fn application(&self, request: &HttpRequest, token: &Secret) -> Result<(), Refusal> {
+        from_no_other_site(request)?;
+        if shows(request, token) {
+            return Ok(());
+        }
+        Err(refusal(Fault::Unauthorized, "applications show `chat.token`"))
     }
 
     /// The request comes from somebody who may use our tools: with the admin token, or a device

@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::fault::{Refusal, refusal};
+use crate::auth::same;
+use crate::providers::Secret;
 
 /// Longest id that a device may give; a MAC address has 17 characters.
 const MAX_ID_CHARS: usize = 64;
@@ -89,6 +91,13 @@ pub(super) fn session_of(request: &HttpRequest) -> Option<String> {
     tidy(header("session-id").or_else(|| header("session_id"))?, MAX_ID_CHARS)
 }
 
+/// The caller shows this token, in `Authorization` or as the query's `token`; an empty one lets
+/// everybody in.
+pub(super) fn shows(request: &HttpRequest, token: &Secret) -> bool {
+    let shown = [bearer(request), query(request, "token").unwrap_or_default()];
+    token.is_empty() || shown.iter().any(|shown| same(shown, token.expose()))
+}
+
 /// Where the caller reaches us, as an `http:` or `https:` address without a path.
 ///
 /// The firmware's `Host` has no port (78/esp-ml307, `src/web_socket.cc`): then it is ours. Behind
@@ -157,10 +166,21 @@ pub(super) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web:
 /// # Errors
 /// There is none, or not with the fields that are needed; the message names what is wrong.
 pub(super) async fn json<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
+    json_or(payload, Fault::BadRequest).await
+}
+
+/// The same, where what is wrong with it is told as this fault.
+///
+/// # Errors
+/// See [`json`].
+pub(super) async fn json_or<T: DeserializeOwned>(
+    payload: web::Payload,
+    fault: Fault,
+) -> Result<T, Refusal> {
     // A device's instructions in the longest writing of their characters, `\ud83d\ude00`.
     const MAX_BYTES: usize = 128 * 1024;
     let bytes = body(payload, MAX_BYTES).await?;
-    serde_json::from_slice(&bytes).map_err(|e| refusal(Fault::BadRequest, &e.to_string()))
+    serde_json::from_slice(&bytes).map_err(|e| refusal(fault, &e.to_string()))
 }
 
 #[cfg(test)]

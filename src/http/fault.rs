@@ -4,7 +4,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse};
 use hearken_proto::fault::Fault;
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -23,6 +24,22 @@ pub(super) type Answer = Result<HttpResponse, Refusal>;
 /// The answer or the refusal, as it is sent.
 pub(super) fn rendered(answer: Answer) -> HttpResponse {
     answer.unwrap_or_else(|refusal| *refusal)
+}
+
+/// A fault as an answer's body.
+#[derive(Serialize, ToSchema)]
+pub(super) struct FaultBody {
+    /// What went wrong.
+    error: FaultTold,
+}
+
+/// A fault, as a client is told.
+#[derive(Serialize, ToSchema)]
+struct FaultTold {
+    /// A code of the fault table.
+    code: &'static str,
+    /// For people.
+    message: String,
 }
 
 /// The answer to a request that cannot be served, with what it was about.
@@ -50,7 +67,7 @@ pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
         _ => {}
     }
     let message = format!("{}: {about}", row.meaning);
-    response.json(json!({"error": {"code": row.code, "message": message}}))
+    response.json(FaultBody { error: FaultTold { code: row.code, message } })
 }
 
 /// The same, for the other arm of a result.
@@ -86,27 +103,41 @@ pub(super) async fn not_found(request: HttpRequest) -> HttpResponse {
 /// What may be asked of an address; nothing where there is none.
 fn methods_of(path: &str) -> &'static str {
     let mut parts = path.trim_matches('/').split('/');
-    let parts = [parts.next(), parts.next(), parts.next(), parts.next(), parts.next()];
-    match parts {
-        [Some("api"), Some("tools"), Some("servers"), Some(_), Some("enabled")] => "PUT",
+    let parts: [Option<&str>; 6] = std::array::from_fn(|_| parts.next());
+    match &parts[..] {
+        [Some("api"), Some("tools"), Some("servers"), Some(_), Some("enabled"), None, ..] => "PUT",
         [Some("" | "test_client.html"), None, ..] => "GET",
         [Some("xiaozhi"), Some("v1"), None, ..] | [Some("healthz" | "metrics"), None, ..] => "GET",
         [Some("xiaozhi"), Some("ota"), None, ..] => "GET, POST",
-        [Some("xiaozhi"), Some("ota"), Some("activate"), None, _] => "POST",
-        [Some("xiaozhi"), Some("ota"), Some("firmware"), Some(_), None] => "GET, HEAD",
+        [Some("xiaozhi"), Some("ota"), Some("activate"), None, ..] => "POST",
+        [Some("xiaozhi"), Some("ota"), Some("firmware"), Some(_), None, _] => "GET, HEAD",
         [Some("mcp_endpoint"), Some("mcp" | "health"), None, ..] => "GET",
         [Some("litemcp"), Some(_), None, ..] => "GET, POST",
         [Some("api"), Some("tools"), None, ..] => "GET",
-        [Some("api"), Some("tools"), Some("call"), None, _] => "POST",
-        [Some("api"), Some("tools"), Some("servers"), None, _] => "GET, POST",
-        [Some("api"), Some("tools"), Some("servers"), Some(_), None] => "GET, DELETE",
+        [Some("api"), Some("tools"), Some("call"), None, ..] => "POST",
+        [Some("api"), Some("tools"), Some("servers"), None, ..] => "GET, POST",
+        [Some("api"), Some("tools"), Some("servers"), Some(_), None, _] => "GET, DELETE",
         [Some("vision"), Some("explain"), None, ..] => "POST",
         [Some("api"), Some("devices"), None, ..] => "GET",
-        [Some("api"), Some("devices"), Some("bind"), None, _] => "POST",
-        [Some("api"), Some("devices"), Some(_), None, _] => "GET, PATCH, DELETE",
-        [Some("api"), Some("devices" | "sessions"), Some(_), Some("tools"), None] => "GET, PUT",
-        [Some("api"), Some("devices"), Some(_), Some(_), None] => "POST",
-        [Some("api"), Some("provisioning"), Some(_), None, _] => "PUT, DELETE",
+        [Some("api"), Some("devices"), Some("bind"), None, ..] => "POST",
+        [Some("api"), Some("devices"), Some(_), None, ..] => "GET, PATCH, DELETE",
+        [Some("api"), Some("devices" | "sessions"), Some(_), Some("tools"), None, _] => "GET, PUT",
+        [Some("api"), Some("sessions"), rest @ ..] => chat_methods(rest),
+        [Some("api"), Some("devices"), Some(_), Some(_), None, _] => "POST",
+        [Some("api"), Some("provisioning"), Some(_), None, ..] => "PUT, DELETE",
+        _ => "",
+    }
+}
+
+/// What may be asked of an address below `/api/sessions`.
+fn chat_methods(rest: &[Option<&str>]) -> &'static str {
+    match rest {
+        [None, ..] => "GET, POST",
+        [Some(_), None, ..] => "GET, DELETE",
+        [Some(_), Some("archive" | "restore" | "chat"), None, ..] => "POST",
+        [Some(_), Some("messages" | "state" | "characters" | "combat" | "ws"), None, ..] => "GET",
+        [Some(_), Some("snapshots"), None, ..] => "GET, POST",
+        [Some(_), Some("snapshots"), Some(_), Some("restore")] => "POST",
         _ => "",
     }
 }

@@ -11,9 +11,8 @@ use hearken_proto::fault::Fault;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::caller::{bearer, query};
+use super::caller::shows;
 use super::fault::answer;
-use crate::auth::same;
 use crate::providers::Secret;
 
 /// The page that talks to the gateway.
@@ -45,7 +44,7 @@ pub(super) async fn connect(
     if !request.headers().contains_key(header::UPGRADE) {
         return Ok(HttpResponse::SeeOther().insert_header((header::LOCATION, PAGE_PATH)).finish());
     }
-    if !is_let_in(&request, &clients.token) {
+    if !shows(&request, &clients.token) {
         return Ok(answer(Fault::Unauthorized, "text clients show `gateway.token`"));
     }
     let place = Arc::clone(&clients.places).try_acquire_owned().ok();
@@ -54,11 +53,6 @@ pub(super) async fn connect(
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, "this is no WebSocket handshake")),
     }
-}
-
-fn is_let_in(request: &HttpRequest, token: &Secret) -> bool {
-    let shown = [bearer(request), query(request, "token").unwrap_or_default()];
-    token.is_empty() || shown.iter().any(|shown| same(shown, token.expose()))
 }
 
 /// `GET /test_client.html`: the page.

@@ -3,6 +3,8 @@
 
 mod auth;
 mod caller;
+mod chat;
+mod chat_worlds;
 mod device;
 mod device_tools;
 mod devices;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use actix_web::web::{self, ServiceConfig};
 
 pub use auth::{ADMIN_TOKEN_FILE, Auth, secret, tokens};
+pub use chat::Chats;
 pub use device::Doorman;
 pub use gateway::TextClients;
 pub use health::Health;
@@ -56,6 +59,29 @@ pub fn gateway_routes(services: &mut ServiceConfig, clients: TextClients) {
         .app_data(web::Data::new(clients))
         .route("/", web::get().to(gateway::connect))
         .route(gateway::PAGE_PATH, web::get().to(gateway::page));
+}
+
+/// The routes of chat sessions.
+pub fn chat_routes(services: &mut ServiceConfig, chats: Chats) {
+    let one = "/api/sessions/{id}";
+    let of = |part: &str| format!("{one}/{part}");
+    services
+        .app_data(web::Data::new(chats))
+        .route("/api/sessions", web::post().to(chat::create))
+        .route("/api/sessions", web::get().to(chat::list))
+        .route(one, web::get().to(chat::get))
+        .route(one, web::delete().to(chat::delete))
+        .route(&of("archive"), web::post().to(chat::archive))
+        .route(&of("restore"), web::post().to(chat::restore))
+        .route(&of("chat"), web::post().to(chat::chat))
+        .route(&of("messages"), web::get().to(chat::messages))
+        .route(&of("state"), web::get().to(chat_worlds::state))
+        .route(&of("characters"), web::get().to(chat_worlds::characters))
+        .route(&of("combat"), web::get().to(chat_worlds::combat))
+        .route(&of("snapshots"), web::get().to(chat_worlds::snapshots))
+        .route(&of("snapshots"), web::post().to(chat_worlds::make_snapshot))
+        .route(&of("snapshots/{snapshot_id}/restore"), web::post().to(chat_worlds::go_back))
+        .route(&of("ws"), web::get().to(chat_worlds::watch));
 }
 
 /// Puts every other route on an application; `main` and the tests use the same.

@@ -16,7 +16,9 @@ mod spoken;
 pub mod turn;
 
 pub use history::{Dialogue, DialogueSettings};
-pub use manner::{Character, LocalTime, Manner, MannerNow, ReplyLanguage, SharedManner};
+pub use manner::{
+    CURRENT_TIME, Character, LocalTime, Manner, MannerNow, ReplyLanguage, SharedManner,
+};
 pub use memory::Memory;
 pub use phrases::{Phrase, Phrases};
 pub use run_turn::{TurnMeans, run_turn};

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::reply::{Bridges, Reply};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
-use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolRequest};
+use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolRequest, Usage};
 use crate::tools::{Offer, Toolbox};
 
 /// What a turn works with.
@@ -82,6 +82,18 @@ pub(crate) trait Face {
     /// How many pieces were handed on so far, as [`ToolRound::after`] counts them.
     fn said(&self) -> usize;
 
+    /// After the last round of calls that it may have, a turn whose model wants more ends with an
+    /// error; else the model is asked without tools, so that it answers with what it knows.
+    fn must_end_by_itself(&self) -> bool {
+        false
+    }
+
+    /// The model is asked this next.
+    fn asks(&mut self, _prompt: &mut Prompt) {}
+
+    /// The model has written all this in one go, and it cost this where the provider tells.
+    fn finished(&mut self, _written: &str, _calls: &[ToolRequest], _usage: Option<Usage>) {}
+
     /// The model has written some more text, cut anywhere.
     async fn words(&mut self, text: &str);
 
@@ -100,8 +112,7 @@ pub(crate) trait Face {
     ) -> Result<Vec<String>, TurnError>;
 }
 
-/// Round after round, until the model calls nothing more. After the last round that it may have,
-/// it is asked without tools, so that it answers with what it knows.
+/// Round after round, until the model calls nothing more, or may not.
 pub(crate) async fn answer(
     face: &mut impl Face,
     mut prompt: Prompt,
@@ -115,9 +126,13 @@ pub(crate) async fn answer(
     let mut until = None;
     loop {
         let late = until.is_some_and(|until| Instant::now() >= until);
+        if rounds.len() >= settings.max_rounds && face.must_end_by_itself() {
+            return Err(TurnError::TooManyRounds);
+        }
         let may_call = rounds.len() < settings.max_rounds && !late;
         let offer = if may_call { tools.offer() } else { Default::default() };
         prompt.tools = offer.tools().clone();
+        face.asks(&mut prompt);
         let said = converse(face, prompt.clone(), llm).await?;
         if said.calls.is_empty() || !may_call || face.is_over() {
             if !said.calls.is_empty() && !may_call {
@@ -182,7 +197,11 @@ async fn converse(
                 written.calls.push(call);
                 face.pause().await;
             }
-            Some(Ok(LlmDelta::Finished { .. })) | None => break,
+            Some(Ok(LlmDelta::Finished { usage, .. })) => {
+                face.finished(&written.text, &written.calls, usage);
+                break;
+            }
+            None => break,
             Some(Err(error)) => {
                 face.pause().await;
                 return Err(TurnError::Llm(error));

@@ -151,6 +151,9 @@ pub enum TurnError {
     /// The model answered nothing that can be spoken.
     #[error("the language model gave no words")]
     NoWords,
+    /// The model wanted more rounds of calls than it may have.
+    #[error("the model does not stop calling tools")]
+    TooManyRounds,
     /// A tool, where its failure ends the turn and is not the model's to deal with.
     #[error("the tool `{tool}` failed")]
     Tool {

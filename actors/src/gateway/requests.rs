@@ -320,9 +320,10 @@ fn failed(error: &TurnError, calls: &[hearken_proto::gateway::CallShown]) -> Ser
             let code = code_of(error, source.unwrap_or_default());
             (code, timed_out(tool, error, code))
         }
-        TurnError::Llm(_) | TurnError::NoWords | TurnError::Recognition => {
-            (ErrorCode::LlmError, "Failed to process request".to_owned())
-        }
+        TurnError::Llm(_)
+        | TurnError::NoWords
+        | TurnError::TooManyRounds
+        | TurnError::Recognition => (ErrorCode::LlmError, "Failed to process request".to_owned()),
     };
     // The log tells more; a client need not know where the model is.
     let details = match error {

@@ -26,5 +26,5 @@ pub struct SessionLock {
     /// Cancelled when the lock was lost: what is done under it will not be kept.
     pub lost: CancellationToken,
     /// Gives it up.
-    pub held: Box<dyn std::any::Any + Send>,
+    pub held: Box<dyn std::any::Any + Send + Sync>,
 }

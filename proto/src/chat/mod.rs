@@ -2,12 +2,22 @@
 //! session's WebSocket. Source: the orchestrator's document, chapters 3 to 5. Not for who may ask,
 //! nor for how a request is refused, which is the fault table's.
 
+mod bodies;
+mod watch;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::ids::SessionId;
+
+pub use bodies::{
+    AnswerUsage, CharactersBody, ChatContext, ChatRequest, ChatResponse, ContextTool,
+    CreateSession, CreateSnapshot, Done, MessagesBody, SessionsBody, SnapshotsBody, TurnInfo,
+    Unfit,
+};
+pub use watch::{WatchRequest, WatchTold, matches};
 
 /// Longest message of a person, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 2_000;

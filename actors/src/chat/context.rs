@@ -1,0 +1,146 @@
+//! What the model is told: the instructions with the world and the tools as they are, what was
+//! said before, and the new message. Not for how much of it fits.
+
+use hearken_proto::chat::{ChatRequest, ChatSession, FunctionCall, Message, Role, ToolCall};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::ChatDesk;
+use super::budget::whole_exchanges;
+use super::world::summary;
+use crate::dialogue::CURRENT_TIME;
+use crate::ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
+
+/// The prompt of a turn.
+pub(super) fn prompt(
+    desk: &ChatDesk,
+    session: &ChatSession,
+    state: &Map<String, Value>,
+    tools: &[OfferedTool],
+    before: &[KeptMessage],
+    request: &ChatRequest,
+) -> Prompt {
+    let settings = &desk.settings;
+    let system = instructions(
+        &settings.system_prompt,
+        [
+            ("{session_name}", session.name.clone()),
+            ("{state}", summary(state)),
+            ("{tools}", listed(tools)),
+            (CURRENT_TIME, (desk.now)()),
+        ],
+    );
+    let mut messages = vec![ChatMessage::new(Role::System, system)];
+    let before = before.iter().map(|kept| as_told(&kept.message)).collect();
+    messages.extend(whole_exchanges(before));
+    messages
+        .push(ChatMessage::new(Role::User, words(request.player_id.as_deref(), &request.message)));
+    Prompt {
+        messages,
+        tools: std::sync::Arc::default(),
+        max_tokens: settings.max_tokens,
+        temperature: settings.temperature,
+    }
+}
+
+/// Fills a template in one pass, so that nothing that was filled in is read as a place again.
+fn instructions(template: &str, values: [(&str, String); 4]) -> String {
+    let mut text = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(at) = rest.find('{') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match values.iter().find(|(place, _)| rest.starts_with(place)) {
+            Some((place, value)) => {
+                text.push_str(value);
+                rest = &rest[place.len()..];
+            }
+            None => {
+                text.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    text + rest
+}
+
+fn listed(tools: &[OfferedTool]) -> String {
+    if tools.is_empty() {
+        return "（无）".into();
+    }
+    let line = |tool: &OfferedTool| {
+        let description = tool.description.lines().next().unwrap_or_default();
+        format!("- {}：{description}", tool.name)
+    };
+    tools.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A person's words, with who said them where the client told.
+fn words(player: Option<&str>, message: &str) -> String {
+    player.map_or_else(|| message.to_owned(), |player| format!("[{player}] {message}"))
+}
+
+fn as_told(message: &Message) -> ChatMessage {
+    let call = |call: &ToolCall| ToolRequest {
+        id: call.id.clone(),
+        name: call.function.name.clone(),
+        arguments: call.function.arguments.clone(),
+    };
+    let content = match message.role {
+        Role::User => words(message.player_id.as_deref(), &message.content),
+        _ => message.content.clone(),
+    };
+    ChatMessage {
+        role: message.role,
+        content,
+        calls: message.tool_calls.iter().map(call).collect(),
+        answers: message.tool_call_id.clone().unwrap_or_default(),
+    }
+}
+
+/// A message of ours as it is kept and shown.
+pub(super) fn as_kept(message: &ChatMessage, player_id: Option<&str>, at: Timestamp) -> Message {
+    let call = |call: &ToolRequest| ToolCall {
+        id: call.id.clone(),
+        kind: "function".into(),
+        function: FunctionCall { name: call.name.clone(), arguments: call.arguments.clone() },
+    };
+    Message {
+        role: message.role,
+        content: message.content.clone(),
+        tool_calls: message.calls.iter().map(call).collect(),
+        tool_call_id: Some(message.answers.clone()).filter(|id| !id.is_empty()),
+        player_id: player_id.filter(|_| message.role == Role::User).map(str::to_owned),
+        timestamp: at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_filled_once() {
+        let value = |text: &str| text.to_owned();
+        let told = instructions(
+            "{a}{b} {c} {",
+            [("{a}", value("{b}")), ("{b}", value("2")), ("{x}", value("")), ("{y}", value(""))],
+        );
+        assert_eq!(told, "{b}2 {c} {");
+    }
+
+    #[test]
+    fn messages_are_kept_as_they_were() {
+        let at = Timestamp::UNIX_EPOCH;
+        let call = ToolRequest { id: "1".into(), name: "roll".into(), arguments: "{}".into() };
+        for message in [
+            ChatMessage::new(Role::User, "hi"),
+            ChatMessage::calling("so", vec![call]),
+            ChatMessage::result("1", "17"),
+        ] {
+            assert_eq!(as_told(&as_kept(&message, None, at)), message);
+        }
+        let kept = as_kept(&ChatMessage::new(Role::User, "hi"), Some("p1"), at);
+        assert_eq!((kept.content.as_str(), as_told(&kept).content.as_str()), ("hi", "[p1] hi"));
+    }
+}

@@ -1,0 +1,125 @@
+//! Chat sessions of applications: a message in, the model and its tools round by round, an answer
+//! and events out; the same rounds of a turn as devices and text clients have. Nothing is kept in
+//! memory between two requests, so that any instance takes any. Not for HTTP, nor for where
+//! sessions, states and events are kept.
+//!
+//! Reading order: this file, [`turns`], `context`, `narration`, `world`, `budget`, [`sessions`],
+//! [`watching`].
+
+mod budget;
+mod context;
+mod narration;
+pub mod sessions;
+mod settings;
+pub mod turns;
+pub mod watching;
+mod world;
+
+use std::sync::Arc;
+
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use crate::dialogue::{LocalTime, TurnError};
+use crate::ports::{
+    BoxError, ChatStore, EventBus, Llm, SessionLocks, Sight, StateError, StateServer, ToolSource,
+};
+
+pub use narration::ChatPiece;
+pub use settings::ChatSettings;
+
+/// Gives a session the server's tools beside those of the state server.
+pub type ChatTools = Arc<dyn Fn(&SessionId) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
+
+/// What all chat sessions share.
+#[derive(Clone)]
+pub struct ChatDesk {
+    /// The language model.
+    pub llm: Arc<dyn Llm>,
+    /// Where sessions are kept.
+    pub store: Arc<dyn ChatStore>,
+    /// Who keeps their worlds; none where there is no such server.
+    pub state: Option<Arc<dyn StateServer>>,
+    /// Where events go through.
+    pub events: Arc<dyn EventBus>,
+    /// One turn at a time in a session.
+    pub locks: Arc<dyn SessionLocks>,
+    /// The server's own tools for a session.
+    pub tools: ChatTools,
+    /// What looks at pictures that tools answer with, where there is any.
+    pub sight: Option<Arc<dyn Sight>>,
+    /// The date and time that the model is told.
+    pub now: LocalTime,
+    /// How sessions are served.
+    pub settings: Arc<ChatSettings>,
+    /// Turns end with it.
+    pub process: CancellationToken,
+}
+
+/// Why a request about a session was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ChatError {
+    /// There is none of this id, or no longer.
+    #[error("Session not found: {0}")]
+    NotFound(SessionId),
+    /// It does not stand so that this could be done.
+    #[error("{0}")]
+    Status(String),
+    /// Another turn of the session takes too long.
+    #[error("another message of this session is being answered")]
+    Busy,
+    /// Somebody else went on with the session, or its world, meanwhile.
+    #[error("the session was changed meanwhile")]
+    Overtaken,
+    /// The model did not stop calling tools.
+    #[error("tools were called in {0} rounds, and more were wanted")]
+    TooManyRounds(usize),
+    /// The model failed.
+    #[error("the language model failed")]
+    Llm(#[source] TurnError),
+    /// The state server failed.
+    #[error(transparent)]
+    State(StateError),
+    /// There is no state server, or it knows no such thing.
+    #[error("{0}")]
+    NoState(String),
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[source] BoxError),
+    /// The server stops.
+    #[error("the server is stopping")]
+    GoingAway,
+}
+
+impl ChatError {
+    /// What a client is told.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::NotFound(_) => Fault::SessionNotFound,
+            Self::Status(_) => Fault::Conflict,
+            Self::Busy => Fault::Busy,
+            Self::Overtaken => Fault::VersionConflict,
+            Self::TooManyRounds(_) => Fault::MaxIterations,
+            Self::Llm(_) => Fault::LlmUnavailable,
+            Self::State(StateError::Conflict(_)) => Fault::VersionConflict,
+            Self::State(_) => Fault::StateServer,
+            Self::NoState(_) => Fault::NotFound,
+            Self::Store(_) => Fault::Unavailable,
+            Self::GoingAway => Fault::GoingAway,
+        }
+    }
+}
+
+impl From<BoxError> for ChatError {
+    fn from(error: BoxError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The wall clock, to the millisecond, as everything is kept.
+fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+}

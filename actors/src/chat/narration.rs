@@ -1,0 +1,159 @@
+//! An application's face of a turn: the model's words as they come, calls made all at once, and
+//! what all of it cost. Not for what is made of it when the turn is over.
+
+use hearken_proto::chat::Event;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::budget;
+use super::world::World;
+use crate::dialogue::run_turn::Face;
+use crate::dialogue::turn::Said;
+use crate::dialogue::{Turn, TurnError};
+use crate::ports::{Prompt, ToolError, ToolRequest, Usage};
+use crate::tools::{Offer, Toolbox};
+
+/// What a turn tells while it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatPiece {
+    /// Some more words.
+    Delta(String),
+    /// Something happened in the session's world.
+    Event(Event),
+}
+
+/// What stands between the words before a call and those after it.
+const BETWEEN: &str = "\n";
+
+/// What a turn tells.
+pub(super) struct Narration<'a> {
+    turn: &'a Turn,
+    world: Option<&'a World>,
+    /// Where words go as they come, where somebody wants them.
+    out: Option<&'a mpsc::Sender<ChatPiece>>,
+    budget: usize,
+    part: String,
+    /// Tokens of the prompt that is being answered, as we count them.
+    asked: u64,
+    /// Nobody reads any more.
+    gone: bool,
+    /// All words so far.
+    pub(super) content: String,
+    /// Each part, once it is complete.
+    pub(super) said: Vec<Said>,
+    /// What it cost so far.
+    pub(super) usage: Usage,
+}
+
+impl<'a> Narration<'a> {
+    pub(super) fn new(
+        turn: &'a Turn,
+        world: Option<&'a World>,
+        out: Option<&'a mpsc::Sender<ChatPiece>>,
+        budget: usize,
+    ) -> Self {
+        Self {
+            turn,
+            world,
+            out,
+            budget,
+            part: String::new(),
+            asked: 0,
+            gone: false,
+            content: String::new(),
+            said: Vec::new(),
+            usage: Usage::default(),
+        }
+    }
+}
+
+impl Face for Narration<'_> {
+    fn turn(&self) -> &Turn {
+        self.turn
+    }
+
+    fn is_over(&self) -> bool {
+        self.gone || !self.turn.is_live()
+    }
+
+    fn said(&self) -> usize {
+        self.said.len()
+    }
+
+    fn must_end_by_itself(&self) -> bool {
+        true
+    }
+
+    fn asks(&mut self, prompt: &mut Prompt) {
+        budget::fit(prompt, self.budget);
+        self.asked = budget::of_prompt(prompt) as u64;
+    }
+
+    fn finished(&mut self, written: &str, calls: &[ToolRequest], usage: Option<Usage>) {
+        let counted = || {
+            let calls =
+                calls.iter().map(|c| budget::tokens(&c.name) + budget::tokens(&c.arguments));
+            let completion_tokens = (budget::tokens(written) + calls.sum::<usize>()) as u64;
+            Usage { prompt_tokens: self.asked, completion_tokens }
+        };
+        let usage = usage.unwrap_or_else(counted);
+        self.usage.prompt_tokens += usage.prompt_tokens;
+        self.usage.completion_tokens += usage.completion_tokens;
+    }
+
+    async fn words(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let first = self.part.is_empty() && !self.content.is_empty();
+        let piece = if first { format!("{BETWEEN}{text}") } else { text.to_owned() };
+        self.content.push_str(&piece);
+        self.part.push_str(text);
+        let Some(out) = self.out else { return };
+        let sent = tokio::select! {
+            biased;
+            () = self.turn.cancelled() => false,
+            sent = out.send(ChatPiece::Delta(piece)) => sent.is_ok(),
+        };
+        self.gone |= !sent;
+    }
+
+    async fn pause(&mut self) {
+        let text = std::mem::take(&mut self.part).trim().to_owned();
+        if !text.is_empty() {
+            self.said.push(Said { text, remembered: true });
+        }
+    }
+
+    async fn calls(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        asked: &str,
+        until: Instant,
+    ) -> Result<Vec<String>, TurnError> {
+        let source = |call: &ToolRequest| offer.origin(&call.name).map(|(source, _)| source);
+        if let Some(world) = self.world {
+            let its = calls.iter().filter(|call| source(call).is_some_and(World::is));
+            world.round(its.count());
+        }
+        let mut running = tools.begin(offer, calls, asked, until);
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = self.turn.cancelled() => None,
+                next = running.next() => next,
+            };
+            if next.is_none() {
+                break;
+            }
+        }
+        if self.world.is_some_and(|world| world.deeds().conflict) {
+            let tool = calls.first().map(|call| call.name.clone()).unwrap_or_default();
+            let error = ToolError::Failed("the state was changed meanwhile".into());
+            return Err(TurnError::Tool { tool, error });
+        }
+        Ok(running.end().into_iter().map(|ended| ended.told).collect())
+    }
+}

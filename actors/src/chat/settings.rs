@@ -1,0 +1,77 @@
+//! What chat sessions need to know of a deployment. Defaults are those of the orchestrator's
+//! document, chapters 2, 4 and 8.
+
+use std::time::Duration;
+
+use crate::tools::ToolSettings;
+
+/// Instructions in the order of the document, 2.2.2: the role, the rules, the scene, the tools,
+/// the way to work.
+const SYSTEM_PROMPT: &str = "你是一位经验丰富的龙与地下城（D&D 5e）地下城主（DM），为玩家主持战役“{session_name}”。
+
+核心规则：
+- 骰子：一切不确定的结果都由工具掷骰决定，绝不自己编造点数；d20 加调整值不低于难度等级即成功。
+- 战斗：按先攻顺序轮流行动，攻击检定不低于目标护甲等级才命中，生命值降到 0 即倒地。
+- 优势与劣势：掷两次 d20，优势取高，劣势取低，二者同时出现则互相抵消。
+
+当前场景：
+{state}
+
+可用工具：
+{tools}
+
+工作流程：先理解玩家想做什么；凡是会改变世界的事，先调用工具，再按工具的结果叙述；需要玩家自己投骰时，明确说出投什么骰；用玩家的语言，简洁生动地叙述，不要提到工具本身。
+
+现在的时间：{current_time}";
+
+/// How chat sessions are served.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatSettings {
+    /// Tells the model how to behave; `{session_name}`, `{state}`, `{tools}` and `{current_time}`
+    /// are filled in.
+    pub system_prompt: String,
+    /// Rounds of calls in a turn; one more ends it with an error.
+    pub max_iterations: usize,
+    /// Messages of a session that are read for a turn.
+    pub history: u32,
+    /// Tokens that the model is told at most; older exchanges are left out.
+    pub token_budget: usize,
+    /// Longest answer, in tokens.
+    pub max_tokens: u32,
+    /// 0.0 to 1.0.
+    pub temperature: f32,
+    /// Longest wait for a turn of the same session that is under way.
+    pub lock_wait: Duration,
+    /// How often a watcher is pinged.
+    pub ping_every: Duration,
+    /// A watcher that sends nothing at all for this long is gone.
+    pub dead_after: Duration,
+    /// Deleted sessions are forgotten after this time.
+    pub purge_after: Duration,
+    /// How often they are looked for.
+    pub purge_every: Duration,
+    /// The model may call the server's other tools too.
+    pub server_tools: bool,
+    /// How tools are offered and called.
+    pub tools: ToolSettings,
+}
+
+impl Default for ChatSettings {
+    fn default() -> Self {
+        Self {
+            system_prompt: SYSTEM_PROMPT.into(),
+            max_iterations: 10,
+            history: 50,
+            token_budget: 6_000,
+            max_tokens: 4_096,
+            temperature: 0.7,
+            lock_wait: Duration::from_secs(30),
+            ping_every: Duration::from_secs(30),
+            dead_after: Duration::from_secs(60),
+            purge_after: Duration::from_secs(30 * 86_400),
+            purge_every: Duration::from_secs(3_600),
+            server_tools: true,
+            tools: ToolSettings::default(),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What a session's WebSocket says and understands. Source: the orchestrator's document, 5.2; the
+//! filter and going on after an event are ours. Not for sending it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Event;
+use crate::ids::SessionId;
+
+/// What a watcher says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum WatchRequest {
+    /// From now on tell events of these types only; `combat.*` stands for all that begin so, and
+    /// no type at all for every event.
+    Subscribe {
+        /// The types.
+        types: Vec<String>,
+    },
+    /// Are you there?
+    Ping,
+}
+
+/// What a watcher is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum WatchTold<'a> {
+    /// The first message.
+    Connected {
+        /// The session that is watched.
+        session_id: &'a SessionId,
+        /// Everything since the event that the watcher named is told; false where some of it is
+        /// forgotten.
+        complete: bool,
+    },
+    /// Something happened.
+    Event {
+        /// What.
+        event: &'a Event,
+    },
+    /// The filter holds.
+    Subscribed {
+        /// The types.
+        types: &'a [String],
+    },
+    /// Yes.
+    Pong,
+    /// What the watcher said was not understood.
+    Error {
+        /// What was wrong.
+        error: WatchError<'a>,
+    },
+}
+
+/// What was wrong with a watcher's message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WatchError<'a> {
+    /// A code of the fault table.
+    pub code: &'static str,
+    /// For people.
+    pub message: &'a str,
+}
+
+impl<'a> WatchTold<'a> {
+    /// What was said was not understood.
+    pub fn error(code: &'static str, message: &'a str) -> Self {
+        Self::Error { error: WatchError { code, message } }
+    }
+
+    /// As it is sent.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("texts and plain values are JSON")
+    }
+}
+
+/// An event of this type is wanted by a filter; an empty filter wants all.
+pub fn matches(types: &[String], kind: &str) -> bool {
+    types.is_empty()
+        || types.iter().any(|wanted| match wanted.strip_suffix('*') {
+            Some(beginning) => kind.starts_with(beginning),
+            None => wanted == kind,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn messages_have_the_documents_shape() {
+        let id = SessionId::new("s");
+        let event = Event {
+            id: "e".into(),
+            session_id: id.clone(),
+            kind: "dice.rolled".into(),
+            data: serde_json::Map::new(),
+            timestamp: "2024-01-01T12:00:00Z".parse().unwrap(),
+        };
+        let read = |told: WatchTold| serde_json::from_str::<Value>(&told.encode()).unwrap();
+        let connected = read(WatchTold::Connected { session_id: &id, complete: true });
+        assert_eq!(connected, json!({"type": "connected", "session_id": "s", "complete": true}));
+        let told = read(WatchTold::Event { event: &event });
+        assert_eq!(told["type"], "event");
+        assert_eq!(told["event"]["type"], "dice.rolled");
+        assert_eq!(told["event"]["timestamp"], "2024-01-01T12:00:00Z");
+        let error = read(WatchTold::error("INVALID_REQUEST", "no"));
+        assert_eq!(error["error"], json!({"code": "INVALID_REQUEST", "message": "no"}));
+        let wish: WatchRequest =
+            serde_json::from_str(r#"{"type":"subscribe","types":["combat.*"]}"#).unwrap();
+        assert_eq!(wish, WatchRequest::Subscribe { types: vec!["combat.*".into()] });
+    }
+
+    #[test]
+    fn a_filter_names_types_or_their_beginnings() {
+        let of = |types: &[&str]| types.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+        for (types, kind, wanted) in [
+            (&[][..], "a.b", true),
+            (&["a.b"], "a.b", true),
+            (&["a.b"], "a.bc", false),
+            (&["a.*"], "a.bc", true),
+            (&["a.*"], "ab.c", false),
+            (&["x", "*"], "a.b", true),
+        ] {
+            assert_eq!(matches(&of(types), kind), wanted, "{types:?} {kind}");
+        }
+    }
+}

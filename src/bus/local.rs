@@ -1,0 +1,243 @@
+//! Events and locks of a server that is alone. Not for more than one.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{BoxError, EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
+use hearken_proto::chat::Event;
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Events on their way to one watcher; beyond, the watcher is let go.
+const LANE: usize = 256;
+/// Sessions whose events are kept; beyond, those without watchers that were quiet for longest go.
+const MAX_TOPICS: usize = 10_000;
+
+/// What is known of one session's events.
+#[derive(Default)]
+struct Topic {
+    kept: VecDeque<Event>,
+    watchers: Vec<mpsc::Sender<Event>>,
+    /// When it was last told something, as counted.
+    told: u64,
+}
+
+/// Events within this process.
+#[derive(Default)]
+pub struct LocalBus {
+    topics: Mutex<HashMap<SessionId, Topic>>,
+}
+
+impl LocalBus {
+    /// A bus without any events yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn topics(&self) -> MutexGuard<'_, HashMap<SessionId, Topic>> {
+        self.topics.lock().expect("nothing panics while it holds the events")
+    }
+
+    /// Keeps an event and hands it to whoever watches.
+    pub(super) fn tell(&self, event: Event) {
+        static COUNT: AtomicI64 = AtomicI64::new(0);
+        let mut topics = self.topics();
+        if topics.len() >= MAX_TOPICS && !topics.contains_key(&event.session_id) {
+            make_room(&mut topics);
+        }
+        let topic = topics.entry(event.session_id.clone()).or_default();
+        topic.told = COUNT.fetch_add(1, Ordering::Relaxed).unsigned_abs();
+        if topic.kept.len() >= KEPT_EVENTS {
+            topic.kept.pop_front();
+        }
+        topic.kept.push_back(event.clone());
+        // One whose lane is full is too slow: its lane ends here.
+        topic.watchers.retain(|watcher| watcher.try_send(event.clone()).is_ok());
+    }
+
+    fn watch_now(&self, session: &SessionId, after: Option<&str>) -> Watch {
+        let (sender, events) = mpsc::channel(LANE);
+        let mut topics = self.topics();
+        let topic = topics.entry(session.clone()).or_default();
+        topic.watchers.retain(|watcher| !watcher.is_closed());
+        topic.watchers.push(sender);
+        let (complete, missed) = missed(topic.kept.iter(), after);
+        Watch { complete, missed, events }
+    }
+}
+
+/// The events after the one of this id, and whether that is known at all.
+pub(super) fn missed<'a>(
+    kept: impl Iterator<Item = &'a Event> + Clone,
+    after: Option<&str>,
+) -> (bool, Vec<Event>) {
+    let Some(after) = after else { return (true, Vec::new()) };
+    let mut rest = kept.clone().skip_while(|event| event.id != after);
+    if rest.next().is_some() {
+        return (true, rest.cloned().collect());
+    }
+    (false, kept.cloned().collect())
+}
+
+/// Lets a tenth of the topics that nobody watches go, those that were quiet for longest.
+fn make_room(topics: &mut HashMap<SessionId, Topic>) {
+    let quiet = |topic: &Topic| topic.watchers.iter().all(mpsc::Sender::is_closed);
+    let mut ages: Vec<_> =
+        topics.iter().filter(|(_, t)| quiet(t)).map(|(id, t)| (t.told, id.clone())).collect();
+    ages.sort_unstable();
+    for (_, id) in ages.drain(..ages.len().div_ceil(10)) {
+        topics.remove(&id);
+    }
+}
+
+impl EventBus for LocalBus {
+    fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>> {
+        self.tell(event);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn watch(
+        &self,
+        session: &SessionId,
+        after: Option<&str>,
+    ) -> BoxFuture<'static, Result<Watch, BoxError>> {
+        let watch = self.watch_now(session, after);
+        Box::pin(std::future::ready(Ok(watch)))
+    }
+}
+
+/// Locks within this process.
+#[derive(Default)]
+pub struct LocalLocks {
+    held: Arc<Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>>,
+    last_fence: Arc<AtomicI64>,
+}
+
+impl LocalLocks {
+    /// No session is locked yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn of(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut held = self.held.lock().expect("nothing panics while it holds the locks");
+        if let Some(lock) = held.get(session).and_then(Weak::upgrade) {
+            return lock;
+        }
+        held.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::default();
+        held.insert(session.to_owned(), Arc::downgrade(&lock));
+        lock
+    }
+}
+
+/// A number greater than any before, also than those of a process that ran earlier: microseconds
+/// since 1970, or one more than the last.
+fn next_fence(last: &AtomicI64) -> i64 {
+    let now = Timestamp::now().as_microsecond();
+    let next = |last: i64| Some(now.max(last + 1));
+    let before = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    now.max(before.unwrap_or_default() + 1)
+}
+
+impl SessionLocks for LocalLocks {
+    fn lock(
+        &self,
+        session: &str,
+        wait: Duration,
+    ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
+        let (lock, last) = (self.of(session), Arc::clone(&self.last_fence));
+        Box::pin(async move {
+            let Ok(held) = tokio::time::timeout(wait, lock.lock_owned()).await else {
+                return Ok(None);
+            };
+            let (fence, lost) = (next_fence(&last), CancellationToken::new());
+            Ok(Some(SessionLock { fence, lost, held: Box::new(held) }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(session: &str, id: usize) -> Event {
+        Event {
+            id: id.to_string(),
+            session_id: SessionId::new(session),
+            kind: "dice.rolled".into(),
+            data: serde_json::Map::new(),
+            timestamp: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn ids(events: &[Event]) -> Vec<usize> {
+        events.iter().map(|e| e.id.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn who_comes_back_is_told_what_was_missed() {
+        let bus = LocalBus::new();
+        let session = SessionId::new("s");
+        for n in 0..KEPT_EVENTS + 3 {
+            bus.tell(event("s", n));
+        }
+        bus.tell(event("other", 7));
+        let last = KEPT_EVENTS + 1;
+        let watch = bus.watch_now(&session, Some(&last.to_string()));
+        assert_eq!((watch.complete, ids(&watch.missed)), (true, vec![last + 1]));
+        let watch = bus.watch_now(&session, Some("1"));
+        assert_eq!((watch.complete, watch.missed.len()), (false, KEPT_EVENTS));
+        let mut watch = bus.watch_now(&session, None);
+        assert!(watch.complete && watch.missed.is_empty());
+        bus.tell(event("s", 5_000));
+        assert_eq!(watch.events.try_recv().unwrap().id, "5000");
+    }
+
+    #[test]
+    fn a_slow_watcher_is_let_go_and_others_are_not() {
+        let bus = LocalBus::new();
+        let session = SessionId::new("s");
+        let mut slow = bus.watch_now(&session, None).events;
+        let mut quick = bus.watch_now(&session, None).events;
+        for n in 0..=LANE {
+            bus.tell(event("s", n));
+            assert_eq!(quick.try_recv().unwrap().id, n.to_string());
+        }
+        for n in 0..LANE {
+            assert_eq!(slow.try_recv().unwrap().id, n.to_string(), "nothing in between is missing");
+        }
+        assert_eq!(slow.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        assert_eq!(quick.try_recv(), Err(mpsc::error::TryRecvError::Empty));
+    }
+
+    #[test]
+    fn quiet_sessions_are_forgotten_before_watched_ones() {
+        let bus = LocalBus::new();
+        let _watched = bus.watch_now(&SessionId::new("0"), None);
+        for n in 0..MAX_TOPICS + 1 {
+            bus.tell(event(&n.to_string(), n));
+        }
+        let topics = bus.topics();
+        assert!(topics.len() <= MAX_TOPICS && topics.contains_key(&SessionId::new("0")));
+        assert!(!topics.contains_key(&SessionId::new("1")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_at_a_time_and_each_later_than_the_last() {
+        let locks = LocalLocks::new();
+        let wait = Duration::from_secs(1);
+        let first = locks.lock("s", wait).await.unwrap().unwrap();
+        assert!(locks.lock("s", wait).await.unwrap().is_none());
+        let other = locks.lock("t", wait).await.unwrap().unwrap();
+        let (fence, waiting) = (first.fence, locks.lock("s", wait));
+        drop(first);
+        let second = waiting.await.unwrap().unwrap();
+        assert!(second.fence > fence && other.fence > fence && second.fence > other.fence);
+    }
+}

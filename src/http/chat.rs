@@ -1,0 +1,364 @@
+//! Chat sessions of applications over REST: made, listed, talked in. Not for their worlds and
+//! snapshots, nor for watching them.
+
+use std::sync::Arc;
+
+use actix_web::http::header::{CACHE_CONTROL, HeaderMap};
+use actix_web::{HttpRequest, HttpResponse, web};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{Stream, unfold};
+use hearken_actors::chat::turns::Ask;
+use hearken_actors::chat::watching::WatchSettings;
+use hearken_actors::chat::{ChatDesk, ChatError, ChatPiece};
+use hearken_actors::ports::SessionFilter;
+use hearken_proto::chat::{
+    ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,
+    SessionsBody,
+};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::SessionId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Interval, interval_at};
+use utoipa::ToSchema;
+
+use super::Door;
+use super::caller::{json_or, query, tidy};
+use super::fault::{Answer, FaultBody, Refusal, refusal, rendered};
+use crate::providers::Secret;
+
+/// Sessions or messages of a page where the request does not say.
+const PAGE: u32 = 20;
+/// Messages of a page where the request does not say.
+const MESSAGES: u32 = 50;
+/// Largest page.
+const MAX_PAGE: u32 = 200;
+/// Pieces of an answer on their way to the client; beyond, the turn waits.
+const PIECES: usize = 16;
+/// Longest name that a client may give a request.
+const MAX_KEY_CHARS: usize = 128;
+/// An answer that is told as it comes says something at least this often, so that nobody between
+/// us and the client gives up.
+const STILL_THERE: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// Lets applications in.
+#[derive(Clone)]
+pub struct Chats {
+    /// What their requests share.
+    pub desk: ChatDesk,
+    /// What they show; empty lets everybody in.
+    pub token: Secret,
+    /// One place a watcher.
+    pub places: Arc<Semaphore>,
+    /// How watchers are served.
+    pub watching: WatchSettings,
+}
+
+impl Chats {
+    /// The request comes from an application that may ask.
+    pub(super) fn let_in(&self, request: &HttpRequest, door: &Door) -> Result<(), Refusal> {
+        door.auth.application(request, &self.token)
+    }
+}
+
+/// What a client is told of a request that was not carried out; the log is told why.
+pub(super) fn failed(error: &ChatError) -> Refusal {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    if let ChatError::Store(_) | ChatError::State(_) = error {
+        tracing::warn!(%error, cause, "a request about a chat session failed");
+    }
+    refusal(error.fault(), &error.to_string())
+}
+
+/// The session of an address.
+pub(super) fn session_of(path: &str) -> SessionId {
+    SessionId::new(path.to_lowercase())
+}
+
+/// A body that fits, or what is wrong with it.
+pub(super) async fn fitting<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
+    json_or(payload, Fault::InvalidRequest).await
+}
+
+pub(super) fn unfit(about: &impl ToString) -> Refusal {
+    refusal(Fault::InvalidRequest, &about.to_string())
+}
+
+/// A number of the query within its limits.
+pub(super) fn number<T>(
+    request: &HttpRequest,
+    name: &str,
+    least: T,
+    most: T,
+) -> Result<Option<T>, Refusal>
+where
+    T: std::str::FromStr + PartialOrd + std::fmt::Display,
+{
+    let Some(text) = query(request, name) else { return Ok(None) };
+    let number = text.parse().ok().filter(|n| (&least..=&most).contains(&n));
+    let about = format!("`{name}` is {least} to {most}");
+    number.map(Some).ok_or_else(|| unfit(&about))
+}
+
+/// A session that was just made.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Created {
+    /// The session's id again, as the document names it here.
+    session_id: String,
+    #[serde(flatten)]
+    session: ChatSession,
+}
+
+/// Makes a session, and its world at the state server.
+#[utoipa::path(post, path = "/api/sessions", tag = "chat sessions", request_body = CreateSession,
+    responses((status = 201, body = Created), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn create(
+    request: HttpRequest,
+    payload: web::Payload,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let made = async {
+        chats.let_in(&request, &door)?;
+        let wanted: CreateSession = fitting(payload).await?;
+        wanted.check().map_err(|e| unfit(&e))?;
+        let session = chats.desk.create(wanted).await.map_err(|e| failed(&e))?;
+        let session_id = session.id.as_str().to_owned();
+        Ok(HttpResponse::Created().json(Created { session_id, session }))
+    };
+    rendered(made.await)
+}
+
+fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
+    let status = match query(request, "status") {
+        None => None,
+        Some(word) => {
+            let about = "`status` is active, archived or deleted";
+            Some(ChatStatus::of(&word).ok_or_else(|| unfit(&about))?)
+        }
+    };
+    Ok(SessionFilter {
+        user_id: query(request, "user_id").and_then(|id| tidy(&id, MAX_KEY_CHARS)),
+        status,
+        limit: number(request, "limit", 1, MAX_PAGE)?.unwrap_or(PAGE),
+        offset: number(request, "offset", 0, u32::MAX)?.unwrap_or(0),
+    })
+}
+
+/// Lists sessions, the ones used last first; deleted ones only where asked for.
+#[utoipa::path(get, path = "/api/sessions", tag = "chat sessions",
+    params(
+        ("user_id" = Option<String>, Query, description = "its creator, game master or a player"),
+        ("status" = Option<ChatStatus>, Query,),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 200),
+        ("offset" = Option<u32>, Query, minimum = 0)),
+    responses((status = 200, body = SessionsBody), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn list(
+    request: HttpRequest,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let listed = async {
+        chats.let_in(&request, &door)?;
+        let filter = filter(&request)?;
+        let page = chats.desk.sessions(&filter).await.map_err(|e| failed(&e))?;
+        Ok(HttpResponse::Ok().json(SessionsBody { sessions: page.sessions, total: page.total }))
+    };
+    rendered(listed.await)
+}
+
+/// A session, without what was said in it.
+#[utoipa::path(get, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
+    responses((status = 200, body = ChatSession), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn get(
+    request: HttpRequest,
+    id: web::Path<String>,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let shown = async {
+        chats.let_in(&request, &door)?;
+        let session = chats.desk.session(&session_of(&id)).await.map_err(|e| failed(&e))?;
+        Ok(HttpResponse::Ok().json(session))
+    };
+    rendered(shown.await)
+}
+
+/// A change of a session's status, and what the client is told when it is done.
+macro_rules! change {
+    ($(#[$doc:meta])* $name:ident, $desk:ident, $told:literal) => {
+        $(#[$doc])*
+        pub(super) async fn $name(
+            request: HttpRequest,
+            id: web::Path<String>,
+            chats: web::Data<Chats>,
+            door: web::Data<Door>,
+        ) -> HttpResponse {
+            let changed = async {
+                chats.let_in(&request, &door)?;
+                chats.desk.$desk(&session_of(&id)).await.map_err(|e| failed(&e))?;
+                Ok(HttpResponse::Ok().json(Done { message: $told.into() }))
+            };
+            rendered(changed.await)
+        }
+    };
+}
+
+change! {
+    /// Deletes a session; it can be restored for 30 days.
+    #[utoipa::path(delete, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
+        responses((status = 200, body = Done), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    delete, delete, "Session deleted"
+}
+
+change! {
+    /// Archives a session: it is kept, and cannot be talked in.
+    #[utoipa::path(post, path = "/api/sessions/{id}/archive", tag = "chat sessions", params(("id" = String, Path,)),
+        responses((status = 200, body = Done), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    archive, archive, "Session archived"
+}
+
+change! {
+    /// Makes an archived or deleted session active again.
+    #[utoipa::path(post, path = "/api/sessions/{id}/restore", tag = "chat sessions", params(("id" = String, Path,)),
+        responses((status = 200, body = Done), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    restore, restore, "Session restored"
+}
+
+/// What was said in a session, oldest first: the last messages, or those before a number.
+#[utoipa::path(get, path = "/api/sessions/{id}/messages", tag = "chat sessions",
+    params(("id" = String, Path,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 200),
+        ("before" = Option<i64>, Query, minimum = 1, description = "`first` of the page after")),
+    responses((status = 200, body = MessagesBody), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn messages(
+    request: HttpRequest,
+    id: web::Path<String>,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let shown = async {
+        chats.let_in(&request, &door)?;
+        let limit = number(&request, "limit", 1, MAX_PAGE)?.unwrap_or(MESSAGES);
+        let before = number(&request, "before", 1, i64::MAX)?;
+        let page = chats.desk.messages(&session_of(&id), before, limit).await;
+        Ok(HttpResponse::Ok().json(page.map_err(|e| failed(&e))?))
+    };
+    rendered(shown.await)
+}
+
+/// The client's name for a request, by which it may be repeated safely.
+fn key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let key = value.to_str().ok().filter(|k| (1..=MAX_KEY_CHARS).contains(&k.len()));
+    let about = format!("the header Idempotency-Key has 1 to {MAX_KEY_CHARS} visible characters");
+    key.map(|k| Some(k.to_owned())).ok_or_else(|| unfit(&about))
+}
+
+/// Says something in a session and tells the answer, as JSON or, with `stream`, as server-sent
+/// events: `delta` `{"content"}`, `event` (as on the WebSocket), then `done` with the whole answer,
+/// or `error`. A request with the header `Idempotency-Key` may be repeated safely.
+#[utoipa::path(post, path = "/api/sessions/{id}/chat", tag = "chat sessions",
+    params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128)),
+    request_body = ChatRequest,
+    responses((status = 200, content((ChatResponse = "application/json"), (String = "text/event-stream"))),
+        (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn chat(
+    request: HttpRequest,
+    id: web::Path<String>,
+    payload: web::Payload,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let answered = async {
+        chats.let_in(&request, &door)?;
+        let (id, key) = (session_of(&id), key(request.headers())?);
+        let said: ChatRequest = fitting(payload).await?;
+        said.check(&id).map_err(|e| unfit(&e))?;
+        if said.stream {
+            return streamed(chats.desk.clone(), id, said, key).await;
+        }
+        let ask = Ask { key, out: None };
+        let answer = Box::pin(chats.desk.chat(&id, &said, ask)).await;
+        Ok(HttpResponse::Ok().json(answer.map_err(|e| failed(&e))?))
+    };
+    rendered(answered.await)
+}
+
+type Work = BoxFuture<'static, Result<ChatResponse, ChatError>>;
+
+/// An answer that is told as it comes. Dropping it ends the turn.
+struct Telling {
+    first: Option<ChatPiece>,
+    pieces: mpsc::Receiver<ChatPiece>,
+    work: Option<Work>,
+    ticks: Interval,
+}
+
+/// A failure before the first piece is an ordinary answer.
+async fn streamed(desk: ChatDesk, id: SessionId, said: ChatRequest, key: Option<String>) -> Answer {
+    let (out, mut pieces) = mpsc::channel(PIECES);
+    let ask = Ask { key, out: Some(out) };
+    let mut work: Work = Box::pin(async move { desk.chat(&id, &said, ask).await });
+    let (first, work) = tokio::select! {
+        biased;
+        Some(piece) = pieces.recv() => (Some(piece), work),
+        whole = &mut work => {
+            let whole = whole.map_err(|e| failed(&e))?;
+            (None, Box::pin(std::future::ready(Ok(whole))) as Work)
+        }
+    };
+    let ticks = interval_at(tokio::time::Instant::now() + STILL_THERE, STILL_THERE);
+    let telling = Telling { first, pieces, work: Some(work), ticks };
+    let mut response = HttpResponse::Ok();
+    response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
+    // A proxy (nginx) that gathers answers would spoil this one.
+    response.insert_header(("X-Accel-Buffering", "no"));
+    Ok(response.streaming(told(telling)))
+}
+
+fn told(telling: Telling) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {
+    unfold(telling, |mut telling| async move {
+        let next = telling.next().await?;
+        Some((Ok(next), telling))
+    })
+}
+
+impl Telling {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(piece) = self.first.take() {
+            return Some(piece_told(&piece));
+        }
+        let work = self.work.as_mut()?;
+        let whole = tokio::select! {
+            biased;
+            Some(piece) = self.pieces.recv() => return Some(piece_told(&piece)),
+            whole = work => whole,
+            _ = self.ticks.tick() => return Some(Bytes::from_static(b": still there\n\n")),
+        };
+        self.work = None;
+        Some(match whole {
+            Ok(response) => sent("done", &response),
+            Err(error) => {
+                let row = error.fault().row();
+                let message = format!("{}: {error}", row.meaning);
+                sent("error", &json!({"error": {"code": row.code, "message": message}}))
+            }
+        })
+    }
+}
+
+fn piece_told(piece: &ChatPiece) -> Bytes {
+    match piece {
+        ChatPiece::Delta(content) => sent("delta", &json!({ "content": content })),
+        ChatPiece::Event(event) => sent("event", event),
+    }
+}
+
+/// One server-sent event (WHATWG HTML, section 9.2); JSON has no line breaks.
+fn sent(kind: &str, body: &impl Serialize) -> Bytes {
+    let body = serde_json::to_string(body).expect("texts and plain values are JSON");
+    Bytes::from(format!("event: {kind}\ndata: {body}\n\n"))
+}

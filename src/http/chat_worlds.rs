@@ -1,0 +1,182 @@
+//! The worlds of chat sessions over REST, the snapshots to which one can go back, and the
+//! WebSocket by which a session is watched. Not for what is said in one.
+
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_actors::chat::watching::{WatchActor, fits};
+use hearken_actors::ws_link;
+use hearken_proto::chat::{CharactersBody, CreateSnapshot, Snapshot, SnapshotsBody};
+use hearken_proto::fault::Fault;
+use serde_json::{Map, Value, json};
+
+use super::Door;
+use super::caller::{body, query};
+use super::chat::{Chats, failed, session_of, unfit};
+use super::fault::{Answer, FaultBody, refusal, rendered};
+
+/// Longest body of a request for a snapshot.
+const MAX_SNAPSHOT_BYTES: usize = 4_096;
+
+async fn world(
+    request: &HttpRequest,
+    id: &str,
+    chats: &Chats,
+    door: &Door,
+) -> Result<Map<String, Value>, super::fault::Refusal> {
+    chats.let_in(request, door)?;
+    chats.desk.state(&session_of(id)).await.map_err(|e| failed(&e))
+}
+
+/// A session's world, as the state server has it.
+#[utoipa::path(get, path = "/api/sessions/{id}/state", tag = "chat sessions", params(("id" = String, Path,)),
+    responses((status = 200, body = Object), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn state(
+    request: HttpRequest,
+    id: web::Path<String>,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let shown = world(&request, &id, &chats, &door).await;
+    rendered(shown.map(|state| HttpResponse::Ok().json(state)))
+}
+
+/// Who is in a session's world.
+#[utoipa::path(get, path = "/api/sessions/{id}/characters", tag = "chat sessions", params(("id" = String, Path,)),
+    responses((status = 200, body = CharactersBody), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn characters(
+    request: HttpRequest,
+    id: web::Path<String>,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let shown = world(&request, &id, &chats, &door).await.map(|mut state| {
+        let characters = match state.remove("characters") {
+            Some(Value::Array(all)) => all,
+            _ => Vec::new(),
+        };
+        HttpResponse::Ok().json(CharactersBody { characters })
+    });
+    rendered(shown)
+}
+
+/// The fight in a session's world; `active` is false where there is none.
+#[utoipa::path(get, path = "/api/sessions/{id}/combat", tag = "chat sessions", params(("id" = String, Path,)),
+    responses((status = 200, body = Object), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn combat(
+    request: HttpRequest,
+    id: web::Path<String>,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let shown = world(&request, &id, &chats, &door).await.map(|mut state| {
+        let combat = state.remove("combat").filter(Value::is_object);
+        HttpResponse::Ok().json(combat.unwrap_or_else(|| json!({ "active": false })))
+    });
+    rendered(shown)
+}
+
+/// Keeps a session as it is now, under a name. The body may be left out.
+#[utoipa::path(post, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
+    request_body = Option<CreateSnapshot>,
+    responses((status = 201, body = Snapshot), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn make_snapshot(
+    request: HttpRequest,
+    id: web::Path<String>,
+    payload: web::Payload,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let made = async {
+        chats.let_in(&request, &door)?;
+        let bytes = body(payload, MAX_SNAPSHOT_BYTES).await?;
+        let wanted = match bytes.as_ref() {
+            b"" => CreateSnapshot::default(),
+            bytes => serde_json::from_slice::<Option<CreateSnapshot>>(bytes)
+                .map_err(|e| unfit(&e))?
+                .unwrap_or_default(),
+        };
+        wanted.check().map_err(|e| unfit(&e))?;
+        let made = chats.desk.make_snapshot(&session_of(&id), wanted).await;
+        Ok(HttpResponse::Created().json(made.map_err(|e| failed(&e))?))
+    };
+    rendered(made.await)
+}
+
+/// A session's snapshots, oldest first.
+#[utoipa::path(get, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
+    responses((status = 200, body = SnapshotsBody), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn snapshots(
+    request: HttpRequest,
+    id: web::Path<String>,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let listed = async {
+        chats.let_in(&request, &door)?;
+        let snapshots = chats.desk.snapshots(&session_of(&id)).await.map_err(|e| failed(&e))?;
+        Ok(HttpResponse::Ok().json(SnapshotsBody { snapshots }))
+    };
+    rendered(listed.await)
+}
+
+/// Makes a session what it was: its dialogue, and its world where the state server can.
+#[utoipa::path(post, path = "/api/sessions/{id}/snapshots/{snapshot_id}/restore", tag = "chat sessions",
+    params(("id" = String, Path,), ("snapshot_id" = String, Path,)),
+    responses((status = 200, body = Snapshot), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+pub(super) async fn go_back(
+    request: HttpRequest,
+    path: web::Path<(String, String)>,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    let back = async {
+        chats.let_in(&request, &door)?;
+        let (id, snapshot_id) = path.into_inner();
+        let back = chats.desk.go_back(&session_of(&id), &snapshot_id.to_lowercase()).await;
+        Ok(HttpResponse::Ok().json(back.map_err(|e| failed(&e))?))
+    };
+    rendered(back.await)
+}
+
+/// `GET /api/sessions/{id}/ws[?types=combat.*,dice.rolled][&last_event_id=ID]`: the WebSocket that
+/// tells a session's events.
+pub(super) async fn watch(
+    request: HttpRequest,
+    id: web::Path<String>,
+    payload: web::Payload,
+    chats: web::Data<Chats>,
+    door: web::Data<Door>,
+) -> HttpResponse {
+    rendered(watched(&request, &id, payload, &chats, &door).await)
+}
+
+async fn watched(
+    request: &HttpRequest,
+    id: &str,
+    payload: web::Payload,
+    chats: &Chats,
+    door: &Door,
+) -> Answer {
+    chats.let_in(request, door)?;
+    let types: Vec<String> = query(request, "types").map_or_else(Vec::new, |types| {
+        types.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect()
+    });
+    if !fits(&types) {
+        return Err(unfit(&"`types` has at most 64 entries of at most 128 bytes"));
+    }
+    let desk = &chats.desk;
+    let session = desk.session(&session_of(id)).await.map_err(|e| failed(&e))?.id;
+    let full = || refusal(Fault::Busy, "too many sessions are watched (`chat.max_watchers`)");
+    let place = Arc::clone(&chats.places).try_acquire_owned().map_err(|_| full())?;
+    let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());
+    let after = header.map(str::to_owned).or_else(|| query(request, "last_event_id"));
+    let watch = desk.events.watch(&session, after.as_deref()).await.map_err(|error| {
+        tracing::warn!(error, "a session cannot be watched");
+        refusal(Fault::Unavailable, "events cannot be had now")
+    })?;
+    let process = desk.process.clone();
+    let actor = WatchActor::new(session, types, watch, chats.watching, place, process);
+    ws_link::upgrade(actor, request, payload)
+        .map_err(|_| refusal(Fault::BadRequest, "this is no WebSocket handshake"))
+}

@@ -5,6 +5,7 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
+mod chat;
 mod checks;
 mod config;
 mod cycles;

@@ -43,6 +43,8 @@ pub(crate) enum Behaviour {
     Garbage,
     /// An answer without words or without sound.
     Empty,
+    /// A model that calls what its words say again and again, whatever it is told.
+    Insistent,
     /// Answers the HTTP request (of the handshake too) with this status and `Retry-After` seconds.
     HttpStatus(u16, Option<u64>),
 }

@@ -91,6 +91,7 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     let asked = last["content"].as_str().unwrap();
     let mut words = shared.words(asked.as_bytes());
     let calls = match (asked.trim(), &*words) {
+        _ if behaviour == Behaviour::Insistent => wanted_calls(&std::mem::take(&mut words)),
         _ if last["role"] == "tool" => Vec::new(),
         (asked, _) if asked.starts_with("call ") => wanted_calls(asked),
         (_, reply) if reply.starts_with("call ") => {

@@ -1,0 +1,171 @@
+//! Chat sessions over real sockets: the orchestrator's document, row by row, with the reference
+//! state server behind. Not for the store alone, nor for several instances.
+
+mod events;
+mod lifecycle;
+mod scenario;
+mod talk;
+mod trouble;
+
+use std::time::Duration;
+
+use actix_web::dev::ServerHandle;
+use hearken::config::Config;
+use hearken::state_server::{Keeping, server};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::support::app::{TestServer, Vendors};
+use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+
+/// Longest wait for something that is sure to come.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The reference state server, in a thread of its own; ended when dropped.
+struct StateServer {
+    url: String,
+    handle: ServerHandle,
+}
+
+impl StateServer {
+    /// Its dice fall the same in every test.
+    async fn start() -> Self {
+        let (tell, told) = oneshot::channel();
+        std::thread::spawn(move || {
+            actix_web::rt::System::new().block_on(async move {
+                let listen = "127.0.0.1:0".parse().unwrap();
+                let (server, address) = server(listen, Keeping::new(Some(7))).unwrap();
+                tell.send((format!("http://{address}"), server.handle())).ok();
+                server.await.unwrap();
+            });
+        });
+        let (url, handle) = told.await.expect("the state server starts");
+        Self { url, handle }
+    }
+}
+
+impl Drop for StateServer {
+    fn drop(&mut self) {
+        drop(self.handle.stop(false));
+    }
+}
+
+/// A server of chat sessions before a model that says back what it is told, and calls what it is
+/// asked to: `call NAME ARGUMENTS`.
+struct Table {
+    server: TestServer,
+    vendors: Vendors,
+    _state: StateServer,
+    http: reqwest::Client,
+}
+
+fn echo(asked: &[u8]) -> String {
+    let asked = String::from_utf8_lossy(asked);
+    if asked.starts_with("call ") { String::new() } else { format!("You said {asked}") }
+}
+
+impl Table {
+    async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    async fn with(tweak: impl FnOnce(&mut Config)) -> Self {
+        let llm = OpenAiChat::answering(echo).await;
+        let vendors = Vendors::of(
+            ListenAiAsr::start(Behaviour::Normal, "").await,
+            llm,
+            ListenAiTts::start(Behaviour::Normal).await,
+        );
+        Self::of(vendors, tweak).await
+    }
+
+    async fn of(vendors: Vendors, tweak: impl FnOnce(&mut Config)) -> Self {
+        let state = StateServer::start().await;
+        let server = TestServer::start(&vendors, |config| {
+            config.state.url = state.url.clone();
+            tweak(config);
+        })
+        .await;
+        Self { server, vendors, _state: state, http: reqwest::Client::new() }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, self.server.http_url(path)).timeout(SOON)
+    }
+
+    /// Asks and gives the status and the body.
+    async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let request = self.request(method, path);
+        let request = match &body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        answer(request).await
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        self.ask(Method::GET, path, None).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
+    /// A new session, and where it is.
+    async fn session(&self) -> Session<'_> {
+        let wanted = json!({"name": "失落的地牢", "creator_id": "user-123", "max_players": 5});
+        let (status, made) = self.post("/api/sessions", wanted).await;
+        assert_eq!(status, 201, "{made}");
+        Session { table: self, id: made["session_id"].as_str().unwrap().to_owned() }
+    }
+}
+
+async fn answer(request: RequestBuilder) -> (u16, Value) {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.text().await.unwrap();
+    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+}
+
+/// One session of a table.
+struct Session<'a> {
+    table: &'a Table,
+    id: String,
+}
+
+impl Session<'_> {
+    fn path(&self, part: &str) -> String {
+        format!("/api/sessions/{}{part}", self.id)
+    }
+
+    async fn get(&self, part: &str) -> (u16, Value) {
+        self.table.get(&self.path(part)).await
+    }
+
+    async fn post(&self, part: &str, body: Value) -> (u16, Value) {
+        self.table.post(&self.path(part), body).await
+    }
+
+    /// Says this and gives the whole answer.
+    async fn say(&self, message: &str) -> Value {
+        let (status, told) = self.post("/chat", json!({ "message": message })).await;
+        assert_eq!(status, 200, "{told}");
+        told
+    }
+
+    /// What was said so far, as `role: content`.
+    async fn said(&self) -> Vec<String> {
+        let (status, told) = self.get("/messages").await;
+        assert_eq!(status, 200, "{told}");
+        let line = |m: &Value| {
+            format!("{}: {}", m["role"].as_str().unwrap(), m["content"].as_str().unwrap())
+        };
+        told["messages"].as_array().unwrap().iter().map(line).collect()
+    }
+}
+
+/// The code of an error's body.
+fn code((status, body): (u16, Value)) -> (u16, String) {
+    (status, body["error"]["code"].as_str().unwrap_or_default().to_owned())
+}

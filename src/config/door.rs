@@ -102,7 +102,7 @@ fn without_password(url: &str) -> Option<String> {
     if url.starts_with("sqlite:") {
         return Some(url.to_owned());
     }
-    let mut url = url::Url::parse(url).ok()?;
+    let mut url = url::Url::parse(url).ok().filter(url::Url::has_authority)?;
     if url.password().is_some() {
         url.set_password(Some("***")).ok()?;
     }

@@ -57,6 +57,7 @@ fn a_store_s_address_is_shown_without_its_password() {
         ("postgresql://u@h/d?password=hidden", "postgresql://u@h/d"),
         ("sqlite:///x/y.db", "sqlite:///x/y.db"),
         ("u:hidden@h", "***"),
+        ("postgres:u:hidden@h", "***"),
     ] {
         let (_, out, _) = hearken(&["serve", "--check-config"], &[("DATABASE_URL", url)]);
         let told: toml::Table = toml::from_str(&out).unwrap();

@@ -20,6 +20,7 @@ mod server;
 #[allow(dead_code, reason = "scripts/simulate uses more of it")]
 mod simulation;
 mod speech_service;
+mod store;
 mod supervise;
 mod support;
 mod tidy;

@@ -8,8 +8,6 @@ mod images;
 mod instructions;
 mod ota;
 mod rest;
-mod store;
-mod store_tools;
 
 use hearken::config::{AuthRequired, Config};
 use reqwest::{Method, RequestBuilder, Response};

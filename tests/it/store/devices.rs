@@ -1,18 +1,17 @@
-//! The contract of every device store, run on those that there are; and stores that fail.
+//! What every store promises of devices, and stores that fail.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hearken::providers::Secret;
 use hearken::store::{self, DeviceReport, DeviceStore, SqlStore, StoreErrorKind};
 use hearken_proto::ids::DeviceId;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
-const HOUR: Duration = Duration::from_secs(3_600);
+use super::{HOUR, Place, at, on_every_store};
 
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_second(1_790_000_000 + seconds).unwrap()
-}
+on_every_store!(devices_keep_the_contract, hostile_texts_are_kept_or_found_nowhere, codes_are_few);
 
 fn id(name: &str) -> DeviceId {
     DeviceId::new(name)
@@ -29,19 +28,33 @@ fn of(device: &str, client: &str) -> DeviceReport {
     }
 }
 
-/// What every store promises; the store is empty before.
-async fn contract(store: &dyn DeviceStore) {
-    reports(store).await;
-    pages(store).await;
-    bindings(store).await;
-    codes_expire(store).await;
-    keys(store).await;
+async fn devices_keep_the_contract(place: Arc<Place>) {
+    let store = place.open();
+    reports(&store).await;
+    pages(&store).await;
+    bindings(&store).await;
+    codes_expire(&store).await;
+    keys(&store).await;
     store.close().await;
     let error = store.device(&id("a")).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Unavailable);
 }
 
-async fn reports(store: &dyn DeviceStore) {
+/// PostgreSQL has no NUL in its texts, and quotes, percents and backslashes mean nothing anywhere.
+async fn hostile_texts_are_kept_or_found_nowhere(place: Arc<Place>) {
+    let store = place.open();
+    for text in ["a\0b", "'; DROP TABLE devices; --", "%_\\", "\u{10ffff}\u{0}", "名\r\n\t"] {
+        assert_eq!(store.device(&id(text)).await.unwrap(), None);
+        let reported = store.report(&of(text, text), at(0)).await.unwrap();
+        let kept = text.replace('\0', "\u{fffd}");
+        assert_eq!(reported.device_id.as_str(), kept);
+        let named = store.rename(&id(text), text).await.unwrap().unwrap();
+        assert_eq!(named.name, kept);
+        assert!(store.forget(&id(text)).await.unwrap());
+    }
+}
+
+async fn reports(store: &SqlStore) {
     assert_eq!(store.device(&id("a")).await.unwrap(), None);
     assert_eq!(store.seen(&id("a"), at(0)).await.unwrap(), None);
     let first = store.report(&of("a", "c1"), at(1)).await.unwrap();
@@ -63,7 +76,7 @@ async fn reports(store: &dyn DeviceStore) {
     assert_eq!(seen.last_seen, at(3));
 }
 
-async fn pages(store: &dyn DeviceStore) {
+async fn pages(store: &SqlStore) {
     for device in ["d", "b", "c"] {
         store.report(&of(device, "x"), at(4)).await.unwrap();
     }
@@ -79,7 +92,7 @@ async fn pages(store: &dyn DeviceStore) {
     assert_eq!(names("d", 1).await, (String::new(), false));
 }
 
-async fn bindings(store: &dyn DeviceStore) {
+async fn bindings(store: &SqlStore) {
     let activation = store.activation(&id("b"), "x", HOUR, at(5)).await.unwrap();
     let code = activation.code.clone().unwrap();
     assert_eq!((code.len(), activation.expires), (6, at(5) + SignedDuration::from_hours(1)));
@@ -115,7 +128,7 @@ async fn bindings(store: &dyn DeviceStore) {
     assert!(!store.report(&of("b", "x"), at(13)).await.unwrap().bound);
 }
 
-async fn codes_expire(store: &dyn DeviceStore) {
+async fn codes_expire(store: &SqlStore) {
     let activation = store.activation(&id("c"), "x", HOUR, at(20)).await.unwrap();
     let code = activation.code.clone().unwrap();
     let over = activation.expires;
@@ -127,7 +140,7 @@ async fn codes_expire(store: &dyn DeviceStore) {
     assert_eq!((bound.name.as_str(), bound.bound), ("", true), "no name is given, none is taken");
 }
 
-async fn keys(store: &dyn DeviceStore) {
+async fn keys(store: &SqlStore) {
     assert_eq!(store.key("sn").await.unwrap(), None);
     store.provision("sn", &[1; 32]).await.unwrap();
     store.provision("sn", &[2; 32]).await.unwrap();
@@ -136,15 +149,20 @@ async fn keys(store: &dyn DeviceStore) {
     assert!(!store.unprovision("sn").await.unwrap());
 }
 
-#[tokio::test]
-async fn a_store_in_memory_keeps_the_contract() {
-    contract(&SqlStore::at("sqlite::memory:").unwrap()).await;
-}
-
-#[tokio::test]
-async fn a_store_in_a_file_keeps_the_contract() {
-    let folder = tempfile::tempdir().unwrap();
-    contract(&SqlStore::file(&folder.path().join("new/folder/hearken.db")).unwrap()).await;
+/// No more codes wait than may be guessed at.
+async fn codes_are_few(place: Arc<Place>) {
+    let store = place.open();
+    let limit = store::MAX_CODES;
+    let mut codes = std::collections::HashSet::new();
+    for n in 0..limit {
+        let device = id(&format!("d{n}"));
+        codes.extend(store.activation(&device, "x", HOUR, at(0)).await.unwrap().code);
+    }
+    assert_eq!(codes.len(), usize::try_from(limit).unwrap(), "all differ");
+    let error = store.activation(&id("more"), "x", HOUR, at(0)).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Full);
+    store.activation(&id("d0"), "x", HOUR, at(0)).await.expect("who waits already goes on");
+    store.activation(&id("more"), "x", HOUR, at(3_600)).await.expect("codes make room in time");
 }
 
 #[tokio::test]
@@ -168,22 +186,6 @@ async fn a_file_outlives_its_server_and_may_be_shared() {
     assert_eq!(a.unwrap().code, b.unwrap().code, "one device has one code");
     one.close().await;
     other.close().await;
-}
-
-#[tokio::test]
-async fn no_more_codes_wait_than_may_be_guessed_at() {
-    let store = SqlStore::at("sqlite::memory:").unwrap();
-    let limit = store::MAX_CODES;
-    let mut codes = std::collections::HashSet::new();
-    for n in 0..limit {
-        let device = id(&format!("d{n}"));
-        codes.extend(store.activation(&device, "x", HOUR, at(0)).await.unwrap().code);
-    }
-    assert_eq!(codes.len(), usize::try_from(limit).unwrap(), "all differ");
-    let error = store.activation(&id("more"), "x", HOUR, at(0)).await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Full);
-    store.activation(&id("d0"), "x", HOUR, at(0)).await.expect("who waits already goes on");
-    store.activation(&id("more"), "x", HOUR, at(3_600)).await.expect("codes make room in time");
 }
 
 #[tokio::test]

@@ -1,0 +1,440 @@
+//! What every store promises of chat sessions: their states, messages, turns and snapshots.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hearken::store::{DeviceStore as _, SqlStore};
+use hearken_actors::ports::{ChatStore, KeptTurn, SessionFilter, TurnKept};
+use hearken_proto::chat::{
+    ChatSession, ChatStatus, FunctionCall, Message, Role, Snapshot, ToolCall,
+};
+use hearken_proto::ids::SessionId;
+use proptest::prelude::*;
+
+use super::{Place, at, on_every_store};
+
+on_every_store!(
+    sessions_are_kept_found_and_paged,
+    states_change_only_from_those_named,
+    turns_are_kept_whole_and_in_order,
+    a_request_is_answered_once,
+    of_turns_at_once_exactly_one_is_kept,
+    snapshots_bring_a_dialogue_back,
+    a_purged_session_leaves_nothing,
+    whatever_comes_messages_have_no_gaps,
+);
+
+fn id(name: &str) -> SessionId {
+    SessionId::new(name)
+}
+
+pub(super) fn session(name: &str) -> ChatSession {
+    ChatSession {
+        id: id(name),
+        name: format!("the {name} 名'"),
+        creator_id: "maker".into(),
+        dm_user_id: "leader".into(),
+        status: ChatStatus::Active,
+        max_players: 4,
+        players: vec!["z".into(), "a\"".into()],
+        message_count: 0,
+        state_version: None,
+        created_at: at(0),
+        updated_at: at(0),
+        last_access_at: at(0),
+    }
+}
+
+pub(super) fn message(role: Role, content: &str) -> Message {
+    Message {
+        role,
+        content: content.into(),
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        player_id: None,
+        timestamp: at(1),
+    }
+}
+
+/// A turn in which these were said in turn.
+pub(super) fn turn(name: &str, after: i64, fence: i64, said: &[&str]) -> KeptTurn {
+    let roles = [Role::User, Role::Assistant].into_iter().cycle();
+    KeptTurn {
+        session_id: id(name),
+        after,
+        fence,
+        key: None,
+        answer: String::new(),
+        messages: roles.zip(said).map(|(role, said)| message(role, said)).collect(),
+        state_version: None,
+        at: at(10 + after),
+    }
+}
+
+async fn said(store: &SqlStore, name: &str) -> Vec<String> {
+    let kept = store.messages(&id(name), None, 1_000).await.unwrap();
+    let numbers: Vec<i64> = kept.iter().map(|m| m.number).collect();
+    let count = i64::try_from(kept.len()).unwrap();
+    assert_eq!(numbers, (1..=count).collect::<Vec<_>>(), "no gaps");
+    let session = ChatStore::session(store, &id(name)).await.unwrap().unwrap();
+    assert_eq!(session.message_count, count);
+    kept.into_iter().map(|m| m.message.content).collect()
+}
+
+async fn sessions_are_kept_found_and_paged(place: Arc<Place>) {
+    let store = place.open();
+    assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), None);
+    let mut first = session("a");
+    first.state_version = Some(7);
+    store.create(&first).await.unwrap();
+    assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), Some(first.clone()));
+    assert!(store.create(&first).await.is_err(), "an id is given once");
+    for (n, name) in ["b", "c", "d"].into_iter().enumerate() {
+        let last_access_at = at(i64::try_from(n).unwrap() + 1);
+        let players = if name == "c" { vec!["guest".into()] } else { Vec::new() };
+        store.create(&ChatSession { last_access_at, players, ..session(name) }).await.unwrap();
+    }
+    let find = async |filter: SessionFilter| {
+        let page = store.sessions(&filter).await.unwrap();
+        let names: String = page.sessions.iter().map(|s| s.id.as_str()).collect();
+        (names, page.total)
+    };
+    let of =
+        |user: &str| SessionFilter { user_id: Some(user.into()), limit: 9, ..Default::default() };
+    let page = |offset, limit| SessionFilter { offset, limit, ..Default::default() };
+    assert_eq!(find(page(0, 9)).await, ("dcba".into(), 4));
+    assert_eq!(find(page(1, 2)).await, ("cb".into(), 4));
+    assert_eq!(find(page(9, 2)).await, (String::new(), 4));
+    assert_eq!(find(of("maker")).await, ("dcba".into(), 4));
+    assert_eq!(find(of("leader")).await, ("dcba".into(), 4));
+    assert_eq!(find(of("guest")).await, ("c".into(), 1));
+    assert_eq!(find(of("a\"")).await, ("a".into(), 1));
+    assert_eq!(find(of("%")).await, (String::new(), 0));
+    let active = [ChatStatus::Active];
+    store.set_status(&id("a"), &active, ChatStatus::Deleted, at(5)).await.unwrap();
+    store.set_status(&id("b"), &active, ChatStatus::Archived, at(5)).await.unwrap();
+    assert_eq!(find(page(0, 9)).await, ("dcb".into(), 3));
+    let with = |status| SessionFilter { status: Some(status), limit: 9, ..of("maker") };
+    assert_eq!(find(with(ChatStatus::Active)).await, ("dc".into(), 2));
+    assert_eq!(find(with(ChatStatus::Archived)).await, ("b".into(), 1));
+    assert_eq!(find(with(ChatStatus::Deleted)).await, ("a".into(), 1));
+    store.keep_turn(&turn("c", 0, 0, &["hello"])).await.unwrap();
+    assert_eq!(find(page(0, 1)).await, ("c".into(), 3), "the one used last is first");
+}
+
+async fn states_change_only_from_those_named(place: Arc<Place>) {
+    use ChatStatus::{Active, Archived, Deleted};
+    let store = place.open();
+    store.create(&session("a")).await.unwrap();
+    let set = async |from: &[ChatStatus], to, seconds| {
+        let set = store.set_status(&id("a"), from, to, at(seconds)).await.unwrap();
+        set.map(|s| (s.status, s.updated_at))
+    };
+    assert_eq!(set(&[], Archived, 1).await, None);
+    assert_eq!(set(&[Archived, Deleted], Active, 1).await, None);
+    assert_eq!(set(&[Active], Archived, 2).await, Some((Archived, at(2))));
+    assert_eq!(set(&[Active], Archived, 3).await, None);
+    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), TurnKept::Closed);
+    assert_eq!(set(&[Active, Archived], Deleted, 4).await, Some((Deleted, at(4))));
+    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), TurnKept::Closed);
+    assert_eq!(set(&[Archived, Deleted], Active, 5).await, Some((Active, at(5))));
+    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&turn("none", 0, 0, &["x"])).await.unwrap(), TurnKept::Closed);
+    assert_eq!(store.set_status(&id("none"), &[Active], Deleted, at(6)).await.unwrap(), None);
+}
+
+async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
+    let store = place.open();
+    store.create(&session("a")).await.unwrap();
+    let function = FunctionCall { name: "roll".into(), arguments: "{\"dice\":\"2d6\"}".into() };
+    let call = ToolCall { id: "c1".into(), kind: "function".into(), function };
+    let mut first = turn("a", 0, 1, &["attack \0 \u{1f409}", ""]);
+    first.messages[0].player_id = Some("p".into());
+    first.messages[1].tool_calls = vec![call];
+    first.messages.push(Message { tool_call_id: Some("c1".into()), ..message(Role::Tool, "9") });
+    first.messages.push(message(Role::Assistant, "you hit"));
+    first.state_version = Some(3);
+    assert_eq!(store.keep_turn(&first).await.unwrap(), TurnKept::Kept);
+    let kept = store.messages(&id("a"), None, 10).await.unwrap();
+    let messages: Vec<Message> = kept.iter().map(|m| m.message.clone()).collect();
+    assert_eq!(messages, first.messages, "to the letter");
+    let now = ChatStore::session(&store, &id("a")).await.unwrap().unwrap();
+    assert_eq!((now.message_count, now.state_version), (4, Some(3)));
+    assert_eq!((now.updated_at, now.last_access_at, now.created_at), (at(10), at(10), at(0)));
+    for (after, fence, kept) in [
+        (0, 1, TurnKept::Overtaken),
+        (3, 1, TurnKept::Overtaken),
+        (5, 1, TurnKept::Overtaken),
+        (4, 0, TurnKept::Overtaken),
+        (4, 1, TurnKept::Kept),
+        (6, 9, TurnKept::Kept),
+        (8, 8, TurnKept::Overtaken),
+        (8, 9, TurnKept::Kept),
+    ] {
+        let told = store.keep_turn(&turn("a", after, fence, &["q", "r"])).await.unwrap();
+        assert_eq!(told, kept, "after {after} under {fence}");
+    }
+    assert_eq!(said(&store, "a").await.len(), 10);
+    let now = ChatStore::session(&store, &id("a")).await.unwrap().unwrap();
+    assert_eq!(now.state_version, Some(3), "a turn without a version keeps the one before");
+    let page = async |before, limit| -> Vec<i64> {
+        let page = store.messages(&id("a"), before, limit).await.unwrap();
+        page.iter().map(|m| m.number).collect()
+    };
+    assert_eq!(page(None, 3).await, [8, 9, 10]);
+    assert_eq!(page(Some(8), 3).await, [5, 6, 7]);
+    assert_eq!(page(Some(2), 3).await, [1]);
+    assert!(page(Some(1), 3).await.is_empty() && page(None, 0).await.is_empty());
+    assert!(store.messages(&id("none"), None, 3).await.unwrap().is_empty());
+}
+
+async fn a_request_is_answered_once(place: Arc<Place>) {
+    let store = place.open();
+    store.create(&session("a")).await.unwrap();
+    store.create(&session("b")).await.unwrap();
+    let named = |name: &str, after, key: &str, answer: &str| KeptTurn {
+        key: Some(key.into()),
+        answer: answer.into(),
+        ..turn(name, after, 0, &["q", "r"])
+    };
+    assert_eq!(store.answered(&id("a"), "k").await.unwrap(), None);
+    assert_eq!(store.keep_turn(&named("a", 0, "k", "one")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&named("a", 2, "k", "two")).await.unwrap(), TurnKept::Overtaken);
+    assert_eq!(said(&store, "a").await.len(), 2, "nothing of the second is kept");
+    assert_eq!(store.answered(&id("a"), "k").await.unwrap(), Some("one".into()));
+    assert_eq!(store.keep_turn(&named("a", 2, "K\0", "three")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.answered(&id("a"), "K\0").await.unwrap(), Some("three".into()));
+    assert_eq!(store.answered(&id("b"), "k").await.unwrap(), None, "names are a session's own");
+    assert_eq!(store.keep_turn(&named("b", 0, "k", "four")).await.unwrap(), TurnKept::Kept);
+}
+
+/// Two servers with many tasks each, all on one session.
+async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
+    let one = Arc::new(place.open());
+    one.create(&session("a")).await.unwrap();
+    let stores =
+        if place.is_shared() { vec![one.clone(), place.open().into()] } else { vec![one.clone()] };
+    for round in 0..10 {
+        let turns = (0..16).map(|task| {
+            let store = Arc::clone(&stores[task % stores.len()]);
+            let words = [format!("q{task}"), format!("r{task}")];
+            let turn = turn("a", round * 2, 1, &[&words[0], &words[1]]);
+            tokio::spawn(async move { store.keep_turn(&turn).await.unwrap() })
+        });
+        let mut became = BTreeMap::new();
+        for told in futures_util::future::join_all(turns).await {
+            *became.entry(format!("{:?}", told.unwrap())).or_insert(0) += 1;
+        }
+        assert_eq!(became, [("Kept".into(), 1), ("Overtaken".into(), 15)].into());
+        let said = said(&one, "a").await;
+        let (question, answer) = (&said[said.len() - 2], &said[said.len() - 1]);
+        assert_eq!(question[1..], answer[1..], "question and answer are of one turn");
+    }
+    for store in stores {
+        store.close().await;
+    }
+}
+
+async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
+    let store = place.open();
+    store.create(&session("a")).await.unwrap();
+    store.create(&session("b")).await.unwrap();
+    let snapshot = |name: &str, seconds| Snapshot {
+        id: format!("s-{name}"),
+        session_id: id("a"),
+        name: format!("before the {name}"),
+        message_count: 0,
+        state_version: None,
+        created_at: at(seconds),
+    };
+    let mut first = turn("a", 0, 1, &["one", "two"]);
+    first.state_version = Some(5);
+    store.keep_turn(&first).await.unwrap();
+    let kept = store.keep_snapshot(&snapshot("cave", 20)).await.unwrap().unwrap();
+    assert_eq!((kept.message_count, kept.state_version), (2, Some(5)));
+    store.keep_turn(&turn("a", 2, 2, &["three", "four"])).await.unwrap();
+    let told = Snapshot { state_version: Some(9), ..snapshot("dragon", 21) };
+    let later = store.keep_snapshot(&told).await.unwrap().unwrap();
+    assert_eq!((later.message_count, later.state_version), (4, Some(9)), "the one that is told");
+    assert_eq!(store.snapshots(&id("a")).await.unwrap(), [kept.clone(), later.clone()]);
+    assert!(store.snapshots(&id("b")).await.unwrap().is_empty());
+
+    let restore = async |name: &str, snapshot: &str, fence| {
+        store.restore_snapshot(&id(name), snapshot, fence, at(30)).await.unwrap()
+    };
+    assert_eq!(restore("b", "s-cave", 3).await, None, "it is of another session");
+    assert_eq!(restore("a", "s-none", 3).await, None);
+    assert_eq!(restore("a", "s-cave", 1).await, None, "it was locked later");
+    assert_eq!(restore("a", "s-cave", 3).await, Some(kept.clone()));
+    assert_eq!(said(&store, "a").await, ["one", "two"]);
+    let now = ChatStore::session(&store, &id("a")).await.unwrap().unwrap();
+    assert_eq!((now.state_version, now.updated_at), (Some(5), at(30)));
+    let late = turn("a", 4, 2, &["five", "six"]);
+    assert_eq!(store.keep_turn(&late).await.unwrap(), TurnKept::Overtaken);
+    assert_eq!(store.keep_turn(&turn("a", 2, 3, &["3", "4", "5"])).await.unwrap(), TurnKept::Kept);
+    assert_eq!(restore("a", "s-dragon", 4).await, Some(later));
+    assert_eq!(said(&store, "a").await, ["one", "two", "three", "four"]);
+    assert_eq!(restore("a", "s-cave", 4).await, Some(kept), "as often as one likes");
+
+    let active = [ChatStatus::Active];
+    store.set_status(&id("a"), &active, ChatStatus::Archived, at(40)).await.unwrap();
+    assert_eq!(restore("a", "s-cave", 5).await, None, "it is archived");
+    assert!(store.keep_snapshot(&snapshot("end", 41)).await.unwrap().is_some());
+    store.set_status(&id("a"), &[ChatStatus::Archived], ChatStatus::Deleted, at(42)).await.unwrap();
+    assert!(store.keep_snapshot(&snapshot("grave", 43)).await.unwrap().is_none());
+    let nowhere = Snapshot { session_id: id("none"), ..snapshot("none", 44) };
+    assert!(store.keep_snapshot(&nowhere).await.unwrap().is_none());
+}
+
+async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
+    let store = place.open();
+    for name in ["a", "b", "c"] {
+        store.create(&session(name)).await.unwrap();
+    }
+    let key = Some("k".into());
+    store.keep_turn(&KeptTurn { key, ..turn("a", 0, 0, &["one"]) }).await.unwrap();
+    let snapshot = Snapshot {
+        id: "s".into(),
+        session_id: id("a"),
+        name: String::new(),
+        message_count: 0,
+        state_version: None,
+        created_at: at(2),
+    };
+    store.keep_snapshot(&snapshot).await.unwrap();
+    assert!(!store.purge(&id("a")).await.unwrap(), "only what is deleted is purged");
+    for (name, seconds) in [("a", 100), ("b", 90)] {
+        let active = [ChatStatus::Active];
+        store.set_status(&id(name), &active, ChatStatus::Deleted, at(seconds)).await.unwrap();
+    }
+    let purgeable = async |before, limit| store.purgeable(at(before), limit).await.unwrap();
+    assert!(purgeable(90, 9).await.is_empty());
+    assert_eq!(purgeable(91, 9).await, [id("b")]);
+    assert_eq!(purgeable(200, 9).await, [id("b"), id("a")]);
+    assert_eq!(purgeable(200, 1).await, [id("b")]);
+    assert!(store.purge(&id("a")).await.unwrap());
+    assert!(!store.purge(&id("a")).await.unwrap());
+    assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), None);
+    assert!(store.messages(&id("a"), None, 9).await.unwrap().is_empty());
+    assert!(store.snapshots(&id("a")).await.unwrap().is_empty());
+    assert_eq!(store.answered(&id("a"), "k").await.unwrap(), None);
+    store.create(&session("a")).await.expect("the id is free again");
+    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["new"])).await.unwrap(), TurnKept::Kept);
+}
+
+/// What may happen to a session.
+#[derive(Debug, Clone)]
+enum Step {
+    Turn { back: i64, fence: i64, messages: usize, key: Option<u8> },
+    Snapshot,
+    Restore { number: usize, fence: i64 },
+    Status(ChatStatus),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let status =
+        prop::sample::select(vec![ChatStatus::Archived, ChatStatus::Active, ChatStatus::Active]);
+    let turn = (0..3_i64, 0..4_i64, 0..4_usize, prop::option::of(0..4_u8)).prop_map(
+        |(back, fence, messages, key)| Step::Turn { back: back - 1, fence, messages, key },
+    );
+    let step = prop_oneof![
+        6 => turn,
+        2 => Just(Step::Snapshot),
+        2 => (0..4_usize, 0..4_i64).prop_map(|(number, fence)| Step::Restore { number, fence }),
+        1 => status.prop_map(Step::Status),
+    ];
+    prop::collection::vec(step, 1..25)
+}
+
+/// A session as the contract has it.
+#[derive(Default)]
+struct Model {
+    said: Vec<String>,
+    fence: i64,
+    archived: bool,
+    keys: BTreeMap<u8, String>,
+    snapshots: Vec<Vec<String>>,
+}
+
+async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
+    let mut model = Model::default();
+    store.create(&session(name)).await.unwrap();
+    for (n, step) in steps.into_iter().enumerate() {
+        match step {
+            Step::Turn { back, fence, messages, key } => {
+                let after = i64::try_from(model.said.len()).unwrap() - back;
+                let words: Vec<String> = (0..messages).map(|m| format!("{n}.{m}")).collect();
+                let said: Vec<&str> = words.iter().map(String::as_str).collect();
+                let answer = n.to_string();
+                let turn = KeptTurn {
+                    key: key.map(|k| k.to_string()),
+                    answer: answer.clone(),
+                    ..turn(name, after, fence, &said)
+                };
+                let expected = if model.archived {
+                    TurnKept::Closed
+                } else if back != 0
+                    || fence < model.fence
+                    || key.is_some_and(|k| model.keys.contains_key(&k))
+                {
+                    TurnKept::Overtaken
+                } else {
+                    model.fence = fence;
+                    model.said.extend(words.clone());
+                    model.keys.extend(key.map(|k| (k, answer)));
+                    TurnKept::Kept
+                };
+                assert_eq!(store.keep_turn(&turn).await.unwrap(), expected);
+            }
+            Step::Snapshot => {
+                let new = Snapshot {
+                    id: format!("{name}-{}", model.snapshots.len()),
+                    session_id: id(name),
+                    name: String::new(),
+                    message_count: 0,
+                    state_version: None,
+                    created_at: at(0),
+                };
+                store.keep_snapshot(&new).await.unwrap().unwrap();
+                model.snapshots.push(model.said.clone());
+            }
+            Step::Restore { number, fence } => {
+                let snapshot = format!("{name}-{number}");
+                let told =
+                    store.restore_snapshot(&id(name), &snapshot, fence, at(0)).await.unwrap();
+                let may = !model.archived && fence >= model.fence;
+                let expected = model.snapshots.get(number).filter(|_| may);
+                assert_eq!(told.is_some(), expected.is_some());
+                if let Some(said) = expected {
+                    (model.said, model.fence) = (said.clone(), fence);
+                }
+            }
+            Step::Status(status) => {
+                let all = [ChatStatus::Active, ChatStatus::Archived];
+                store.set_status(&id(name), &all, status, at(0)).await.unwrap().unwrap();
+                model.archived = status == ChatStatus::Archived;
+            }
+        }
+        assert_eq!(said(store, name).await, model.said);
+    }
+    for (key, answer) in model.keys {
+        let told = store.answered(&id(name), &key.to_string()).await.unwrap();
+        assert_eq!(told, Some(answer));
+    }
+}
+
+async fn whatever_comes_messages_have_no_gaps(place: Arc<Place>) {
+    let store = Arc::new(place.open());
+    let runtime = tokio::runtime::Handle::current();
+    let playing = tokio::task::spawn_blocking(move || {
+        let config = ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() };
+        let mut number = 0;
+        let number = std::cell::RefCell::new(&mut number);
+        proptest!(config, |(steps in steps())| {
+            **number.borrow_mut() += 1;
+            let name = format!("s{}", number.borrow());
+            runtime.block_on(play(&store, &name, steps));
+        });
+    });
+    playing.await.unwrap();
+}

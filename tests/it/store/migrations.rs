@@ -1,0 +1,72 @@
+//! Stores of earlier and of later versions, and servers that make their tables at once.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hearken::store::{DeviceStore as _, SqlStore, StoreErrorKind, ToolStore as _};
+use hearken_proto::ids::DeviceId;
+use sqlx::SqlSafeStr as _;
+use sqlx::any::AnyPoolOptions;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
+
+use super::{Place, on_every_store};
+
+on_every_store!(many_servers_start_at_once, a_store_of_a_later_version_is_refused);
+
+async fn many_servers_start_at_once(place: Arc<Place>) {
+    if !place.is_shared() {
+        return;
+    }
+    let stores: Vec<_> = (0..8).map(|_| Arc::new(place.open())).collect();
+    let starts = stores.iter().map(|store| {
+        let store = Arc::clone(store);
+        tokio::spawn(async move { store.device(&DeviceId::new("a")).await })
+    });
+    for start in futures_util::future::join_all(starts).await {
+        assert_eq!(start.unwrap().unwrap(), None);
+    }
+}
+
+async fn a_store_of_a_later_version_is_refused(place: Arc<Place>) {
+    if !place.is_shared() {
+        return;
+    }
+    let store = place.open();
+    assert_eq!(store.device(&DeviceId::new("a")).await.unwrap(), None);
+    let later = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                 SELECT 9999, 'later', success, checksum, 0 FROM _sqlx_migrations WHERE version = 6";
+    let pool = AnyPoolOptions::new().connect(&place.url).await.unwrap();
+    sqlx::query(later).execute(&pool).await.unwrap();
+    pool.close().await;
+    let error = place.open().device(&DeviceId::new("a")).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Unusable);
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(why.contains("9999"), "{why}");
+}
+
+/// A file as the first version made it, with a device.
+async fn first_version(file: &Path) {
+    let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
+    let pool = SqlitePool::connect_with(options).await.unwrap();
+    let sql = include_str!("../../../migrations/sqlite/0001_devices.sql").into_sql_str();
+    let first = Migration::new(1, "devices".into(), MigrationType::Simple, sql, false);
+    Migrator::with_migrations(vec![first]).run(&pool).await.unwrap();
+    let device = "INSERT INTO devices (device_id, client_id, name, first_seen_ms, last_seen_ms) \
+                  VALUES ('a', 'c', 'kitchen', 1, 2)";
+    sqlx::query(device).execute(&pool).await.unwrap();
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_version_is_used_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hearken.db");
+    first_version(&file).await;
+    let store = SqlStore::file(&file).unwrap();
+    let device = store.device(&DeviceId::new("a")).await.unwrap().unwrap();
+    assert_eq!((device.name.as_str(), device.agent.as_str()), ("kitchen", "default"));
+    assert_eq!(device.system_prompt, "");
+    assert!(device.tools_off.is_empty() && store.tool_servers().await.unwrap().is_empty());
+    store.close().await;
+}

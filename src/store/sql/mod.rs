@@ -7,7 +7,9 @@
 mod chat;
 mod devices;
 pub(super) mod migrations;
+mod museum;
 mod sessions;
+mod settings;
 mod snapshots;
 mod tools;
 

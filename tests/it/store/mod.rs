@@ -7,6 +7,9 @@
 mod chat;
 mod devices;
 mod migrations;
+mod museum;
+mod sessions;
+mod settings;
 mod tools;
 
 use std::sync::Arc;

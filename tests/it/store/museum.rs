@@ -1,0 +1,75 @@
+//! What every store promises of museum clients' sessions.
+
+use std::sync::Arc;
+
+use hearken::store::{MuseumSession, MuseumStore};
+use hearken_proto::ids::SessionId;
+use serde_json::json;
+
+use super::{Place, at, on_every_store};
+
+on_every_store!(museum_sessions_live_and_expire, uses_at_once_are_all_counted);
+
+fn id(name: &str) -> SessionId {
+    SessionId::new(name)
+}
+
+pub(super) fn session(name: &str, last_used: i64, expires: i64) -> MuseumSession {
+    MuseumSession {
+        id: id(name),
+        metadata: json!({"client_type": "spirit\u{0}", "n": 1.5, "名": null}),
+        functions: vec![json!({"name": "show", "parameters": {"type": "object"}})],
+        history: Vec::new(),
+        created_at: at(0),
+        last_used_at: at(last_used),
+        expires_at: at(expires),
+        requests: 0,
+    }
+}
+
+async fn museum_sessions_live_and_expire(place: Arc<Place>) {
+    let store = place.open();
+    assert_eq!(store.find(&id("a")).await.unwrap(), None);
+    for (name, last_used, expires) in [("a", 1, 100), ("b", 2, 50), ("c", 2, 60)] {
+        MuseumStore::create(&store, &session(name, last_used, expires)).await.unwrap();
+    }
+    assert_eq!(store.find(&id("a")).await.unwrap(), Some(session("a", 1, 100)));
+    assert!(MuseumStore::create(&store, &session("a", 1, 100)).await.is_err());
+    assert!(store.touch(&id("a"), at(200), at(99)).await.unwrap());
+    assert!(!store.touch(&id("b"), at(200), at(50)).await.unwrap(), "it is over");
+    assert!(!store.touch(&id("none"), at(200), at(50)).await.unwrap());
+    let history = [json!({"role": "user", "content": "what is this?"})];
+    assert!(store.keep_history(&id("a"), &history, at(120)).await.unwrap());
+    assert!(!store.keep_history(&id("none"), &history, at(120)).await.unwrap());
+    let now = store.find(&id("a")).await.unwrap().unwrap();
+    assert_eq!((now.requests, now.last_used_at, now.expires_at), (1, at(120), at(200)));
+    assert_eq!(now.history, history);
+    let names = async |offset, limit| {
+        let (page, total) = store.list(offset, limit).await.unwrap();
+        let names: String = page.iter().map(|s| s.id.as_str()).collect();
+        (names, total)
+    };
+    assert_eq!(names(0, 9).await, ("abc".into(), 3));
+    assert_eq!(names(1, 1).await, ("b".into(), 3));
+    assert_eq!(names(5, 1).await, (String::new(), 3));
+    assert_eq!(store.remove_expired(at(49), 9).await.unwrap(), 0);
+    assert_eq!(store.remove_expired(at(70), 1).await.unwrap(), 1);
+    assert_eq!(names(0, 9).await, ("ac".into(), 2), "the one that was over first");
+    assert_eq!(store.remove_expired(at(70), 9).await.unwrap(), 1);
+    assert!(store.remove(&id("a")).await.unwrap());
+    assert!(!store.remove(&id("a")).await.unwrap());
+    assert_eq!(names(0, 9).await, (String::new(), 0));
+}
+
+async fn uses_at_once_are_all_counted(place: Arc<Place>) {
+    let store = Arc::new(place.open());
+    MuseumStore::create(&*store, &session("a", 1, 100)).await.unwrap();
+    let uses = (0..20).map(|_| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.touch(&id("a"), at(200), at(9)).await })
+    });
+    for touched in futures_util::future::join_all(uses).await {
+        assert!(touched.unwrap().unwrap());
+    }
+    assert_eq!(store.find(&id("a")).await.unwrap().unwrap().requests, 20);
+}

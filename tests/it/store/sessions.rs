@@ -1,0 +1,36 @@
+//! What every store promises of text clients' sessions.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hearken_actors::ports::{KeptSession, SessionStore as _};
+use hearken_proto::ids::SessionId;
+
+use super::{Place, on_every_store};
+
+on_every_store!(text_clients_sessions_are_kept_and_forgotten);
+
+fn used(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_790_000_000 + seconds)
+}
+
+async fn text_clients_sessions_are_kept_and_forgotten(place: Arc<Place>) {
+    let store = place.open();
+    let session = |name: &str, state: &str, seconds| KeptSession {
+        id: SessionId::new(name),
+        state: state.into(),
+        last_used: used(seconds),
+    };
+    let load = async |name: &str| store.load(&SessionId::new(name)).await.unwrap();
+    assert_eq!(load("a").await, None);
+    for kept in [session("a", "{}", 1), session("b", "{}", 2), session("a", "{\"名\":1}", 3)] {
+        store.keep(&kept).await.unwrap();
+    }
+    assert_eq!(load("a").await, Some(session("a", "{\"名\":1}", 3)));
+    assert_eq!(store.forget_unused(used(2)).await.unwrap(), 0);
+    assert_eq!(store.forget_unused(used(3)).await.unwrap(), 1);
+    assert_eq!(load("b").await, None);
+    store.forget(&SessionId::new("a")).await.unwrap();
+    store.forget(&SessionId::new("a")).await.expect("there is nothing to forget");
+    assert_eq!(load("a").await, None);
+}

@@ -1,0 +1,68 @@
+//! What every store promises of run-time settings and the audit.
+
+use std::sync::Arc;
+
+use hearken::store::{AuditEntry, SettingsStore as _};
+use serde_json::{Value, json};
+
+use super::{Place, at, on_every_store};
+
+on_every_store!(
+    settings_are_changed_and_noted_together,
+    the_audit_is_read_from_the_latest_back,
+    changes_at_once_are_all_noted,
+);
+
+pub(super) fn entry(what: &str, details: Value) -> AuditEntry {
+    AuditEntry { number: 0, at: at(1), who: "admin".into(), what: what.into(), details }
+}
+
+async fn settings_are_changed_and_noted_together(place: Arc<Place>) {
+    let store = place.open();
+    assert_eq!(store.settings().await.unwrap(), []);
+    let changes = [
+        ("llm.temperature".to_owned(), Some(json!(0.25))),
+        ("llm.model".to_owned(), Some(json!("a\u{0}名\""))),
+        ("llm.unknown".to_owned(), None),
+    ];
+    store.change(&changes, &entry("config", json!({"n": 1}))).await.unwrap();
+    let settings = [changes[1].clone(), changes[0].clone()].map(|(k, v)| (k, v.unwrap()));
+    assert_eq!(store.settings().await.unwrap(), settings);
+    let again = [("llm.temperature".to_owned(), None), ("llm.model".to_owned(), Some(json!({})))];
+    store.change(&again, &entry("config", json!({"n": 2}))).await.unwrap();
+    assert_eq!(store.settings().await.unwrap(), [("llm.model".to_owned(), json!({}))]);
+    let noted = store.audit(None, 9).await.unwrap();
+    let details: Vec<&Value> = noted.iter().map(|e| &e.details).collect();
+    assert_eq!(details, [&json!({"n": 2}), &json!({"n": 1})]);
+}
+
+async fn the_audit_is_read_from_the_latest_back(place: Arc<Place>) {
+    let store = place.open();
+    for n in 0..5 {
+        store.note(&entry(&n.to_string(), Value::Null)).await.unwrap();
+    }
+    let page = async |before, limit| store.audit(before, limit).await.unwrap();
+    let all = page(None, 9).await;
+    let words: String = all.iter().map(|e| e.what.as_str()).collect();
+    assert_eq!(words, "43210");
+    assert!(all.windows(2).all(|two| two[0].number > two[1].number));
+    assert_eq!(all[0], AuditEntry { number: all[0].number, ..entry("4", Value::Null) });
+    assert_eq!(page(Some(all[1].number), 2).await, all[2..4]);
+    assert!(page(Some(all[4].number), 2).await.is_empty() && page(None, 0).await.is_empty());
+}
+
+async fn changes_at_once_are_all_noted(place: Arc<Place>) {
+    let store = Arc::new(place.open());
+    let changes = (0..20).map(|n| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let change = [("key".to_owned(), Some(json!(n)))];
+            store.change(&change, &entry("config", json!(n))).await
+        })
+    });
+    for changed in futures_util::future::join_all(changes).await {
+        changed.unwrap().unwrap();
+    }
+    assert_eq!(store.audit(None, 99).await.unwrap().len(), 20);
+    assert_eq!(store.settings().await.unwrap().len(), 1);
+}

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    chat, convert, devices, llm, load, models, replay, serve, speech, state_server, token, tools,
+    chat, convert, devices, llm, load, models, replay, serve, speech, state_server, store, token,
+    tools,
 };
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
@@ -30,6 +31,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     Models(models::Args),
     Devices(devices::Args),
+    Store(store::Args),
     Token(token::Args),
     Tools(tools::Args),
     StateServer(state_server::Args),
@@ -70,6 +72,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Convert(args) => convert::run(args).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::Store(args) => Box::pin(store::run(args, &ProcessEnv)).await,
         Command::Token(args) => token::run(&args, &ProcessEnv).map(|()| ExitCode::SUCCESS),
         Command::StateServer(args) => {
             state_server::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS)

@@ -12,6 +12,7 @@ pub mod serve;
 pub mod server;
 pub mod speech;
 pub mod state_server;
+pub mod store;
 pub mod token;
 mod tool_servers;
 pub mod tools;

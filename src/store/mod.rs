@@ -2,10 +2,14 @@
 //! servers that were added, and everybody's sessions. The ports and their types; the SQL is behind
 //! them. Not for deciding who is let in.
 
+mod backup;
+mod check;
 mod error;
 mod museum;
+mod restore;
 mod settings;
 mod sql;
+mod tables;
 mod tools;
 
 use std::path::Path;
@@ -16,6 +20,8 @@ use async_trait::async_trait;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
+pub use backup::{BackupError, Progress, RowCounts};
+pub use check::CheckReport;
 pub use error::{StoreError, StoreErrorKind};
 pub use museum::{MuseumSession, MuseumStore};
 pub use settings::{AuditEntry, SettingsStore};

@@ -265,7 +265,9 @@ impl SqlStore {
         .execute(&mut *work)
         .await?;
         if taken.rows_affected() == 0 {
-            return why_not(&mut work, &id).await;
+            let why = why_not(&mut work, &id).await?;
+            work.rollback().await?;
+            return Ok(why);
         }
         if let Some(key) = &turn.key {
             let answered = sqlx::query(
@@ -278,7 +280,8 @@ impl SqlStore {
             .execute(&mut *work)
             .await?;
             if answered.rows_affected() == 0 {
-                // The request was answered before; what was written above is rolled back.
+                // The request was answered before.
+                work.rollback().await?;
                 return Ok(TurnKept::Overtaken);
             }
         }

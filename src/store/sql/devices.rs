@@ -234,7 +234,10 @@ impl DeviceStore for SqlStore {
             .bind(now.as_millisecond())
             .fetch_optional(&mut *work)
             .await?;
-            let Some(entered) = entered else { return Ok(None) };
+            let Some(entered) = entered else {
+                work.rollback().await?;
+                return Ok(None);
+            };
             let id: String = entered.try_get("device_id")?;
             let row = sqlx::query(concat!(
                 "UPDATE devices SET bound = 1, client_id = $2, name = COALESCE($3, name) \
@@ -317,7 +320,7 @@ impl DeviceStore for SqlStore {
     }
 
     async fn close(&self) {
-        self.pool.close().await;
+        self.shut().await;
     }
 }
 

@@ -10,7 +10,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::Dialect;
 
 /// The number of the last step.
-pub const SCHEMA: i64 = 6;
+pub(in crate::store) const SCHEMA: i64 = 6;
 
 const SQLITE: [(i64, &str, &str); 6] = [
     (1, "devices", include_str!("../../../migrations/sqlite/0001_devices.sql")),

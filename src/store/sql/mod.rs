@@ -158,6 +158,81 @@ impl SqlStore {
         Ok(begin_writing(self.pool().await?, self.dialect).await?)
     }
 
+    /// Begins to read what is there at one moment, whatever is written meanwhile.
+    pub(super) async fn begin_reading(&self) -> Result<Work, StoreError> {
+        let begin = match self.dialect {
+            Dialect::Sqlite => "BEGIN",
+            Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        };
+        Ok(self.pool.begin_with(begin).await?)
+    }
+
+    /// Begins to write to these tables while nobody else does.
+    pub(super) async fn begin_alone(
+        &self,
+        tables: impl Iterator<Item = &'static str>,
+    ) -> Result<Work, StoreError> {
+        let mut work = self.begin().await?;
+        if self.dialect == Dialect::Postgres {
+            let tables: Vec<&str> = tables.collect();
+            let lock = format!("LOCK TABLE {} IN EXCLUSIVE MODE", tables.join(", "));
+            sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut *work).await?;
+        }
+        Ok(work)
+    }
+
+    /// Goes on counting after the highest number of the audit; SQLite does so by itself.
+    pub(super) async fn count_on(&self, work: &mut Work) -> Result<(), StoreError> {
+        if self.dialect == Dialect::Postgres {
+            sqlx::query(
+                "SELECT setval(pg_get_serial_sequence('audit', 'number'), \
+                 COALESCE(MAX(number), 0) + 1, false) FROM audit",
+            )
+            .execute(&mut **work)
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// The number of the last step that was taken, without taking any; none where there is no
+    /// store yet, or nothing in it.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn version(&self) -> Result<Option<i64>, StoreError> {
+        if self.file.as_ref().is_some_and(|file| !file.exists()) {
+            return Ok(None);
+        }
+        let found: i64 = sqlx::query_scalar(match self.dialect {
+            Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'",
+            Dialect::Postgres => {
+                "SELECT COUNT(*) FROM pg_catalog.pg_tables \
+                 WHERE tablename = '_sqlx_migrations' AND schemaname = current_schema()"
+            }
+        })
+        .fetch_one(&self.pool)
+        .await?;
+        if found == 0 {
+            return Ok(None);
+        }
+        let sql = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
+        Ok(sqlx::query_scalar(sql).fetch_one(&self.pool).await?)
+    }
+
+    /// Makes the tables, or brings them up to date; tells the version that they have then.
+    ///
+    /// # Errors
+    /// The store fails, or is of a later version.
+    pub async fn bring_up_to_date(&self) -> Result<i64, StoreError> {
+        self.pool().await?;
+        Ok(migrations::SCHEMA)
+    }
+
+    /// Ends the store's connections.
+    pub async fn shut(&self) {
+        self.pool.close().await;
+    }
+
     pub(super) fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -282,7 +357,7 @@ async fn in_time_for_ports<T>(
 }
 
 /// A text as both databases hold it: one of PostgreSQL has no NUL.
-fn text(text: &str) -> String {
+pub(super) fn text(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 

@@ -54,7 +54,10 @@ impl SqlStore {
         .bind(new.created_at.as_millisecond())
         .fetch_optional(&mut *work)
         .await?;
-        let Some(row) = row else { return Ok(None) };
+        let Some(row) = row else {
+            work.rollback().await?;
+            return Ok(None);
+        };
         sqlx::query(
             "INSERT INTO chat_snapshot_messages (snapshot_id, number, message) \
              SELECT $1, number, message FROM chat_messages WHERE session_id = $2",
@@ -104,6 +107,7 @@ impl SqlStore {
         .execute(&mut *work)
         .await?;
         if taken.rows_affected() == 0 {
+            work.rollback().await?;
             return Ok(None);
         }
         sqlx::query("DELETE FROM chat_messages WHERE session_id = $1")

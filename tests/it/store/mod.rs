@@ -4,7 +4,9 @@
 //! PostgreSQL is the server that `HEARKEN_TEST_POSTGRES` names, `scripts/services` starts one;
 //! without it those tests skip.
 
+mod backup;
 mod chat;
+mod cli;
 mod devices;
 mod migrations;
 mod museum;

@@ -1,0 +1,158 @@
+//! Backups: every table as lines of JSON, in one consistent read while servers go on. Not for
+//! putting one back, nor for where it is kept.
+//!
+//! ```text
+//! {"format":"hearken-store","version":1,"schema":6,"made_at":"...","tables":["devices",...]}
+//! {"table":"devices","row":{"device_id":"...","bound":1,...}}       one line a row
+//! {"end":{"devices":1,...}}                                         rows of each table
+//! ```
+//!
+//! Columns stand as in the database: times in milliseconds, JSON as text; bytes as base64. Nothing
+//! tells from which kind of database a backup is, so it may be put back into the other.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use futures_util::TryStreamExt as _;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::sql::migrations::SCHEMA;
+use super::sql::{SqlStore, Work};
+use super::tables::{TABLES, Table};
+use super::{StoreError, StoreErrorKind};
+
+/// The name of the format.
+pub(super) const FORMAT: &str = "hearken-store";
+/// Its version.
+pub(super) const VERSION: u32 = 1;
+
+/// How many rows each table has.
+pub type RowCounts = BTreeMap<String, u64>;
+
+/// Is told the table and how many of its rows are done.
+pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64) + Send);
+
+/// Why a backup was not made, or not put back.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The backup cannot be written.
+    #[error("cannot write the backup")]
+    Write(#[source] io::Error),
+    /// The backup cannot be read.
+    #[error("cannot read the backup")]
+    Read(#[source] io::Error),
+    /// A line of the backup cannot be used: its number, from 1, and why.
+    #[error("line {0}: {1}")]
+    Line(u64, String),
+    /// The store that the backup would go into is not empty: what is in it.
+    #[error("the store is not empty ({0}): --replace puts the backup in its place")]
+    NotEmpty(String),
+    /// There is no store at the address.
+    #[error("there is no store yet: `hearken store migrate` makes one")]
+    Missing,
+    /// The store's tables are not those of this program: their version.
+    #[error(
+        "the store has version {0} and this program needs {SCHEMA}: \
+         `hearken store migrate` brings an older one up to date"
+    )]
+    Version(i64),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for BackupError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) format: String,
+    pub(super) version: u32,
+    pub(super) schema: i64,
+    pub(super) made_at: Timestamp,
+    pub(super) tables: Vec<String>,
+}
+
+/// A line that is a row.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RowLine {
+    pub(super) table: String,
+    pub(super) row: Map<String, Value>,
+}
+
+impl SqlStore {
+    /// Writes all that the store holds at one moment; servers read and write meanwhile. Tells how
+    /// many rows there were.
+    ///
+    /// # Errors
+    /// There is no store of this version, it fails, or the backup cannot be written.
+    pub async fn back_up(
+        &self,
+        out: &mut (dyn Write + Send),
+        now: Timestamp,
+        progress: Progress<'_>,
+    ) -> Result<RowCounts, BackupError> {
+        self.must_be_current().await?;
+        let mut work = self.begin_reading().await?;
+        let header = Header {
+            format: FORMAT.into(),
+            version: VERSION,
+            schema: SCHEMA,
+            made_at: now,
+            tables: TABLES.iter().map(|t| t.name.to_owned()).collect(),
+        };
+        write_line(out, &header)?;
+        let mut counts = RowCounts::new();
+        for table in &TABLES {
+            let rows = write_table(&mut work, table, out, progress).await?;
+            counts.insert(table.name.to_owned(), rows);
+        }
+        write_line(out, &json!({"end": counts}))?;
+        out.flush().map_err(BackupError::Write)?;
+        Ok(counts)
+    }
+
+    /// An error where the store has other tables than those of this program.
+    pub(super) async fn must_be_current(&self) -> Result<(), BackupError> {
+        match self.version().await? {
+            None => Err(BackupError::Missing),
+            Some(SCHEMA) => Ok(()),
+            Some(version) => Err(BackupError::Version(version)),
+        }
+    }
+}
+
+async fn write_table(
+    work: &mut Work,
+    table: &Table,
+    out: &mut (dyn Write + Send),
+    progress: Progress<'_>,
+) -> Result<u64, BackupError> {
+    let mut written = 0;
+    progress(table.name, written);
+    let mut rows = sqlx::query(table.select()).fetch(&mut **work);
+    while let Some(found) = rows.try_next().await? {
+        let mut row = Map::new();
+        for column in table.columns {
+            row.insert(column.name.to_owned(), column.read(&found)?);
+        }
+        write_line(out, &RowLine { table: table.name.to_owned(), row })?;
+        written += 1;
+        progress(table.name, written);
+    }
+    Ok(written)
+}
+
+fn write_line(out: &mut (dyn Write + Send), line: &impl Serialize) -> Result<(), BackupError> {
+    let mut text =
+        serde_json::to_vec(line).map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))?;
+    text.push(b'\n');
+    out.write_all(&text).map_err(BackupError::Write)
+}

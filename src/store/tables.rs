@@ -1,0 +1,269 @@
+//! Every table with its columns, for what goes over all of them: backups and checks. Not for what
+//! a table means.
+
+use serde_json::Value;
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// What stands in a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    /// A text that is JSON.
+    Json,
+    Number,
+    /// In backups as base64.
+    Bytes,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// It may be empty.
+    pub(super) nullable: bool,
+}
+
+/// A table. Rows of a table refer to rows of earlier ones only.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [Column],
+    /// What its rows are ordered by, as SQL.
+    pub(super) key: &'static str,
+}
+
+const fn text(name: &'static str) -> Column {
+    Column { name, kind: Kind::Text, nullable: false }
+}
+
+const fn json(name: &'static str) -> Column {
+    Column { name, kind: Kind::Json, nullable: false }
+}
+
+const fn number(name: &'static str) -> Column {
+    Column { name, kind: Kind::Number, nullable: false }
+}
+
+const fn maybe(column: Column) -> Column {
+    Column { nullable: true, ..column }
+}
+
+/// All tables.
+pub(super) const TABLES: [Table; 14] = [
+    Table {
+        name: "devices",
+        columns: &[
+            text("device_id"),
+            text("client_id"),
+            text("name"),
+            text("board"),
+            text("chip"),
+            text("serial_number"),
+            text("firmware_version"),
+            number("first_seen_ms"),
+            number("last_seen_ms"),
+            number("bound"),
+            json("tools_off"),
+            text("agent"),
+            text("system_prompt"),
+        ],
+        key: "device_id",
+    },
+    Table {
+        name: "activations",
+        columns: &[
+            text("device_id"),
+            text("client_id"),
+            maybe(text("code")),
+            text("challenge"),
+            number("expires_ms"),
+        ],
+        key: "device_id, client_id",
+    },
+    Table {
+        name: "provisioning",
+        columns: &[
+            text("serial_number"),
+            Column { name: "hmac_key", kind: Kind::Bytes, nullable: false },
+        ],
+        key: "serial_number",
+    },
+    Table {
+        name: "tool_servers",
+        columns: &[text("name"), maybe(json("settings")), number("enabled")],
+        key: "name",
+    },
+    Table {
+        name: "sessions",
+        columns: &[text("session_id"), text("state"), number("last_used_ms")],
+        key: "session_id",
+    },
+    Table {
+        name: "chat_sessions",
+        columns: &[
+            text("session_id"),
+            text("name"),
+            text("creator_id"),
+            text("dm_user_id"),
+            text("status"),
+            number("max_players"),
+            json("players"),
+            number("message_count"),
+            maybe(number("state_version")),
+            number("fence"),
+            number("created_ms"),
+            number("updated_ms"),
+            number("last_access_ms"),
+        ],
+        key: "session_id",
+    },
+    Table {
+        name: "chat_people",
+        columns: &[text("session_id"), text("user_id")],
+        key: "session_id, user_id",
+    },
+    Table {
+        name: "chat_messages",
+        columns: &[text("session_id"), number("number"), json("message")],
+        key: "session_id, number",
+    },
+    Table {
+        name: "chat_turns",
+        columns: &[text("session_id"), text("request_key"), text("answer")],
+        key: "session_id, request_key",
+    },
+    Table {
+        name: "chat_snapshots",
+        columns: &[
+            text("snapshot_id"),
+            text("session_id"),
+            text("name"),
+            number("message_count"),
+            maybe(number("state_version")),
+            number("created_ms"),
+        ],
+        key: "snapshot_id",
+    },
+    Table {
+        name: "chat_snapshot_messages",
+        columns: &[text("snapshot_id"), number("number"), json("message")],
+        key: "snapshot_id, number",
+    },
+    Table {
+        name: "museum_sessions",
+        columns: &[
+            text("session_id"),
+            json("metadata"),
+            json("functions"),
+            json("history"),
+            number("created_ms"),
+            number("last_used_ms"),
+            number("expires_ms"),
+            number("requests"),
+        ],
+        key: "session_id",
+    },
+    Table { name: "settings", columns: &[text("name"), json("value")], key: "name" },
+    Table {
+        name: "audit",
+        columns: &[number("number"), number("at_ms"), text("who"), text("what"), json("details")],
+        key: "number",
+    },
+];
+
+// Names here are this file's own, so the statements that are made of them are safe.
+impl Table {
+    /// All rows, in order.
+    pub(super) fn select(&self) -> AssertSqlSafe<String> {
+        AssertSqlSafe(format!("SELECT {} FROM {} ORDER BY {}", self.names(), self.name, self.key))
+    }
+
+    /// Adds so many rows at once.
+    pub(super) fn insert(&self, rows: usize) -> AssertSqlSafe<String> {
+        let width = self.columns.len();
+        let row = |row: usize| {
+            let places: Vec<String> =
+                (1..=width).map(|column| format!("${}", row * width + column)).collect();
+            format!("({})", places.join(", "))
+        };
+        let rows: Vec<String> = (0..rows).map(row).collect();
+        let (name, columns) = (self.name, self.names());
+        AssertSqlSafe(format!("INSERT INTO {name} ({columns}) VALUES {}", rows.join(", ")))
+    }
+
+    /// How many rows there are.
+    pub(super) fn count(&self) -> AssertSqlSafe<String> {
+        AssertSqlSafe(format!("SELECT COUNT(*) FROM {}", self.name))
+    }
+
+    /// Removes all rows.
+    pub(super) fn clear(&self) -> AssertSqlSafe<String> {
+        AssertSqlSafe(format!("DELETE FROM {}", self.name))
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|c| c.name).collect();
+        names.join(", ")
+    }
+}
+
+impl Column {
+    /// What stands here in a row of [`Table::select`].
+    pub(super) fn read(&self, row: &AnyRow) -> Result<Value, sqlx::Error> {
+        Ok(match self.kind {
+            Kind::Text | Kind::Json => row.try_get::<Option<String>, _>(self.name)?.into(),
+            Kind::Number => row.try_get::<Option<i64>, _>(self.name)?.into(),
+            Kind::Bytes => {
+                let bytes: Option<Vec<u8>> = row.try_get(self.name)?;
+                bytes.map(|bytes| STANDARD.encode(bytes)).into()
+            }
+        })
+    }
+
+    /// The same for a statement; none where such a value has no place here.
+    pub(super) fn write(&self, value: &Value) -> Option<Field> {
+        if value.is_null() && !self.nullable {
+            return None;
+        }
+        let text = || value.as_str().map(str::to_owned);
+        let field = match self.kind {
+            Kind::Text | Kind::Json => Field::Text(text()),
+            Kind::Number => Field::Number(value.as_i64()),
+            Kind::Bytes => Field::Bytes(text().and_then(|text| STANDARD.decode(text).ok())),
+        };
+        (field.is_some() != value.is_null()).then_some(field)
+    }
+
+    /// What stands in such a column, for people.
+    pub(super) fn wanted(&self) -> &'static str {
+        match self.kind {
+            Kind::Text => "a text",
+            Kind::Json => "a text of JSON",
+            Kind::Number => "a whole number",
+            Kind::Bytes => "a text of base64",
+        }
+    }
+}
+
+/// A value as a statement takes it.
+#[derive(Debug)]
+pub(super) enum Field {
+    Text(Option<String>),
+    Number(Option<i64>),
+    Bytes(Option<Vec<u8>>),
+}
+
+impl Field {
+    fn is_some(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_some(),
+            Self::Number(number) => number.is_some(),
+            Self::Bytes(bytes) => bytes.is_some(),
+        }
+    }
+}

@@ -21,6 +21,7 @@ mod server;
 mod simulation;
 mod speech_service;
 mod store;
+mod state;
 mod supervise;
 mod support;
 mod tidy;

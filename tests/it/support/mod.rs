@@ -5,3 +5,4 @@ pub(crate) mod command;
 pub(crate) mod engines;
 pub(crate) mod speech;
 pub(crate) mod vendors;
+pub(crate) mod worlds;

@@ -1,0 +1,323 @@
+//! The client of state servers: against the small one of our own, and against a stub that
+//! misbehaves, over real sockets. Not for the rules of worlds.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hearken::config::StateConfig;
+use hearken::providers::Secret;
+use hearken::providers::retry::RetryPolicy;
+use hearken::state::{self, HttpStateServer};
+use hearken_actors::ports::{StateError, StateServer};
+use hearken_proto::ids::SessionId;
+use serde_json::{Map, Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::support::vendors::{gone, nowhere, read_request, respond};
+use crate::support::worlds::Worlds;
+
+/// As the real policy, in hundredths of its time.
+const HASTY: RetryPolicy = RetryPolicy {
+    waits: &[Duration::from_millis(10), Duration::from_millis(20), Duration::from_millis(40)],
+    ..RetryPolicy::patient()
+};
+
+fn client(url: &str) -> HttpStateServer {
+    let config = StateConfig { url: url.into(), timeout_ms: 300, ..StateConfig::default() };
+    state::http(&config, HASTY).unwrap()
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    value.as_object().expect("an object").clone()
+}
+
+fn session() -> SessionId {
+    SessionId::random()
+}
+
+#[tokio::test]
+async fn a_game_is_played_and_taken_back() {
+    let worlds = Worlds::start(7);
+    // A base may have a path's end.
+    let (client, session) = (client(&format!("{}/", worlds.url)), session());
+    let tools = client.tools().await.unwrap();
+    assert!(tools.iter().any(|tool| tool.name == "resolve_attack"));
+    assert!(tools.iter().all(|tool| tool.parameters["type"] == "object"));
+    let unknown = client.state(&session).await;
+    assert_eq!(unknown, Err(StateError::Unknown(format!("there is no session {session}"))));
+    client.create(&session, "失落的地牢").await.unwrap();
+    client.create(&session, "again").await.unwrap();
+    let state = client.state(&session).await.unwrap();
+    assert_eq!((&state["name"], &state["version"]), (&json!("失落的地牢"), &json!(1)));
+    let call = |tool: &str, arguments: Value, version| {
+        client.call(&session, tool, object(arguments), version)
+    };
+    let goblin = call("create_character", json!({ "name": "goblin", "hp_max": 13 }), Some(1)).await;
+    let goblin = goblin.unwrap();
+    assert_eq!(goblin.version, Some(2));
+    assert_eq!(goblin.result["state_changes"], json!({ "goblin_1": { "hp": 13, "hp_max": 13 } }));
+    let hurt = json!({ "character_id": "goblin_1", "change": -13 });
+    let conflict = call("update_hp", hurt.clone(), Some(1)).await;
+    assert_eq!(conflict, Err(StateError::Conflict(Some(2))));
+    let hurt = call("update_hp", hurt, Some(2)).await.unwrap();
+    let kinds: Vec<&str> = hurt.events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["character.hp_changed", "combat.character_downed"]);
+    assert!(hurt.events.iter().all(|event| event.id.is_some()));
+    assert_eq!(hurt.events[0].data["hp"], 0);
+    let failed = call("end_combat", json!({}), None).await.unwrap();
+    assert!(failed.error.unwrap().contains("there is no fight"));
+    let refused = call("roll_dice", json!({ "dice": "x" }), None).await;
+    assert!(matches!(refused, Err(StateError::Refused(why)) if why.contains("`dice`")));
+    let unknown = call("dance", json!({}), None).await;
+    assert!(matches!(unknown, Err(StateError::Unknown(why)) if why.contains("`dance`")));
+    assert_eq!(client.restore(&session, 2).await, Ok(true));
+    assert_eq!(client.restore(&session, 99).await, Ok(false));
+    let state = client.state(&session).await.unwrap();
+    assert_eq!((&state["version"], &state["characters"][0]["hp"]), (&json!(4), &json!(13)));
+    client.delete(&session).await.unwrap();
+    client.delete(&session).await.unwrap();
+    assert!(matches!(client.state(&session).await, Err(StateError::Unknown(_))));
+}
+
+#[tokio::test]
+async fn calls_at_once_all_happen_and_those_of_an_old_version_do_not() {
+    let worlds = Worlds::start(7);
+    let (client, session) = (client(&worlds.url), session());
+    client.create(&session, "w").await.unwrap();
+    let opened = |n: usize, version| {
+        client.call(&session, "open_door", object(json!({ "door_id": format!("d{n}") })), version)
+    };
+    let all = futures_util::future::join_all((0..50).map(|n| opened(n, None))).await;
+    assert!(all.iter().all(Result::is_ok));
+    let state = client.state(&session).await.unwrap();
+    let version = state["version"].as_i64();
+    assert_eq!((version, state["open_doors"].as_array().unwrap().len()), (Some(51), 50));
+    let all = futures_util::future::join_all((50..60).map(|n| opened(n, version))).await;
+    let conflicts = all.iter().filter(|o| **o == Err(StateError::Conflict(Some(52)))).count();
+    assert_eq!((all.iter().filter(|o| o.is_ok()).count(), conflicts), (1, 9));
+}
+
+/// What the stub does with a request.
+#[derive(Clone)]
+enum Reply {
+    Says(u16, &'static str, Vec<u8>),
+    Silent,
+    BreaksOff,
+}
+
+use Reply::{BreaksOff, Says, Silent};
+
+fn says(status: u16, body: Value) -> Reply {
+    Says(status, "", body.to_string().into_bytes())
+}
+
+/// A state server that answers as it was told, one reply a request, and the last one for ever.
+struct Stub {
+    url: String,
+    seen: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Stub {
+    async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/game", listener.local_addr().unwrap());
+        let replies: Arc<Mutex<VecDeque<Reply>>> =
+            Arc::new(Mutex::new(replies.into_iter().collect()));
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = Arc::clone(&seen);
+        let task = tokio::spawn(async move {
+            let mut visits = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                visits.spawn(visit(stream, Arc::clone(&replies), Arc::clone(&noted)));
+            }
+        });
+        Self { url, seen, task }
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Stub {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn visit(
+    mut stream: TcpStream,
+    replies: Arc<Mutex<VecDeque<Reply>>>,
+    seen: Arc<Mutex<Vec<String>>>,
+) {
+    let Some(request) = read_request(&mut stream).await else { return };
+    let body = String::from_utf8_lossy(&request.body).into_owned();
+    seen.lock().unwrap().push(format!("{}\n\n{body}", request.head));
+    let reply = {
+        let mut replies = replies.lock().unwrap();
+        if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() }
+    };
+    match reply.expect("the stub has a reply") {
+        Says(status, headers, body) => respond(&mut stream, status, headers, &body).await,
+        Silent => while !gone(&mut stream, Duration::from_secs(3_600)).await {},
+        BreaksOff => {}
+    }
+}
+
+#[tokio::test]
+async fn requests_look_as_the_document_says() {
+    let stub = Stub::start([says(200, json!({ "result": 1 }))]).await;
+    let config =
+        StateConfig { url: stub.url.clone(), token: Secret::new("hush"), ..StateConfig::default() };
+    let (client, session) = (state::state_server(&config).unwrap().unwrap(), SessionId::new("a b"));
+    let told = client.call(&session, "f", object(json!({ "x": 1 })), Some(5)).await.unwrap();
+    assert_eq!((told.result, told.version, told.events.len()), (json!(1), None, 0));
+    client.call(&session, "f", Map::new(), None).await.unwrap();
+    client.state(&session).await.unwrap();
+    client.create(&session, "w").await.unwrap();
+    client.delete(&session).await.unwrap();
+    assert_eq!(client.restore(&session, 3).await, Ok(true));
+    let seen: Vec<(String, Value)> = stub
+        .seen()
+        .iter()
+        .map(|text| {
+            assert!(text.to_ascii_lowercase().contains("authorization: bearer hush"), "{text}");
+            let (head, body) = text.split_once("\n\n").unwrap();
+            let line = head.lines().next().unwrap().trim_end_matches(" HTTP/1.1");
+            (line.to_owned(), serde_json::from_str(body).unwrap_or_default())
+        })
+        .collect();
+    let call = json!({ "session_id": "a b", "tool_name": "f", "arguments": {} });
+    let mut versioned = call.clone();
+    versioned["version"] = 5.into();
+    versioned["arguments"] = json!({ "x": 1 });
+    let expected = [
+        ("POST /game/tools/call", versioned),
+        ("POST /game/tools/call", call),
+        ("GET /game/state?session_id=a+b", Value::Null),
+        ("POST /game/state", json!({ "session_id": "a b", "name": "w" })),
+        ("DELETE /game/state?session_id=a+b", Value::Null),
+        ("POST /game/state/restore", json!({ "session_id": "a b", "version": 3 })),
+    ];
+    assert_eq!(seen, expected.map(|(line, body)| (line.to_owned(), body)));
+}
+
+#[tokio::test]
+async fn what_was_not_done_is_asked_again() {
+    for status in [429, 502, 503] {
+        let down = || says(status, json!({}));
+        let stub = Stub::start([down(), down(), down(), says(200, json!({ "version": 3 }))]).await;
+        let told = client(&stub.url).call(&session(), "f", Map::new(), None).await.unwrap();
+        assert_eq!((told.version, stub.seen().len()), (Some(3), 4));
+        let stub = Stub::start([down()]).await;
+        let told = client(&stub.url).call(&session(), "f", Map::new(), None).await;
+        assert_eq!(told, Err(StateError::Failed(format!("status {status}"))));
+        assert_eq!(stub.seen().len(), 4);
+    }
+    let began = Instant::now();
+    let none = client(&nowhere("http").await).call(&session(), "f", Map::new(), None).await;
+    assert!(matches!(none, Err(StateError::Failed(_))), "{none:?}");
+    assert!(began.elapsed() >= Duration::from_millis(70), "it waits between attempts");
+}
+
+#[tokio::test]
+async fn the_servers_own_wait_is_kept() {
+    let wait = |seconds| Says(503, seconds, Vec::new());
+    let stub = Stub::start([wait("retry-after: 1\r\n"), says(200, json!({}))]).await;
+    let began = Instant::now();
+    client(&stub.url).state(&session()).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    let stub = Stub::start([wait("retry-after: 60\r\n")]).await;
+    assert!(client(&stub.url).state(&session()).await.is_err());
+    assert_eq!(stub.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn what_may_have_been_done_is_asked_again_only_where_that_changes_nothing() {
+    let late = StateError::Timeout(Duration::from_millis(300));
+    for reply in [Silent, BreaksOff, says(504, json!({}))] {
+        let stub = Stub::start([reply.clone()]).await;
+        let told = client(&stub.url).call(&session(), "f", Map::new(), None).await;
+        match reply {
+            BreaksOff => assert!(matches!(told, Err(StateError::Failed(_))), "{told:?}"),
+            _ => assert_eq!(told, Err(late.clone())),
+        }
+        assert_eq!(stub.seen().len(), 1);
+        assert!(client(&stub.url).restore(&session(), 1).await.is_err());
+        assert_eq!(stub.seen().len(), 2);
+        let good = says(200, json!({ "version": 9, "tools": [] }));
+        let stub = Stub::start([reply.clone(), good.clone()]).await;
+        assert_eq!(client(&stub.url).state(&session()).await.unwrap()["version"], 9);
+        let stub = Stub::start([reply.clone(), good.clone()]).await;
+        assert!(client(&stub.url).tools().await.unwrap().is_empty());
+        let stub = Stub::start([reply, good]).await;
+        client(&stub.url).delete(&session()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_told_at_once() {
+    let conflict = json!({ "error": { "code": "VERSION_CONFLICT" }, "version": 8 });
+    for (reply, error) in [
+        (says(409, conflict), StateError::Conflict(Some(8))),
+        (says(400, json!({ "error": "no" })), StateError::Refused("no".into())),
+        (says(404, json!({ "error": { "message": "who" } })), StateError::Unknown("who".into())),
+        (says(500, json!({ "error": "oh" })), StateError::Failed("status 500: oh".into())),
+    ] {
+        let stub = Stub::start([reply]).await;
+        assert_eq!(client(&stub.url).call(&session(), "f", Map::new(), None).await, Err(error));
+        assert_eq!(stub.seen().len(), 1);
+    }
+    for garbage in [b"<html>".to_vec(), vec![b' '; 2 << 20], b"[1,2]".to_vec()] {
+        let stub = Stub::start([Says(200, "", garbage)]).await;
+        let told = client(&stub.url).call(&session(), "f", Map::new(), None).await;
+        assert!(matches!(told, Err(StateError::Failed(_))), "{told:?}");
+        assert_eq!(stub.seen().len(), 1);
+    }
+    let stub = Stub::start([says(405, json!({}))]).await;
+    assert_eq!(client(&stub.url).restore(&session(), 1).await, Ok(false));
+}
+
+#[tokio::test]
+async fn requests_beyond_the_places_wait_for_one() {
+    let stub = Stub::start([Silent, says(200, json!({}))]).await;
+    let config = StateConfig {
+        url: stub.url.clone(),
+        timeout_ms: 300,
+        max_connections: 1,
+        ..StateConfig::default()
+    };
+    let client = Arc::new(state::http(&config, HASTY).unwrap());
+    let (first, second) = (session(), session());
+    let first = tokio::spawn({
+        let client = Arc::clone(&client);
+        async move { client.call(&first, "f", Map::new(), None).await }
+    });
+    while stub.seen().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // The first gives its place up when it is late; the second has it then.
+    client.state(&second).await.unwrap();
+    assert!(matches!(first.await.unwrap(), Err(StateError::Timeout(_))));
+    assert_eq!(stub.seen().len(), 2);
+}
+
+#[test]
+fn addresses_that_cannot_be_used_are_refused() {
+    let built = |url: &str, token: &str| {
+        let config =
+            StateConfig { url: url.into(), token: Secret::new(token), ..StateConfig::default() };
+        state::state_server(&config).map(|server| server.is_some()).map_err(|e| e.to_string())
+    };
+    assert_eq!(built("", ""), Ok(false));
+    assert_eq!(built("http://h:9000", ""), Ok(true));
+    for wrong in ["h:9000", "ftp://h", "http://h/?x=1", "http://me:hush@h/?x"] {
+        let told = built(wrong, "").unwrap_err();
+        assert!(told.starts_with("`state.url` is `") && !told.contains("hush"), "{told}");
+    }
+    assert!(built("http://h", "two\nlines").unwrap_err().starts_with("`state.token` is `***`"));
+}

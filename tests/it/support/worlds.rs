@@ -1,0 +1,43 @@
+//! The small state server, on a free port of loopback, until dropped. Not for what it answers.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use actix_web::dev::ServerHandle;
+use hearken::state_server::{self, Keeping};
+
+/// A running state server.
+pub(crate) struct Worlds {
+    /// Where it is.
+    pub(crate) url: String,
+    handle: ServerHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worlds {
+    /// Starts one whose dice fall as this seed says.
+    pub(crate) fn start(seed: u64) -> Self {
+        let (started, told) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            actix_web::rt::System::new().block_on(async move {
+                let listen = ([127, 0, 0, 1], 0).into();
+                let (server, address) =
+                    state_server::server(listen, Keeping::new(Some(seed))).unwrap();
+                started.send((server.handle(), address)).unwrap();
+                server.await.unwrap();
+            });
+        });
+        let (handle, address) = told.recv().expect("it starts");
+        Self { url: format!("http://{address}"), handle, thread: Some(thread) }
+    }
+}
+
+impl Drop for Worlds {
+    fn drop(&mut self) {
+        // The order is given by the call; its future only tells of the end.
+        drop(self.handle.stop(false));
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}

@@ -31,6 +31,8 @@ use crate::http::{
     self, Auth, Chats, Door, Doorman, FrontDesk, Health, LiteMcp, OtaRules, TextClients, ToolDesk,
 };
 use crate::providers::{self, LlmSettings};
+use crate::http::{self, Auth, Door, Doorman, Health, LiteMcp, OtaRules, TextClients, ToolDesk};
+use crate::providers::{self, Asker, Ledger, LlmSettings};
 use crate::recorder::Recorder;
 use crate::state;
 use crate::store::{self, DeviceStore, ToolStore};
@@ -81,7 +83,8 @@ pub fn start(
     let tts = providers::tts(&config.tts)?;
     let store = store::open(&config.store.url, &config.server.data_dir)?;
     let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
-    let ports = ports(config, tts.clone(), &tools, &cameras, &desk)?;
+    let ledger = Ledger::default();
+    let ports = ports(config, tts.clone(), &tools, &cameras, &desk, &ledger)?;
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let ahead = ports.llm.read_ahead(opening(&settings, &tools));
@@ -96,7 +99,8 @@ pub fn start(
     };
     let supervisor = Supervisor::start(engines, &process);
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
-    let clients = text_clients(config, Arc::clone(&store) as _, &tools, desk.sight(), &process)?;
+    let clients =
+        text_clients(config, Arc::clone(&store) as _, &tools, desk.sight(), &process, &ledger)?;
     let sweeping = sweep(&clients);
     let chats = chats(config, Arc::clone(&store) as _, &tools, desk.sight(), &process)?;
     let purging = purge(&chats);
@@ -192,10 +196,11 @@ fn ports(
     tools: &Sources,
     cameras: &Cameras,
     desk: &ToolDesk,
+    ledger: &Ledger,
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
         asr: providers::asr(&config.asr)?,
-        llm: providers::llm(&llm(config))?,
+        llm: providers::llm_for(&llm(config), &Asker::spoken("device", ledger))?,
         tts,
         tools: tools.desk(),
         vision: Some(cameras.desk()),
@@ -213,12 +218,14 @@ fn text_clients(
     tools: &Sources,
     sight: Option<Arc<dyn Sight>>,
     process: &CancellationToken,
+    ledger: &Ledger,
 ) -> anyhow::Result<TextClients> {
     let settings = config.text_clients();
     let sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     let tools = tools.clone();
     let desk = GatewayDesk {
         llm: providers::llm(&patient(config))?,
+        llm: providers::llm_for(&patient, &Asker::spoken("gateway", ledger))?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
         sight,

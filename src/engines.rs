@@ -28,7 +28,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     }
     let asr = points_at(&config.asr.url, e.asr_listen);
     let tts = points_at(&config.tts.url, e.tts_listen);
-    let llm = think_here(config);
+    let llm = think_here(config) || falls_back_here(config);
     let program = std::env::current_exe().context("cannot find the running program")?;
     let env = log_env(config);
     let mut engines = Vec::new();
@@ -124,6 +124,12 @@ pub fn think_here(config: &Config) -> bool {
     config.embedded.enabled && points_at(&config.llm.base_url, config.embedded.llm_listen)
 }
 
+/// The embedded language model stands behind another.
+fn falls_back_here(config: &Config) -> bool {
+    let here = |url: &str| points_at(url, config.embedded.llm_listen);
+    config.embedded.enabled && config.llm.fallback.iter().any(|model| here(&model.base_url))
+}
+
 fn points_at(url: &str, address: SocketAddr) -> bool {
     let Ok(url) = Url::parse(url.trim_start_matches("funasr+")) else { return false };
     let host = url.host_str().unwrap_or_default();
@@ -135,6 +141,7 @@ fn points_at(url: &str, address: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::providers::LlmSettings;
 
     #[test]
     fn an_engine_is_needed_only_where_its_address_is_pointed_at() {
@@ -154,5 +161,9 @@ mod tests {
         config.tts.url = "https://api.example.com/v1".into();
         config.llm.base_url = "https://api.example.com/v1".into();
         assert!(needed(&config, Path::new("/none")).unwrap().is_empty());
+        let behind = "[[fallback]]\nbase_url = 'http://localhost:9401/v1'\nmodel = 'local'";
+        config.llm.fallback = toml::from_str::<LlmSettings>(behind).unwrap().fallback;
+        let told = needed(&config, Path::new("/none")).unwrap_err().to_string();
+        assert!(told.contains("language model") || told.contains("models fetch"), "{told}");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 
 use crate::dialogue::TurnEnd;
+use crate::ports::Usage;
 
 /// Names of the metrics that are distributions, in seconds.
 pub const SECONDS: [&str; 4] = [
@@ -16,6 +17,10 @@ pub const SECONDS: [&str; 4] = [
     TOOL_CALL_SECONDS,
 ];
 
+const LLM_REQUESTS: &str = "hearken_llm_requests_total";
+const LLM_TOKENS: &str = "hearken_llm_tokens_total";
+const LLM_COST: &str = "hearken_llm_cost";
+const LLM_FALLBACKS: &str = "hearken_llm_fallbacks_total";
 const TOOL_CALLS: &str = "hearken_tool_calls_total";
 const TOOL_CALL_SECONDS: &str = "hearken_tool_call_seconds";
 
@@ -156,6 +161,27 @@ pub(crate) fn tool_called(source: &'static str, end: CallEnd, took: Duration) {
     histogram!(TOOL_CALL_SECONDS, "source" => source).record(took);
 }
 
+/// An answer of the language model to this face ended, whole or by a failure.
+pub fn llm_ended(face: &'static str, whole: bool) {
+    meters();
+    let end = if whole { "answered" } else { "failed" };
+    counter!(LLM_REQUESTS, "face" => face, "end" => end).increment(1);
+}
+
+/// An answer to this face took so many tokens, and cost so much in the prices' currency.
+pub fn llm_used(face: &'static str, usage: &Usage, cost: f64) {
+    meters();
+    counter!(LLM_TOKENS, "face" => face, "kind" => "prompt").increment(usage.prompt_tokens);
+    counter!(LLM_TOKENS, "face" => face, "kind" => "completion").increment(usage.completion_tokens);
+    gauge!(LLM_COST, "face" => face).increment(cost);
+}
+
+/// The language model at this place of the list answered, since those before it did not.
+pub fn llm_fell_back(place: usize) {
+    meters();
+    counter!(LLM_FALLBACKS, "place" => place.to_string()).increment(1);
+}
+
 fn describe() {
     let gauge = |name, text| metrics::describe_gauge!(name, Unit::Count, text);
     let counter = |name, text| metrics::describe_counter!(name, Unit::Count, text);
@@ -168,6 +194,10 @@ fn describe() {
     counter("hearken_underruns_total", "times that a device ran dry within a sentence");
     counter("hearken_socket_stalls_total", "sends to a socket that waited for over 2 s");
     counter("hearken_turns_total", "turns of dialogues, by their end");
+    counter(LLM_REQUESTS, "answers of the language model, by who asked and their end");
+    counter(LLM_TOKENS, "tokens that the language model read and wrote, by who asked");
+    gauge(LLM_COST, "what these tokens cost, in the currency of the configured prices");
+    counter(LLM_FALLBACKS, "answers that another than the first language model gave");
     counter(TOOL_CALLS, "calls of tools in conversations, by the sort of source and their end");
     seconds(TOOL_CALL_SECONDS, "how long a tool call took");
     seconds(SECONDS[0], "how late a packet is sent to a device");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::env::{ALIASES, EnvVars, PREFIX};
-use super::{Config, check, tool_servers};
+use super::{Config, check, llm, tool_servers};
 
 /// Why there is no usable configuration.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,7 @@ pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigErro
         let file = file.map_or_else(|| "environment".into(), Path::to_owned);
         ConfigError::File { file, reason: e.to_string().trim_end().to_owned() }
     })?;
+    llm::resolve(&mut config.llm.fallback, env)?;
     tool_servers::resolve(&mut config.tools.servers, env)?;
     check::check(&config)?;
     Ok(config)

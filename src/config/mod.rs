@@ -7,6 +7,7 @@ mod desk;
 mod door;
 pub mod env;
 mod gateway;
+mod llm;
 pub mod load;
 mod pipeline;
 mod state;
@@ -30,16 +31,22 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Masks the secrets of one table.
+fn mask(table: &mut toml::Table) {
+    for name in SECRETS {
+        if let Some(key) = table.get_mut(name).filter(|k| k.as_str() != Some("")) {
+            *key = "***".into();
+        }
+    }
+}
+
 /// The whole configuration as TOML, secrets masked.
 pub fn masked(config: &Config) -> String {
     let mut table = toml::Table::try_from(config).expect("a configuration is plain TOML");
     for section in table.iter_mut().filter_map(|(_, v)| v.as_table_mut()) {
-        for name in SECRETS {
-            if let Some(key) = section.get_mut(name).filter(|k| k.as_str() != Some("")) {
-                *key = "***".into();
-            }
-        }
+        mask(section);
     }
+    llm::mask(&mut table);
     tool_servers::mask(&mut table);
     door::mask_store(&mut table);
     table.to_string()

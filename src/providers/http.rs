@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::stream::{StreamExt, TryStreamExt};
 use hearken_actors::ports::{ProviderError, ProviderErrorKind};
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue, InvalidHeaderValue, RETRY_AFTER};
@@ -147,6 +148,22 @@ pub(crate) async fn body(
         }
         whole.extend_from_slice(&piece);
     }
+}
+
+/// The response with a body that fails beyond so many bytes, for whoever reads it as it comes.
+pub(crate) fn bounded(response: Response, limit: usize) -> Response {
+    let mut parts = http::Response::new(()).into_parts().0;
+    parts.status = response.status();
+    parts.headers = response.headers().clone();
+    let mut left = limit;
+    let body = response.bytes_stream().map_err(std::io::Error::other).map(move |piece| {
+        let piece = piece?;
+        left = left
+            .checked_sub(piece.len())
+            .ok_or_else(|| std::io::Error::other("the answer is too long"))?;
+        Ok::<_, std::io::Error>(piece)
+    });
+    http::Response::from_parts(parts, reqwest::Body::wrap_stream(body)).into()
 }
 
 /// A deadline passed.

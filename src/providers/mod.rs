@@ -2,6 +2,7 @@
 //! URL. Knows nothing of sessions, devices or actors.
 
 pub mod asr;
+pub mod fallback;
 pub(crate) mod http;
 pub mod llm;
 mod pool;
@@ -11,22 +12,26 @@ mod settings;
 pub mod tts;
 mod ws;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use hearken_actors::ports::{Asr, BoxError, Llm, Tts};
+use hearken_actors::ports::{Asr, BoxError, Tts};
 use url::Url;
 
 use asr::funasr::FunAsr;
 use asr::listenai::ListenAiAsr;
 use asr::openai::OpenAiAsr;
-use llm::openai::OpenAiLlm;
 use retry::{RetryPolicy, Retrying};
 use tts::CachedTts;
 use tts::listenai::ListenAiTts;
 use tts::openai::OpenAiTts;
 
+pub use llm::choice::{Asker, llm, llm_for};
+pub use llm::ledger::{Ledger, LlmFigures};
 pub use secret::Secret;
-pub use settings::{AsrSettings, FunAsrMode, LlmSettings, PoolSettings, TtsSettings};
+pub use settings::{
+    AsrSettings, FallbackSettings, FunAsrMode, LlmProvider, LlmSettings, PoolSettings, TtsSettings,
+};
 
 use settings::ms;
 
@@ -37,7 +42,7 @@ pub enum ProviderConfigError {
     #[error("`{key}` is `{value}`: use {allowed}")]
     Value {
         /// The setting, as in `config.toml`.
-        key: &'static str,
+        key: Cow<'static, str>,
         /// Its value; passwords in URLs are left out.
         value: String,
         /// What may stand there.
@@ -47,7 +52,7 @@ pub enum ProviderConfigError {
     #[error("cannot set up the HTTP client for `{key}`: install the machine's CA certificates")]
     Client {
         /// The setting that asks for it.
-        key: &'static str,
+        key: Cow<'static, str>,
         /// What the client says.
         #[source]
         source: BoxError,
@@ -56,11 +61,20 @@ pub enum ProviderConfigError {
 
 impl ProviderConfigError {
     pub(crate) fn value(key: &'static str, value: impl ToString, allowed: &'static str) -> Self {
-        Self::Value { key, value: value.to_string(), allowed }
+        Self::Value { key: key.into(), value: value.to_string(), allowed }
     }
 
     pub(crate) fn client(key: &'static str, source: reqwest::Error) -> Self {
-        Self::Client { key, source: source.into() }
+        Self::Client { key: key.into(), source: source.into() }
+    }
+
+    /// The same, of a setting that stands elsewhere.
+    fn within(mut self, section: &str, elsewhere: &str) -> Self {
+        let (Self::Value { key, .. } | Self::Client { key, .. }) = &mut self;
+        if let Some(rest) = key.strip_prefix(section) {
+            *key = format!("{elsewhere}{rest}").into();
+        }
+        self
     }
 }
 
@@ -124,34 +138,6 @@ pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, ProviderConfigError
     };
     let patient = Arc::new(Retrying::new(inner, policy(settings.retry_within_ms)));
     Ok(Arc::new(CachedTts::new(patient, settings.cache_bytes)))
-}
-
-/// The language model that `llm.base_url` points to, with retries before the first words.
-///
-/// # Errors
-/// A setting that cannot be used, with its key, its value and what is allowed.
-pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, ProviderConfigError> {
-    const ALLOWED: &str = "http(s)://.../v1 (an OpenAI-compatible base)";
-    check_key("llm.api_key", &settings.api_key)?;
-    check_times(&[
-        ("llm.connect_timeout_ms", settings.connect_timeout_ms),
-        ("llm.first_token_timeout_ms", settings.first_token_timeout_ms),
-        ("llm.idle_timeout_ms", settings.idle_timeout_ms),
-        ("llm.timeout_ms", settings.timeout_ms),
-        ("llm.max_tokens", settings.max_tokens.into()),
-    ])?;
-    if !(0.0..=2.0).contains(&settings.temperature) {
-        let value = settings.temperature;
-        return Err(ProviderConfigError::value("llm.temperature", value, "0.0 to 2.0"));
-    }
-    let url = parse("llm.base_url", &settings.base_url, ALLOWED)?;
-    match url.scheme() {
-        "http" | "https" => {
-            let inner = Arc::new(OpenAiLlm::new(&url, settings.clone())?);
-            Ok(Arc::new(Retrying::new(inner, policy(settings.retry_within_ms))))
-        }
-        _ => Err(ProviderConfigError::value("llm.base_url", shown(&url), ALLOWED)),
-    }
 }
 
 fn policy(retry_within_ms: u64) -> RetryPolicy {

@@ -128,11 +128,25 @@ impl Default for TtsSettings {
     }
 }
 
+/// The API of a language model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LlmProvider {
+    /// OpenAI's chat API, or any that is compatible.
+    #[default]
+    OpenAi,
+    /// Anthropic's Messages API.
+    Anthropic,
+}
+
 /// The language model: which one, and how long it may take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LlmSettings {
-    /// An OpenAI-compatible base, with its version path: `http(s)://.../v1`.
+    /// `openai` (any compatible base) or `anthropic`.
+    pub provider: LlmProvider,
+    /// An OpenAI-compatible base with its version path, `http(s)://.../v1`, or Anthropic's,
+    /// `https://api.anthropic.com`.
     pub base_url: String,
     /// Name of the model.
     pub model: String,
@@ -154,11 +168,21 @@ pub struct LlmSettings {
     pub retry_within_ms: u64,
     /// What a conversation's prompts begin with is read ahead when a device has told its tools.
     pub read_ahead: bool,
+    /// Answers are to end with the tokens that they cost; a base that refuses the question is
+    /// found out and asked without.
+    pub usage: bool,
+    /// What a million tokens read cost, in any currency.
+    pub price_per_million_input: f64,
+    /// What a million tokens written cost.
+    pub price_per_million_output: f64,
+    /// Models that are asked, in order, where the first fails before its first words.
+    pub fallback: Vec<FallbackSettings>,
 }
 
 impl Default for LlmSettings {
     fn default() -> Self {
         Self {
+            provider: LlmProvider::OpenAi,
             base_url: "http://127.0.0.1:9401/v1".into(),
             model: "local".into(),
             api_key: Secret::default(),
@@ -170,6 +194,80 @@ impl Default for LlmSettings {
             timeout_ms: 120_000,
             retry_within_ms: 10_000,
             read_ahead: false,
+            usage: true,
+            price_per_million_input: 0.0,
+            price_per_million_output: 0.0,
+            fallback: Vec::new(),
+        }
+    }
+}
+
+/// A language model behind the first. What is left out is as for the first, but for the key and
+/// the prices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FallbackSettings {
+    /// `openai` (any compatible base) or `anthropic`.
+    #[serde(default)]
+    pub provider: LlmProvider,
+    /// As [`LlmSettings::base_url`].
+    pub base_url: String,
+    /// Name of the model.
+    pub model: String,
+    /// Sent as a bearer token; empty sends none.
+    #[serde(default)]
+    pub api_key: Secret,
+    /// The variable that holds the key; empty is none.
+    #[serde(default)]
+    pub api_key_env: String,
+    /// Longest wait for a connection, its handshake included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ms: Option<u64>,
+    /// Longest wait for the first words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token_timeout_ms: Option<u64>,
+    /// Longest wait between two pieces of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+    /// Longest time for a whole answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// A failed call is made again only this soon after the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_within_ms: Option<u64>,
+    /// Answers are to end with the tokens that they cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<bool>,
+    /// What a million tokens read cost, in the currency of the first.
+    #[serde(default)]
+    pub price_per_million_input: f64,
+    /// What a million tokens written cost.
+    #[serde(default)]
+    pub price_per_million_output: f64,
+}
+
+impl FallbackSettings {
+    /// The settings of this model alone.
+    pub(super) fn settings(&self, first: &LlmSettings) -> LlmSettings {
+        LlmSettings {
+            provider: self.provider,
+            base_url: self.base_url.clone(),
+            model: self.model.clone(),
+            api_key: self.api_key.clone(),
+            temperature: first.temperature,
+            max_tokens: first.max_tokens,
+            connect_timeout_ms: self.connect_timeout_ms.unwrap_or(first.connect_timeout_ms),
+            first_token_timeout_ms: self
+                .first_token_timeout_ms
+                .unwrap_or(first.first_token_timeout_ms),
+            idle_timeout_ms: self.idle_timeout_ms.unwrap_or(first.idle_timeout_ms),
+            timeout_ms: self.timeout_ms.unwrap_or(first.timeout_ms),
+            retry_within_ms: self.retry_within_ms.unwrap_or(first.retry_within_ms),
+            read_ahead: false,
+            usage: self.usage.unwrap_or(first.usage),
+            price_per_million_input: self.price_per_million_input,
+            price_per_million_output: self.price_per_million_output,
+            fallback: Vec::new(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use hearken_actors::ports::{ChatMessage, LlmDelta, OfferedTool, Prompt, Role, ToolRequest};
+use hearken_actors::ports::{ChatMessage, LlmDelta, OfferedTool, Prompt, Role, ToolRequest, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -54,6 +54,12 @@ fn message(message: &ChatMessage) -> Value {
     }
 }
 
+/// Has an answer end with what it cost.
+pub(super) fn with_usage(mut order: Value) -> Value {
+    order["stream_options"] = json!({ "include_usage": true });
+    order
+}
+
 /// Arguments that are no JSON object, which the model itself wrote, would be refused by some bases.
 fn past_call(call: &ToolRequest) -> Value {
     let well_written = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
@@ -68,6 +74,10 @@ pub(super) struct Pieces {
     calls: Vec<PartialCall>,
     /// What can be handed on.
     pub(super) ready: VecDeque<LlmDelta>,
+    /// The answer is complete; true where it was cut at its longest length.
+    pub(super) finish: Option<bool>,
+    /// What it cost, as last told: some bases tell it over and over.
+    pub(super) usage: Option<Usage>,
 }
 
 /// A call that is still being written.
@@ -83,6 +93,7 @@ impl Pieces {
     /// The chunk is none of a chat.
     pub(super) fn read(&mut self, chunk: &Value) -> Result<(), serde_json::Error> {
         let chunk = Chunk::deserialize(chunk)?;
+        self.usage = usage(&chunk.usage).or(self.usage);
         // The last chunk may have none, where usage is told.
         let Some(choice) = chunk.choices.into_iter().next() else { return Ok(()) };
         let delta = choice.delta.unwrap_or_default();
@@ -96,7 +107,7 @@ impl Pieces {
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
             let calls = self.calls.drain(..).map(|call| LlmDelta::Call(call.request));
             self.ready.extend(calls);
-            self.ready.push_back(LlmDelta::Finished { truncated: reason == "length", usage: None });
+            self.finish = Some(reason == "length");
         }
         Ok(())
     }
@@ -139,9 +150,18 @@ impl Pieces {
     }
 }
 
+/// What an answer cost; what is not told of it counts as nothing.
+fn usage(told: &Value) -> Option<Usage> {
+    let count = |key: &str| told.get(key).and_then(Value::as_u64).unwrap_or_default();
+    let (prompt_tokens, completion_tokens) = (count("prompt_tokens"), count("completion_tokens"));
+    told.is_object().then_some(Usage { prompt_tokens, completion_tokens })
+}
+
 #[derive(Deserialize)]
 struct Chunk {
     choices: Vec<Choice>,
+    #[serde(default)]
+    usage: Value,
 }
 
 #[derive(Deserialize)]
@@ -225,6 +245,26 @@ mod tests {
             [json!({ "tool_calls": [fragment(0.into(), null(), "f".into(), "{}".into())] })];
         assert_eq!(read(&deltas), [" f {}"]);
         assert_eq!(read(&[json!({ "content": "hi", "tool_calls": null })]), [""; 0]);
+    }
+
+    #[test]
+    fn what_an_answer_cost_is_read_wherever_it_stands() {
+        let read = |chunks: &[Value]| {
+            let mut pieces = Pieces::default();
+            chunks.iter().for_each(|chunk| pieces.read(chunk).unwrap());
+            pieces.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens))
+        };
+        let end =
+            |usage: Value| json!({ "choices": [{ "finish_reason": "stop" }], "usage": usage });
+        let cost = |written: u64| json!({ "prompt_tokens": 7, "completion_tokens": written });
+        assert_eq!(read(&[end(cost(3))]), Some((7, 3)));
+        assert_eq!(
+            read(&[end(Value::Null), json!({ "choices": [], "usage": cost(3) })]),
+            Some((7, 3))
+        );
+        assert_eq!(read(&[json!({ "choices": [], "usage": cost(1) }), end(cost(2))]), Some((7, 2)));
+        assert_eq!(read(&[end(json!({ "prompt_tokens": "many" }))]), Some((0, 0)));
+        assert_eq!(read(&[end(Value::Null)]), None);
     }
 
     #[test]

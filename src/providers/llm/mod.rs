@@ -1,5 +1,10 @@
-//! Implementations of the language model's port. Not for choosing between them: that is
-//! [`super::llm()`].
+//! Implementations of the language model's port, and the choice between them.
 
+pub mod anthropic;
 mod chat_json;
+pub mod choice;
+mod clock;
+mod extra;
+pub mod ledger;
+mod messages_json;
 pub mod openai;

@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use ::http::StatusCode;
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;
 use async_openai::error::OpenAIError;
@@ -16,13 +18,15 @@ use async_openai::middleware::HttpRequestFactory;
 use async_openai::types::stream::StreamResponse;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, TryStreamExt, try_unfold};
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Usage};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 use url::Url;
 
 use super::chat_json::{self, Pieces};
+use super::clock::Clock;
+use super::extra::Extra;
 use crate::providers::ProviderConfigError;
 use crate::providers::http;
 use crate::providers::settings::{LlmSettings, ms};
@@ -31,6 +35,10 @@ const PROVIDER: &str = "openai-llm";
 
 /// Longest body of an answer: a hundred times what a spoken answer needs.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
+
+/// Longest wait for what an answer cost once it is complete. It comes right behind the end; a base
+/// that was asked for it, tells nothing and keeps the connection open delays the end by this.
+const USAGE_WAIT: Duration = Duration::from_millis(250);
 
 /// A language model behind an OpenAI-compatible base.
 pub struct OpenAiLlm {
@@ -41,6 +49,8 @@ pub struct OpenAiLlm {
 struct Call {
     client: Client<OpenAIConfig>,
     settings: LlmSettings,
+    /// `stream_options`, which some bases refuse.
+    usage: Extra,
 }
 
 impl OpenAiLlm {
@@ -58,7 +68,8 @@ impl OpenAiLlm {
             .with_org_id("")
             .with_project_id("");
         let client = Client::with_config(config).with_http_service(OneAttempt { client });
-        Ok(Self { call: Arc::new(Call { client, settings }) })
+        let usage = Extra::new(settings.usage);
+        Ok(Self { call: Arc::new(Call { client, settings, usage }) })
     }
 }
 
@@ -115,44 +126,41 @@ enum Stage {
 /// An answer being read. Dropping it closes the request.
 struct Answer {
     chunks: StreamResponse<Value>,
-    call: Arc<Call>,
-    first_by: Instant,
-    total_by: Instant,
-    begun: bool,
+    clock: Clock,
+    /// It is to end with what it cost.
+    counted: bool,
     pieces: Pieces,
 }
 
 impl Answer {
     async fn begin(call: Arc<Call>, prompt: &Prompt) -> Result<Self, ProviderError> {
-        let start = Instant::now();
-        let total_by = start + ms(call.settings.timeout_ms);
-        let first_by = total_by.min(start + ms(call.settings.first_token_timeout_ms));
+        let clock = Clock::start(&call.settings);
         // A prompt that leaves its longest length open gets the settings' one.
         let max_tokens =
             if prompt.max_tokens == 0 { call.settings.max_tokens } else { prompt.max_tokens };
         let order = chat_json::order(&call.settings.model, max_tokens, prompt);
-        let chat = call.client.chat();
-        let order = chat.create_stream_byot::<Value, Value>(order);
-        let chunks = timeout_at(first_by, Box::pin(order))
-            .await
-            .map_err(|_| http::timed_out(PROVIDER, "no words within their deadline"))?
-            .map_err(failure)?;
-        Ok(Self { chunks, call, first_by, total_by, begun: false, pieces: Pieces::default() })
+        let counted = call.usage.is_wanted();
+        let begun = if counted {
+            begin_counted(&call, order, &clock).await
+        } else {
+            ask(&call, order, &clock).await.map(|chunks| (chunks, false))
+        };
+        let (chunks, counted) = begun.map_err(failure)?;
+        Ok(Self { chunks, clock, counted, pieces: Pieces::default() })
     }
 
     async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
         loop {
             if let Some(delta) = self.pieces.ready.pop_front() {
-                self.begun = true;
+                self.clock.begun();
                 return Ok(delta);
             }
-            let (by, missing) = if self.begun {
-                let idle = ms(self.call.settings.idle_timeout_ms);
-                (Instant::now() + idle, "the answer stood still")
-            } else {
-                (self.first_by, "no words within their deadline")
-            };
-            let chunk = timeout_at(by.min(self.total_by), self.chunks.next())
+            if let Some(truncated) = self.pieces.finish {
+                let usage = self.usage().await;
+                return Ok(LlmDelta::Finished { truncated, usage });
+            }
+            let (by, missing) = self.clock.next_by();
+            let chunk = timeout_at(by, self.chunks.next())
                 .await
                 .map_err(|_| http::timed_out(PROVIDER, missing))?
                 .ok_or_else(|| {
@@ -164,6 +172,17 @@ impl Answer {
         }
     }
 
+    /// What the answer cost; its chunk comes after the finish reason, before the stream's end.
+    async fn usage(&mut self) -> Option<Usage> {
+        let by = Instant::now() + USAGE_WAIT;
+        while self.counted && self.pieces.usage.is_none() {
+            // The answer is whole: what goes wrong behind it harms nobody.
+            let Ok(Some(Ok(chunk))) = timeout_at(by, self.chunks.next()).await else { break };
+            self.read(&chunk).ok()?;
+        }
+        self.pieces.usage
+    }
+
     fn read(&mut self, chunk: &Value) -> Result<(), ProviderError> {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return Err(told(error));
@@ -172,11 +191,65 @@ impl Answer {
     }
 }
 
+/// Asks for an answer that ends with what it cost; a base that does not know how is asked for one
+/// without, now and from then on.
+async fn begin_counted(
+    call: &Call,
+    order: Value,
+    clock: &Clock,
+) -> Result<(StreamResponse<Value>, bool), OpenAIError> {
+    let error = match ask(call, chat_json::with_usage(order.clone()), clock).await {
+        Ok(chunks) => {
+            call.usage.is_taken();
+            return Ok((chunks, true));
+        }
+        Err(error) => error,
+    };
+    if !call.usage.may_be_why(status(&error)) {
+        return Err(error);
+    }
+    let chunks = ask(call, order, clock).await?;
+    call.usage.is_refused();
+    tracing::info!("the language model's base does not tell what answers cost");
+    Ok((chunks, false))
+}
+
+/// Orders an answer.
+async fn ask(
+    call: &Call,
+    order: Value,
+    clock: &Clock,
+) -> Result<StreamResponse<Value>, OpenAIError> {
+    let chat = call.client.chat();
+    let order = chat.create_stream_byot::<Value, Value>(order);
+    let (by, missing) = clock.next_by();
+    match timeout_at(by, Box::pin(order)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(OpenAIError::Boxed(Box::new(Refused {
+            status: StatusCode::REQUEST_TIMEOUT,
+            error: http::timed_out(PROVIDER, missing),
+        }))),
+    }
+}
+
+/// An answer with a status other than success, or none in time.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+struct Refused {
+    status: StatusCode,
+    error: ProviderError,
+}
+
+fn status(error: &OpenAIError) -> Option<StatusCode> {
+    let OpenAIError::Boxed(error) = error else { return None };
+    error.downcast_ref::<Refused>().map(|refused| refused.status)
+}
+
 /// What an error of async-openai means.
 fn failure(error: OpenAIError) -> ProviderError {
     match error {
-        OpenAIError::Boxed(error) => match error.downcast::<ProviderError>() {
-            Ok(refusal) => *refusal,
+        OpenAIError::Boxed(error) => match error.downcast::<Refused>() {
+            Ok(refused) => refused.error,
             Err(other) => ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, other),
         },
         OpenAIError::Reqwest(error) => http::transport(PROVIDER, error),
@@ -226,25 +299,11 @@ impl Service<HttpRequestFactory> for OneAttempt {
         Box::pin(async move {
             let response = client.execute(request.build().await?).await?;
             if response.status().is_success() {
-                return Ok(bounded(response));
+                return Ok(http::bounded(response, MAX_ANSWER_BYTES));
             }
-            Err(OpenAIError::Boxed(Box::new(http::refusal(PROVIDER, response).await)))
+            let status = response.status();
+            let error = http::refusal(PROVIDER, response).await;
+            Err(OpenAIError::Boxed(Box::new(Refused { status, error })))
         })
     }
-}
-
-/// The response with a body that fails beyond [`MAX_ANSWER_BYTES`].
-fn bounded(response: reqwest::Response) -> reqwest::Response {
-    let mut parts = ::http::Response::new(()).into_parts().0;
-    parts.status = response.status();
-    parts.headers = response.headers().clone();
-    let mut left = MAX_ANSWER_BYTES;
-    let body = response.bytes_stream().map_err(std::io::Error::other).map(move |piece| {
-        let piece = piece?;
-        left = left
-            .checked_sub(piece.len())
-            .ok_or_else(|| std::io::Error::other("the answer is too long"))?;
-        Ok::<_, std::io::Error>(piece)
-    });
-    ::http::Response::from_parts(parts, reqwest::Body::wrap_stream(body)).into()
 }

@@ -1,11 +1,12 @@
 //! The language model's contract, at an OpenAI-compatible base.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
 use hearken::providers::{self, LlmSettings};
 use hearken_actors::ports::{
-    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolRequest,
+    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role,
+    ToolRequest, Usage,
 };
 
 use super::{check_failure, failures};
@@ -40,7 +41,7 @@ async fn hear(settings: &LlmSettings) -> Result<Vec<LlmDelta>, ProviderError> {
 
 fn check_reply(deltas: &[LlmDelta]) {
     let (last, words) = deltas.split_last().unwrap();
-    assert_eq!(*last, LlmDelta::Finished { truncated: false, usage: None });
+    assert!(matches!(last, LlmDelta::Finished { truncated: false, .. }), "{last:?}");
     assert!(words.len() > 1, "the reply is streamed");
     let text: String = words
         .iter()
@@ -60,7 +61,8 @@ async fn a_reply_arrives_in_pieces() {
     check_reply(&hear(&settings(stub.url())).await.unwrap());
     stub.set(Behaviour::Empty);
     let nothing = hear(&settings(stub.url())).await.unwrap();
-    assert_eq!(nothing, [LlmDelta::Finished { truncated: false, usage: None }]);
+    let usage = Some(Usage { prompt_tokens: 40, completion_tokens: 0 });
+    assert_eq!(nothing, [LlmDelta::Finished { truncated: false, usage }]);
 }
 
 #[tokio::test]
@@ -75,6 +77,7 @@ async fn the_conversation_is_sent_as_the_api_wants_it() {
     let asked: serde_json::Value = serde_json::from_str(&texts[1]).unwrap();
     let expected = serde_json::json!({
         "model": "local", "stream": true, "max_tokens": 40, "temperature": 0.5,
+        "stream_options": { "include_usage": true },
         "messages": [
             { "role": "system", "content": "Be brief." },
             { "role": "user", "content": "你好" },
@@ -127,7 +130,7 @@ async fn tools_are_offered_called_and_their_results_told() {
         [today, tomorrow],
         [&LlmDelta::Call(calls[0].clone()), &LlmDelta::Call(calls[1].clone())]
     );
-    assert_eq!(*finished, LlmDelta::Finished { truncated: false, usage: None });
+    assert!(matches!(finished, LlmDelta::Finished { truncated: false, .. }), "{finished:?}");
     asked.messages.push(ChatMessage::calling("", calls));
     asked.messages.push(ChatMessage::result("call-0", "22 °C"));
     asked.messages.push(ChatMessage::result("call-1", "23 °C"));
@@ -199,4 +202,57 @@ async fn a_failure_before_the_first_words_is_tried_again_and_none_after() {
     stub.set(Behaviour::ResetMidStream);
     assert!(hear(&settings).await.is_err());
     assert_eq!(stub.seen().requests, 3);
+}
+
+fn usage(deltas: &[LlmDelta]) -> Option<Usage> {
+    match deltas.last() {
+        Some(LlmDelta::Finished { usage, .. }) => *usage,
+        other => panic!("no end: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_answer_ends_with_what_it_cost_where_the_base_tells() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    let deltas = hear(&settings(stub.url())).await.unwrap();
+    let pieces = u64::try_from(deltas.len() - 1).unwrap();
+    let told = Some(Usage { prompt_tokens: 40, completion_tokens: pieces });
+    assert_eq!(usage(&deltas), told);
+    let silent = LlmSettings { usage: false, ..settings(stub.url()) };
+    assert_eq!(usage(&hear(&silent).await.unwrap()), None);
+    assert!(!stub.seen().texts[3].contains("stream_options"));
+    // The end does not wait for what will not come: neither as long as for words, nor for ever.
+    let patient = LlmSettings { idle_timeout_ms: 60_000, ..settings(stub.url()) };
+    for behaviour in [Behaviour::Untold, Behaviour::Lingering] {
+        stub.set(behaviour);
+        let began = Instant::now();
+        let deltas = hear(&patient).await.unwrap();
+        check_reply(&deltas);
+        assert_eq!(usage(&deltas), None);
+        assert!(began.elapsed() < Duration::from_secs(20), "{behaviour:?}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_base_that_does_not_know_the_question_is_found_out_once() {
+    let stub = OpenAiChat::start(Behaviour::Old, REPLY).await;
+    let llm = providers::llm(&settings(stub.url())).unwrap();
+    for requests in [2, 3] {
+        let deltas: Vec<LlmDelta> = llm.reply(prompt()).try_collect().await.unwrap();
+        check_reply(&deltas);
+        assert_eq!((usage(&deltas), stub.seen().requests), (None, requests));
+    }
+    // What is wrong in itself is asked about twice at most, and once where the question is known.
+    let stub = OpenAiChat::start(Behaviour::HttpStatus(400, None), REPLY).await;
+    let llm = providers::llm(&settings(stub.url())).unwrap();
+    for (behaviour, requests) in [
+        (Behaviour::HttpStatus(400, None), 2),
+        (Behaviour::Normal, 3),
+        (Behaviour::HttpStatus(400, None), 4),
+    ] {
+        stub.set(behaviour);
+        let told = llm.reply(prompt()).try_collect::<Vec<_>>().await;
+        assert_eq!(told.is_ok(), behaviour == Behaviour::Normal, "{told:?}");
+        assert_eq!(stub.seen().requests, requests);
+    }
 }

@@ -5,6 +5,8 @@
 
 mod asr;
 mod llm;
+mod llm_anthropic;
+mod llm_fallback;
 mod pool;
 mod tts;
 
@@ -17,7 +19,7 @@ use crate::support::vendors::Behaviour;
 /// Failures that every provider must tell apart, and how.
 fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {
     use ProviderErrorKind::{
-        BadRequest, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
+        BadRequest, Fault, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
     };
     vec![
         (Behaviour::Refuse, Unavailable, None),
@@ -28,6 +30,7 @@ fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {
         (Behaviour::HttpStatus(404, None), BadRequest, None),
         (Behaviour::HttpStatus(429, Some(7)), RateLimited, Some(7)),
         (Behaviour::HttpStatus(503, None), Unavailable, None),
+        (Behaviour::HttpStatus(500, None), Fault, None),
     ]
 }
 

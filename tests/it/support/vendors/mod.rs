@@ -9,6 +9,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a stub or a test that fails here should say where")]
 
+mod anthropic;
 mod listenai;
 mod openai;
 mod sockets;
@@ -22,6 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+pub(crate) use anthropic::AnthropicMessages;
 pub(crate) use listenai::{FunAsr, ListenAiAsr, ListenAiTts};
 pub(crate) use openai::{OpenAiChat, OpenAiSpeech, OpenAiTranscriptions};
 pub(crate) use sockets::{Request, gone, read_request, respond};
@@ -45,6 +47,12 @@ pub(crate) enum Behaviour {
     Empty,
     /// A model that calls what its words say again and again, whatever it is told.
     Insistent,
+    /// Refuses fields of requests that came with later versions, with status 400.
+    Old,
+    /// Does not tell what an answer cost, though asked.
+    Untold,
+    /// The same, and keeps the connection open behind the answer.
+    Lingering,
     /// Answers the HTTP request (of the handshake too) with this status and `Retry-After` seconds.
     HttpStatus(u16, Option<u64>),
 }

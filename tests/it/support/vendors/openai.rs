@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use super::sockets::{gone, read_request, respond, respond_in_pieces, respond_status};
@@ -47,7 +48,7 @@ impl OpenAiSpeech {
 }
 
 /// Reads the request and answers it where the behaviour is the same for every vendor.
-async fn begin(
+pub(super) async fn begin(
     stream: &mut TcpStream,
     shared: &Shared,
     path: &str,
@@ -87,7 +88,10 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     };
     let mut pieces = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    let last = body["messages"].as_array().and_then(|m| m.last()).unwrap();
+    if behaviour == Behaviour::Old && body.get("stream_options").is_some() {
+        return respond_status(&mut stream, 400, None).await;
+    }
+    let last = messages(&body).last().unwrap();
     let asked = last["content"].as_str().unwrap();
     let mut words = shared.words(asked.as_bytes());
     let calls = match (asked.trim(), &*words) {
@@ -114,11 +118,40 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
         // The first piece has no words yet: break off after some.
         Behaviour::ResetMidStream => pieces = vec![pieces[..2].concat(), Vec::new()],
         _ => {
+            let (read, written) = (10 * messages(&body).len(), pieces.len() - 1);
             pieces.push(chunk(json!({}), Some(reason)));
+            let asked = body["stream_options"]["include_usage"] == true;
+            match behaviour {
+                Behaviour::Lingering => return linger(&mut stream, &pieces).await,
+                Behaviour::Untold => {}
+                _ if asked => pieces.push(event(cost(read, written))),
+                _ => {}
+            }
             pieces.push(b"data: [DONE]\n\n".to_vec());
         }
     }
     respond_in_pieces(&mut stream, behaviour, "text/event-stream", &pieces).await.ok();
+}
+
+fn messages(body: &serde_json::Value) -> &[serde_json::Value] {
+    body["messages"].as_array().unwrap()
+}
+
+/// The chunk that tells what an answer cost.
+fn cost(read: usize, written: usize) -> serde_json::Value {
+    let usage = json!({ "prompt_tokens": read, "completion_tokens": written,
+                        "total_tokens": read + written });
+    json!({ "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "stub",
+            "choices": [], "usage": usage })
+}
+
+/// Sends an answer without an end, and waits for the client to go.
+async fn linger(stream: &mut TcpStream, pieces: &[Vec<u8>]) {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let whole = [head.as_slice(), &pieces.concat()].concat();
+    if stream.write_all(&whole).await.is_ok() {
+        while !gone(stream, Duration::from_secs(3_600)).await {}
+    }
 }
 
 /// A call of each tool offered that takes a city, in fragments that are mixed as OpenAI may mix them.

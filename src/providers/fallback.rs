@@ -1,0 +1,260 @@
+//! Several language models, in order: where one fails before its first words, the next is asked.
+//! One that failed is passed over for a while. Not for asking the same one again, which is
+//! [`super::retry`]'s.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, StreamExt, try_unfold};
+use hearken_actors::meters;
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
+use tokio::time::Instant;
+
+/// How long one that failed is passed over, before one request may try it.
+const PASSED_OVER: Duration = Duration::from_secs(30);
+
+/// Longest time for which one is passed over that asked for a longer pause.
+const LONGEST_PASSED_OVER: Duration = Duration::from_secs(300);
+
+/// Language models, the first that answers.
+pub struct Fallback {
+    models: Arc<[Model]>,
+}
+
+struct Model {
+    llm: Arc<dyn Llm>,
+    circuit: Circuit,
+}
+
+type Reply = BoxStream<'static, Result<LlmDelta, ProviderError>>;
+
+impl Fallback {
+    /// These models, asked in this order; there is at least one.
+    pub fn new(models: Vec<Arc<dyn Llm>>) -> Self {
+        let models =
+            models.into_iter().map(|llm| Model { llm, circuit: Circuit::default() }).collect();
+        Self { models }
+    }
+}
+
+impl Llm for Fallback {
+    fn reply(&self, prompt: Prompt) -> Reply {
+        let waiting = Stage::Waiting(Arc::clone(&self.models), prompt);
+        try_unfold(waiting, |stage| async move {
+            let (first, reply) = match stage {
+                Stage::Waiting(models, prompt) => first(&models, prompt).await?,
+                Stage::Begun(mut reply) => (reply.next().await.transpose()?, reply),
+            };
+            Ok(first.map(|delta| (delta, Stage::Begun(reply))))
+        })
+        .boxed()
+    }
+
+    /// By the first only: the others are seldom asked.
+    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        match self.models.first() {
+            Some(model) => model.llm.read_ahead(opening),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+}
+
+enum Stage {
+    Waiting(Arc<[Model]>, Prompt),
+    Begun(Reply),
+}
+
+/// The first piece of the first model that has one, and the reply behind it.
+async fn first(
+    models: &[Model],
+    prompt: Prompt,
+) -> Result<(Option<LlmDelta>, Reply), ProviderError> {
+    let mut failed = None;
+    let mut open: Vec<usize> = (0..models.len()).filter(|n| models[*n].circuit.enter()).collect();
+    // Where all were passed over, it is still better to ask than to say no.
+    if open.is_empty() {
+        open = (0..models.len()).collect();
+    }
+    for place in open {
+        let Model { llm, circuit } = &models[place];
+        let mut reply = llm.reply(prompt.clone());
+        let error = match reply.next().await.transpose() {
+            Ok(delta) => {
+                circuit.worked();
+                if place > 0 {
+                    meters::llm_fell_back(place);
+                }
+                return Ok((delta, reply));
+            }
+            Err(error) => error,
+        };
+        // The request itself is wrong: another would refuse it too.
+        if error.kind == ProviderErrorKind::BadRequest {
+            circuit.worked();
+            return Err(error);
+        }
+        circuit.failed(error.retry_after);
+        tracing::warn!(place, %error, "a language model failed");
+        failed = Some(error);
+    }
+    Err(failed.unwrap_or_else(|| ProviderError::new("llm", ProviderErrorKind::Unavailable)))
+}
+
+/// Whether a model is worth asking.
+#[derive(Default)]
+struct Circuit {
+    /// It failed, and may be tried from then on.
+    again_at: Mutex<Option<Instant>>,
+}
+
+impl Circuit {
+    fn again_at(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.again_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True where it works, and for one request after each pause: the others go on passing it
+    /// over until that one has come to something.
+    fn enter(&self) -> bool {
+        let mut again_at = self.again_at();
+        let now = Instant::now();
+        match *again_at {
+            None => true,
+            Some(then) if then <= now => {
+                *again_at = Some(now + PASSED_OVER);
+                true
+            }
+            Some(_) => false,
+        }
+    }
+
+    fn worked(&self) {
+        *self.again_at() = None;
+    }
+
+    fn failed(&self, asked: Option<Duration>) {
+        let pause = asked.unwrap_or_default().clamp(PASSED_OVER, LONGEST_PASSED_OVER);
+        *self.again_at() = Some(Instant::now() + pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+    use hearken_actors::ports::ProviderErrorKind::{BadRequest, RateLimited, Unavailable};
+    use std::collections::VecDeque;
+
+    type Answers = VecDeque<Vec<Result<&'static str, ProviderError>>>;
+
+    /// Gives its answers one after the other, then the last for ever.
+    struct Scripted {
+        answers: Mutex<Answers>,
+        asked: Mutex<usize>,
+    }
+
+    impl Llm for Scripted {
+        fn reply(&self, _: Prompt) -> Reply {
+            *self.asked.lock().unwrap() += 1;
+            let answer = self.answers.lock().unwrap().pop_front().expect("an answer is scripted");
+            let delta = |text: &str| LlmDelta::Text(text.to_owned());
+            stream::iter(answer.into_iter().map(move |item| item.map(delta))).boxed()
+        }
+    }
+
+    fn model(answers: Vec<Vec<Result<&'static str, ProviderError>>>) -> Arc<Scripted> {
+        Arc::new(Scripted { answers: Mutex::new(answers.into()), asked: Mutex::default() })
+    }
+
+    fn fails(kind: ProviderErrorKind) -> Vec<Result<&'static str, ProviderError>> {
+        vec![Err(ProviderError::new("scripted", kind))]
+    }
+
+    fn says(text: &'static str) -> Vec<Result<&'static str, ProviderError>> {
+        vec![Ok(text)]
+    }
+
+    async fn ask(models: &Fallback) -> String {
+        let reply = models.reply(Prompt::default());
+        let told = reply.map(|item| match item {
+            Ok(LlmDelta::Text(text)) => text,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => error.kind.to_string(),
+        });
+        told.collect::<Vec<_>>().await.join(",")
+    }
+
+    fn asked(model: &Scripted) -> usize {
+        *model.asked.lock().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_answers_where_one_failed_and_it_is_tried_again_later() {
+        let one = model(vec![fails(Unavailable), fails(Unavailable), says("one"), says("one")]);
+        let two = model((0..4).map(|_| says("two")).collect());
+        let models = Fallback::new(vec![one.clone(), two.clone()]);
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(asked(&one), 1, "it is passed over");
+        tokio::time::advance(PASSED_OVER).await;
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(asked(&one), 2, "one request tries it");
+        assert_eq!(ask(&models).await, "two");
+        tokio::time::advance(PASSED_OVER).await;
+        assert_eq!(ask(&models).await, "one");
+        assert_eq!(ask(&models).await, "one");
+        assert_eq!((asked(&one), asked(&two)), (4, 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_one_request_tries_what_failed() {
+        let one = model(vec![fails(Unavailable), says("one")]);
+        let two = model((0..2).map(|_| says("two")).collect());
+        let models = Fallback::new(vec![one.clone(), two]);
+        ask(&models).await;
+        tokio::time::advance(PASSED_OVER).await;
+        // A reply is asked for when it is polled: this one holds the trial.
+        assert!(models.models[0].circuit.enter());
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(asked(&one), 1);
+        // A trial that came to nothing does not close the way for ever.
+        tokio::time::advance(PASSED_OVER).await;
+        assert_eq!(ask(&models).await, "one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wrong_request_and_a_broken_answer_are_not_given_to_the_next() {
+        let broken = vec![Ok("half"), Err(ProviderError::new("scripted", Unavailable))];
+        let one = model(vec![fails(BadRequest), broken, says("one")]);
+        let two = model(vec![]);
+        let models = Fallback::new(vec![one, two.clone()]);
+        assert_eq!(ask(&models).await, "request refused");
+        assert_eq!(ask(&models).await, "half,unavailable");
+        assert_eq!(ask(&models).await, "one");
+        assert_eq!(asked(&two), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_all_fail_all_are_asked_and_the_last_error_is_told() {
+        let one = model(vec![fails(Unavailable), fails(Unavailable)]);
+        let two = model(vec![fails(RateLimited), says("two")]);
+        let models = Fallback::new(vec![one.clone(), two.clone()]);
+        assert_eq!(ask(&models).await, "rate limited");
+        assert_eq!(ask(&models).await, "two", "even where both are passed over");
+        assert_eq!((asked(&one), asked(&two)), (2, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_that_one_asks_for_is_kept() {
+        let limited = ProviderError::new("scripted", RateLimited);
+        let limited = limited.retry_after(Some(Duration::from_secs(100)));
+        let one = model(vec![vec![Err(limited)], says("one")]);
+        let two = model((0..2).map(|_| says("two")).collect());
+        let models = Fallback::new(vec![one, two]);
+        ask(&models).await;
+        tokio::time::advance(Duration::from_secs(99)).await;
+        assert_eq!(ask(&models).await, "two");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(ask(&models).await, "one");
+    }
+}

@@ -1,0 +1,168 @@
+//! What is sent to Anthropic's API, and what is made of its events.
+
+use hearken_actors::ports::{ChatMessage, LlmDelta, Prompt, Role, ToolRequest, Usage};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn request(id: &str, name: &str, arguments: &str) -> ToolRequest {
+    ToolRequest { id: id.into(), name: name.into(), arguments: arguments.into() }
+}
+
+fn sent(messages: Vec<ChatMessage>) -> Value {
+    order("m", 10, &Prompt { messages, ..Prompt::default() })
+}
+
+#[test]
+fn a_conversation_is_told_in_turns_and_how_to_behave_apart() {
+    let calls = vec![request("a:1", "f", "{\"x\":1}"), request("", "g", "no JSON")];
+    let order = sent(vec![
+        ChatMessage::new(Role::System, "Be brief."),
+        ChatMessage::new(Role::User, "Hi."),
+        ChatMessage::new(Role::User, "Weather?"),
+        ChatMessage::calling("I look.", calls),
+        ChatMessage::result("a:1", "sunny"),
+        ChatMessage::result("", ""),
+        ChatMessage::new(Role::User, "And now?"),
+        ChatMessage::new(Role::System, "Answer in English."),
+    ]);
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let called = |id: &str, name: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
+    let result = |id: &str, content: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": content });
+    let expected = json!({
+        "model": "m", "max_tokens": 10, "stream": true,
+        "system": "Be brief.\n\nAnswer in English.",
+        "messages": [
+            { "role": "user", "content": [text("Hi."), text("Weather?")] },
+            { "role": "assistant", "content": [
+                text("I look."), called("a_1", "f", json!({ "x": 1 })), called("_", "g", json!({})),
+            ] },
+            { "role": "user", "content": [result("a_1", "sunny"), result("_", ""), text("And now?")] },
+        ],
+    });
+    assert_eq!(order, expected);
+}
+
+#[test]
+fn a_conversation_begins_with_the_user_and_holds_no_blank_text() {
+    let roles = |messages| -> Vec<String> {
+        let order = sent(messages);
+        order["messages"].as_array().unwrap().iter().map(|m| m["role"].to_string()).collect()
+    };
+    assert_eq!(roles(vec![]), ["\"user\""]);
+    let said = |role, text: &str| ChatMessage::new(role, text);
+    let greeted = vec![said(Role::Assistant, "I'm here."), said(Role::User, "Hi.")];
+    assert_eq!(roles(greeted), ["\"user\"", "\"assistant\"", "\"user\""]);
+    let blank = vec![said(Role::User, "Hi."), said(Role::Assistant, " \n"), said(Role::User, "?")];
+    assert_eq!(sent(blank)["messages"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_temperature_keeps_to_the_scale() {
+    let order = with_temperature(sent(vec![]), 1.7);
+    assert_eq!(order["temperature"], 1.0);
+}
+
+fn read(events: &[Value]) -> (Vec<LlmDelta>, Option<Broken>) {
+    let mut pieces = Pieces::default();
+    let broken = events.iter().find_map(|event| pieces.read(&event.to_string()).err());
+    (pieces.ready.into(), broken)
+}
+
+fn start() -> Value {
+    json!({ "type": "message_start", "message": { "id": "msg_1", "usage": {
+        "input_tokens": 20, "cache_read_input_tokens": 5, "cache_creation_input_tokens": null,
+        "output_tokens": 1,
+    } } })
+}
+
+fn end(reason: &str) -> Value {
+    json!({ "type": "message_delta", "delta": { "stop_reason": reason, "stop_sequence": null },
+            "usage": { "output_tokens": 9 } })
+}
+
+#[test]
+fn words_and_calls_are_read_from_their_blocks() {
+    let (deltas, broken) = read(&[
+        start(),
+        json!({ "type": "ping" }),
+        json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "thinking", "thinking": "" } }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "thinking_delta", "thinking": "hm" } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "content_block_start", "index": 1, "content_block": { "type": "text", "text": "" } }),
+        json!({ "type": "content_block_delta", "index": 1, "delta": { "type": "text_delta", "text": "你好" } }),
+        json!({ "type": "content_block_stop", "index": 1 }),
+        json!({ "type": "content_block_start", "index": 2, "content_block": { "type": "tool_use", "id": "t1", "name": "f", "input": {} } }),
+        json!({ "type": "content_block_delta", "index": 2, "delta": { "type": "input_json_delta", "partial_json": "" } }),
+        json!({ "type": "content_block_delta", "index": 2, "delta": { "type": "input_json_delta", "partial_json": "{\"x\":" } }),
+        json!({ "type": "content_block_delta", "index": 2, "delta": { "type": "input_json_delta", "partial_json": "1}" } }),
+        json!({ "type": "content_block_stop", "index": 2 }),
+        json!({ "type": "content_block_start", "index": 3, "content_block": { "type": "tool_use", "id": "t2", "name": "g" } }),
+        json!({ "type": "content_block_stop", "index": 3 }),
+        json!({ "type": "something_new", "index": 3 }),
+        end("tool_use"),
+        json!({ "type": "message_stop" }),
+    ]);
+    let usage = Some(Usage { prompt_tokens: 25, completion_tokens: 9 });
+    let expected = [
+        LlmDelta::Text("你好".into()),
+        LlmDelta::Calling,
+        LlmDelta::Call(request("t1", "f", "{\"x\":1}")),
+        LlmDelta::Call(request("t2", "g", "{}")),
+        LlmDelta::Finished { truncated: false, usage },
+    ];
+    assert_eq!((deltas.as_slice(), broken), (expected.as_slice(), None));
+}
+
+#[test]
+fn ends_and_errors_are_told_apart() {
+    let finished = |reason: &str| match read(&[start(), end(reason)]) {
+        (deltas, None) => matches!(deltas[..], [LlmDelta::Finished { truncated: true, .. }]),
+        (_, Some(broken)) => panic!("{broken:?}"),
+    };
+    assert!(finished("max_tokens") && finished("model_context_window_exceeded"));
+    assert!(!finished("end_turn") && !finished("stop_sequence"));
+    assert_eq!(read(&[start(), end("refusal")]).1, Some(Broken::Declined));
+    let error = |kind: &str| {
+        read(&[json!({ "type": "error", "error": { "type": kind, "message": "secret" } })]).1
+    };
+    let told = |kind, word: &str| Some(Broken::Told(kind, word.into()));
+    assert_eq!(error("overloaded_error"), told(ProviderErrorKind::Unavailable, "overloaded_error"));
+    assert_eq!(error("rate_limit_error"), told(ProviderErrorKind::RateLimited, "rate_limit_error"));
+    assert_eq!(error("you said Hello"), told(ProviderErrorKind::Fault, "unknown"));
+    assert_eq!(read(&[json!({ "type": "message_delta" })]).1, Some(Broken::Protocol));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_events_are_survived(events in prop::collection::vec(
+        (0_usize..8, 0_u64..100, ".{0,4}"), 0..150)) {
+        let mut pieces = Pieces::default();
+        for (kind, index, text) in events {
+            let event = match kind {
+                0 => json!({ "type": "content_block_start", "index": index, "content_block": { "type": "tool_use", "id": text, "name": text } }),
+                1 => json!({ "type": "content_block_delta", "index": index, "delta": { "type": "input_json_delta", "partial_json": text } }),
+                2 => json!({ "type": "content_block_stop", "index": index }),
+                3 => json!({ "type": "content_block_delta", "index": index, "delta": { "type": "text_delta", "text": text } }),
+                4 => json!({ "type": text }),
+                5 => start(),
+                6 => json!({ "type": "content_block_start", "index": index, "content_block": { "type": text } }),
+                _ => json!({ "type": "message_delta", "delta": {}, "usage": { "output_tokens": index } }),
+            };
+            pieces.read(&event.to_string()).ok();
+        }
+        prop_assert!(pieces.calls.len() <= MAX_CALLS);
+    }
+
+    #[test]
+    fn any_conversation_alternates_and_begins_with_the_user(roles in prop::collection::vec(0_usize..4, 0..20)) {
+        let all = [Role::System, Role::User, Role::Assistant, Role::Tool];
+        let messages: Vec<ChatMessage> = roles.into_iter().map(|n| ChatMessage::new(all[n], "x")).collect();
+        let order = sent(messages);
+        for (n, message) in order["messages"].as_array().unwrap().iter().enumerate() {
+            prop_assert_eq!(&message["role"], if n % 2 == 0 { "user" } else { "assistant" });
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::rt::net::TcpStream;
 use actix_web::web::ServiceConfig;
@@ -30,20 +31,22 @@ use crate::engines;
 use crate::http::{
     self, Auth, Chats, Door, Doorman, FrontDesk, Health, LiteMcp, OtaRules, TextClients, ToolDesk,
 };
-use crate::providers::{self, LlmSettings};
-use crate::http::{self, Auth, Door, Doorman, Health, LiteMcp, OtaRules, TextClients, ToolDesk};
 use crate::providers::{self, Asker, Ledger, LlmSettings};
 use crate::recorder::Recorder;
 use crate::state;
 use crate::store::{self, DeviceStore, ToolStore};
 use crate::supervise::{Engine, EngineStates, Supervisor};
 use crate::telemetry;
+use crate::tls::Certificate;
 use crate::tools::{
     AgentTokens, Builtin, Cameras, Endpoint, Registry, Remotes, Sources, Vision, VisionTokens,
 };
 
 /// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
 const SOCKET_STALL: Duration = Duration::from_secs(20);
+
+/// Longest time for a TLS handshake: small devices need some seconds.
+const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Wait before the fixed phrases are asked for again.
 const WARM_AGAIN: Duration = Duration::from_secs(15);
@@ -65,6 +68,8 @@ pub struct Running {
     sweeping: tokio::task::JoinHandle<()>,
     purging: tokio::task::JoinHandle<()>,
     loading: tokio::task::JoinHandle<()>,
+    /// Reads the certificate again, where there is one.
+    refreshing: Option<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
 }
@@ -102,7 +107,7 @@ pub fn start(
     let clients =
         text_clients(config, Arc::clone(&store) as _, &tools, desk.sight(), &process, &ledger)?;
     let sweeping = sweep(&clients);
-    let chats = chats(config, Arc::clone(&store) as _, &tools, desk.sight(), &process)?;
+    let chats = chats(config, Arc::clone(&store) as _, &tools, desk.sight(), &process, &ledger)?;
     let purging = purge(&chats);
     let text_places = Arc::clone(&clients.places);
     let faces = Faces {
@@ -113,7 +118,9 @@ pub fn start(
         clients: Some(clients).filter(|_| config.gateway.enabled),
         chats: Some(chats).filter(|_| config.chat.enabled),
     };
-    let (server, address) = listen(config, faces)?;
+    let certificate = Certificate::load(&config.tls)?;
+    let (server, address) = listen(config, certificate.as_ref(), faces)?;
+    let refreshing = certificate.map(|c| tokio::spawn(c.keep_fresh()));
     cameras.are_at(pictures_at(config, address)?);
     let warming = warm(tts, phrases, ahead, supervisor.states().clone(), process.clone());
     let tidying = tokio::spawn(telemetry::tidy(metrics));
@@ -132,6 +139,7 @@ pub fn start(
         sweeping,
         purging,
         loading,
+        refreshing,
         store,
         tools,
     })
@@ -162,7 +170,11 @@ impl Faces {
 }
 
 /// Listens, and serves once it is awaited.
-fn listen(config: &Config, faces: Faces) -> anyhow::Result<(Server, SocketAddr)> {
+fn listen(
+    config: &Config,
+    certificate: Option<&Arc<Certificate>>,
+    faces: Faces,
+) -> anyhow::Result<(Server, SocketAddr)> {
     let desk = Arc::new(FrontDesk::new(&config.http, config.ota.trust_proxy));
     let factory = move || {
         let faces = faces.clone();
@@ -178,8 +190,12 @@ fn listen(config: &Config, faces: Faces) -> anyhow::Result<(Server, SocketAddr)>
         .h1_allow_half_closed(false)
         .disable_signals()
         .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000))
-        .bind(at)
-        .with_context(taken)?;
+        .tls_handshake_timeout(TLS_HANDSHAKE);
+    let server = match certificate {
+        None => server.bind(at),
+        Some(certificate) => server.bind_rustls_0_23(at, certificate.server_config()?),
+    };
+    let server = server.with_context(taken)?;
     let address = *server.addrs().first().context("no address to listen on")?;
     Ok((server.run(), address))
 }
@@ -224,8 +240,7 @@ fn text_clients(
     let sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     let tools = tools.clone();
     let desk = GatewayDesk {
-        llm: providers::llm(&patient(config))?,
-        llm: providers::llm_for(&patient, &Asker::spoken("gateway", ledger))?,
+        llm: providers::llm_for(&patient(config), &Asker::spoken("gateway", ledger))?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
         sight,
@@ -247,12 +262,13 @@ fn chats(
     tools: &Sources,
     sight: Option<Arc<dyn Sight>>,
     process: &CancellationToken,
+    ledger: &Ledger,
 ) -> anyhow::Result<Chats> {
     let (settings, tools) = (config.chat_sessions(), tools.clone());
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
     let desk = ChatDesk {
-        llm: providers::llm(&patient(config))?,
+        llm: providers::llm_for(&patient(config), &Asker::patient("chat", ledger))?,
         store,
         state: state::state_server(&config.state)?,
         events: Arc::new(LocalBus::new()),
@@ -363,7 +379,8 @@ fn pictures_at(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
     let socket = config.ota.websocket_url.as_str();
     let mut base = if socket.is_empty() {
         let ip = if address.ip().is_unspecified() { own_ip() } else { address.ip() };
-        url::Url::parse(&format!("http://{}", SocketAddr::new(ip, address.port())))?
+        let scheme = if config.tls.is_on() { "https" } else { "http" };
+        url::Url::parse(&format!("{scheme}://{}", SocketAddr::new(ip, address.port())))?
     } else {
         // `ws` and `wss` become `http` and `https`.
         let http = socket.replacen("ws", "http", 1);
@@ -404,6 +421,7 @@ impl Running {
         self.sweeping.abort();
         self.purging.abort();
         self.loading.abort();
+        self.refreshing.inspect(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
             tracing::warn!("the store did not close in time");
@@ -434,7 +452,8 @@ async fn end(
 
 /// Small packets leave at once, and a peer that takes none is given up.
 fn tune(connection: &dyn std::any::Any) {
-    let Some(stream) = connection.downcast_ref::<TcpStream>() else { return };
+    let secure = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
+    let Some(stream) = connection.downcast_ref::<TcpStream>().or_else(secure) else { return };
     let socket = SockRef::from(stream);
     let tuned = socket.set_tcp_nodelay(true);
     if let Err(error) = tuned.and_then(|()| socket.set_tcp_user_timeout(Some(SOCKET_STALL))) {

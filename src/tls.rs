@@ -1,10 +1,237 @@
-//! The process's choice of a TLS implementation. Not for certificates.
+//! TLS: the process's choice of an implementation, and the certificate of the server's port, which
+//! is read again when its files change. Not for the certificates of those whom we call.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::TlsConfig;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Chooses ring for this process's TLS unless something is chosen already; without a choice, TLS
 /// clients panic when they are built.
 pub fn choose_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Someone else was quicker: as good.
-        rustls::crypto::ring::default_provider().install_default().ok();
+        ring::default_provider().install_default().ok();
+    }
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("`{key}`: cannot read {}", file.display())]
+    Unreadable {
+        /// The setting.
+        key: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A file holds something else.
+    #[error("`{key}`: {} holds no {wanted} in PEM (-----BEGIN ...-----)", file.display())]
+    Empty {
+        /// The setting.
+        key: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What is missing in it.
+        wanted: &'static str,
+    },
+    /// The two do not belong together, or are of a kind that is not known.
+    #[error("the key in {} cannot be used with the certificate in {}: use the pair that was made together", key.display(), certificate.display())]
+    Pair {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong with them.
+        #[source]
+        source: rustls::Error,
+    },
+    /// This TLS implementation cannot serve.
+    #[error("TLS cannot be set up")]
+    Setup(#[source] rustls::Error),
+}
+
+/// The certificate of the server's port, as its files hold it now.
+#[derive(Debug)]
+pub struct Certificate {
+    files: TlsConfig,
+    pair: ArcSwap<CertifiedKey>,
+    seen: Mutex<Stamps>,
+}
+
+/// How the files were when they were last looked at.
+type Stamps = [Option<(SystemTime, u64)>; 2];
+
+impl Certificate {
+    /// The certificate of this configuration; none where it names none.
+    ///
+    /// # Errors
+    /// See [`TlsError`].
+    pub fn load(config: &TlsConfig) -> Result<Option<Arc<Self>>, TlsError> {
+        if !config.is_on() {
+            return Ok(None);
+        }
+        let seen = Mutex::new(stamps(config));
+        let pair = ArcSwap::from_pointee(read(config)?);
+        Ok(Some(Arc::new(Self { files: config.clone(), pair, seen })))
+    }
+
+    /// How a server with this certificate greets.
+    ///
+    /// # Errors
+    /// The implementation refuses.
+    pub fn server_config(self: &Arc<Self>) -> Result<ServerConfig, TlsError> {
+        let versions = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Setup)?;
+        Ok(versions.with_no_client_auth().with_cert_resolver(Arc::clone(self) as _))
+    }
+
+    /// Reads the files again when they change, and on SIGHUP, for ever. Connections that are open
+    /// keep what they have; a pair that cannot be used changes nothing.
+    pub async fn keep_fresh(self: Arc<Self>) {
+        let mut told = signal(SignalKind::hangup()).ok();
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        loop {
+            let asked = async {
+                match &mut told {
+                    Some(told) => told.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let forced = tokio::select! {
+                _ = ticks.tick() => false,
+                _ = asked => true,
+            };
+            let this = Arc::clone(&self);
+            if tokio::task::spawn_blocking(move || this.look(forced)).await.is_err() {
+                tracing::warn!("the certificate's files could not be looked at");
+            }
+        }
+    }
+
+    fn look(&self, forced: bool) {
+        let now = stamps(&self.files);
+        {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if *seen == now && !forced {
+                return;
+            }
+            *seen = now;
+        }
+        match read(&self.files) {
+            Ok(pair) => {
+                self.pair.store(Arc::new(pair));
+                tracing::info!("new connections get the certificate that was read again");
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(%error, cause, "the certificate stays as it was");
+            }
+        }
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.pair.load_full())
+    }
+}
+
+fn stamps(files: &TlsConfig) -> Stamps {
+    [&files.certificate, &files.key].map(|file| {
+        let about = std::fs::metadata(file).ok()?;
+        Some((about.modified().ok()?, about.len()))
+    })
+}
+
+fn read(files: &TlsConfig) -> Result<CertifiedKey, TlsError> {
+    let text = bytes("tls.certificate", &files.certificate)?;
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok).collect();
+    let empty = |key, file: &Path, wanted| TlsError::Empty { key, file: file.to_owned(), wanted };
+    if chain.is_empty() {
+        return Err(empty("tls.certificate", &files.certificate, "certificate"));
+    }
+    let text = bytes("tls.key", &files.key)?;
+    let key = PrivateKeyDer::from_pem_slice(&text)
+        .map_err(|_| empty("tls.key", &files.key, "private key"))?;
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|source| TlsError::Pair {
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+        source,
+    })
+}
+
+fn bytes(key: &'static str, file: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(file).map_err(|source| TlsError::Unreadable {
+        key,
+        file: file.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(folder: &Path, name: &str) -> TlsConfig {
+        let pair = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let certificate = folder.join(format!("{name}.pem"));
+        let key = folder.join(format!("{name}.key"));
+        std::fs::write(&certificate, pair.cert.pem()).unwrap();
+        std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+        TlsConfig { certificate, key }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_with_its_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (made(folder.path(), "one"), made(folder.path(), "other"));
+        assert!(Certificate::load(&TlsConfig::default()).unwrap().is_none());
+        assert!(Certificate::load(&one).unwrap().is_some());
+        let told = |certificate: &Path, key: &Path| {
+            let files = TlsConfig { certificate: certificate.to_owned(), key: key.to_owned() };
+            Certificate::load(&files).unwrap_err().to_string()
+        };
+        let none = folder.path().join("none");
+        assert!(told(&none, &one.key).starts_with("`tls.certificate`: cannot read "));
+        assert!(told(&one.certificate, &none).starts_with("`tls.key`: cannot read "));
+        assert!(told(&one.key, &one.key).contains("one.key holds no certificate in PEM"));
+        let crossed = told(&one.certificate, &one.certificate);
+        assert!(crossed.contains("one.pem holds no private key in PEM"), "{crossed}");
+        let crossed = told(&one.certificate, &other.key);
+        assert!(crossed.ends_with("use the pair that was made together"), "{crossed}");
+    }
+
+    #[test]
+    fn a_broken_pair_changes_nothing_and_a_whole_one_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (made(folder.path(), "one"), made(folder.path(), "other"));
+        let certificate = Certificate::load(&one).unwrap().unwrap();
+        let first = certificate.pair.load_full().cert.clone();
+        std::fs::copy(&other.certificate, &one.certificate).unwrap();
+        certificate.look(true);
+        assert_eq!(certificate.pair.load().cert, first, "its key is missing yet");
+        std::fs::copy(&other.key, &one.key).unwrap();
+        certificate.look(true);
+        assert_ne!(certificate.pair.load().cert, first);
     }
 }

@@ -30,3 +30,10 @@ pub struct TlsConfig {
     /// PEM file of its private key.
     pub key: PathBuf,
 }
+
+impl TlsConfig {
+    /// The port speaks TLS.
+    pub fn is_on(&self) -> bool {
+        !self.certificate.as_os_str().is_empty()
+    }
+}

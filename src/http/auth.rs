@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
-use actix_web::http::uri::Authority;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
@@ -198,9 +197,7 @@ fn is_of_another_site(request: &HttpRequest) -> bool {
     let text = |name| request.headers().get(name).map(|v| v.to_str().unwrap_or_default());
     let Some(origin) = text(header::ORIGIN) else { return false };
     let site = origin.split_once("://").map_or(origin, |(_, site)| site);
-    // HTTP/2 has no `Host`.
-    let ours = text(header::HOST).or_else(|| request.uri().authority().map(Authority::as_str));
-    Some(site) != ours && !desk_of(request).is_some_and(|desk| desk.lets_in(origin))
+    Some(site) != text(header::HOST) && !desk_of(request).is_some_and(|desk| desk.lets_in(origin))
 }
 
 #[cfg(test)]

@@ -123,9 +123,7 @@ pub(super) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url
     let named = forwarded("x-forwarded-host");
     let port = forwarded("x-forwarded-port").and_then(|p| p.parse::<u16>().ok());
     let proxied = proto.is_some() || named.is_some() || port.is_some();
-    // HTTP/2 has no `Host`.
-    let asked = || header("host").or_else(|| Some(request.uri().authority()?.to_string()));
-    let host = named.or_else(asked).unwrap_or_else(|| ours.to_string());
+    let host = named.or_else(|| header("host")).unwrap_or_else(|| ours.to_string());
     let wrong = || refusal(Fault::BadRequest, "the header Host is no host");
     let mut url = Url::parse(&format!("{scheme}://{host}/")).map_err(|_| wrong())?;
     let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();

@@ -9,6 +9,7 @@ mod chat;
 mod checks;
 mod config;
 mod cycles;
+mod desk;
 mod door;
 mod gateway;
 mod llm_service;
@@ -20,8 +21,8 @@ mod server;
 #[allow(dead_code, reason = "scripts/simulate uses more of it")]
 mod simulation;
 mod speech_service;
-mod store;
 mod state;
+mod store;
 mod supervise;
 mod support;
 mod tidy;

@@ -1,0 +1,171 @@
+//! TLS on the server's port: every face of it, and a certificate that changes meanwhile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use reqwest::Client;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{
+    Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
+};
+
+use crate::support::app::{TestServer, Vendors, eventually};
+
+const DEVICE: &str = "02:00:00:00:00:09";
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Two certificates for this machine, the first in the server's files.
+struct Pairs {
+    folder: tempfile::TempDir,
+    made: [rcgen::CertifiedKey<rcgen::KeyPair>; 2],
+}
+
+impl Pairs {
+    fn new() -> Self {
+        hearken::tls::choose_provider();
+        let names = || vec!["localhost".into(), "127.0.0.1".into()];
+        let made = || rcgen::generate_simple_self_signed(names()).unwrap();
+        let pairs = Self { folder: tempfile::tempdir().unwrap(), made: [made(), made()] };
+        pairs.install(0);
+        pairs
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Puts a pair into the server's files, one after the other, as people do.
+    fn install(&self, which: usize) {
+        std::fs::write(self.file("cert.pem"), self.made[which].cert.pem()).unwrap();
+        std::fs::write(self.file("key.pem"), self.made[which].signing_key.serialize_pem()).unwrap();
+    }
+
+    fn certificate(&self, which: usize) -> CertificateDer<'static> {
+        self.made[which].cert.der().clone()
+    }
+
+    fn connector(&self) -> Connector {
+        let mut roots = RootCertStore::empty();
+        for which in 0..2 {
+            roots.add(self.certificate(which)).unwrap();
+        }
+        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        Connector::Rustls(Arc::new(config))
+    }
+
+    async fn connect(&self, server: &TestServer, path: &str) -> Result<Socket, Error> {
+        let url = format!("wss://127.0.0.1:{}{path}", server.address.port());
+        let mut request = url.into_client_request().unwrap();
+        request.headers_mut().insert("device-id", DEVICE.parse().unwrap());
+        let connector = Some(self.connector());
+        let connecting = connect_async_tls_with_config(request, None, true, connector);
+        connecting.await.map(|(socket, _)| socket)
+    }
+
+    fn client(&self) -> Client {
+        let known =
+            [0, 1].map(|which| reqwest::Certificate::from_der(&self.certificate(which)).unwrap());
+        Client::builder().tls_certs_only(known).build().unwrap()
+    }
+
+    async fn start(&self, vendors: &Vendors) -> TestServer {
+        let tls = hearken::config::TlsConfig {
+            certificate: self.file("cert.pem"),
+            key: self.file("key.pem"),
+        };
+        TestServer::start(vendors, |config| {
+            config.tls = tls;
+            // So that devices are told where pictures go.
+            config.vision.base_url = config.llm.base_url.clone();
+            config.vision.model = "eyes".into();
+        })
+        .await
+    }
+}
+
+/// The certificate that the server showed.
+fn shown(socket: &Socket) -> CertificateDer<'static> {
+    let MaybeTlsStream::Rustls(stream) = socket.get_ref() else { panic!("a plain connection") };
+    stream.get_ref().1.peer_certificates().unwrap()[0].clone()
+}
+
+async fn told(socket: &mut Socket) -> Value {
+    loop {
+        match socket.next().await.expect("the connection lives").unwrap() {
+            Message::Text(text) => return serde_json::from_str(&text).unwrap(),
+            Message::Close(close) => panic!("closed: {close:?}"),
+            _ => {}
+        }
+    }
+}
+
+async fn say(socket: &mut Socket, message: Value) {
+    socket.send(Message::text(message.to_string())).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_face_of_the_server_speaks_tls() {
+    let (pairs, vendors) = (Pairs::new(), Vendors::start().await);
+    let server = pairs.start(&vendors).await;
+    let base = format!("https://127.0.0.1:{}", server.address.port());
+    let client = pairs.client();
+    let answer = client.get(format!("{base}/healthz")).send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_11));
+    let own_page = client.get(format!("{base}/api/v1/devices")).header("origin", &base);
+    assert_eq!(own_page.send().await.unwrap().status(), 200);
+    let other_page =
+        client.get(format!("{base}/api/devices")).header("origin", "https://x.example");
+    assert_eq!(other_page.send().await.unwrap().status(), 403);
+    let asked = client.post(format!("{base}/xiaozhi/ota/")).header("device-id", DEVICE);
+    let settings: Value = asked.json(&json!({})).send().await.unwrap().json().await.unwrap();
+    let url = format!("wss://127.0.0.1:{}/xiaozhi/v1/", server.address.port());
+    assert_eq!(settings["websocket"]["url"], url);
+    let mut device = pairs.connect(&server, "/xiaozhi/v1/").await.unwrap();
+    let audio =
+        json!({"format": "opus", "sample_rate": 16_000, "channels": 1, "frame_duration": 60});
+    let features = json!({"mcp": true});
+    say(
+        &mut device,
+        json!({
+            "type": "hello", "version": 1, "transport": "websocket", "audio_params": audio,
+            "features": features,
+        }),
+    )
+    .await;
+    assert_eq!(told(&mut device).await["type"], "hello");
+    let greeting = told(&mut device).await;
+    let vision = &greeting["payload"]["params"]["capabilities"]["vision"]["url"];
+    assert_eq!(*vision, format!("{base}/vision/explain"), "{greeting}");
+    let mut text = pairs.connect(&server, "/").await.unwrap();
+    assert_eq!(told(&mut text).await["type"], "status");
+    // Who does not speak TLS gets no answer, and the server lives on.
+    let plain = format!("http://127.0.0.1:{}/healthz", server.address.port());
+    assert!(Client::new().get(plain).send().await.is_err());
+    let stranger = Client::builder().tls_certs_only([]).build().unwrap();
+    assert!(stranger.get(format!("{base}/healthz")).send().await.is_err());
+    assert_eq!(pairs.client().get(format!("{base}/healthz")).send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_certificate_changes_without_a_connection_being_lost() {
+    let (pairs, vendors) = (Pairs::new(), Vendors::start().await);
+    let server = pairs.start(&vendors).await;
+    let mut open = pairs.connect(&server, "/").await.unwrap();
+    told(&mut open).await;
+    assert_eq!(shown(&open), pairs.certificate(0));
+    pairs.install(1);
+    eventually("the new certificate", async || {
+        let socket = pairs.connect(&server, "/").await.ok()?;
+        (shown(&socket) == pairs.certificate(1)).then_some(())
+    })
+    .await;
+    say(&mut open, json!({"type": "ping"})).await;
+    assert_eq!(told(&mut open).await["type"], "pong", "the first connection lives on");
+}

@@ -27,7 +27,7 @@ use utoipa::ToSchema;
 
 use super::Door;
 use super::caller::{json_or, query, tidy};
-use super::fault::{Answer, FaultBody, Refusal, refusal, rendered};
+use super::fault::{Answer, Faults, Refusal, refusal, rendered};
 use crate::providers::Secret;
 
 /// Sessions or messages of a page where the request does not say.
@@ -114,7 +114,7 @@ pub(super) struct Created {
 
 /// Makes a session, and its world at the state server.
 #[utoipa::path(post, path = "/api/sessions", tag = "chat sessions", request_body = CreateSession,
-    responses((status = 201, body = Created), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 201, body = Created), Faults))]
 pub(super) async fn create(
     request: HttpRequest,
     payload: web::Payload,
@@ -155,7 +155,7 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
         ("status" = Option<ChatStatus>, Query,),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 200),
         ("offset" = Option<u32>, Query, minimum = 0)),
-    responses((status = 200, body = SessionsBody), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 200, body = SessionsBody), Faults))]
 pub(super) async fn list(
     request: HttpRequest,
     chats: web::Data<Chats>,
@@ -172,7 +172,7 @@ pub(super) async fn list(
 
 /// A session, without what was said in it.
 #[utoipa::path(get, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
-    responses((status = 200, body = ChatSession), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 200, body = ChatSession), Faults))]
 pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
@@ -210,21 +210,21 @@ macro_rules! change {
 change! {
     /// Deletes a session; it can be restored for 30 days.
     #[utoipa::path(delete, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
-        responses((status = 200, body = Done), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+        responses((status = 200, body = Done), Faults))]
     delete, delete, "Session deleted"
 }
 
 change! {
     /// Archives a session: it is kept, and cannot be talked in.
     #[utoipa::path(post, path = "/api/sessions/{id}/archive", tag = "chat sessions", params(("id" = String, Path,)),
-        responses((status = 200, body = Done), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+        responses((status = 200, body = Done), Faults))]
     archive, archive, "Session archived"
 }
 
 change! {
     /// Makes an archived or deleted session active again.
     #[utoipa::path(post, path = "/api/sessions/{id}/restore", tag = "chat sessions", params(("id" = String, Path,)),
-        responses((status = 200, body = Done), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+        responses((status = 200, body = Done), Faults))]
     restore, restore, "Session restored"
 }
 
@@ -232,7 +232,7 @@ change! {
 #[utoipa::path(get, path = "/api/sessions/{id}/messages", tag = "chat sessions",
     params(("id" = String, Path,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 200),
         ("before" = Option<i64>, Query, minimum = 1, description = "`first` of the page after")),
-    responses((status = 200, body = MessagesBody), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 200, body = MessagesBody), Faults))]
 pub(super) async fn messages(
     request: HttpRequest,
     id: web::Path<String>,
@@ -264,7 +264,7 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128)),
     request_body = ChatRequest,
     responses((status = 200, content((ChatResponse = "application/json"), (String = "text/event-stream"))),
-        (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+        Faults))]
 pub(super) async fn chat(
     request: HttpRequest,
     id: web::Path<String>,

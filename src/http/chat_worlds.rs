@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::Door;
 use super::caller::{body, query};
 use super::chat::{Chats, failed, session_of, unfit};
-use super::fault::{Answer, FaultBody, refusal, rendered};
+use super::fault::{Answer, Faults, refusal, rendered};
 
 /// Longest body of a request for a snapshot.
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
@@ -30,7 +30,7 @@ async fn world(
 
 /// A session's world, as the state server has it.
 #[utoipa::path(get, path = "/api/sessions/{id}/state", tag = "chat sessions", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn state(
     request: HttpRequest,
     id: web::Path<String>,
@@ -43,7 +43,7 @@ pub(super) async fn state(
 
 /// Who is in a session's world.
 #[utoipa::path(get, path = "/api/sessions/{id}/characters", tag = "chat sessions", params(("id" = String, Path,)),
-    responses((status = 200, body = CharactersBody), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 200, body = CharactersBody), Faults))]
 pub(super) async fn characters(
     request: HttpRequest,
     id: web::Path<String>,
@@ -62,7 +62,7 @@ pub(super) async fn characters(
 
 /// The fight in a session's world; `active` is false where there is none.
 #[utoipa::path(get, path = "/api/sessions/{id}/combat", tag = "chat sessions", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn combat(
     request: HttpRequest,
     id: web::Path<String>,
@@ -79,7 +79,7 @@ pub(super) async fn combat(
 /// Keeps a session as it is now, under a name. The body may be left out.
 #[utoipa::path(post, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
     request_body = Option<CreateSnapshot>,
-    responses((status = 201, body = Snapshot), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 201, body = Snapshot), Faults))]
 pub(super) async fn make_snapshot(
     request: HttpRequest,
     id: web::Path<String>,
@@ -105,7 +105,7 @@ pub(super) async fn make_snapshot(
 
 /// A session's snapshots, oldest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
-    responses((status = 200, body = SnapshotsBody), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 200, body = SnapshotsBody), Faults))]
 pub(super) async fn snapshots(
     request: HttpRequest,
     id: web::Path<String>,
@@ -123,7 +123,7 @@ pub(super) async fn snapshots(
 /// Makes a session what it was: its dialogue, and its world where the state server can.
 #[utoipa::path(post, path = "/api/sessions/{id}/snapshots/{snapshot_id}/restore", tag = "chat sessions",
     params(("id" = String, Path,), ("snapshot_id" = String, Path,)),
-    responses((status = 200, body = Snapshot), (status = "4XX", body = FaultBody), (status = "5XX", body = FaultBody)))]
+    responses((status = 200, body = Snapshot), Faults))]
 pub(super) async fn go_back(
     request: HttpRequest,
     path: web::Path<(String, String)>,

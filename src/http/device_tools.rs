@@ -5,11 +5,12 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::Door;
 use super::caller::{json as json_body, tidy};
 use super::devices::{id_of, no_such_device};
-use super::fault::{Refusal, refusal, rendered, store_failed};
+use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::tool_desk::ToolDesk;
 
 /// Where they are.
@@ -22,6 +23,8 @@ const MAX_OFF: usize = 64;
 const MAX_NAME_CHARS: usize = 64;
 
 /// `GET /api/devices/{id}/tools`.
+#[utoipa::path(get, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
@@ -38,7 +41,7 @@ pub(super) async fn get(
 }
 
 /// What `put` wants.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Off {
     off: Vec<String>,
@@ -62,6 +65,9 @@ impl Off {
 
 /// `PUT /api/devices/{id}/tools` with `{"off": [..]}`: the names of the sources that the device
 /// goes without from its next turn on; `endpoint` stands for all tool clients.
+#[utoipa::path(put, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
+    request_body = Off,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn put(
     request: HttpRequest,
     id: web::Path<String>,
@@ -88,6 +94,8 @@ fn session_of(path: &str) -> SessionId {
 }
 
 /// `GET /api/sessions/{id}/tools`, by the `session_id` of the hello.
+#[utoipa::path(get, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn get_session(
     request: HttpRequest,
     id: web::Path<String>,
@@ -104,6 +112,9 @@ pub(super) async fn get_session(
 
 /// `PUT /api/sessions/{id}/tools` with `{"off": [..]}`: the names of the sources that the session
 /// goes without from its next turn on and until it ends, in place of its device's.
+#[utoipa::path(put, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
+    request_body = Off,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn put_session(
     request: HttpRequest,
     id: web::Path<String>,

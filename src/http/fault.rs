@@ -1,11 +1,14 @@
 //! Faults as HTTP answers: the status of the table, and `{"error": {"code", "message"}}`.
 
+use std::collections::BTreeMap;
+
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse};
 use hearken_proto::fault::Fault;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -40,6 +43,26 @@ struct FaultTold {
     code: &'static str,
     /// For people.
     message: String,
+}
+
+/// Every way in which a request may be refused, for the description of the API.
+pub(super) struct Faults;
+
+impl IntoResponses for Faults {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let of = |status: &str, description: &str| {
+            let content = Content::new(Some(Ref::from_schema_name("FaultBody")));
+            let response = ResponseBuilder::new()
+                .description(description)
+                .content("application/json", content)
+                .build();
+            (status.to_owned(), RefOr::T(response))
+        };
+        BTreeMap::from([
+            of("4XX", "the request was refused: `error.code` tells why"),
+            of("5XX", "the request failed: `error.code` tells why"),
+        ])
+    }
 }
 
 /// The answer to a request that cannot be served, with what it was about.

@@ -20,6 +20,8 @@ pub struct Health {
 
 /// 200 and `"status": "ok"` when everything is ready, 503 and `"starting"` while an engine is
 /// not; either way each engine's state and the server's version.
+#[utoipa::path(get, path = "/healthz", tag = "server",
+    responses((status = 200, body = Object), (status = 503, body = Object)))]
 pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
     let ready = health.engines.all_ready();
     let body = json!({
@@ -35,6 +37,7 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
 }
 
 /// Every metric of the process in Prometheus's text format; nothing of what people said.
+#[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(health: web::Data<Health>) -> HttpResponse {
     HttpResponse::Ok().content_type(EXPOSITION).body(health.metrics.render())
 }

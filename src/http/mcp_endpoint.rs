@@ -8,7 +8,7 @@ use hearken_proto::fault::Fault;
 use serde_json::json;
 
 use super::caller::{bearer, query};
-use super::fault::{Answer, refusal, rendered};
+use super::fault::{Answer, Faults, refusal, rendered};
 use super::lanes::Lanes;
 use super::tool_desk::ToolDesk;
 
@@ -46,6 +46,8 @@ fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolDesk) -> A
 }
 
 /// `GET /mcp_endpoint/health`: the endpoint is there, and how many use it.
+#[utoipa::path(get, path = "/mcp_endpoint/health", tag = "tools", params(("token" = Option<String>, Query,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn health(desk: web::Data<ToolDesk>) -> HttpResponse {
     let (tool_clients, agents) = desk.sources.endpoint().count();
     HttpResponse::Ok().json(json!({"status": "ok", "tool_clients": tool_clients, "agents": agents}))

@@ -16,6 +16,7 @@ mod lanes;
 mod litemcp;
 mod mcp_endpoint;
 pub mod middleware;
+pub mod openapi;
 mod ota;
 mod tool_desk;
 mod tool_servers;
@@ -91,6 +92,7 @@ pub fn routes(
     health: Health,
     tools: Arc<ToolDesk>,
 ) {
+    services.configure(openapi::routes);
     services.app_data(web::Data::from(tools)).configure(tool_routes);
     services.app_data(web::Data::from(Arc::clone(&doorman.door)));
     for ota in ["/xiaozhi/ota", "/xiaozhi/ota/"] {

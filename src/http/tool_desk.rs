@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 use super::Door;
 use super::caller::{json as json_body, query};
-use super::fault::{Answer, refusal, rendered};
+use super::fault::{Answer, Faults, refusal, rendered};
 use crate::tools::{AgentTokens, DEFAULT_AGENT, Registry, Sources, Vision, VisionTokens};
 
 /// Pictures that are looked at at once, each of at most 10 MiB.
@@ -58,7 +59,7 @@ impl ToolDesk {
 }
 
 /// A call by hand.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 pub(super) struct Call {
     source: String,
     tool: String,
@@ -68,6 +69,8 @@ pub(super) struct Call {
 }
 
 /// `GET /api/tools[?agent=NAME]`: the sources of an agent, where they stand, and their tools.
+#[utoipa::path(get, path = "/api/tools", tag = "tools", params(("agent" = Option<String>, Query,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
     request: HttpRequest,
     desk: web::Data<ToolDesk>,
@@ -82,6 +85,9 @@ pub(super) async fn list(
 }
 
 /// `POST /api/tools/call` with `{"source", "tool", "arguments"}`: calls it and tells the answer.
+#[utoipa::path(post, path = "/api/tools/call", tag = "tools",
+    request_body = Call,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn call(
     request: HttpRequest,
     payload: web::Payload,

@@ -5,10 +5,11 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
 use serde::Deserialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use super::Door;
 use super::caller::json as json_body;
-use super::fault::{Refusal, refusal, rendered, store_failed};
+use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::tool_desk::ToolDesk;
 use crate::tools::{ChangeError, ToolServer};
 
@@ -29,6 +30,8 @@ fn refused(error: ChangeError) -> Refusal {
 }
 
 /// `GET /api/tools/servers`: every server, those that are off among them, with its settings.
+#[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
     request: HttpRequest,
     desk: web::Data<ToolDesk>,
@@ -42,6 +45,9 @@ pub(super) async fn list(
 }
 
 /// `POST /api/tools/servers` with the keys of a `[[tools.servers]]`: adds it for good.
+#[utoipa::path(post, path = "/api/tools/servers", tag = "tools",
+    request_body = Object,
+    responses((status = 201, body = Object), Faults))]
 pub(super) async fn add(
     request: HttpRequest,
     payload: web::Payload,
@@ -58,6 +64,8 @@ pub(super) async fn add(
 }
 
 /// `GET /api/tools/servers/{name}`.
+#[utoipa::path(get, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
     request: HttpRequest,
     name: web::Path<String>,
@@ -72,6 +80,8 @@ pub(super) async fn get(
 }
 
 /// `DELETE /api/tools/servers/{name}`: removes one that was added.
+#[utoipa::path(delete, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
+    responses((status = 204), Faults))]
 pub(super) async fn remove(
     request: HttpRequest,
     name: web::Path<String>,
@@ -87,13 +97,16 @@ pub(super) async fn remove(
 }
 
 /// What `switch` wants.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Switch {
     enabled: bool,
 }
 
 /// `PUT /api/tools/servers/{name}/enabled` with `{"enabled"}`: switches any of them on or off.
+#[utoipa::path(put, path = "/api/tools/servers/{name}/enabled", tag = "tools", params(("name" = String, Path,)),
+    request_body = Switch,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn switch(
     request: HttpRequest,
     name: web::Path<String>,

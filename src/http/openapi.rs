@@ -1,0 +1,57 @@
+//! The description of the HTTP API, made from its routes, and the pages that show it. Not for the
+//! routes themselves, nor for WebSockets, which OpenAPI cannot describe.
+
+use actix_web::web::ServiceConfig;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Components, OpenApi as Description};
+use utoipa::{Modify, OpenApi};
+use utoipa_swagger_ui::SwaggerUi;
+
+use super::fault::FaultBody;
+use super::{chat, chat_worlds, device_tools, health, mcp_endpoint, tool_desk, tool_servers};
+
+/// Where the description is.
+pub const PATH: &str = "/api/openapi.json";
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Hearken", description = "A voice server: chat sessions, devices, tools and the server itself. \
+        Every path below /api is also below /api/v1."),
+    modifiers(&Security),
+    security((), ("token" = [])),
+    components(schemas(FaultBody)),
+    paths(
+        chat::create, chat::list, chat::get, chat::delete, chat::archive, chat::restore,
+        chat::messages, chat::chat,
+        chat_worlds::state, chat_worlds::characters, chat_worlds::combat,
+        chat_worlds::make_snapshot, chat_worlds::snapshots, chat_worlds::go_back,
+        device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
+        tool_desk::list, tool_desk::call,
+        tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
+        tool_servers::switch,
+        health::healthz, health::metrics, mcp_endpoint::health,
+    )
+)]
+struct Api;
+
+/// How requests show who asks.
+struct Security;
+
+impl Modify for Security {
+    fn modify(&self, api: &mut Description) {
+        let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = api.components.get_or_insert_with(Components::new);
+        components.add_security_scheme("token", SecurityScheme::Http(token));
+    }
+}
+
+/// The description of the whole API, OpenAPI 3.1.
+pub fn description() -> Description {
+    Api::openapi()
+}
+
+/// The description, and Swagger UI at `/api/docs/`, which is part of the program and fetches
+/// nothing from elsewhere.
+pub(super) fn routes(services: &mut ServiceConfig) {
+    services.service(SwaggerUi::new("/api/docs/{page:.*}").url(PATH, description()));
+}

@@ -8,6 +8,7 @@ mod backup;
 mod chat;
 mod cli;
 mod devices;
+mod killed;
 mod migrations;
 mod museum;
 mod sessions;

@@ -1,0 +1,118 @@
+//! A process that keeps turns is killed in the midst of it, again and again: no turn that it said
+//! was kept is lost, and none is there in part. Not for machines that lose power.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use hearken::store::{DeviceStore as _, SqlStore};
+use hearken_actors::ports::{ChatStore, TurnKept};
+use hearken_proto::ids::SessionId;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use super::chat::{session, turn};
+use super::{Place, on};
+
+/// Times that it is killed.
+const TIMES: u32 = 200;
+/// Where the process that is killed keeps its turns.
+const STORE: &str = "HEARKEN_TEST_KILLED";
+/// The session that it talks in.
+const NAME: &str = "talked-in";
+/// Messages of each turn: enough that one is written in more than one piece.
+const MESSAGES: usize = 8;
+
+/// What is said in a turn; long, and another one each time.
+fn said(number: i64) -> Vec<String> {
+    (0..MESSAGES).map(|part| format!("{number}.{part} {}", "word ".repeat(200))).collect()
+}
+
+async fn count(store: &SqlStore) -> i64 {
+    let session = ChatStore::session(store, &SessionId::new(NAME)).await.unwrap();
+    session.expect("it was made").message_count
+}
+
+/// The process that is killed; without the address of a store there is nothing to do.
+#[tokio::test]
+#[ignore = "the other test runs it in a process of its own"]
+async fn keeps_turns_until_it_is_killed() {
+    let Ok(url) = std::env::var(STORE) else { return };
+    let store = SqlStore::at(&url).unwrap();
+    let each = i64::try_from(MESSAGES).unwrap();
+    let mut after = count(&store).await;
+    loop {
+        let said = said(after / each);
+        let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        let kept = store.keep_turn(&turn(NAME, after, after + 1, &said)).await.unwrap();
+        assert_eq!(kept, TurnKept::Kept);
+        after += each;
+        // A line is written at once, also into a pipe.
+        eprintln!("kept {after}");
+    }
+}
+
+/// Runs the process, kills it after so many turns and a little, and gives the last number that it
+/// told.
+async fn run(url: &str, turns: u32, more: Duration) -> i64 {
+    let name = "store::killed::keeps_turns_until_it_is_killed";
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--ignored", "--nocapture"])
+        .env(STORE, url)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (mut told, mut seen) = (None, 0);
+    while let Some(line) = lines.next_line().await.unwrap() {
+        let Some(number) = line.strip_prefix("kept ") else { panic!("it says {line}") };
+        told = Some(number.parse().unwrap());
+        seen += 1;
+        if seen == turns {
+            tokio::time::sleep(more).await;
+            child.start_kill().unwrap();
+        }
+    }
+    child.wait().await.unwrap();
+    told.expect("it kept turns before it was killed")
+}
+
+async fn loses_nothing(url: String) {
+    let store = SqlStore::at(&url).unwrap();
+    store.create(&session(NAME)).await.unwrap();
+    store.close().await;
+    let each = i64::try_from(MESSAGES).unwrap();
+    let (mut last, mut more_than_told) = (0, 0);
+    for time in 0..TIMES {
+        let more = Duration::from_micros(u64::from(time) * 7_919 % 2_500);
+        let told = run(&url, 1 + time % 3, more).await;
+        let store = SqlStore::at(&url).unwrap();
+        let now = count(&store).await;
+        assert!(told > last, "it went on after it was killed");
+        assert!(now == told || now == told + each, "told {told}, kept {now}");
+        more_than_told += i64::from(now > told);
+        let id = SessionId::new(NAME);
+        let begun = u32::try_from(now - last).unwrap();
+        let kept = store.messages(&id, None, begun).await.unwrap();
+        assert_eq!(kept.len(), begun as usize);
+        for (n, message) in (last..).zip(&kept) {
+            let (number, part) = (n / each, usize::try_from(n % each).unwrap());
+            assert_eq!(message.number, n + 1);
+            assert_eq!(message.message.content, said(number)[part], "whole and in order");
+        }
+        store.close().await;
+        last = now;
+    }
+    eprintln!("killed {TIMES} times, {last} messages kept, {more_than_told} turns were kept but not told yet");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_loses_no_turn_that_it_told_of_in_a_file() {
+    on(Some(Place::file()), |place| loses_nothing(place.url.clone())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_loses_no_turn_that_it_told_of_on_postgres() {
+    on(Place::postgres().await, |place| loses_nothing(place.url.clone())).await;
+}

@@ -8,6 +8,7 @@ mod orders;
 mod text_clients;
 mod tools;
 mod turns;
+mod watchers;
 
 use std::time::Duration;
 

@@ -104,7 +104,9 @@ async fn loses_nothing(url: String) {
         store.close().await;
         last = now;
     }
-    eprintln!("killed {TIMES} times, {last} messages kept, {more_than_told} turns were kept but not told yet");
+    eprintln!(
+        "killed {TIMES} times, {last} messages kept, {more_than_told} turns were kept but not told yet"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Any, AnyPool, ConnectOptions as _, Transaction};
+use sqlx::{Any, AnyPool, AssertSqlSafe, ConnectOptions as _, Connection as _, Transaction};
 use tokio::sync::OnceCell;
 
 use super::{StoreError, StoreErrorKind};
@@ -37,14 +37,17 @@ const BUSY: Duration = Duration::from_secs(1);
 const ACQUIRE: Duration = Duration::from_secs(2);
 /// Longest time for a whole call.
 const DEADLINE: Duration = Duration::from_secs(4);
-/// Longest time for a lock or a connection where a person waits: [`SqlStore::patient`].
+/// Longest time for a lock where a person waits: [`SqlStore::patient`].
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Connections to a file: one writes, others read meanwhile.
 const FILE_CONNECTIONS: u32 = 4;
 /// Connections to a server, which by default has 100 for all.
 const SERVER_CONNECTIONS: u32 = 16;
 /// The advisory lock of PostgreSQL under which tables are made; any number that is ours alone.
-const MAKING_TABLES: i64 = 0x6865_6172_6b65_6e;
+const MAKING_TABLES: i64 = 0x0068_6561_726b_656e;
+
+/// The code of SQLite's `SQLITE_BUSY`.
+const SQLITE_BUSY: &str = "5";
 
 /// Which database it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +69,7 @@ struct Waits {
 }
 
 const BRISK: Waits = Waits { busy: BUSY, acquire: ACQUIRE, statement: DEADLINE };
-const PATIENT: Waits = Waits { busy: PATIENCE, acquire: PATIENCE, statement: Duration::ZERO };
+const PATIENT: Waits = Waits { busy: PATIENCE, acquire: ACQUIRE, statement: Duration::ZERO };
 
 /// Where a store is.
 struct Place {
@@ -80,6 +83,9 @@ struct Place {
 /// The store in a SQLite file, in memory or on a PostgreSQL server.
 pub struct SqlStore {
     pool: AnyPool,
+    options: AnyConnectOptions,
+    /// What each connection begins with.
+    opening: String,
     dialect: Dialect,
     file: Option<PathBuf>,
     migrated: OnceCell<()>,
@@ -131,15 +137,15 @@ impl SqlStore {
             }
         };
         let opening = opening(place, waits);
+        let first = opening.clone();
         let pool = pool.after_connect(move |connection, _| {
-            let opening = sqlx::AssertSqlSafe(opening.clone());
-            Box::pin(async move {
-                sqlx::raw_sql(opening).execute(connection).await?;
-                Ok(())
-            })
+            let first = AssertSqlSafe(first.clone());
+            Box::pin(async move { sqlx::raw_sql(first).execute(connection).await.map(drop) })
         });
         Ok(Self {
-            pool: pool.connect_lazy_with(options),
+            pool: pool.connect_lazy_with(options.clone()),
+            options,
+            opening,
             dialect: place.dialect,
             file: place.file.clone(),
             migrated: OnceCell::new(),
@@ -176,7 +182,7 @@ impl SqlStore {
         if self.dialect == Dialect::Postgres {
             let tables: Vec<&str> = tables.collect();
             let lock = format!("LOCK TABLE {} IN EXCLUSIVE MODE", tables.join(", "));
-            sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut *work).await?;
+            sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *work).await?;
         }
         Ok(work)
     }
@@ -203,6 +209,7 @@ impl SqlStore {
         if self.file.as_ref().is_some_and(|file| !file.exists()) {
             return Ok(None);
         }
+        self.try_to_connect().await?;
         let found: i64 = sqlx::query_scalar(match self.dialect {
             Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'",
             Dialect::Postgres => {
@@ -250,6 +257,7 @@ impl SqlStore {
                 .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?
                 .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
         }
+        self.try_to_connect().await?;
         let mut work = begin_writing(&self.pool, self.dialect).await?;
         if self.dialect == Dialect::Postgres {
             // The lock of the migrator itself would outlive a call that is given up.
@@ -263,6 +271,27 @@ impl SqlStore {
             .await
             .map_err(|e| StoreError::from(sqlx::Error::Migrate(Box::new(e))))?;
         Ok(work.commit().await?)
+    }
+
+    /// Connects once outside the pool, which would try until its time is up and then not say why
+    /// it could not.
+    async fn try_to_connect(&self) -> Result<(), StoreError> {
+        if self.dialect == Dialect::Sqlite && self.file.is_none() {
+            return Ok(());
+        }
+        let late = |late| StoreError::because(StoreErrorKind::Unavailable, late);
+        let connecting = tokio::time::timeout(ACQUIRE, self.options.connect());
+        let mut connection = connecting.await.map_err(late)??;
+        let opening = AssertSqlSafe(self.opening.clone());
+        match sqlx::raw_sql(opening).execute(&mut connection).await {
+            // Another server is just making the file: the pool waits for it.
+            Err(sqlx::Error::Database(error)) if error.code().is_some_and(|c| c == SQLITE_BUSY) => {
+            }
+            opened => {
+                opened?;
+            }
+        }
+        Ok(connection.close().await?)
     }
 }
 

@@ -352,8 +352,25 @@ struct Model {
     said: Vec<String>,
     fence: i64,
     archived: bool,
-    keys: BTreeMap<u8, String>,
+    keys: BTreeMap<String, String>,
     snapshots: Vec<Vec<String>>,
+}
+
+impl Model {
+    fn take(&mut self, turn: &KeptTurn) -> TurnKept {
+        if self.archived {
+            return TurnKept::Closed;
+        }
+        let known = turn.key.as_ref().is_some_and(|key| self.keys.contains_key(key));
+        let after = usize::try_from(turn.after).ok();
+        if known || turn.fence < self.fence || after != Some(self.said.len()) {
+            return TurnKept::Overtaken;
+        }
+        self.fence = turn.fence;
+        self.said.extend(turn.messages.iter().map(|m| m.content.clone()));
+        self.keys.extend(turn.key.clone().map(|key| (key, turn.answer.clone())));
+        TurnKept::Kept
+    }
 }
 
 async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
@@ -365,26 +382,10 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
                 let after = i64::try_from(model.said.len()).unwrap() - back;
                 let words: Vec<String> = (0..messages).map(|m| format!("{n}.{m}")).collect();
                 let said: Vec<&str> = words.iter().map(String::as_str).collect();
-                let answer = n.to_string();
-                let turn = KeptTurn {
-                    key: key.map(|k| k.to_string()),
-                    answer: answer.clone(),
-                    ..turn(name, after, fence, &said)
-                };
-                let expected = if model.archived {
-                    TurnKept::Closed
-                } else if back != 0
-                    || fence < model.fence
-                    || key.is_some_and(|k| model.keys.contains_key(&k))
-                {
-                    TurnKept::Overtaken
-                } else {
-                    model.fence = fence;
-                    model.said.extend(words.clone());
-                    model.keys.extend(key.map(|k| (k, answer)));
-                    TurnKept::Kept
-                };
-                assert_eq!(store.keep_turn(&turn).await.unwrap(), expected);
+                let mut turn = turn(name, after, fence, &said);
+                (turn.key, turn.answer) = (key.map(|k| k.to_string()), n.to_string());
+                let kept = store.keep_turn(&turn).await.unwrap();
+                assert_eq!(kept, model.take(&turn));
             }
             Step::Snapshot => {
                 let new = Snapshot {
@@ -418,7 +419,7 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
         assert_eq!(said(store, name).await, model.said);
     }
     for (key, answer) in model.keys {
-        let told = store.answered(&id(name), &key.to_string()).await.unwrap();
+        let told = store.answered(&id(name), &key).await.unwrap();
         assert_eq!(told, Some(answer));
     }
 }

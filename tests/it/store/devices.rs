@@ -8,7 +8,9 @@ use hearken::providers::Secret;
 use hearken::store::{self, DeviceReport, DeviceStore, SqlStore, StoreErrorKind};
 use hearken_proto::ids::DeviceId;
 use jiff::SignedDuration;
+use serde_json::json;
 
+use super::backup::restore;
 use super::{HOUR, Place, at, on_every_store};
 
 on_every_store!(devices_keep_the_contract, hostile_texts_are_kept_or_found_nowhere, codes_are_few);
@@ -153,16 +155,50 @@ async fn keys(store: &SqlStore) {
 async fn codes_are_few(place: Arc<Place>) {
     let store = place.open();
     let limit = store::MAX_CODES;
-    let mut codes = std::collections::HashSet::new();
-    for n in 0..limit {
-        let device = id(&format!("d{n}"));
-        codes.extend(store.activation(&device, "x", HOUR, at(0)).await.unwrap().code);
-    }
-    assert_eq!(codes.len(), usize::try_from(limit).unwrap(), "all differ");
+    restore(&store, waiting(limit - 1).as_bytes(), false).await.unwrap();
+    let last = store.activation(&id("last"), "x", HOUR, at(0)).await.unwrap().code.unwrap();
+    assert_eq!(last.len(), 6);
     let error = store.activation(&id("more"), "x", HOUR, at(0)).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Full);
-    store.activation(&id("d0"), "x", HOUR, at(0)).await.expect("who waits already goes on");
+    let known = store.activation(&id("d0"), "x", HOUR, at(0)).await.unwrap();
+    assert_eq!(known.code.as_deref(), Some("000000"), "who waits already goes on");
     store.activation(&id("more"), "x", HOUR, at(3_600)).await.expect("codes make room in time");
+}
+
+/// A backup of a store in which so many devices wait for an hour.
+fn waiting(devices: u32) -> String {
+    let header = json!({
+        "format": "hearken-store", "version": 1, "schema": 6, "made_at": at(0),
+        "tables": ["activations"],
+    });
+    let row = |n| {
+        let (device, code) = (format!("d{n}"), format!("{n:06}"));
+        let row = json!({
+            "device_id": device, "client_id": "x", "code": code, "challenge": "c",
+            "expires_ms": at(3_600).as_millisecond(),
+        });
+        json!({"table": "activations", "row": row})
+    };
+    let mut counts = json!({"activations": devices});
+    for table in [
+        "devices",
+        "provisioning",
+        "tool_servers",
+        "sessions",
+        "chat_sessions",
+        "chat_people",
+        "chat_messages",
+        "chat_turns",
+        "chat_snapshots",
+        "chat_snapshot_messages",
+        "museum_sessions",
+        "settings",
+        "audit",
+    ] {
+        counts[table] = json!(0);
+    }
+    let lines = [header].into_iter().chain((0..devices).map(row)).chain([json!({"end": counts})]);
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 #[tokio::test]
@@ -199,9 +235,22 @@ async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
     std::fs::write(&file, "this is no database, and it is long enough to be seen as such").unwrap();
     let store = SqlStore::file(&file).unwrap();
     let error = store.device(&id("a")).await.unwrap_err();
-    assert!(std::error::Error::source(&error).is_some(), "{error}");
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(why.contains("file is not a database"), "{why}");
     std::fs::remove_file(&file).unwrap();
     assert_eq!(store.device(&id("a")).await.unwrap(), None, "it is there again");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_without_its_password() {
+    // A port that nobody listens on: bound, and given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let store = SqlStore::at(&format!("postgres://u:hidden@127.0.0.1:{port}/d")).unwrap();
+    let error = store.device(&id("a")).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Unavailable);
+    assert!(!format!("{error:?}").contains("hidden"), "{error:?}");
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(why.contains("refused"), "{why}");
 }
 
 #[tokio::test]

@@ -24,8 +24,13 @@ const HASTY: RetryPolicy = RetryPolicy {
     ..RetryPolicy::patient()
 };
 
+/// A client that soon finds an answer late.
 fn client(url: &str) -> HttpStateServer {
-    let config = StateConfig { url: url.into(), timeout_ms: 300, ..StateConfig::default() };
+    client_with(url, 300)
+}
+
+fn client_with(url: &str, timeout_ms: u64) -> HttpStateServer {
+    let config = StateConfig { url: url.into(), timeout_ms, ..StateConfig::default() };
     state::http(&config, HASTY).unwrap()
 }
 
@@ -41,7 +46,7 @@ fn session() -> SessionId {
 async fn a_game_is_played_and_taken_back() {
     let worlds = Worlds::start(7);
     // A base may have a path's end.
-    let (client, session) = (client(&format!("{}/", worlds.url)), session());
+    let (client, session) = (client_with(&format!("{}/", worlds.url), 10_000), session());
     let tools = client.tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.name == "resolve_attack"));
     assert!(tools.iter().all(|tool| tool.parameters["type"] == "object"));
@@ -84,7 +89,7 @@ async fn a_game_is_played_and_taken_back() {
 #[tokio::test]
 async fn calls_at_once_all_happen_and_those_of_an_old_version_do_not() {
     let worlds = Worlds::start(7);
-    let (client, session) = (client(&worlds.url), session());
+    let (client, session) = (client_with(&worlds.url, 10_000), session());
     client.create(&session, "w").await.unwrap();
     let opened = |n: usize, version| {
         client.call(&session, "open_door", object(json!({ "door_id": format!("d{n}") })), version)

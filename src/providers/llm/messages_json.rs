@@ -185,8 +185,8 @@ impl Pieces {
 
     fn delta(&mut self, index: u64, delta: Delta) {
         match delta {
-            Delta::TextDelta { text } => self.say(text),
-            Delta::InputJsonDelta { partial_json } => {
+            Delta::Text { text } => self.say(text),
+            Delta::InputJson { partial_json } => {
                 if let Some(call) = self.calls.get_mut(&index) {
                     call.arguments.push_str(&partial_json);
                 }
@@ -310,14 +310,12 @@ enum Block {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Delta {
-    TextDelta {
-        text: String,
-    },
-    InputJsonDelta {
-        partial_json: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: String },
     #[serde(other)]
     Other,
 }

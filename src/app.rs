@@ -1,15 +1,15 @@
 //! The composition root: the one place where concrete types meet.
 
+mod listening;
+mod museum;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::dev::{Server, ServerHandle};
-use actix_web::rt::net::TcpStream;
 use actix_web::web::ServiceConfig;
-use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use hearken_actors::chat::ChatDesk;
@@ -21,7 +21,6 @@ use hearken_actors::ports::{ChatStore, Prompt, SessionStore, Sight, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::Toolbox;
 use jiff::Zoned;
-use socket2::SockRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +28,8 @@ use crate::bus::{LocalBus, LocalLocks};
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
-    self, Auth, Chats, Door, Doorman, FrontDesk, Health, LiteMcp, OtaRules, TextClients, ToolDesk,
+    self, Auth, Chats, Door, Doorman, Health, LiteMcp, MuseumClients, OtaRules, TextClients,
+    ToolDesk,
 };
 use crate::providers::{self, Asker, Ledger, LlmSettings};
 use crate::recorder::Recorder;
@@ -41,12 +41,6 @@ use crate::tls::Certificate;
 use crate::tools::{
     AgentTokens, Builtin, Cameras, Endpoint, Registry, Remotes, Sources, Vision, VisionTokens,
 };
-
-/// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
-const SOCKET_STALL: Duration = Duration::from_secs(20);
-
-/// Longest time for a TLS handshake: small devices need some seconds.
-const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Wait before the fixed phrases are asked for again.
 const WARM_AGAIN: Duration = Duration::from_secs(15);
@@ -68,8 +62,8 @@ pub struct Running {
     sweeping: tokio::task::JoinHandle<()>,
     purging: tokio::task::JoinHandle<()>,
     loading: tokio::task::JoinHandle<()>,
-    /// Reads the certificate again, where there is one.
-    refreshing: Option<tokio::task::JoinHandle<()>>,
+    /// What is done now and again: the certificate read, museum sessions cleared away.
+    tending: Vec<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
 }
@@ -109,6 +103,8 @@ pub fn start(
     let sweeping = sweep(&clients);
     let chats = chats(config, Arc::clone(&store) as _, &tools, desk.sight(), &process, &ledger)?;
     let purging = purge(&chats);
+    let museum = museum::museum(config, Arc::clone(&store) as _)?;
+    let visitors = Arc::clone(&museum.museum);
     let text_places = Arc::clone(&clients.places);
     let faces = Faces {
         doorman,
@@ -117,10 +113,12 @@ pub fn start(
         own_tools: own_tools(&tools, &process),
         clients: Some(clients).filter(|_| config.gateway.enabled),
         chats: Some(chats).filter(|_| config.chat.enabled),
+        museum: Some(museum).filter(|_| config.museum.enabled),
     };
     let certificate = Certificate::load(&config.tls)?;
-    let (server, address) = listen(config, certificate.as_ref(), faces)?;
-    let refreshing = certificate.map(|c| tokio::spawn(c.keep_fresh()));
+    let (server, address) = listening::listen(config, certificate.as_ref(), faces)?;
+    let mut tending = vec![tokio::spawn(async move { visitors.keep_sweeping().await })];
+    tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
     cameras.are_at(pictures_at(config, address)?);
     let warming = warm(tts, phrases, ahead, supervisor.states().clone(), process.clone());
     let tidying = tokio::spawn(telemetry::tidy(metrics));
@@ -139,7 +137,7 @@ pub fn start(
         sweeping,
         purging,
         loading,
-        refreshing,
+        tending,
         store,
         tools,
     })
@@ -154,6 +152,7 @@ struct Faces {
     own_tools: Arc<LiteMcp>,
     clients: Option<TextClients>,
     chats: Option<Chats>,
+    museum: Option<MuseumClients>,
 }
 
 impl Faces {
@@ -164,40 +163,12 @@ impl Faces {
         if let Some(chats) = self.chats {
             http::chat_routes(services, chats);
         }
+        if let Some(clients) = self.museum {
+            http::museum_routes(services, clients);
+        }
         http::litemcp_routes(services, self.own_tools);
         http::routes(services, self.doorman, self.health, self.desk);
     }
-}
-
-/// Listens, and serves once it is awaited.
-fn listen(
-    config: &Config,
-    certificate: Option<&Arc<Certificate>>,
-    faces: Faces,
-) -> anyhow::Result<(Server, SocketAddr)> {
-    let desk = Arc::new(FrontDesk::new(&config.http, config.ota.trust_proxy));
-    let factory = move || {
-        let faces = faces.clone();
-        http::behind(App::new(), Arc::clone(&desk)).configure(|services| faces.routes(services))
-    };
-    let at = (config.server.host.as_str(), config.server.port);
-    let taken =
-        || format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1);
-    let server = HttpServer::new(factory)
-        .workers(or_cores(config.server.workers))
-        .on_connect(|connection, _| tune(connection))
-        // Who closes their side waits for no answer: what is done for them ends.
-        .h1_allow_half_closed(false)
-        .disable_signals()
-        .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000))
-        .tls_handshake_timeout(TLS_HANDSHAKE);
-    let server = match certificate {
-        None => server.bind(at),
-        Some(certificate) => server.bind_rustls_0_23(at, certificate.server_config()?),
-    };
-    let server = server.with_context(taken)?;
-    let address = *server.addrs().first().context("no address to listen on")?;
-    Ok((server.run(), address))
 }
 
 /// The tools of this server itself, as LiteMCP clients find them.
@@ -421,7 +392,7 @@ impl Running {
         self.sweeping.abort();
         self.purging.abort();
         self.loading.abort();
-        self.refreshing.inspect(tokio::task::JoinHandle::abort);
+        self.tending.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
             tracing::warn!("the store did not close in time");
@@ -448,17 +419,6 @@ async fn end(
         tracing::warn!("some connections did not end in time");
     }
     handle.stop(true).await;
-}
-
-/// Small packets leave at once, and a peer that takes none is given up.
-fn tune(connection: &dyn std::any::Any) {
-    let secure = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
-    let Some(stream) = connection.downcast_ref::<TcpStream>().or_else(secure) else { return };
-    let socket = SockRef::from(stream);
-    let tuned = socket.set_tcp_nodelay(true);
-    if let Err(error) = tuned.and_then(|()| socket.set_tcp_user_timeout(Some(SOCKET_STALL))) {
-        tracing::debug!(%error, "cannot tune a socket");
-    }
 }
 
 /// What every prompt begins with: the tools that all devices have, and how to behave.

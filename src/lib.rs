@@ -14,6 +14,7 @@ pub mod http;
 pub mod llm;
 pub mod load;
 pub mod models;
+pub mod museum;
 pub mod providers;
 pub mod recorder;
 pub mod shutdown;

@@ -12,6 +12,7 @@ pub mod device;
 pub mod dialogue;
 pub mod gateway;
 mod lifetime;
+pub mod live;
 pub mod mcp_host;
 pub mod messages;
 pub mod meters;

@@ -47,6 +47,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("device.greeting_grace_ms", d.greeting_grace_ms, 0, 5_000)?;
     desk(config)?;
     gateway(config)?;
+    museum(config)?;
     chat(config)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
     let t = &config.tools;
@@ -137,6 +138,19 @@ fn chat(config: &Config) -> Result<(), ConfigError> {
     within("chat.pong_timeout_ms", c.pong_timeout_ms, c.ping_interval_ms, 86_400_000)?;
     within("chat.purge_after_days", c.purge_after_days, 1, 36_500)?;
     long_enough("chat.token", &c.token)
+}
+
+/// Checks the museum clients' values.
+fn museum(config: &Config) -> Result<(), ConfigError> {
+    let m = &config.museum;
+    within("museum.temperature", m.temperature, 0.0, 2.0)?;
+    within("museum.max_tokens", m.max_tokens, 1, 1_000_000)?;
+    within("museum.max_messages", m.max_messages, 2, 1_000)?;
+    within("museum.session_timeout_ms", m.session_timeout_ms, 1_000, 2_592_000_000)?;
+    within("museum.max_sessions", m.max_sessions, 1, 1_000_000)?;
+    within("museum.cache_answers_ms", m.cache_answers_ms, 0, 86_400_000)?;
+    within("museum.requests_per_minute", m.requests_per_minute, 0, 1_000_000)?;
+    long_enough("museum.token", &m.token)
 }
 
 /// A secret of a few characters is found by trying.

@@ -9,6 +9,7 @@ pub mod env;
 mod gateway;
 mod llm;
 pub mod load;
+mod museum;
 mod pipeline;
 mod state;
 mod tool_servers;
@@ -58,6 +59,7 @@ pub use door::{AuthConfig, AuthRequired, OtaConfig, StoreConfig};
 pub use env::{EnvVars, ProcessEnv};
 pub use gateway::GatewayConfig;
 pub use load::{ConfigError, load};
+pub use museum::MuseumConfig;
 pub use state::StateConfig;
 pub use tools::ToolsConfig;
 
@@ -103,6 +105,8 @@ pub struct Config {
     pub chat: ChatConfig,
     /// The server of chat sessions' worlds.
     pub state: StateConfig,
+    /// Museum clients.
+    pub museum: MuseumConfig,
     /// Timers and wake words of devices' connections.
     pub device: DeviceConfig,
     /// Bounds of the queues within a connection.

@@ -193,7 +193,7 @@ fn from_no_other_site(request: &HttpRequest) -> Result<(), Refusal> {
 }
 
 /// A browser says in `Origin` whose page asks; other programs send none.
-fn is_of_another_site(request: &HttpRequest) -> bool {
+pub(super) fn is_of_another_site(request: &HttpRequest) -> bool {
     let text = |name| request.headers().get(name).map(|v| v.to_str().unwrap_or_default());
     let Some(origin) = text(header::ORIGIN) else { return false };
     let site = origin.split_once("://").map_or(origin, |(_, site)| site);

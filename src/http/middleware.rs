@@ -42,6 +42,7 @@ pub struct FrontDesk {
     /// As configured, without a slash at the end.
     origins: Vec<String>,
     limits: Option<Limits>,
+    trust_proxy: bool,
     traffic: Arc<Traffic>,
 }
 
@@ -52,7 +53,8 @@ impl FrontDesk {
         let origins = config.cors_origins.iter();
         Self {
             origins: origins.map(|o| o.trim_end_matches('/').to_ascii_lowercase()).collect(),
-            limits: Limits::new(config.requests_per_minute, trust_proxy),
+            limits: Limits::new(config.requests_per_minute),
+            trust_proxy,
             traffic: Arc::default(),
         }
     }
@@ -65,6 +67,11 @@ impl FrontDesk {
     /// Pages of this site may ask.
     pub(super) fn lets_in(&self, origin: &str) -> bool {
         self.origins.iter().any(|known| known == "*" || origin.eq_ignore_ascii_case(known))
+    }
+
+    /// Where a client is, for counting its requests.
+    pub(super) fn address_of(&self, request: &HttpRequest) -> String {
+        limits::address_of(request, self.trust_proxy)
     }
 
     fn cors(&self) -> Condition<Cors> {
@@ -250,8 +257,9 @@ async fn limited(
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let desk = request.app_data::<web::Data<FrontDesk>>().cloned();
-    if let Some(limits) = desk.as_ref().and_then(|desk| desk.limits.as_ref())
-        && let Err(wait) = limits.take(request.request()).await
+    if let Some(desk) = &desk
+        && let Some(limits) = &desk.limits
+        && let Err(wait) = limits.take(request.request(), desk.trust_proxy).await
     {
         return Ok(request.into_response(too_often(wait)));
     }

@@ -16,6 +16,7 @@ mod lanes;
 mod litemcp;
 mod mcp_endpoint;
 pub mod middleware;
+mod museum;
 pub mod openapi;
 mod ota;
 mod tool_desk;
@@ -33,6 +34,7 @@ pub use gateway::TextClients;
 pub use health::Health;
 pub use litemcp::{LiteMcp, litemcp_routes};
 pub use middleware::{FrontDesk, behind};
+pub use museum::MuseumClients;
 pub use ota::{OtaConfigError, OtaRules};
 pub use tool_desk::ToolDesk;
 pub use vision::PATH as VISION_PATH;
@@ -83,6 +85,18 @@ pub fn chat_routes(services: &mut ServiceConfig, chats: Chats) {
         .route(&of("snapshots"), web::post().to(chat_worlds::make_snapshot))
         .route(&of("snapshots/{snapshot_id}/restore"), web::post().to(chat_worlds::go_back))
         .route(&of("ws"), web::get().to(chat_worlds::watch));
+}
+
+/// The routes of museum clients.
+pub fn museum_routes(services: &mut ServiceConfig, clients: MuseumClients) {
+    services
+        .app_data(web::Data::new(clients))
+        .route("/api/session/register", web::post().to(museum::register))
+        .route("/api/session/heartbeat", web::post().to(museum::heartbeat))
+        .route("/api/session/unregister", web::delete().to(museum::unregister))
+        .route("/api/session/info", web::get().to(museum::info))
+        .route("/api/session/stats", web::get().to(museum::stats))
+        .route("/api/agent/parse", web::post().to(museum::parse));
 }
 
 /// Puts every other route on an application; `main` and the tests use the same.

@@ -9,6 +9,7 @@ use super::ChatDesk;
 use super::budget::whole_exchanges;
 use super::world::summary;
 use crate::dialogue::CURRENT_TIME;
+use crate::dialogue::template::fill;
 use crate::ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
 
 /// The prompt of a turn.
@@ -21,13 +22,13 @@ pub(super) fn prompt(
     request: &ChatRequest,
 ) -> Prompt {
     let settings = &desk.settings;
-    let system = instructions(
+    let system = fill(
         &settings.system_prompt,
-        [
-            ("{session_name}", session.name.clone()),
-            ("{state}", summary(state)),
-            ("{tools}", listed(tools)),
-            (CURRENT_TIME, (desk.now)()),
+        &[
+            ("{session_name}", &session.name),
+            ("{state}", &summary(state)),
+            ("{tools}", &listed(tools)),
+            (CURRENT_TIME, &(desk.now)()),
         ],
     );
     let mut messages = vec![ChatMessage::new(Role::System, system)];
@@ -41,27 +42,6 @@ pub(super) fn prompt(
         max_tokens: settings.max_tokens,
         temperature: settings.temperature,
     }
-}
-
-/// Fills a template in one pass, so that nothing that was filled in is read as a place again.
-fn instructions(template: &str, values: [(&str, String); 4]) -> String {
-    let mut text = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some(at) = rest.find('{') {
-        text.push_str(&rest[..at]);
-        rest = &rest[at..];
-        match values.iter().find(|(place, _)| rest.starts_with(place)) {
-            Some((place, value)) => {
-                text.push_str(value);
-                rest = &rest[place.len()..];
-            }
-            None => {
-                text.push('{');
-                rest = &rest[1..];
-            }
-        }
-    }
-    text + rest
 }
 
 fn listed(tools: &[OfferedTool]) -> String {
@@ -118,16 +98,6 @@ pub(super) fn as_kept(message: &ChatMessage, player_id: Option<&str>, at: Timest
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn places_are_filled_once() {
-        let value = |text: &str| text.to_owned();
-        let told = instructions(
-            "{a}{b} {c} {",
-            [("{a}", value("{b}")), ("{b}", value("2")), ("{x}", value("")), ("{y}", value(""))],
-        );
-        assert_eq!(told, "{b}2 {c} {");
-    }
 
     #[test]
     fn messages_are_kept_as_they_were() {

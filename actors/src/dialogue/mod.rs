@@ -13,6 +13,7 @@ pub mod run_turn;
 pub mod sentence;
 pub mod speakable;
 mod spoken;
+pub mod template;
 pub mod turn;
 
 pub use history::{Dialogue, DialogueSettings};

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ClientToolSettings;
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use crate::tools::schema::is_of_object;
 
 /// The name of the source.
 pub(super) const SOURCE: &str = "client";
@@ -77,7 +78,7 @@ impl ClientTools {
             let most = self.settings.max_count;
             return refused(failed, format!("Too many tools: at most {most} per connection"));
         }
-        if let Err(error) = is_schema_of_object(&parameters) {
+        if let Err(error) = is_of_object(&parameters) {
             return refused(ErrorCode::InvalidToolParameters, error);
         }
         Ok(Tool { name, description, parameters, finishes: false })
@@ -92,20 +93,6 @@ impl ClientTools {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nothing panics while it holds a client's tools")
-}
-
-/// Whether a value is a JSON Schema of an object.
-fn is_schema_of_object(schema: &Value) -> Result<(), String> {
-    if schema["type"] != "object" {
-        return Err("`parameters` must be a JSON Schema of type object".into());
-    }
-    match jsonschema::validator_for(schema) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let place = error.instance_path().to_string();
-            Err(format!("`parameters` is not a JSON Schema: {place} {error}").replace("  ", " "))
-        }
-    }
 }
 
 impl ToolSource for ClientTools {

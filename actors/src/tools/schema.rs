@@ -40,6 +40,23 @@ impl Schema {
     }
 }
 
+/// Whether a value is a JSON Schema of an object.
+///
+/// # Errors
+/// It is not, and why.
+pub fn is_of_object(schema: &Value) -> Result<(), String> {
+    if schema["type"] != "object" {
+        return Err("`parameters` must be a JSON Schema of type object".into());
+    }
+    match jsonschema::validator_for(schema) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let place = error.instance_path().to_string();
+            Err(format!("`parameters` is not a JSON Schema: {place} {error}").replace("  ", " "))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

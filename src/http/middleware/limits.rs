@@ -81,27 +81,29 @@ impl RateLimit for LocalLimit {
 pub(super) struct Limits {
     client: Arc<dyn RateLimit>,
     address: Arc<dyn RateLimit>,
-    trust_proxy: bool,
 }
 
 impl Limits {
     /// None where there is no limit.
-    pub(super) fn new(per_minute: u32, trust_proxy: bool) -> Option<Self> {
+    pub(super) fn new(per_minute: u32) -> Option<Self> {
         let client = NonZeroU32::new(per_minute)?;
         let address = client.saturating_mul(NonZeroU32::new(CLIENTS_AN_ADDRESS)?);
         Some(Self {
             client: Arc::new(LocalLimit::new(client)),
             address: Arc::new(LocalLimit::new(address)),
-            trust_proxy,
         })
     }
 
     /// Takes one request, if it is one that counts.
-    pub(super) async fn take(&self, request: &HttpRequest) -> Result<(), Duration> {
+    pub(super) async fn take(
+        &self,
+        request: &HttpRequest,
+        trust_proxy: bool,
+    ) -> Result<(), Duration> {
         if !request.path().starts_with("/api/") || request.headers().contains_key(header::UPGRADE) {
             return Ok(());
         }
-        let address = address_of(request, self.trust_proxy);
+        let address = address_of(request, trust_proxy);
         match name_of(request) {
             None => self.client.take(&address).await,
             Some(name) => {
@@ -122,7 +124,7 @@ fn name_of(request: &HttpRequest) -> Option<String> {
 }
 
 /// Where a client is: of a trusted proxy's list the last address, which the proxy saw itself.
-fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
+pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
     let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
     let forwarded = forwarded.and_then(|v| v.to_str().ok()?.rsplit(',').next().map(str::trim));
     match forwarded.filter(|address| !address.is_empty() && address.len() <= 64) {

@@ -1,0 +1,394 @@
+//! Museum clients over REST: what they say and are told. Source: the MuseumAgent document, chapters
+//! 3 and 4, and what its original clients send. Not for what their functions may look like, nor for
+//! who may ask.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// Longest words of a person, in characters.
+pub const MAX_INPUT_CHARS: usize = 2_000;
+/// Longest name of a client's type, or of a spirit, in characters.
+pub const MAX_NAME_CHARS: usize = 100;
+/// Most of what a client tells of itself, in bytes of JSON.
+pub const MAX_METADATA_BYTES: usize = 16 * 1024;
+
+/// What a server can do, as clients are told.
+pub const FEATURES: [&str; 4] =
+    ["dynamic_operations", "session_management", "heartbeat", "function_calling"];
+
+/// Something that is wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Mistake {
+    /// Where, from the outside in.
+    pub loc: Vec<String>,
+    /// What.
+    pub msg: String,
+}
+
+impl Mistake {
+    /// A mistake in a field of the body.
+    pub fn at(path: &[&str], msg: impl Into<String>) -> Self {
+        let body = std::iter::once("body").chain(path.iter().copied());
+        Self { loc: body.map(str::to_owned).collect(), msg: msg.into() }
+    }
+}
+
+impl std::fmt::Display for Mistake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.loc.join("."), self.msg)
+    }
+}
+
+/// `POST /api/session/register`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Register {
+    /// What the client tells of itself: `client_type`, `client_version`, `platform`,
+    /// `capabilities`, `custom_fields`, and whatever else.
+    #[schema(value_type = Object)]
+    pub client_metadata: Map<String, Value>,
+    /// What the client can do, as OpenAI functions, bare or as `{"type": "function", "function"}`;
+    /// without any there is only talk.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    pub functions: Vec<Value>,
+}
+
+impl Register {
+    /// Reads a body. Clients of an older server send the names of their functions alone, as
+    /// `operation_set`.
+    ///
+    /// # Errors
+    /// Every mistake in it.
+    pub fn read(body: &Value) -> Result<Self, Vec<Mistake>> {
+        let fields = object(body)?;
+        let mut mistakes = Vec::new();
+        let client_metadata = match fields.get("client_metadata") {
+            Some(Value::Object(about)) => about.clone(),
+            None | Some(Value::Null) => {
+                mistakes.push(Mistake::at(&["client_metadata"], "field required"));
+                Map::new()
+            }
+            Some(_) => {
+                mistakes.push(Mistake::at(&["client_metadata"], "must be an object"));
+                Map::new()
+            }
+        };
+        if Value::Object(client_metadata.clone()).to_string().len() > MAX_METADATA_BYTES {
+            let most = format!("has at most {MAX_METADATA_BYTES} bytes");
+            mistakes.push(Mistake::at(&["client_metadata"], most));
+        }
+        let list = |name: &'static str| match fields.get(name) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(list)) => Ok(list.clone()),
+            Some(_) => Err(Mistake::at(&[name], "must be a list")),
+        };
+        let mut functions = list("functions").unwrap_or_else(|mistake| {
+            mistakes.push(mistake);
+            Vec::new()
+        });
+        if functions.is_empty() {
+            match list("operation_set") {
+                Ok(names) => functions = names.into_iter().map(named_alone).collect(),
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
+        if mistakes.is_empty() { Ok(Self { client_metadata, functions }) } else { Err(mistakes) }
+    }
+}
+
+/// A function of which only the name is known.
+fn named_alone(name: Value) -> Value {
+    let Value::String(name) = name else { return name };
+    let parameters = serde_json::json!({"type": "object", "properties": {}});
+    serde_json::json!({"name": name, "description": name, "parameters": parameters})
+}
+
+fn object(body: &Value) -> Result<&Map<String, Value>, Vec<Mistake>> {
+    body.as_object().ok_or_else(|| vec![Mistake::at(&[], "must be a JSON object")])
+}
+
+/// The answer to a registration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Registered {
+    /// To be sent as the header `session-id`.
+    pub session_id: String,
+    /// The session is over then, unless it is used.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+    /// The server's clock.
+    #[schema(value_type = String, format = DateTime)]
+    pub server_timestamp: Timestamp,
+    /// What the server can do.
+    pub supported_features: Vec<String>,
+}
+
+/// The answer to `POST /api/session/heartbeat`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Alive {
+    /// `alive`.
+    pub status: String,
+    /// The server's clock.
+    #[schema(value_type = String, format = DateTime)]
+    pub timestamp: Timestamp,
+    /// True.
+    pub session_valid: bool,
+    /// The session is over then, unless it is used.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+}
+
+/// The answer to `DELETE /api/session/unregister`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Unregistered {
+    /// `unregistered`.
+    pub status: String,
+    /// The server's clock.
+    #[schema(value_type = String, format = DateTime)]
+    pub timestamp: Timestamp,
+    /// For people.
+    pub message: String,
+}
+
+/// The answer to `GET /api/session/stats`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stats {
+    /// Sessions that are not over.
+    pub active_sessions: u64,
+    /// Sessions registered since the server started.
+    pub total_sessions: u64,
+    /// The server's clock.
+    #[schema(value_type = String, format = DateTime)]
+    pub server_time: Timestamp,
+}
+
+/// The answer to `GET /api/session/info`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SessionTold {
+    /// The session.
+    pub session_id: String,
+    /// What the client told of itself.
+    #[schema(value_type = Object)]
+    pub client_metadata: Value,
+    /// Names of the client's functions.
+    pub functions: Vec<String>,
+    /// When it was registered.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// It is over then, unless it is used.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+    /// True.
+    pub is_active: bool,
+}
+
+/// Where a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SceneType {
+    /// Where people study.
+    Study,
+    /// Where they rest.
+    Leisure,
+    /// Among others.
+    #[default]
+    Public,
+}
+
+impl SceneType {
+    /// Its word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Study => "study",
+            Self::Leisure => "leisure",
+            Self::Public => "public",
+        }
+    }
+}
+
+/// `POST /api/agent/parse`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ParseRequest {
+    /// What a person says.
+    #[schema(min_length = 1, max_length = 2000)]
+    pub user_input: String,
+    /// The client's type, where it is another than that of its session.
+    #[serde(default)]
+    pub client_type: Option<String>,
+    /// Which spirit of an artifact speaks.
+    #[serde(default)]
+    pub spirit_id: Option<String>,
+    /// Where the client is.
+    #[serde(default)]
+    pub scene_type: SceneType,
+}
+
+impl ParseRequest {
+    /// Reads a body. Texts that are empty count as missing, as some clients send them.
+    ///
+    /// # Errors
+    /// Every mistake in it.
+    pub fn read(body: &Value) -> Result<Self, Vec<Mistake>> {
+        let fields = object(body)?;
+        let mut mistakes = Vec::new();
+        let mut text = |name: &str, most: usize| match fields.get(name) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) if text.chars().count() > most => {
+                mistakes.push(Mistake::at(&[name], format!("has at most {most} characters")));
+                None
+            }
+            Some(Value::String(text)) => Some(text.trim().to_owned()),
+            Some(_) => {
+                mistakes.push(Mistake::at(&[name], "must be a text"));
+                None
+            }
+        };
+        let user_input = text("user_input", MAX_INPUT_CHARS);
+        let client_type = text("client_type", MAX_NAME_CHARS).filter(|t| !t.is_empty());
+        let spirit_id = text("spirit_id", MAX_NAME_CHARS).filter(|t| !t.is_empty());
+        let scene = text("scene_type", MAX_NAME_CHARS).filter(|t| !t.is_empty());
+        let about_input = mistakes.iter().any(|m| m.loc.get(1).is_some_and(|f| f == "user_input"));
+        if user_input.as_deref().is_none_or(str::is_empty) && !about_input {
+            let wrong = match user_input {
+                None => "field required".to_owned(),
+                Some(_) => format!("has 1 to {MAX_INPUT_CHARS} characters"),
+            };
+            mistakes.push(Mistake::at(&["user_input"], wrong));
+        }
+        let scene_type = match scene.as_deref() {
+            None | Some("public") => SceneType::Public,
+            Some("study") => SceneType::Study,
+            Some("leisure") => SceneType::Leisure,
+            Some(_) => {
+                mistakes.push(Mistake::at(&["scene_type"], "must be study, leisure or public"));
+                SceneType::Public
+            }
+        };
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        let user_input = user_input.unwrap_or_default();
+        Ok(Self { user_input, client_type, spirit_id, scene_type })
+    }
+}
+
+/// What a person's words came to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Parsed {
+    /// The artifact that is meant, where the called function has such an argument.
+    pub artifact_id: Option<String>,
+    /// Its name, likewise.
+    pub artifact_name: Option<String>,
+    /// The function that the client is to carry out.
+    pub operation: Option<String>,
+    /// Its arguments.
+    #[schema(value_type = Object)]
+    pub operation_params: Map<String, Value>,
+    /// Words to look for, where the called function has such an argument.
+    pub keywords: Vec<String>,
+    /// A hint for people, likewise.
+    pub tips: Option<String>,
+    /// The answer in words.
+    pub response: String,
+}
+
+/// What surrounds the answer to `POST /api/agent/parse`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Envelope {
+    /// 200, or the HTTP status of what went wrong.
+    pub code: u16,
+    /// `success`, or what went wrong, for people.
+    pub msg: String,
+    /// What the words came to; null where something went wrong.
+    pub data: Option<Parsed>,
+}
+
+/// What a client is told where something went wrong: the envelope, and the same in `detail`, where
+/// clients look for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Refused {
+    /// The HTTP status.
+    pub code: u16,
+    /// What went wrong, for people.
+    pub msg: String,
+    /// Null.
+    #[schema(value_type = Option<Object>)]
+    pub data: Option<Value>,
+    /// The same as `msg`. Of a dead session it contains 会话.
+    pub detail: String,
+    /// Each mistake in the request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Mistake>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn wrong<T: std::fmt::Debug>(read: Result<T, Vec<Mistake>>) -> Vec<String> {
+        read.unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_clients_send_is_read() {
+        let said = ParseRequest::read(&json!({"user_input": " 你好 ", "spirit_id": "", "x": 1}));
+        let said = said.unwrap();
+        assert_eq!((said.user_input.as_str(), said.spirit_id), ("你好", None));
+        assert_eq!(said.scene_type, SceneType::Public);
+        let scene = json!({"user_input": "a", "scene_type": "study", "client_type": null});
+        assert_eq!(ParseRequest::read(&scene).unwrap().scene_type, SceneType::Study);
+        let register = json!({"client_metadata": {"client_type": "web"}, "functions": null});
+        assert_eq!(Register::read(&register).unwrap().functions, Vec::<Value>::new());
+        let old = json!({"client_metadata": {}, "operation_set": ["walk_action"]});
+        let functions = Register::read(&old).unwrap().functions;
+        assert_eq!((functions.len(), &functions[0]["name"]), (1, &json!("walk_action")));
+    }
+
+    #[test]
+    fn every_mistake_is_named() {
+        assert_eq!(wrong(ParseRequest::read(&json!([]))), ["body: must be a JSON object"]);
+        let most = "x".repeat(MAX_INPUT_CHARS + 1);
+        for (body, told) in [
+            (json!({}), "body.user_input: field required"),
+            (json!({"user_input": null}), "body.user_input: field required"),
+            (json!({"user_input": " "}), "body.user_input: has 1 to 2000 characters"),
+            (json!({"user_input": most}), "body.user_input: has at most 2000 characters"),
+            (json!({"user_input": 7}), "body.user_input: must be a text"),
+            (
+                json!({"user_input": "a", "scene_type": "home"}),
+                "body.scene_type: must be study, leisure or public",
+            ),
+        ] {
+            assert_eq!(wrong(ParseRequest::read(&body)), [told], "{body}");
+        }
+        assert_eq!(wrong(ParseRequest::read(&json!({"scene_type": 1}))).len(), 2);
+        for (body, told) in [
+            (json!({}), "body.client_metadata: field required"),
+            (json!({"client_metadata": []}), "body.client_metadata: must be an object"),
+            (json!({"client_metadata": {}, "functions": {}}), "body.functions: must be a list"),
+        ] {
+            assert_eq!(wrong(Register::read(&body)), [told], "{body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_json_is_read_or_refused(text in ".{0,60}", number in any::<i64>()) {
+            for value in [json!(text), json!(number), json!([text]), json!({"a": number}), json!(null)] {
+                let body = json!({
+                    "user_input": value, "client_type": value, "spirit_id": value,
+                    "scene_type": value, "client_metadata": value, "functions": value,
+                    "operation_set": value,
+                });
+                let _either: bool = ParseRequest::read(&body).is_ok();
+                let _either: bool = Register::read(&body).is_ok();
+                let read = ParseRequest::read(&json!({"user_input": value}));
+                prop_assert_eq!(read.is_ok(), value.as_str().is_some_and(|s| !s.trim().is_empty()));
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The server's port: what stands before its routes, TLS, and how sockets are tuned. Not for what
+//! is behind the routes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_tls::accept::rustls_0_23::TlsStream;
+use actix_web::dev::Server;
+use actix_web::rt::net::TcpStream;
+use actix_web::{App, HttpServer};
+use anyhow::Context as _;
+use socket2::SockRef;
+
+use super::{Faces, or_cores};
+use crate::config::Config;
+use crate::http::{self, FrontDesk};
+use crate::tls::Certificate;
+
+/// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
+const SOCKET_STALL: Duration = Duration::from_secs(20);
+
+/// Longest time for a TLS handshake: small devices need some seconds.
+const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Listens, and serves once it is awaited.
+pub(super) fn listen(
+    config: &Config,
+    certificate: Option<&Arc<Certificate>>,
+    faces: Faces,
+) -> anyhow::Result<(Server, SocketAddr)> {
+    let desk = Arc::new(FrontDesk::new(&config.http, config.ota.trust_proxy));
+    let factory = move || {
+        let faces = faces.clone();
+        http::behind(App::new(), Arc::clone(&desk)).configure(|services| faces.routes(services))
+    };
+    let at = (config.server.host.as_str(), config.server.port);
+    let taken =
+        || format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1);
+    let server = HttpServer::new(factory)
+        .workers(or_cores(config.server.workers))
+        .on_connect(|connection, _| tune(connection))
+        // Who closes their side waits for no answer: what is done for them ends.
+        .h1_allow_half_closed(false)
+        .disable_signals()
+        .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000))
+        .tls_handshake_timeout(TLS_HANDSHAKE);
+    let server = match certificate {
+        None => server.bind(at),
+        Some(certificate) => server.bind_rustls_0_23(at, certificate.server_config()?),
+    };
+    let server = server.with_context(taken)?;
+    let address = *server.addrs().first().context("no address to listen on")?;
+    Ok((server.run(), address))
+}
+
+/// Small packets leave at once, and a peer that takes none is given up.
+fn tune(connection: &dyn std::any::Any) {
+    let secure = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
+    let Some(stream) = connection.downcast_ref::<TcpStream>().or_else(secure) else { return };
+    let socket = SockRef::from(stream);
+    let tuned = socket.set_tcp_nodelay(true);
+    if let Err(error) = tuned.and_then(|()| socket.set_tcp_user_timeout(Some(SOCKET_STALL))) {
+        tracing::debug!(%error, "cannot tune a socket");
+    }
+}

@@ -1,0 +1,32 @@
+//! Museum clients, put together. Not for what is done for them.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::{local_time, patient};
+use crate::bus::LocalLocks;
+use crate::config::Config;
+use crate::http::MuseumClients;
+use crate::http::middleware::limits::{LocalLimit, RateLimit};
+use crate::museum::{Museum, MuseumPorts};
+use crate::providers::{self, ProviderConfigError};
+use crate::store::MuseumStore;
+
+/// Lets museum clients in. They wait for the model as long as a request may take.
+pub(super) fn museum(
+    config: &Config,
+    store: Arc<dyn MuseumStore>,
+) -> Result<MuseumClients, ProviderConfigError> {
+    let ports = MuseumPorts {
+        llm: providers::llm(&patient(config))?,
+        store,
+        locks: Arc::new(LocalLocks::new()),
+        now: Arc::new(local_time),
+    };
+    let limit = NonZeroU32::new(config.museum.requests_per_minute);
+    Ok(MuseumClients {
+        museum: Arc::new(Museum::new(ports, config.museum_clients())),
+        token: config.museum.token.clone(),
+        limit: limit.map(|n| Arc::new(LocalLimit::new(n)) as Arc<dyn RateLimit>),
+    })
+}

@@ -1,0 +1,232 @@
+//! Museum clients over REST: register, keep alive, ask, leave. Not for what their words come to.
+//!
+//! What goes wrong is told in the envelope of the document, and in `detail`, where the original
+//! clients look for it; of a dead session they want 401 and the word 会话 there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_proto::ids::SessionId;
+use hearken_proto::museum::{
+    Alive, Envelope, FEATURES, Mistake, ParseRequest, Refused, Register, Registered, Unregistered,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::auth::is_of_another_site;
+use super::caller::{body, session_of, shows};
+use super::fault::{Answer, Refusal, rendered};
+use super::middleware::desk_of;
+use super::middleware::limits::RateLimit;
+use crate::museum::{Museum, MuseumError, now};
+use crate::providers::Secret;
+
+/// Largest body; 128 functions with long descriptions fit.
+const MAX_BODY_BYTES: usize = 512 * 1024;
+/// When a client may ask again where the server is busy or its store is away.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Lets museum clients in.
+#[derive(Clone)]
+pub struct MuseumClients {
+    /// What is done for them.
+    pub museum: Arc<Museum>,
+    /// What they show; empty lets everybody in.
+    pub token: Secret,
+    /// How often one may ask; none sets no limit.
+    pub limit: Option<Arc<dyn RateLimit>>,
+}
+
+fn refused(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> Refusal {
+    let msg = msg.into();
+    let told = Refused { code: status.as_u16(), msg: msg.clone(), data: None, detail: msg, errors };
+    Box::new(HttpResponse::build(status).json(told))
+}
+
+/// The same, where it may be better soon.
+fn refused_for_now(status: StatusCode, msg: impl Into<String>, wait: Duration) -> Refusal {
+    let mut told = refused(status, msg, Vec::new());
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    told.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    told
+}
+
+/// There is no session that could be used.
+fn no_session(msg: &str) -> Refusal {
+    let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
+    let challenge = HeaderValue::from_static("Session realm=\"museum\"");
+    told.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    told
+}
+
+fn failed(error: MuseumError) -> Refusal {
+    let cause = std::error::Error::source(&error).map(ToString::to_string);
+    match error {
+        MuseumError::Wrong(mistakes) => wrong(mistakes),
+        MuseumError::Gone => no_session("会话不存在或已过期，请重新注册 (SESSION_NOT_FOUND)"),
+        MuseumError::Full | MuseumError::Busy => {
+            tracing::warn!(%error, "a museum client is sent away");
+            let msg = match error {
+                MuseumError::Full => "会话数量已达上限，请稍后再试 (BUSY)",
+                _ => "上一个请求仍在处理，请稍后再试 (BUSY)",
+            };
+            refused_for_now(StatusCode::SERVICE_UNAVAILABLE, msg, AGAIN)
+        }
+        MuseumError::Store(_) | MuseumError::Lock(_) => {
+            tracing::warn!(%error, cause, "a museum client cannot be served");
+            let msg = "服务暂时不可用，请稍后再试 (UNAVAILABLE)";
+            refused_for_now(StatusCode::SERVICE_UNAVAILABLE, msg, AGAIN)
+        }
+        MuseumError::Llm(_) | MuseumError::NoWords => {
+            tracing::warn!(%error, cause, "a museum client gets no answer");
+            let why = match &error {
+                MuseumError::Llm(error) => error.kind.to_string(),
+                _ => "no words".into(),
+            };
+            let msg = format!("大模型调用失败，请稍后再试 (LLM_ERROR: {why})");
+            refused(StatusCode::INTERNAL_SERVER_ERROR, msg, Vec::new())
+        }
+    }
+}
+
+fn wrong(mistakes: Vec<Mistake>) -> Refusal {
+    let all: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    refused(StatusCode::UNPROCESSABLE_ENTITY, all.join("; "), mistakes)
+}
+
+impl MuseumClients {
+    /// The request comes from somebody who may ask, and not too often.
+    async fn let_in(
+        &self,
+        request: &HttpRequest,
+        session: Option<&SessionId>,
+    ) -> Result<(), Refusal> {
+        if is_of_another_site(request) {
+            let msg = "其他网站的页面不能访问，除非在 http.cors_origins 中配置 (FORBIDDEN)";
+            return Err(refused(StatusCode::FORBIDDEN, msg, Vec::new()));
+        }
+        if !shows(request, &self.token) {
+            let msg = "需要 museum.token 访问令牌 (UNAUTHORIZED)";
+            let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
+            let challenge = HeaderValue::from_static("Bearer realm=\"museum\"");
+            told.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            return Err(told);
+        }
+        let Some(limit) = &self.limit else { return Ok(()) };
+        let client = match session {
+            Some(id) => format!("session {id}"),
+            None => desk_of(request).map(|desk| desk.address_of(request)).unwrap_or_default(),
+        };
+        limit.take(&client).await.map_err(|wait| {
+            let msg = "请求过于频繁，请稍后再试 (RATE_LIMITED)";
+            refused_for_now(StatusCode::TOO_MANY_REQUESTS, msg, wait)
+        })
+    }
+
+    /// The session that the request names, once it is let in.
+    async fn session(&self, request: &HttpRequest) -> Result<SessionId, Refusal> {
+        let id = session_of(request).map(SessionId::new);
+        self.let_in(request, id.as_ref()).await?;
+        id.ok_or_else(|| no_session("缺少 session-id 请求头，请先注册会话 (SESSION_REQUIRED)"))
+    }
+}
+
+async fn json(payload: web::Payload) -> Result<Value, Refusal> {
+    let bytes = body(payload, MAX_BODY_BYTES).await.map_err(|fault| {
+        let msg = format!("the body has at most {MAX_BODY_BYTES} bytes, and comes in time");
+        refused(fault.status(), msg, Vec::new())
+    })?;
+    serde_json::from_slice(&bytes).map_err(|_| wrong(vec![Mistake::at(&[], "must be JSON")]))
+}
+
+/// `POST /api/session/register`.
+pub(super) async fn register(
+    request: HttpRequest,
+    payload: web::Payload,
+    clients: web::Data<MuseumClients>,
+) -> HttpResponse {
+    rendered(registered(&request, payload, &clients).await)
+}
+
+async fn registered(
+    request: &HttpRequest,
+    payload: web::Payload,
+    clients: &MuseumClients,
+) -> Answer {
+    clients.let_in(request, None).await?;
+    let wanted = Register::read(&json(payload).await?).map_err(wrong)?;
+    let session = clients.museum.register(wanted).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(Registered {
+        session_id: session.id.to_string(),
+        expires_at: session.expires_at,
+        server_timestamp: now(),
+        supported_features: FEATURES.map(str::to_owned).to_vec(),
+    }))
+}
+
+/// `POST /api/session/heartbeat`.
+pub(super) async fn heartbeat(
+    request: HttpRequest,
+    clients: web::Data<MuseumClients>,
+) -> HttpResponse {
+    let beating = async {
+        let id = clients.session(&request).await?;
+        let expires_at = clients.museum.heartbeat(&id).await.map_err(failed)?;
+        let (status, timestamp) = ("alive".to_owned(), now());
+        let alive = Alive { status, timestamp, session_valid: true, expires_at };
+        Ok(HttpResponse::Ok().json(alive))
+    };
+    rendered(beating.await)
+}
+
+/// `DELETE /api/session/unregister`.
+pub(super) async fn unregister(
+    request: HttpRequest,
+    clients: web::Data<MuseumClients>,
+) -> HttpResponse {
+    let leaving = async {
+        let id = clients.session(&request).await?;
+        clients.museum.unregister(&id).await.map_err(failed)?;
+        let (status, timestamp): (_, Timestamp) = ("unregistered".to_owned(), now());
+        let left = Unregistered { status, timestamp, message: "会话已成功注销".into() };
+        Ok(HttpResponse::Ok().json(left))
+    };
+    rendered(leaving.await)
+}
+
+/// `GET /api/session/info`.
+pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
+    let telling = async {
+        let id = clients.session(&request).await?;
+        Ok(HttpResponse::Ok().json(clients.museum.told(&id).await.map_err(failed)?))
+    };
+    rendered(telling.await)
+}
+
+/// `GET /api/session/stats`, which clients ask to see whether a server is there.
+pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
+    let counting = async {
+        clients.let_in(&request, None).await?;
+        Ok(HttpResponse::Ok().json(clients.museum.stats().await.map_err(failed)?))
+    };
+    rendered(counting.await)
+}
+
+/// `POST /api/agent/parse`.
+pub(super) async fn parse(
+    request: HttpRequest,
+    payload: web::Payload,
+    clients: web::Data<MuseumClients>,
+) -> HttpResponse {
+    let answering = async {
+        let id = clients.session(&request).await?;
+        let said = ParseRequest::read(&json(payload).await?).map_err(wrong)?;
+        let data = clients.museum.parse(&id, said).await.map_err(failed)?;
+        let envelope = Envelope { code: 200, msg: "success".into(), data: Some(data) };
+        Ok(HttpResponse::Ok().json(envelope))
+    };
+    rendered(answering.await)
+}

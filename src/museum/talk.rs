@@ -1,0 +1,272 @@
+//! What a person's words come to: the prompt, the model's answer, and the one call in it, which is
+//! told to the client and never carried out. Not for sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use hearken_actors::audio::playout::Heard;
+use hearken_actors::dialogue::phrases::Language;
+use hearken_actors::dialogue::template::fill;
+use hearken_actors::dialogue::turn::{Said, ToolRound};
+use hearken_actors::dialogue::{Cleaner, Memory, TurnEnd, TurnRecord};
+use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolRequest};
+use hearken_proto::museum::{ParseRequest, Parsed};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::functions::Functions;
+use super::{Museum, MuseumError, MuseumSettings};
+use crate::store::MuseumSession;
+
+/// How often a model may try to call a function well.
+const TRIES: usize = 2;
+/// What the model is told of a call that is handed to the client.
+const HANDED_ON: &str = "ok: handed to the client, which carries it out";
+/// What stands for what nobody told.
+const UNKNOWN: &str = "-";
+/// Everything that was written counts as heard.
+const ALL: Heard = Heard { whole: usize::MAX, partial: Duration::ZERO, partial_of: None };
+
+/// What the model made of a prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    /// Plain; may be empty where something is called.
+    words: String,
+    call: Option<(ToolRequest, Map<String, Value>)>,
+    /// It was cut at its longest length.
+    truncated: bool,
+}
+
+impl Museum {
+    /// Answers a person in a session, and remembers it.
+    pub(super) async fn answer(
+        &self,
+        session: &MuseumSession,
+        functions: &Functions,
+        request: ParseRequest,
+    ) -> Result<Parsed, MuseumError> {
+        let settings = self.settings.get();
+        let history = session.history.iter().filter_map(|m| serde_json::from_value(m.clone()).ok());
+        let mut memory = Memory::new(settings.max_messages, history.collect());
+        let now = (self.ports.now)();
+        let prompt = prompt(&settings, session, functions, &memory, &request, &now);
+        let answer = self.remembered_or_asked(prompt, functions).await?;
+        let parsed = parsed(&answer, &request.user_input);
+        let call = answer.call.as_ref().map(|(call, _)| call.clone());
+        let round =
+            |call| ToolRound { after: 0, calls: vec![call], results: vec![HANDED_ON.into()] };
+        let record = TurnRecord {
+            user: Some(request.user_input),
+            said: vec![Said { text: parsed.response.clone(), remembered: true }],
+            rounds: call.map(round).into_iter().collect(),
+            end: TurnEnd::Completed,
+        };
+        memory.commit(&record, ALL);
+        let kept = memory.messages().iter().map(|m| json!(m)).collect::<Vec<_>>();
+        if !self.ports.store.keep_history(&session.id, &kept, Timestamp::now()).await? {
+            return Err(MuseumError::Gone);
+        }
+        Ok(parsed)
+    }
+
+    /// The answer to the very same prompt, where one is remembered.
+    async fn remembered_or_asked(
+        &self,
+        prompt: Prompt,
+        functions: &Functions,
+    ) -> Result<Arc<Answer>, MuseumError> {
+        let Some(answers) = &self.answers else {
+            return Ok(Arc::new(ask(&*self.ports.llm, prompt, functions).await?));
+        };
+        let key = key(self.settled.load(Ordering::Relaxed), &prompt);
+        if let Some(known) = answers.get(&key).await {
+            return Ok(known);
+        }
+        let answer = Arc::new(ask(&*self.ports.llm, prompt, functions).await?);
+        if !answer.truncated {
+            answers.insert(key, Arc::clone(&answer)).await;
+        }
+        Ok(answer)
+    }
+}
+
+/// Names a prompt under the settings of that count; two that differ in anything differ in this.
+fn key(settled: u64, prompt: &Prompt) -> [u8; 32] {
+    let Prompt { messages, tools, max_tokens, temperature } = prompt;
+    let tools: Vec<_> = tools.iter().map(|t| (&t.name, &t.description, &t.parameters)).collect();
+    let whole = json!([settled, messages, tools, max_tokens, temperature.to_bits()]);
+    Sha256::digest(whole.to_string()).into()
+}
+
+fn prompt(
+    settings: &MuseumSettings,
+    session: &MuseumSession,
+    functions: &Functions,
+    memory: &Memory,
+    request: &ParseRequest,
+    now: &str,
+) -> Prompt {
+    let told = |text: &str| {
+        let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if line.trim().is_empty() { UNKNOWN.to_owned() } else { line }
+    };
+    let own = session.metadata["client_type"].as_str().unwrap_or_default();
+    let own: String = own.chars().take(hearken_proto::museum::MAX_NAME_CHARS).collect();
+    let client_type = told(request.client_type.as_deref().unwrap_or(&own));
+    let spirit_id = told(request.spirit_id.as_deref().unwrap_or_default());
+    let system = fill(
+        &settings.system_prompt,
+        &[
+            ("{scene_type}", request.scene_type.as_str()),
+            ("{spirit_id}", &spirit_id),
+            ("{client_type}", &client_type),
+            ("{current_time}", now),
+        ],
+    );
+    let mut messages = vec![ChatMessage::new(Role::System, system)];
+    messages.extend(memory.messages().iter().cloned());
+    messages.push(ChatMessage::new(Role::User, &request.user_input));
+    Prompt {
+        messages,
+        tools: Arc::clone(&functions.offered),
+        max_tokens: settings.max_tokens,
+        temperature: settings.temperature,
+    }
+}
+
+/// Asks the model, and once more where it calls what cannot be called.
+async fn ask(
+    llm: &dyn Llm,
+    mut prompt: Prompt,
+    functions: &Functions,
+) -> Result<Answer, MuseumError> {
+    for _ in 0..TRIES {
+        let Reply { text, calls, truncated } =
+            reply(llm, prompt.clone()).await.map_err(MuseumError::Llm)?;
+        let words = Cleaner::whole(&text);
+        let Some(call) = calls.into_iter().next() else {
+            if words.is_empty() {
+                return Err(MuseumError::NoWords);
+            }
+            return Ok(Answer { words, call: None, truncated });
+        };
+        match functions.check(&call) {
+            Ok(arguments) => return Ok(Answer { words, call: Some((call, arguments)), truncated }),
+            Err(wrong) => {
+                tracing::debug!("the model calls what the client cannot do");
+                prompt.messages.push(ChatMessage::calling(text, vec![call.clone()]));
+                prompt.messages.push(ChatMessage::result(call.id, wrong));
+            }
+        }
+    }
+    // It calls nothing well: it may say what it can without.
+    prompt.tools = Arc::default();
+    let Reply { text, truncated, .. } = reply(llm, prompt).await.map_err(MuseumError::Llm)?;
+    let words = Cleaner::whole(&text);
+    if words.is_empty() {
+        Err(MuseumError::NoWords)
+    } else {
+        Ok(Answer { words, call: None, truncated })
+    }
+}
+
+#[derive(Default)]
+struct Reply {
+    text: String,
+    calls: Vec<ToolRequest>,
+    truncated: bool,
+}
+
+/// The whole of one answer.
+async fn reply(llm: &dyn Llm, prompt: Prompt) -> Result<Reply, ProviderError> {
+    let mut stream = llm.reply(prompt);
+    let mut reply = Reply::default();
+    while let Some(delta) = stream.next().await.transpose()? {
+        match delta {
+            LlmDelta::Text(text) => reply.text.push_str(&text),
+            LlmDelta::Calling => {}
+            LlmDelta::Call(call) => reply.calls.push(call),
+            LlmDelta::Finished { truncated, .. } => reply.truncated = truncated,
+        }
+    }
+    Ok(reply)
+}
+
+/// The answer as the client is told it.
+fn parsed(answer: &Answer, asked: &str) -> Parsed {
+    let Some((call, arguments)) = &answer.call else {
+        return Parsed { response: answer.words.clone(), ..Parsed::default() };
+    };
+    let text = |name: &str| match arguments.get(name) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let keywords = match arguments.get("keywords") {
+        Some(Value::Array(words)) => {
+            words.iter().filter_map(|w| w.as_str().map(str::to_owned)).collect()
+        }
+        Some(Value::String(word)) => vec![word.clone()],
+        _ => Vec::new(),
+    };
+    let response = match (answer.words.as_str(), Language::of(asked)) {
+        ("", Some(Language::English)) => "All right, right away.".to_owned(),
+        ("", _) => "好的，马上为您处理。".to_owned(),
+        (words, _) => words.to_owned(),
+    };
+    Parsed {
+        artifact_id: text("artifact_id"),
+        artifact_name: text("artifact_name"),
+        operation: Some(call.name.clone()),
+        operation_params: arguments.clone(),
+        keywords,
+        tips: text("tips"),
+        response,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(words: &str, arguments: Value) -> Answer {
+        let call = ToolRequest { id: "1".into(), name: "show".into(), arguments: String::new() };
+        let arguments = arguments.as_object().unwrap().clone();
+        Answer { words: words.into(), call: Some((call, arguments)), truncated: false }
+    }
+
+    #[test]
+    fn known_arguments_are_lifted_and_a_silent_call_is_confirmed() {
+        let arguments = json!({
+            "artifact_id": 7, "artifact_name": "蟠龙盖罍", "keywords": ["青铜", 1], "tips": "看龙纹",
+        });
+        let told = parsed(&answer("", arguments.clone()), "介绍一下");
+        assert_eq!(told.artifact_id.as_deref(), Some("7"));
+        assert_eq!(told.artifact_name.as_deref(), Some("蟠龙盖罍"));
+        assert_eq!(
+            (told.keywords, told.tips.as_deref()),
+            (vec!["青铜".to_owned()], Some("看龙纹"))
+        );
+        assert_eq!(told.operation_params, *arguments.as_object().unwrap());
+        assert_eq!(told.response, "好的，马上为您处理。");
+        let told = parsed(&answer("", json!({})), "show me");
+        assert_eq!((told.response.as_str(), told.artifact_id), ("All right, right away.", None));
+        assert_eq!(parsed(&answer("Here.", json!({})), "show me").response, "Here.");
+    }
+
+    #[test]
+    fn prompts_that_differ_in_anything_have_different_names() {
+        let first = Prompt { max_tokens: 5, ..Prompt::default() };
+        let mut others = vec![Prompt { max_tokens: 6, ..first.clone() }];
+        others.push(Prompt { temperature: 0.1, ..first.clone() });
+        others.push(Prompt { messages: vec![ChatMessage::new(Role::User, "")], ..first.clone() });
+        assert_eq!(key(0, &first), key(0, &first.clone()));
+        assert_ne!(key(0, &first), key(1, &first));
+        for other in others {
+            assert_ne!(key(0, &first), key(0, &other), "{other:?}");
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! The composition root: the one place where concrete types meet.
 
+mod admin;
 mod listening;
+mod models;
 mod museum;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -21,17 +23,20 @@ use hearken_actors::ports::{ChatStore, Prompt, SessionStore, Sight, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::Toolbox;
 use jiff::Zoned;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::admin::Changing;
+use self::models::Models;
 use crate::bus::{LocalBus, LocalLocks};
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
-    self, Auth, Chats, Door, Doorman, Health, LiteMcp, MuseumClients, OtaRules, TextClients,
+    self, Admin, Auth, Chats, Door, Doorman, Health, LiteMcp, MuseumClients, OtaRules, TextClients,
     ToolDesk,
 };
-use crate::providers::{self, Asker, Ledger, LlmSettings};
+use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
 use crate::state;
 use crate::store::{self, DeviceStore, ToolStore};
@@ -57,12 +62,7 @@ pub struct Running {
     /// The places of devices and of text clients, and how many there are.
     places: [(Arc<Semaphore>, usize); 2],
     process: CancellationToken,
-    warming: tokio::task::JoinHandle<()>,
-    tidying: tokio::task::JoinHandle<()>,
-    sweeping: tokio::task::JoinHandle<()>,
-    purging: tokio::task::JoinHandle<()>,
-    loading: tokio::task::JoinHandle<()>,
-    /// What is done now and again: the certificate read, museum sessions cleared away.
+    /// What is done once, or now and again, beside serving.
     tending: Vec<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
@@ -82,8 +82,8 @@ pub fn start(
     let tts = providers::tts(&config.tts)?;
     let store = store::open(&config.store.url, &config.server.data_dir)?;
     let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
-    let ledger = Ledger::default();
-    let ports = ports(config, tts.clone(), &tools, &cameras, &desk, &ledger)?;
+    let models = Models::default();
+    let ports = ports(config, tts.clone(), &tools, &cameras, &desk, &models)?;
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let ahead = ports.llm.read_ahead(opening(&settings, &tools));
@@ -98,14 +98,15 @@ pub fn start(
     };
     let supervisor = Supervisor::start(engines, &process);
     let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
-    let clients =
-        text_clients(config, Arc::clone(&store) as _, &tools, desk.sight(), &process, &ledger)?;
-    let sweeping = sweep(&clients);
-    let chats = chats(config, Arc::clone(&store) as _, &tools, desk.sight(), &process, &ledger)?;
-    let purging = purge(&chats);
-    let museum = museum::museum(config, Arc::clone(&store) as _)?;
-    let visitors = Arc::clone(&museum.museum);
-    let text_places = Arc::clone(&clients.places);
+    let texts = (Arc::clone(&store) as _, &models);
+    let clients = text_clients(config, texts, &tools, desk.sight(), &process)?;
+    let chats = chats(config, (Arc::clone(&store) as _, &models), &tools, desk.sight(), &process)?;
+    let museum = museum::museum(config, Arc::clone(&store) as _, &models)?;
+    let (visitors, text_places) = (Arc::clone(&museum.museum), Arc::clone(&clients.places));
+    let changing = changing(&doorman, &clients, &chats, &museum);
+    let admin = admin::admin(config, Arc::clone(&store) as _, models, changing)?;
+    let mut tending =
+        vec![sweep(&clients), purge(&chats), admin::keep_in_step(&admin), tidy(metrics)];
     let faces = Faces {
         doorman,
         health,
@@ -114,33 +115,43 @@ pub fn start(
         clients: Some(clients).filter(|_| config.gateway.enabled),
         chats: Some(chats).filter(|_| config.chat.enabled),
         museum: Some(museum).filter(|_| config.museum.enabled),
+        admin: Some(Arc::new(admin)).filter(|_| config.admin.enabled),
     };
     let certificate = Certificate::load(&config.tls)?;
     let (server, address) = listening::listen(config, certificate.as_ref(), faces)?;
-    let mut tending = vec![tokio::spawn(async move { visitors.keep_sweeping().await })];
-    tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
     cameras.are_at(pictures_at(config, address)?);
-    let warming = warm(tts, phrases, ahead, supervisor.states().clone(), process.clone());
-    let tidying = tokio::spawn(telemetry::tidy(metrics));
-    let loading = tokio::spawn(async move { registry.load().await });
-    Ok(Running {
-        address,
-        server,
-        supervisor,
-        places: [
-            (places, config.server.max_connections),
-            (text_places, config.gateway.max_connections),
-        ],
-        process,
-        warming,
-        tidying,
-        sweeping,
-        purging,
-        loading,
-        tending,
-        store,
-        tools,
-    })
+    tending.push(warm(tts, phrases, ahead, supervisor.states().clone(), process.clone()));
+    tending.push(tokio::spawn(async move { registry.load().await }));
+    tending.push(tokio::spawn(async move { visitors.keep_sweeping().await }));
+    tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
+    let places =
+        [(places, config.server.max_connections), (text_places, config.gateway.max_connections)];
+    Ok(Running { address, server, supervisor, places, process, tending, store, tools })
+}
+
+/// What changes with the settings.
+fn changing(
+    doorman: &Doorman,
+    clients: &TextClients,
+    chats: &Chats,
+    museum: &MuseumClients,
+) -> Changing {
+    let places = Arc::clone(&clients.places);
+    Changing {
+        dialogue: doorman.pipeline.dialogue_settings().clone(),
+        dialogue_of: |config| settings(config).dialogue,
+        gateway: clients.desk.settings.clone(),
+        gateway_idle: clients.desk.sessions.idle().clone(),
+        chat: chats.desk.settings.clone(),
+        museum: Arc::clone(&museum.museum),
+        devices: doorman.pipeline.roster().clone(),
+        text_places: places,
+    }
+}
+
+/// Sorts what was counted into its buckets, now and again.
+fn tidy(metrics: PrometheusHandle) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(telemetry::tidy(metrics))
 }
 
 /// What the outside sees of the server.
@@ -153,6 +164,7 @@ struct Faces {
     clients: Option<TextClients>,
     chats: Option<Chats>,
     museum: Option<MuseumClients>,
+    admin: Option<Arc<Admin>>,
 }
 
 impl Faces {
@@ -165,6 +177,9 @@ impl Faces {
         }
         if let Some(clients) = self.museum {
             http::museum_routes(services, clients);
+        }
+        if let Some(admin) = self.admin {
+            http::admin_routes(services, admin);
         }
         http::litemcp_routes(services, self.own_tools);
         http::routes(services, self.doorman, self.health, self.desk);
@@ -183,11 +198,11 @@ fn ports(
     tools: &Sources,
     cameras: &Cameras,
     desk: &ToolDesk,
-    ledger: &Ledger,
+    models: &Models,
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
         asr: providers::asr(&config.asr)?,
-        llm: providers::llm_for(&llm(config), &Asker::spoken("device", ledger))?,
+        llm: models.spoken(config, "device", llm)?,
         tts,
         tools: tools.desk(),
         vision: Some(cameras.desk()),
@@ -201,22 +216,21 @@ fn ports(
 /// gateway's document calls its timeout is one, and has none for the first words.
 fn text_clients(
     config: &Config,
-    store: Arc<dyn SessionStore>,
+    (store, models): (Arc<dyn SessionStore>, &Models),
     tools: &Sources,
     sight: Option<Arc<dyn Sight>>,
     process: &CancellationToken,
-    ledger: &Ledger,
 ) -> anyhow::Result<TextClients> {
     let settings = config.text_clients();
     let sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     let tools = tools.clone();
     let desk = GatewayDesk {
-        llm: providers::llm_for(&patient(config), &Asker::spoken("gateway", ledger))?,
+        llm: models.spoken(config, "gateway", patient)?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
         sight,
         now: Arc::new(local_time),
-        settings: Arc::new(settings),
+        settings: settings.into(),
     };
     Ok(TextClients {
         desk,
@@ -229,17 +243,16 @@ fn text_clients(
 /// Lets applications in. They wait for the model as text clients do.
 fn chats(
     config: &Config,
-    store: Arc<dyn ChatStore>,
+    (store, models): (Arc<dyn ChatStore>, &Models),
     tools: &Sources,
     sight: Option<Arc<dyn Sight>>,
     process: &CancellationToken,
-    ledger: &Ledger,
 ) -> anyhow::Result<Chats> {
     let (settings, tools) = (config.chat_sessions(), tools.clone());
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
     let desk = ChatDesk {
-        llm: providers::llm_for(&patient(config), &Asker::patient("chat", ledger))?,
+        llm: models.patient(config, "chat", patient)?,
         store,
         state: state::state_server(&config.state)?,
         events: Arc::new(LocalBus::new()),
@@ -249,7 +262,7 @@ fn chats(
         }),
         sight,
         now: Arc::new(local_time),
-        settings: Arc::new(settings),
+        settings: settings.into(),
         process: process.clone(),
     };
     let places = Arc::new(Semaphore::new(config.chat.max_watchers));
@@ -275,7 +288,8 @@ fn local_time() -> String {
 
 /// Clears away sessions that are over.
 fn sweep(clients: &TextClients) -> tokio::task::JoinHandle<()> {
-    let (sessions, every) = (Arc::clone(&clients.desk.sessions), clients.desk.settings.sweep_every);
+    let (sessions, every) =
+        (Arc::clone(&clients.desk.sessions), clients.desk.settings.get().sweep_every);
     tokio::spawn(async move { sessions.keep_sweeping(every).await })
 }
 
@@ -387,11 +401,6 @@ impl Running {
         let handle = self.server.handle();
         let ending = end(handle, self.places, self.process);
         let (served, ()) = tokio::join!(self.server, ending);
-        self.warming.abort();
-        self.tidying.abort();
-        self.sweeping.abort();
-        self.purging.abort();
-        self.loading.abort();
         self.tending.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {

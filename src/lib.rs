@@ -3,6 +3,7 @@
 //! Reading order: [`config`], [`app`], [`http`], [`providers`], [`tools`], then the engines [`speech`] and
 //! [`llm`], and the virtual device [`emulator`].
 
+pub mod admin;
 pub mod app;
 pub mod auth;
 pub mod bus;

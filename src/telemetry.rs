@@ -1,6 +1,6 @@
 //! Logs to standard error, and the recorder of metrics. Not for what is logged or counted.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,26 +11,58 @@ use tracing_subscriber::EnvFilter;
 use crate::config::LogConfig;
 use crate::config::LogFormat;
 
+/// Makes other rules hold for the process's log, once it has begun.
+type Reload = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Error> + Send + Sync>;
+
+/// How the log that was started takes other rules.
+static RELOAD: OnceLock<Reload> = OnceLock::new();
+
 /// Starts logging for the whole process; a second start changes nothing.
 ///
 /// # Errors
 /// `log.level` cannot be read.
 pub fn start(config: &LogConfig) -> anyhow::Result<()> {
-    // async_openai logs what a model wrote where it cannot read it, rmcp what tools say: words of
-    // people do not belong in logs, and our own errors tell the rest.
-    let rules = format!("{},async_openai=off,rmcp=off", level(&config.level));
-    let filter = EnvFilter::try_new(&rules).with_context(|| {
-        format!("`log.level` is `{}`: use error, warn, info, debug or trace", config.level)
-    })?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match config.format {
-        LogFormat::Text => logs.with_target(false).try_init(),
-        LogFormat::Json => logs.json().try_init(),
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter(&config.level)?)
+        .with_writer(std::io::stderr);
+    let (started, reload): (_, Reload) = match config.format {
+        LogFormat::Text => {
+            let logs = logs.with_target(false).with_filter_reloading();
+            let handle = logs.reload_handle();
+            (logs.try_init(), Box::new(move |filter| handle.reload(filter)))
+        }
+        LogFormat::Json => {
+            let logs = logs.json().with_filter_reloading();
+            let handle = logs.reload_handle();
+            (logs.try_init(), Box::new(move |filter| handle.reload(filter)))
+        }
     };
-    if started.is_err() {
+    if started.is_err() || RELOAD.set(reload).is_err() {
         tracing::debug!("logging runs already");
     }
     Ok(())
+}
+
+/// What makes the process log by these rules from now on, where it logs at all.
+///
+/// # Errors
+/// They cannot be read.
+pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
+    let filter = filter(level)?;
+    Ok(move || {
+        if let Some(Err(error)) = RELOAD.get().map(|reload| reload(filter)) {
+            tracing::warn!(%error, "the log stays as it was");
+        }
+    })
+}
+
+/// The rules of a level, or of rules.
+fn filter(named: &str) -> anyhow::Result<EnvFilter> {
+    // async_openai logs what a model wrote where it cannot read it, rmcp what tools say: words of
+    // people do not belong in logs, and our own errors tell the rest.
+    let rules = format!("{},async_openai=off,rmcp=off", level(named));
+    EnvFilter::try_new(&rules)
+        .with_context(|| format!("`log.level` is `{named}`: use error, warn, info, debug or trace"))
 }
 
 /// Other programs name some levels otherwise.

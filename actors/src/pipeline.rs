@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::asr::AsrActor;
 use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
-use crate::dialogue::{Dialogue, LocalTime, Manner, MannerNow};
+use crate::dialogue::{Dialogue, DialogueSettings, LocalTime, Manner, MannerNow};
+use crate::live::Live;
 use crate::mcp_host::McpHostActor;
 use crate::messages::ToolsKnown;
 use crate::ports::{Asr, Llm, Sight, ToolSource, Tts};
@@ -80,6 +81,7 @@ impl AudioPool {
 pub struct Pipeline {
     ports: Ports,
     settings: Arc<PipelineSettings>,
+    dialogue: Live<DialogueSettings>,
     audio: AudioPool,
     roster: Roster,
     process: CancellationToken,
@@ -93,7 +95,13 @@ impl Pipeline {
         audio: AudioPool,
         process: CancellationToken,
     ) -> Self {
-        Self { ports, settings: Arc::new(settings), audio, roster: Roster::default(), process }
+        let (dialogue, roster) = (Live::new(settings.dialogue.clone()), Roster::default());
+        Self { ports, settings: Arc::new(settings), dialogue, audio, roster, process }
+    }
+
+    /// How conversations are led, which may be changed: it holds from each one's next turn on.
+    pub fn dialogue_settings(&self) -> &Live<DialogueSettings> {
+        &self.dialogue
     }
 
     /// The devices that are connected now.
@@ -184,7 +192,7 @@ impl Pipeline {
     fn dialogue(&self, device_id: &DeviceId) -> Dialogue {
         let (desk, asks) = (Arc::clone(&self.ports.manner), device_id.clone());
         let manner: MannerNow = Arc::new(move || desk(&asks));
-        Dialogue::new(self.settings.dialogue.clone(), manner, Arc::clone(&self.ports.now))
+        Dialogue::new(self.dialogue.clone(), manner, Arc::clone(&self.ports.now))
     }
 
     /// All tools of a conversation.

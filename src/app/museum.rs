@@ -3,22 +3,24 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use super::models::Models;
 use super::{local_time, patient};
 use crate::bus::LocalLocks;
 use crate::config::Config;
 use crate::http::MuseumClients;
 use crate::http::middleware::limits::{LocalLimit, RateLimit};
 use crate::museum::{Museum, MuseumPorts};
-use crate::providers::{self, ProviderConfigError};
+use crate::providers::ProviderConfigError;
 use crate::store::MuseumStore;
 
 /// Lets museum clients in. They wait for the model as long as a request may take.
 pub(super) fn museum(
     config: &Config,
     store: Arc<dyn MuseumStore>,
+    models: &Models,
 ) -> Result<MuseumClients, ProviderConfigError> {
     let ports = MuseumPorts {
-        llm: providers::llm(&patient(config))?,
+        llm: models.patient(config, "museum", patient)?,
         store,
         locks: Arc::new(LocalLocks::new()),
         now: Arc::new(local_time),

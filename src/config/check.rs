@@ -50,15 +50,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     museum(config)?;
     chat(config)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
-    let t = &config.tools;
-    one_of("tools.mcp_protocol_version", t.mcp_protocol_version.as_str(), &MCP_VERSIONS)?;
-    within("tools.max_rounds", t.max_rounds, 1, 100)?;
-    within("tools.max_tools", t.max_tools, 1, 128)?;
-    within("tools.turn_total_ms", t.turn_total_ms, 1_000, 3_600_000)?;
-    within("tools.device_timeout_ms", t.device_timeout_ms, 1_000, 600_000)?;
-    within("tools.max_result_bytes", t.max_result_bytes, 256, 1 << 20)?;
-    within("tools.filler_after_ms", t.filler_after_ms, 100, 60_000)?;
-    within("tools.filler_again_ms", t.filler_again_ms, 500, 60_000)?;
+    tools(config)?;
     for (key, size) in [
         ("lanes.uplink", l.uplink),
         ("lanes.utterance", l.utterance),
@@ -71,14 +63,27 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("ota.code_lifetime_ms", config.ota.code_lifetime_ms, 60_000, 86_400_000)?;
     long_enough("auth.secret", &config.auth.secret)?;
     long_enough("auth.admin_token", &config.auth.admin_token)?;
-    within("tools.endpoint_timeout_ms", config.tools.endpoint_timeout_ms, 100, 600_000)?;
-    within("tools.builtin.timeout_ms", config.tools.builtin.timeout_ms, 500, 60_000)?;
     within("vision.max_tokens", config.vision.max_tokens, 1, 100_000)?;
     within("vision.timeout_ms", config.vision.timeout_ms, 100, 600_000)?;
     within("state.timeout_ms", config.state.timeout_ms, 100, 600_000)?;
     within("state.max_connections", config.state.max_connections, 1, 10_000)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
+}
+
+/// Checks how tools are offered and called.
+fn tools(config: &Config) -> Result<(), ConfigError> {
+    let t = &config.tools;
+    one_of("tools.mcp_protocol_version", t.mcp_protocol_version.as_str(), &MCP_VERSIONS)?;
+    within("tools.max_rounds", t.max_rounds, 1, 100)?;
+    within("tools.max_tools", t.max_tools, 1, 128)?;
+    within("tools.turn_total_ms", t.turn_total_ms, 1_000, 3_600_000)?;
+    within("tools.device_timeout_ms", t.device_timeout_ms, 1_000, 600_000)?;
+    within("tools.max_result_bytes", t.max_result_bytes, 256, 1 << 20)?;
+    within("tools.filler_after_ms", t.filler_after_ms, 100, 60_000)?;
+    within("tools.filler_again_ms", t.filler_again_ms, 500, 60_000)?;
+    within("tools.endpoint_timeout_ms", t.endpoint_timeout_ms, 100, 600_000)?;
+    within("tools.builtin.timeout_ms", t.builtin.timeout_ms, 500, 60_000)
 }
 
 /// Checks what stands before the routes.
@@ -97,6 +102,10 @@ fn desk(config: &Config) -> Result<(), ConfigError> {
             });
         }
     }
+    long_enough("admin.password", &config.admin.password)?;
+    let a = &config.admin;
+    within("admin.access_token_ms", a.access_token_ms, 60_000, 86_400_000)?;
+    within("admin.refresh_token_ms", a.refresh_token_ms, a.access_token_ms, 31_536_000_000)?;
     let given = [&config.tls.certificate, &config.tls.key].map(|f| !f.as_os_str().is_empty());
     match given {
         [true, false] => missing("tls.key", "name the private key of `tls.certificate`"),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::providers::Secret;
+
 /// How often clients may ask, and from which sites' pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -35,5 +37,30 @@ impl TlsConfig {
     /// The port speaks TLS.
     pub fn is_on(&self) -> bool {
         !self.certificate.as_os_str().is_empty()
+    }
+}
+
+/// The administrator, `/api/admin`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdminConfig {
+    /// The administrator is let in.
+    pub enabled: bool,
+    /// The administrator's password; empty is the admin token.
+    pub password: Secret,
+    /// How long an access token is good.
+    pub access_token_ms: u64,
+    /// How long a refresh token is good, unless it is used.
+    pub refresh_token_ms: u64,
+}
+
+impl Default for AdminConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            password: Secret::default(),
+            access_token_ms: 900_000,
+            refresh_token_ms: 604_800_000,
+        }
     }
 }

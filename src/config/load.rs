@@ -1,6 +1,7 @@
 //! Reads the configuration: defaults, then the file, then the environment; then checks that it
 //! makes sense. Errors name the file or variable, the key and the remedy.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -67,7 +68,9 @@ pub enum ConfigError {
 pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
     let mut table = file.map(read_file).transpose()?.unwrap_or_default();
     let defaults = Table::try_from(Config::default()).expect("the defaults are plain TOML");
+    let mut from_environment = BTreeSet::new();
     for (name, key, value) in variables(env, &defaults)? {
+        from_environment.insert(key.clone());
         set(&mut table, &key, value).map_err(|expected| ConfigError::Variable {
             name,
             key: key.clone(),
@@ -81,6 +84,7 @@ pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigErro
     llm::resolve(&mut config.llm.fallback, env)?;
     tool_servers::resolve(&mut config.tools.servers, env)?;
     check::check(&config)?;
+    config.from_environment = from_environment;
     Ok(config)
 }
 
@@ -245,6 +249,8 @@ mod tests {
         assert_eq!(config.server.host, "0.0.0.0");
         assert_eq!((config.llm.model.as_str(), config.llm.timeout_ms), ("from-file", 7_000));
         assert_eq!(config.asr.pool.max_idle, 5);
+        assert!(config.from_environment.contains("llm.timeout_ms"));
+        assert!(!config.from_environment.contains("llm.model"));
         assert_eq!(config.device.wake_words, ["hello", "你好"]);
         assert!(!format!("{config:?}").contains("sk-1"));
     }

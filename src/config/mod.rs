@@ -15,6 +15,7 @@ mod state;
 mod tool_servers;
 mod tools;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::providers::{AsrSettings, LlmSettings, TtsSettings};
 use crate::tools::VisionSettings;
 
 /// Keys that hold secrets, in whatever section.
-const SECRETS: [&str; 4] = ["api_key", "secret", "admin_token", "token"];
+const SECRETS: [&str; 5] = ["api_key", "secret", "admin_token", "token", "password"];
 
 /// A time as keys hold it, in milliseconds.
 fn ms(time: Duration) -> u64 {
@@ -54,7 +55,7 @@ pub fn masked(config: &Config) -> String {
 }
 
 pub use chat::ChatConfig;
-pub use desk::{HttpConfig, TlsConfig};
+pub use desk::{AdminConfig, HttpConfig, TlsConfig};
 pub use door::{AuthConfig, AuthRequired, OtaConfig, StoreConfig};
 pub use env::{EnvVars, ProcessEnv};
 pub use gateway::GatewayConfig;
@@ -75,6 +76,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// Who is let in.
     pub auth: AuthConfig,
+    /// The administrator.
+    pub admin: AdminConfig,
     /// What devices are told when they boot.
     pub ota: OtaConfig,
     /// Where devices, bindings and sessions are kept.
@@ -113,6 +116,9 @@ pub struct Config {
     pub lanes: LanesConfig,
     /// What is logged, and how.
     pub log: LogConfig,
+    /// Keys that the environment set, which wins over changes at run time.
+    #[serde(skip)]
+    pub from_environment: BTreeSet<String>,
 }
 
 /// Addresses, threads and limits of the server.

@@ -55,6 +55,18 @@ pub fn secret(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptError>
     if config.secret.is_empty() { kept(data_dir, SECRET_FILE) } else { Ok(config.secret.clone()) }
 }
 
+/// The admin token of a server with this configuration; made and kept where none is configured.
+///
+/// # Errors
+/// It can neither be read nor kept.
+pub fn admin_token(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptError> {
+    if config.admin_token.is_empty() {
+        kept(data_dir, ADMIN_TOKEN_FILE)
+    } else {
+        Ok(config.admin_token.clone())
+    }
+}
+
 /// The device tokens of a server with this configuration.
 ///
 /// # Errors
@@ -87,11 +99,7 @@ impl Auth {
             AuthRequired::Never => false,
         };
         let keys = if required {
-            let admin = if config.admin_token.is_empty() {
-                kept(data_dir, ADMIN_TOKEN_FILE)?
-            } else {
-                config.admin_token.clone()
-            };
+            let admin = admin_token(config, data_dir)?;
             Some(Keys { tokens: tokens(config, data_dir)?, admin })
         } else {
             None
@@ -185,7 +193,7 @@ impl Auth {
     }
 }
 
-fn from_no_other_site(request: &HttpRequest) -> Result<(), Refusal> {
+pub(super) fn from_no_other_site(request: &HttpRequest) -> Result<(), Refusal> {
     if is_of_another_site(request) {
         return Err(refusal(Fault::Forbidden, "the request comes from a page of another site"));
     }

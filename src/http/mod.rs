@@ -1,6 +1,7 @@
 //! The route table. Each route parses a request, calls one thing and renders; no dialogue, no
 //! SQL, no retries here.
 
+mod admin;
 mod auth;
 mod caller;
 mod chat;
@@ -27,7 +28,8 @@ use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
 
-pub use auth::{ADMIN_TOKEN_FILE, Auth, secret, tokens};
+pub use admin::Admin;
+pub use auth::{ADMIN_TOKEN_FILE, Auth, admin_token, secret, tokens};
 pub use chat::Chats;
 pub use device::Doorman;
 pub use gateway::TextClients;
@@ -97,6 +99,23 @@ pub fn museum_routes(services: &mut ServiceConfig, clients: MuseumClients) {
         .route("/api/session/info", web::get().to(museum::info))
         .route("/api/session/stats", web::get().to(museum::stats))
         .route("/api/agent/parse", web::post().to(museum::parse));
+}
+
+/// The routes of the administrator.
+pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
+    let config = "/api/admin/config";
+    services
+        .app_data(web::Data::from(admin))
+        .route("/api/admin/login", web::post().to(admin::log_in))
+        .route("/api/admin/refresh", web::post().to(admin::refresh))
+        .route("/api/admin/logout", web::post().to(admin::log_out))
+        .route(config, web::get().to(admin::config))
+        .route(config, web::put().to(admin::change))
+        .route(config, web::patch().to(admin::change))
+        .route("/api/admin/sessions", web::get().to(admin::sessions))
+        .route("/api/admin/sessions/{id}", web::delete().to(admin::end_session))
+        .route("/api/admin/metrics", web::get().to(admin::metrics))
+        .route("/api/admin/audit", web::get().to(admin::audit));
 }
 
 /// Puts every other route on an application; `main` and the tests use the same.

@@ -207,6 +207,27 @@ impl Museum {
         })
     }
 
+    /// At most this many sessions, those used last first, and how many there are.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn sessions(
+        &self,
+        offset: u32,
+        limit: u32,
+    ) -> Result<(Vec<MuseumSession>, u64), StoreError> {
+        self.ports.store.list(offset, limit).await
+    }
+
+    /// Ends a session from outside. False where there is none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn end(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.functions.invalidate(id).await;
+        self.ports.store.remove(id).await
+    }
+
     /// How many sessions there are.
     ///
     /// # Errors

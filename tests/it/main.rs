@@ -5,6 +5,7 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
+mod admin;
 mod chat;
 mod checks;
 mod config;
@@ -14,6 +15,7 @@ mod door;
 mod gateway;
 mod llm_service;
 mod load;
+mod museum;
 mod providers;
 mod real_engines;
 mod recordings;

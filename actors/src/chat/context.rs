@@ -21,7 +21,7 @@ pub(super) fn prompt(
     before: &[KeptMessage],
     request: &ChatRequest,
 ) -> Prompt {
-    let settings = &desk.settings;
+    let settings = desk.settings.get();
     let system = fill(
         &settings.system_prompt,
         &[

@@ -23,6 +23,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::dialogue::{LocalTime, TurnError};
+use crate::live::Live;
 use crate::ports::{
     BoxError, ChatStore, EventBus, Llm, SessionLocks, Sight, StateError, StateServer, ToolSource,
 };
@@ -53,7 +54,7 @@ pub struct ChatDesk {
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// How sessions are served.
-    pub settings: Arc<ChatSettings>,
+    pub settings: Live<ChatSettings>,
     /// Turns end with it.
     pub process: CancellationToken,
 }

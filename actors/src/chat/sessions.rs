@@ -178,7 +178,7 @@ impl ChatDesk {
         let missing = || ChatError::NoState(format!("the session has no snapshot {snapshot_id}"));
         let all = self.store.snapshots(id).await?;
         let wanted = all.into_iter().find(|s| s.id == snapshot_id).ok_or_else(missing)?;
-        let lock = self.locks.lock(id.as_str(), self.settings.lock_wait).await?;
+        let lock = self.locks.lock(id.as_str(), self.settings.get().lock_wait).await?;
         let lock = lock.ok_or(ChatError::Busy)?;
         if let (Some(server), Some(version)) = (&self.state, wanted.state_version) {
             let restored = server.restore(id, version).await.map_err(ChatError::State)?;
@@ -194,7 +194,7 @@ impl ChatDesk {
 
     /// Forgets the sessions that were deleted long ago, with their worlds, for ever and ever.
     pub async fn keep_purging(&self) {
-        let mut ticks = tokio::time::interval(self.settings.purge_every);
+        let mut ticks = tokio::time::interval(self.settings.get().purge_every);
         loop {
             ticks.tick().await;
             if let Err(error) = self.purge().await {
@@ -209,7 +209,7 @@ impl ChatDesk {
     /// # Errors
     /// The store or the state server failed; what is left is for the next time.
     pub async fn purge(&self) -> Result<usize, ChatError> {
-        let Ok(before) = now().checked_sub(self.settings.purge_after) else { return Ok(0) };
+        let Ok(before) = now().checked_sub(self.settings.get().purge_after) else { return Ok(0) };
         let mut purged = 0;
         loop {
             let ids = self.store.purgeable(before, PURGED_AT_ONCE).await?;

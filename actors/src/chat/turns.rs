@@ -77,7 +77,7 @@ impl ChatDesk {
             let scene = self.scene(self.active(id).await?, None).await?;
             return Ok(self.context(&scene, request));
         }
-        let lock = self.locks.lock(id.as_str(), self.settings.lock_wait).await?;
+        let lock = self.locks.lock(id.as_str(), self.settings.get().lock_wait).await?;
         let lock = lock.ok_or(ChatError::Busy)?;
         // The request may be a repeated one whose first was just answered.
         if let Some(answered) = self.answered(id, ask.key.as_deref()).await? {
@@ -122,7 +122,7 @@ impl ChatDesk {
         out: Option<mpsc::Sender<ChatPiece>>,
     ) -> Result<Scene, ChatError> {
         let id = &session.id;
-        let before = self.store.messages(id, None, self.settings.history).await?;
+        let before = self.store.messages(id, None, self.settings.get().history).await?;
         let (state, world) = match &self.state {
             None => (nowhere(id), None),
             Some(server) => {
@@ -146,14 +146,14 @@ impl ChatDesk {
 
     fn toolbox(&self, id: &SessionId, world: Option<&World>) -> Toolbox {
         let own = world.map(|world| Arc::new(world.clone()) as Arc<dyn ToolSource>);
-        let others: Others = if self.settings.server_tools {
+        let others: Others = if self.settings.get().server_tools {
             let (tools, id) = (Arc::clone(&self.tools), id.clone());
             Arc::new(move || tools(&id))
         } else {
             Arc::new(Vec::new)
         };
-        let max_rounds = self.settings.max_iterations;
-        let settings = ToolSettings { max_rounds, ..self.settings.tools.clone() };
+        let max_rounds = self.settings.get().max_iterations;
+        let settings = ToolSettings { max_rounds, ..self.settings.get().tools.clone() };
         Toolbox::new(own.into_iter().collect(), others, settings).with_sight(self.sight.clone())
     }
 
@@ -168,7 +168,7 @@ impl ChatDesk {
         let offer = scene.toolbox.offer();
         let mut prompt = self.prompt(scene, request);
         prompt.tools = Arc::clone(offer.tools());
-        budget::fit(&mut prompt, self.settings.token_budget);
+        budget::fit(&mut prompt, self.settings.get().token_budget);
         let prompt_tokens = budget::of_prompt(&prompt) as u64;
         let at = now();
         let mut messages = prompt.messages.into_iter();
@@ -202,7 +202,7 @@ impl ChatDesk {
     ) -> Result<ChatResponse, ChatError> {
         let turn = Turn::new(TurnId(1), &self.process);
         let mut rounds = Vec::new();
-        let budget = self.settings.token_budget;
+        let budget = self.settings.get().token_budget;
         let mut face = Narration::new(&turn, scene.world.as_ref(), ask.out.as_ref(), budget);
         let prompt = self.prompt(scene, request);
         let outcome = answer(&mut face, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
@@ -233,7 +233,9 @@ impl ChatDesk {
     fn failed(&self, error: TurnError, scene: &Scene) -> ChatError {
         tracing::warn!(%error, cause = std::error::Error::source(&error).map(tracing::field::display), session = %scene.session.id, "a message was not answered");
         let told = match &error {
-            TurnError::TooManyRounds => ChatError::TooManyRounds(self.settings.max_iterations),
+            TurnError::TooManyRounds => {
+                ChatError::TooManyRounds(self.settings.get().max_iterations)
+            }
             TurnError::Tool { .. } => ChatError::State(StateError::Conflict(None)),
             TurnError::Llm(_) | TurnError::NoWords | TurnError::Recognition => {
                 return ChatError::Llm(error);

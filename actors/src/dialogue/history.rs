@@ -8,6 +8,7 @@ use super::memory::{Memory, push_user};
 use super::phrases::Language;
 use super::turn::TurnRecord;
 use crate::audio::playout::Heard;
+use crate::live::Live;
 use crate::ports::{ChatMessage, Prompt, Role};
 
 /// Said to the model after its instructions when the person speaks Chinese: small models answer in
@@ -35,7 +36,7 @@ pub struct DialogueSettings {
 
 /// One dialogue.
 pub struct Dialogue {
-    settings: DialogueSettings,
+    settings: Live<DialogueSettings>,
     manner: MannerNow,
     now: LocalTime,
     memory: Memory,
@@ -44,10 +45,15 @@ pub struct Dialogue {
 
 impl Dialogue {
     /// A dialogue that has not begun, talked to in this manner; where that has no instructions,
-    /// those of the settings hold.
-    pub fn new(settings: DialogueSettings, manner: MannerNow, now: LocalTime) -> Self {
-        let language = settings.language;
-        let memory = Memory::new(settings.max_messages, Vec::new());
+    /// those of the settings hold, as they are at each prompt.
+    pub fn new(
+        settings: impl Into<Live<DialogueSettings>>,
+        manner: MannerNow,
+        now: LocalTime,
+    ) -> Self {
+        let settings = settings.into();
+        let language = settings.get().language;
+        let memory = Memory::new(settings.get().max_messages, Vec::new());
         Self { settings, manner, now, memory, language }
     }
 
@@ -82,10 +88,11 @@ impl Dialogue {
 
     /// What the next prompt begins with, whatever the person says.
     pub fn opening(&self) -> Prompt {
-        let mut system = (self.manner)().instructions(&self.settings.system_prompt, &(self.now)());
-        if !self.settings.emotion_prompt.is_empty() {
+        let settings = self.settings.get();
+        let mut system = (self.manner)().instructions(&settings.system_prompt, &(self.now)());
+        if !settings.emotion_prompt.is_empty() {
             system.push(' ');
-            system.push_str(&self.settings.emotion_prompt);
+            system.push_str(&settings.emotion_prompt);
         }
         if self.language == Language::Chinese {
             system.push_str(IN_CHINESE);
@@ -95,8 +102,8 @@ impl Dialogue {
         Prompt {
             messages,
             tools: Arc::default(),
-            max_tokens: self.settings.max_tokens,
-            temperature: self.settings.temperature,
+            max_tokens: settings.max_tokens,
+            temperature: settings.temperature,
         }
     }
 

@@ -88,13 +88,12 @@ impl GatewayActor {
         let session = desk.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
-        let tools = ClientTools::new(desk.settings.client_tools, outbox.clone());
-        let preferences = Preferences::new(&desk.settings);
+        let tools = ClientTools::new(desk.settings.get().client_tools, outbox.clone());
         let counter = Counter { desk, tools, outbox };
         Self {
             turns: Turns::new(process),
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),
-            preferences,
+            preferences: Preferences::default(),
             conversation: counter.converse(session),
             counter: Arc::new(counter),
             waiting: VecDeque::new(),
@@ -201,7 +200,7 @@ impl GatewayActor {
     }
 
     fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
-        if self.last_heard.elapsed() >= self.counter.desk.settings.dead_after {
+        if self.last_heard.elapsed() >= self.counter.desk.settings.get().dead_after {
             return self.leave(Fault::Idle, ctx);
         }
         ctx.ping(b"");
@@ -244,7 +243,7 @@ impl Actor for GatewayActor {
         }
         self.send(&ServerMessage::Status(Status::Connected(self.conversation.session_id())), ctx);
         tracing::info!("connected");
-        ctx.run_interval(self.counter.desk.settings.ping_every, |act, ctx| {
+        ctx.run_interval(self.counter.desk.settings.get().ping_every, |act, ctx| {
             let _in = act.span.clone().entered();
             act.look_at_the_clock(ctx);
         });

@@ -16,6 +16,7 @@ use super::{ConversationDesk, GatewaySettings};
 use crate::audio::playout::Heard;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
+use crate::live::Live;
 use crate::meters::meters;
 use crate::ports::{
     ChatMessage, Llm, Prompt, ProviderErrorKind, Role, Sight, ToolError, ToolSource,
@@ -40,32 +41,23 @@ pub struct GatewayDesk {
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// How text clients are served.
-    pub settings: Arc<GatewaySettings>,
+    pub settings: Live<GatewaySettings>,
 }
 
-/// How a connection wants its requests answered.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// How a connection wants its requests answered; what it did not choose is the server's.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Preferences {
-    temperature: f32,
-    max_tokens: u32,
-    enable_context: bool,
+    temperature: Option<f32>,
+    max_tokens: Option<u32>,
+    enable_context: Option<bool>,
     pub(super) stream: bool,
 }
 
 impl Preferences {
-    pub(super) fn new(settings: &GatewaySettings) -> Self {
-        Self {
-            temperature: settings.temperature,
-            max_tokens: settings.max_tokens,
-            enable_context: settings.enable_context,
-            stream: false,
-        }
-    }
-
     pub(super) fn change(&mut self, wanted: &Configure) {
-        self.temperature = wanted.temperature.unwrap_or(self.temperature);
-        self.max_tokens = wanted.max_tokens.unwrap_or(self.max_tokens);
-        self.enable_context = wanted.enable_context.unwrap_or(self.enable_context);
+        self.temperature = wanted.temperature.or(self.temperature);
+        self.max_tokens = wanted.max_tokens.or(self.max_tokens);
+        self.enable_context = wanted.enable_context.or(self.enable_context);
         self.stream = wanted.stream.unwrap_or(self.stream);
     }
 }
@@ -254,14 +246,14 @@ impl Counter {
     pub(super) fn converse(&self, session: Arc<TextSession>) -> Conversation {
         let desk = &self.desk;
         let (id, manner) = (session.id().clone(), Arc::clone(session.shared_manner()));
-        let others: Others = if desk.settings.server_tools {
+        let others: Others = if desk.settings.get().server_tools {
             let tools = Arc::clone(&desk.tools);
             Arc::new(move || tools(&id, &manner))
         } else {
             Arc::new(Vec::new)
         };
         let own: Vec<Arc<dyn ToolSource>> = vec![Arc::new(self.tools.clone())];
-        let toolbox = Toolbox::new(own, others, desk.settings.tools.clone());
+        let toolbox = Toolbox::new(own, others, desk.settings.get().tools.clone());
         Conversation { session, toolbox: Arc::new(toolbox.with_sight(desk.sight.clone())) }
     }
 
@@ -273,13 +265,15 @@ impl Counter {
         preferences: Preferences,
     ) -> Prompt {
         let desk = &self.desk;
-        let system = session.manner().instructions(&desk.settings.system_prompt, &(desk.now)());
+        let settings = desk.settings.get();
+        let system = session.manner().instructions(&settings.system_prompt, &(desk.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];
-        if preferences.enable_context {
+        if preferences.enable_context.unwrap_or(settings.enable_context) {
             messages.extend(memory.messages().iter().cloned());
         }
         messages.push(ChatMessage::new(Role::User, text));
-        let Preferences { temperature, max_tokens, .. } = preferences;
+        let temperature = preferences.temperature.unwrap_or(settings.temperature);
+        let max_tokens = preferences.max_tokens.unwrap_or(settings.max_tokens);
         Prompt { messages, tools: Arc::default(), max_tokens, temperature }
     }
 }

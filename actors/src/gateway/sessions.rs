@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::dialogue::{Manner, Memory, SharedManner};
+use crate::live::Live;
 use crate::ports::{BoxError, ChatMessage, KeptSession, SessionStore};
 
 /// Sessions in memory; beyond, those unused for longest leave it.
@@ -95,7 +96,7 @@ struct Kept {
 pub struct Sessions {
     live: Mutex<HashMap<SessionId, Arc<TextSession>>>,
     store: Arc<dyn SessionStore>,
-    idle: Duration,
+    idle: Live<Duration>,
     max_messages: usize,
 }
 
@@ -105,8 +106,17 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Sessions {
     /// Sessions that are over when nobody used them for `idle`, and remember this many messages.
-    pub fn new(store: Arc<dyn SessionStore>, idle: Duration, max_messages: usize) -> Self {
-        Self { live: Mutex::default(), store, idle, max_messages }
+    pub fn new(
+        store: Arc<dyn SessionStore>,
+        idle: impl Into<Live<Duration>>,
+        max_messages: usize,
+    ) -> Self {
+        Self { live: Mutex::default(), store, idle: idle.into(), max_messages }
+    }
+
+    /// After how long without use a session is over, which may be changed.
+    pub fn idle(&self) -> &Live<Duration> {
+        &self.idle
     }
 
     /// A new session.
@@ -127,7 +137,7 @@ impl Sessions {
 
     /// The session can still be gone on with.
     pub fn is_alive(&self, session: &TextSession) -> bool {
-        !session.has_ended() && session.unused_for() < self.idle
+        !session.has_ended() && session.unused_for() < *self.idle.get()
     }
 
     /// The session of this id, if it is not over; it counts as used now.
@@ -148,7 +158,7 @@ impl Sessions {
     async fn recall(&self, id: &SessionId) -> Result<Arc<TextSession>, SessionLost> {
         let unknown = || SessionLost::Unknown(id.clone());
         let kept = self.store.load(id).await.map_err(SessionLost::Store)?.ok_or_else(unknown)?;
-        if kept.last_used.elapsed().is_ok_and(|unused| unused >= self.idle) {
+        if kept.last_used.elapsed().is_ok_and(|unused| unused >= *self.idle.get()) {
             return Err(unknown());
         }
         let Kept { messages, manner } =
@@ -189,7 +199,7 @@ impl Sessions {
     /// The store failed; memory is cleared.
     pub async fn sweep(&self) -> Result<(), BoxError> {
         locked(&self.live).retain(|_, session| self.is_alive(session));
-        let since = SystemTime::now().checked_sub(self.idle);
+        let since = SystemTime::now().checked_sub(*self.idle.get());
         match since {
             Some(since) => self.store.forget_unused(since).await.map(|_| ()),
             None => Ok(()),

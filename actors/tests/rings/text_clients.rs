@@ -147,7 +147,7 @@ fn desk(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayDesk {
         tools: Arc::new(|_, _| vec![Arc::new(Hanging)]),
         sight: None,
         now: Arc::new(|| "noon".into()),
-        settings: Arc::new(settings),
+        settings: settings.into(),
     }
 }
 

@@ -1,0 +1,91 @@
+//! The keys that may change while the server runs, and where they stand in the configuration. Not
+//! for what a value may be.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::config::Config;
+
+/// The list, and the two ways to each place of it.
+macro_rules! keys {
+    ($($key:literal => $section:ident . $field:ident),+ $(,)?) => {
+        /// Every key that may change while the server runs.
+        pub const CHANGEABLE: &[&str] = &[$($key),+];
+
+        /// The value of a key; none where it may not change.
+        pub(super) fn read(config: &Config, key: &str) -> Option<Value> {
+            match key {
+                $($key => Some(shown(&config.$section.$field)),)+
+                _ => None,
+            }
+        }
+
+        /// Sets a key; none where it may not change, and what is wrong with a value of another
+        /// type.
+        pub(super) fn write(
+            config: &mut Config,
+            key: &str,
+            value: &Value,
+        ) -> Option<Result<(), String>> {
+            match key {
+                $($key => Some(put(&mut config.$section.$field, value)),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+keys! {
+    "llm.model" => llm.model,
+    "llm.temperature" => llm.temperature,
+    "llm.max_tokens" => llm.max_tokens,
+    "dialogue.system_prompt" => dialogue.system_prompt,
+    "gateway.system_prompt" => gateway.system_prompt,
+    "gateway.temperature" => gateway.temperature,
+    "gateway.max_tokens" => gateway.max_tokens,
+    "gateway.session_timeout_ms" => gateway.session_timeout_ms,
+    "chat.system_prompt" => chat.system_prompt,
+    "chat.temperature" => chat.temperature,
+    "chat.max_tokens" => chat.max_tokens,
+    "museum.system_prompt" => museum.system_prompt,
+    "museum.temperature" => museum.temperature,
+    "museum.max_tokens" => museum.max_tokens,
+    "museum.session_timeout_ms" => museum.session_timeout_ms,
+    "log.level" => log.level,
+}
+
+/// A value as it is written, so that 0.7 is not 0.699999988.
+fn shown(value: &impl Serialize) -> Value {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn put<T: DeserializeOwned>(place: &mut T, value: &Value) -> Result<(), String> {
+    *place = serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_and_written_and_is_one_of_the_configuration() {
+        let mut config = Config::default();
+        let table = toml::Table::try_from(&config).unwrap();
+        let known = crate::config::load::keys(&table);
+        for key in CHANGEABLE {
+            assert!(known.iter().any(|k| k == key), "{key}");
+            let value = read(&config, key).unwrap();
+            assert_eq!(write(&mut config, key, &value), Some(Ok(())), "{key}");
+            assert!(write(&mut config, key, &json!([])).unwrap().is_err(), "{key}");
+        }
+        assert_eq!(config, Config::default());
+        assert_eq!(read(&config, "llm.temperature"), Some(json!(0.7)));
+        assert_eq!(read(&config, "llm.api_key"), None);
+        assert_eq!(write(&mut config, "auth.secret", &json!("x")), None);
+    }
+}

@@ -1,0 +1,14 @@
+//! The administrator: who that is, what may be changed while the server runs, and who did what.
+//! Not for HTTP.
+//!
+//! Reading order: `keys`, [`settings`], [`model`], [`seats`].
+
+mod keys;
+pub mod model;
+pub mod seats;
+pub mod settings;
+
+pub use keys::CHANGEABLE;
+pub use model::LiveLlm;
+pub use seats::{SeatError, Seats, TokenPair};
+pub use settings::{ChangeError, RunTime, Source, Use};

@@ -1,0 +1,58 @@
+//! A language model that can be changed for another while it is used. Not for choosing one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
+
+use super::settings::Use;
+use crate::config::Config;
+use crate::providers::ProviderConfigError;
+
+/// Asks the model as it is now. An answer that has begun comes from the one that was asked.
+pub struct LiveLlm {
+    model: ArcSwap<Arc<dyn Llm>>,
+}
+
+impl LiveLlm {
+    /// This model, until another is set.
+    pub fn new(model: Arc<dyn Llm>) -> Arc<Self> {
+        Arc::new(Self { model: ArcSwap::from_pointee(model) })
+    }
+
+    /// Builds the model anew where the settings of `[llm]` change.
+    pub fn follows(
+        self: &Arc<Self>,
+        build: impl Fn(&Config) -> Result<Arc<dyn Llm>, ProviderConfigError> + Send + Sync + 'static,
+    ) -> Use {
+        let this = Arc::clone(self);
+        let built_from = Arc::new(Mutex::new(None));
+        Box::new(move |config| {
+            let (this, built_from) = (Arc::clone(&this), Arc::clone(&built_from));
+            if locked(&built_from).as_ref() == Some(&config.llm) {
+                return Ok(Box::new(|| {}));
+            }
+            let (model, settings) = (build(config)?, config.llm.clone());
+            Ok(Box::new(move || {
+                this.model.store(Arc::new(model));
+                *locked(&built_from) = Some(settings);
+            }))
+        })
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Llm for LiveLlm {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        self.model.load().reply(prompt)
+    }
+
+    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.model.load().read_ahead(opening)
+    }
+}

@@ -1,0 +1,295 @@
+//! Settings that change while the server runs: over the file, below the environment. A change is
+//! checked as the configuration is, made ready everywhere, kept with who made it, and then holds
+//! everywhere at once. Not for which settings there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::keys::{CHANGEABLE, read, write};
+use crate::config::{Config, check};
+use crate::store::{AuditEntry, SettingsStore, StoreError};
+
+/// How often the store is asked for changes that other instances made, and at the start, until it
+/// answers.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// What makes a change hold.
+pub type Commit = Box<dyn FnOnce() + Send>;
+
+/// A part of the server that uses settings: makes itself ready for a configuration, or says what
+/// is wrong with it; what it gives makes it hold.
+pub type Use = Box<dyn Fn(&Config) -> anyhow::Result<Commit> + Send + Sync>;
+
+/// Why a change is not made.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is no such key, or it may not change while the server runs.
+    #[error("`{0}` cannot be changed while the server runs; what can: {all}", all = CHANGEABLE.join(", "))]
+    Unknown(String),
+    /// The environment sets the key, and wins.
+    #[error("`{0}` is set by the environment, which wins: unset its variable and restart")]
+    Environment(String),
+    /// A value cannot be used.
+    #[error("{0}")]
+    Invalid(String),
+    /// The store failed; nothing has changed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+}
+
+/// Where a setting's value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// An environment variable.
+    Environment,
+    /// A change at run time.
+    RunTime,
+    /// The file, or the default.
+    Configuration,
+}
+
+impl Source {
+    /// Its word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Environment => "environment",
+            Self::RunTime => "run_time",
+            Self::Configuration => "configuration",
+        }
+    }
+}
+
+type Changed = BTreeMap<String, Value>;
+
+/// The settings that change while the server runs.
+pub struct RunTime {
+    base: Config,
+    store: Arc<dyn SettingsStore>,
+    uses: Vec<Use>,
+    changed: Mutex<Changed>,
+    /// One change at a time.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl RunTime {
+    /// The settings over this configuration, for these parts of the server.
+    pub fn new(base: Config, store: Arc<dyn SettingsStore>, uses: Vec<Use>) -> Self {
+        let (changed, changing) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { base, store, uses, changed, changing }
+    }
+
+    fn changed(&self) -> MutexGuard<'_, Changed> {
+        // A map that a panicking thread left is whole: it is replaced, never edited.
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn from_environment(&self) -> &BTreeSet<String> {
+        &self.base.from_environment
+    }
+
+    /// Every key that may change, with its value and where that comes from.
+    pub fn shown(&self) -> Vec<(&'static str, Value, Source)> {
+        let changed = self.changed();
+        let one = |key: &&'static str| {
+            let source = match changed.contains_key(*key) {
+                _ if self.from_environment().contains(*key) => Source::Environment,
+                true => Source::RunTime,
+                false => Source::Configuration,
+            };
+            let value = match source {
+                Source::RunTime => changed.get(*key).cloned(),
+                _ => read(&self.base, key),
+            };
+            (*key, value.unwrap_or_default(), source)
+        };
+        CHANGEABLE.iter().map(one).collect()
+    }
+
+    /// The configuration with these changes.
+    fn with(&self, changed: &Changed) -> Result<Config, ChangeError> {
+        let mut config = self.base.clone();
+        for (key, value) in changed {
+            match write(&mut config, key, value) {
+                Some(Ok(())) => {}
+                Some(Err(wrong)) => {
+                    return Err(ChangeError::Invalid(format!("`{key}`: {wrong}")));
+                }
+                None => return Err(ChangeError::Unknown(key.clone())),
+            }
+        }
+        check::check(&config).map_err(|error| ChangeError::Invalid(error.to_string()))?;
+        Ok(config)
+    }
+
+    /// Has every part ready for these changes.
+    fn prepare(&self, changed: &Changed) -> Result<Vec<Commit>, ChangeError> {
+        let config = self.with(changed)?;
+        let ready = self.uses.iter().map(|part| part(&config));
+        let ready: anyhow::Result<Vec<Commit>> = ready.collect();
+        ready.map_err(|error| ChangeError::Invalid(format!("{error:#}")))
+    }
+
+    fn hold(&self, changed: Changed, ready: Vec<Commit>) {
+        for commit in ready {
+            commit();
+        }
+        *self.changed() = changed;
+    }
+
+    /// Makes these changes, all or none; null gives a key back to the configuration. Who makes
+    /// them is written down with the old and new values.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn change(
+        &self,
+        wanted: &BTreeMap<String, Value>,
+        who: &str,
+        now: Timestamp,
+    ) -> Result<(), ChangeError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let mut changed = self.changed().clone();
+        let (mut kept, mut told) = (Vec::new(), Map::new());
+        for (key, value) in wanted {
+            if !CHANGEABLE.contains(&key.as_str()) {
+                return Err(ChangeError::Unknown(key.clone()));
+            }
+            if self.from_environment().contains(key) {
+                return Err(ChangeError::Environment(key.clone()));
+            }
+            let configured = read(&self.base, key).unwrap_or_default();
+            let old = changed.get(key).unwrap_or(&configured).clone();
+            let new = if value.is_null() { &configured } else { value };
+            told.insert(key.clone(), json!({"old": old, "new": new}));
+            kept.push((key.clone(), Some(value.clone()).filter(|v| !v.is_null())));
+            if value.is_null() {
+                changed.remove(key);
+            } else {
+                changed.insert(key.clone(), value.clone());
+            }
+        }
+        let ready = self.prepare(&changed)?;
+        let what = "settings changed".to_owned();
+        let details = json!({"changes": told});
+        let entry = AuditEntry { number: 0, at: now, who: who.to_owned(), what, details };
+        self.store.change(&kept, &entry).await?;
+        self.hold(changed, ready);
+        tracing::info!(keys = ?wanted.keys().collect::<Vec<_>>(), "settings changed");
+        Ok(())
+    }
+
+    /// Takes what the store holds: at the start, and what another instance changed.
+    ///
+    /// # Errors
+    /// The store failed, or what it holds cannot be used any more.
+    pub async fn look(&self) -> Result<(), ChangeError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let stored = self.store.settings().await?;
+        let may_change =
+            |key: &str| CHANGEABLE.contains(&key) && !self.from_environment().contains(key);
+        let stored: Changed = stored.into_iter().filter(|(key, _)| may_change(key)).collect();
+        if *self.changed() == stored {
+            return Ok(());
+        }
+        let ready = self.prepare(&stored)?;
+        self.hold(stored, ready);
+        tracing::info!("settings of the store hold now");
+        Ok(())
+    }
+
+    /// Keeps in step with the store, for ever.
+    pub async fn keep_in_step(&self) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut last = String::new();
+        loop {
+            ticks.tick().await;
+            let told = self.look().await.err().map(|error| error.to_string()).unwrap_or_default();
+            // Once is enough for the log.
+            if !told.is_empty() && told != last {
+                tracing::warn!(error = told, "settings that were changed do not hold");
+            }
+            last = told;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::store::SqlStore;
+
+    fn setting(key: &str, value: Value) -> BTreeMap<String, Value> {
+        [(key.to_owned(), value)].into()
+    }
+
+    fn run_time(store: &Arc<SqlStore>, environment: &[&str]) -> (RunTime, Arc<AtomicU32>) {
+        let mut base = Config::default();
+        base.llm.max_tokens = 100;
+        base.from_environment = environment.iter().map(|k| (*k).to_owned()).collect();
+        let tokens = Arc::new(AtomicU32::new(100));
+        let seen = Arc::clone(&tokens);
+        let part: Use = Box::new(move |config| {
+            anyhow::ensure!(config.llm.max_tokens != 13, "`llm.max_tokens` is 13: use another");
+            let (seen, now) = (Arc::clone(&seen), config.llm.max_tokens);
+            Ok(Box::new(move || seen.store(now, Ordering::Relaxed)))
+        });
+        (RunTime::new(base, Arc::clone(store) as _, vec![part]), tokens)
+    }
+
+    #[tokio::test]
+    async fn a_change_holds_is_kept_and_is_written_down() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let (first, tokens) = run_time(&store, &[]);
+        let now = Timestamp::UNIX_EPOCH;
+        first.change(&setting("llm.max_tokens", json!(7)), "admin", now).await.unwrap();
+        assert_eq!(tokens.load(Ordering::Relaxed), 7);
+        let found = first.shown().into_iter().find(|(key, ..)| *key == "llm.max_tokens").unwrap();
+        assert_eq!((found.1, found.2), (json!(7), Source::RunTime));
+        // Another instance, or the next start.
+        let (second, tokens) = run_time(&store, &[]);
+        second.look().await.unwrap();
+        assert_eq!(tokens.load(Ordering::Relaxed), 7);
+        second.change(&setting("llm.max_tokens", Value::Null), "eve", now).await.unwrap();
+        assert_eq!(tokens.load(Ordering::Relaxed), 100);
+        first.look().await.unwrap();
+        assert_eq!(first.shown().iter().filter(|s| s.2 == Source::RunTime).count(), 0);
+        let audit = store.audit(None, 10).await.unwrap();
+        let told: Vec<_> = audit.iter().map(|e| (e.who.as_str(), &e.details)).collect();
+        let change =
+            |old: i64, new: i64| json!({"changes": {"llm.max_tokens": {"old": old, "new": new}}});
+        assert_eq!(told, [("eve", &change(7, 100)), ("admin", &change(100, 7))]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_changes_nothing() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let (settings, tokens) = run_time(&store, &["llm.model"]);
+        let now = Timestamp::UNIX_EPOCH;
+        for (key, value, told) in [
+            ("llm.max_tokens", json!("many"), "`llm.max_tokens`: invalid type"),
+            ("llm.max_tokens", json!(13), "`llm.max_tokens` is 13: use another"),
+            ("gateway.temperature", json!(3), "`gateway.temperature` is 3: use 0 to 1"),
+            ("llm.api_key", json!("x"), "`llm.api_key` cannot be changed"),
+            ("llm.model", json!("x"), "`llm.model` is set by the environment"),
+        ] {
+            let wanted: BTreeMap<_, _> =
+                [("llm.temperature".to_owned(), json!(0.1)), (key.to_owned(), value)].into();
+            let error = settings.change(&wanted, "admin", now).await.unwrap_err().to_string();
+            assert!(error.starts_with(told), "{key}: {error}");
+        }
+        assert_eq!(tokens.load(Ordering::Relaxed), 100);
+        assert!(store.settings().await.unwrap().is_empty());
+        assert!(store.audit(None, 10).await.unwrap().is_empty());
+        let (free, _) = run_time(&store, &[]);
+        free.change(&setting("llm.model", json!("kept")), "admin", now).await.unwrap();
+        settings.look().await.unwrap();
+        let model = settings.shown().into_iter().find(|s| s.0 == "llm.model").unwrap();
+        assert_eq!((model.1, model.2), (json!("local"), Source::Environment), "environment wins");
+    }
+}

@@ -1,0 +1,119 @@
+//! The administrator, put together: which parts of the server use the settings that change while
+//! it runs. Not for changing them.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_actors::chat::ChatSettings;
+use hearken_actors::dialogue::DialogueSettings;
+use hearken_actors::gateway::GatewaySettings;
+use hearken_actors::live::Live;
+use hearken_actors::roster::Roster;
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+
+use super::models::Models;
+use crate::admin::{RunTime, Seats, Use};
+use crate::config::Config;
+use crate::http::middleware::limits::LocalLimit;
+use crate::http::{self, Admin};
+use crate::museum::Museum;
+use crate::providers::Ledger;
+use crate::store::SettingsStore;
+use crate::telemetry;
+
+/// Attempts to log in from one address, in a minute.
+const ATTEMPTS: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
+
+/// What changes with the settings, besides the language model.
+pub(super) struct Changing {
+    /// Of devices' conversations, and how it follows from the configuration.
+    pub(super) dialogue: Live<DialogueSettings>,
+    pub(super) dialogue_of: fn(&Config) -> DialogueSettings,
+    /// Of text clients, and after how long without use their sessions are over.
+    pub(super) gateway: Live<GatewaySettings>,
+    pub(super) gateway_idle: Live<Duration>,
+    /// Of chat sessions.
+    pub(super) chat: Live<ChatSettings>,
+    /// Of museum clients.
+    pub(super) museum: Arc<Museum>,
+    /// Which devices are connected, and how many text clients could be; only counted.
+    pub(super) devices: Roster,
+    pub(super) text_places: Arc<Semaphore>,
+}
+
+impl Changing {
+    fn uses(self) -> [Use; 5] {
+        let Self { dialogue, dialogue_of, gateway, gateway_idle, chat, museum, .. } = self;
+        [
+            Box::new(|config| Ok(Box::new(telemetry::changed(&config.log.level)?))),
+            Box::new(move |config| {
+                let (dialogue, settings) = (dialogue.clone(), dialogue_of(config));
+                Ok(Box::new(move || dialogue.set(settings)))
+            }),
+            Box::new(move |config| {
+                let (gateway, idle) = (gateway.clone(), gateway_idle.clone());
+                let settings = config.text_clients();
+                Ok(Box::new(move || {
+                    idle.set(settings.session_idle);
+                    gateway.set(settings);
+                }))
+            }),
+            Box::new(move |config| {
+                let (chat, settings) = (chat.clone(), config.chat_sessions());
+                Ok(Box::new(move || chat.set(settings)))
+            }),
+            Box::new(move |config| {
+                let (museum, settings) = (Arc::clone(&museum), config.museum_clients());
+                Ok(Box::new(move || museum.change(settings)))
+            }),
+        ]
+    }
+}
+
+/// Keeps the settings in step with the store.
+pub(super) fn keep_in_step(admin: &Admin) -> tokio::task::JoinHandle<()> {
+    let settings = Arc::clone(&admin.settings);
+    tokio::spawn(async move { settings.keep_in_step().await })
+}
+
+/// Lets the administrator in. The models follow the settings, before everything else does.
+pub(super) fn admin(
+    config: &Config,
+    store: Arc<dyn SettingsStore>,
+    models: Models,
+    changing: Changing,
+) -> anyhow::Result<Admin> {
+    let a = &config.admin;
+    let secret = http::secret(&config.auth, &config.server.data_dir)?;
+    let password = if a.password.is_empty() {
+        http::admin_token(&config.auth, &config.server.data_dir)?
+    } else {
+        a.password.clone()
+    };
+    let lasts = [a.access_token_ms, a.refresh_token_ms].map(Duration::from_millis);
+    let seats = Seats::new(&secret, password, lasts.into(), Arc::clone(&store));
+    let figures = figures(config, &changing, models.ledger());
+    let museum = Arc::clone(&changing.museum);
+    let uses = models.into_uses().into_iter().chain(changing.uses()).collect();
+    let settings = Arc::new(RunTime::new(config.clone(), Arc::clone(&store), uses));
+    let attempts = LocalLimit::new(ATTEMPTS);
+    Ok(Admin { seats, settings, store, museum, figures, attempts })
+}
+
+/// How many are connected, and what the models cost, by face.
+fn figures(
+    config: &Config,
+    changing: &Changing,
+    ledger: &Ledger,
+) -> Arc<dyn Fn() -> Map<String, Value> + Send + Sync> {
+    let (devices, places) = (changing.devices.clone(), Arc::clone(&changing.text_places));
+    let (most, ledger) = (config.gateway.max_connections, ledger.clone());
+    Arc::new(move || {
+        let texts = most.saturating_sub(places.available_permits());
+        let counted = [("devices", devices.connected().len()), ("text_clients", texts)];
+        let counted = counted.into_iter().map(|(name, count)| (name.to_owned(), count.into()));
+        counted.chain([("llm".to_owned(), json!(ledger.figures()))]).collect()
+    })
+}

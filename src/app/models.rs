@@ -1,0 +1,62 @@
+//! The language models of the server's faces, which follow the settings, and the ledger of what
+//! they cost. Not for which model a face asks.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use hearken_actors::ports::Llm;
+
+use crate::admin::{LiveLlm, Use};
+use crate::config::Config;
+use crate::providers::{self, Asker, Ledger, LlmSettings, ProviderConfigError};
+
+/// Models that follow the settings, as they are made.
+#[derive(Default)]
+pub(super) struct Models {
+    uses: RefCell<Vec<Use>>,
+    ledger: Ledger,
+}
+
+impl Models {
+    /// The model of a face before which somebody listens.
+    pub(super) fn spoken(
+        &self,
+        config: &Config,
+        face: &'static str,
+        settings: fn(&Config) -> LlmSettings,
+    ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
+        self.live(config, Asker::spoken(face, &self.ledger), settings)
+    }
+
+    /// The model of a face behind which programs wait.
+    pub(super) fn patient(
+        &self,
+        config: &Config,
+        face: &'static str,
+        settings: fn(&Config) -> LlmSettings,
+    ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
+        self.live(config, Asker::patient(face, &self.ledger), settings)
+    }
+
+    fn live(
+        &self,
+        config: &Config,
+        asker: Asker,
+        settings: fn(&Config) -> LlmSettings,
+    ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
+        let build = move |config: &Config| providers::llm_for(&settings(config), &asker);
+        let model = LiveLlm::new(build(config)?);
+        self.uses.borrow_mut().push(model.follows(build));
+        Ok(model)
+    }
+
+    /// What they cost.
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// How they follow.
+    pub(super) fn into_uses(self) -> Vec<Use> {
+        self.uses.into_inner()
+    }
+}

@@ -1,0 +1,300 @@
+//! The administrator over REST: logs in, reads and changes settings, sees and ends sessions, and
+//! reads what was asked and who did what. Not for deciding any of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::auth::from_no_other_site;
+use super::caller::{bearer, json as json_body, query};
+use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
+use super::middleware::limits::{LocalLimit, RateLimit as _};
+use super::middleware::{desk_of, too_often};
+use crate::admin::seats::Seated;
+use crate::admin::{ChangeError, RunTime, SeatError, Seats};
+use crate::museum::Museum;
+use crate::store::{AuditEntry, MuseumSession, SettingsStore};
+
+/// Entries of a page, where the request does not say.
+const PAGE: u32 = 50;
+/// Largest page.
+const MAX_PAGE: u32 = 500;
+
+/// What the administrator works with.
+pub struct Admin {
+    /// Who may sit down.
+    pub seats: Seats,
+    /// What may be changed.
+    pub settings: Arc<RunTime>,
+    /// Who did what.
+    pub store: Arc<dyn SettingsStore>,
+    /// Museum clients.
+    pub museum: Arc<Museum>,
+    /// Further figures, such as of connections and of the model's cost.
+    pub figures: Arc<dyn Fn() -> Map<String, Value> + Send + Sync>,
+    /// Attempts to log in, by address.
+    pub attempts: LocalLimit,
+}
+
+fn from(request: &HttpRequest) -> String {
+    desk_of(request).map(|desk| desk.address_of(request)).unwrap_or_default()
+}
+
+fn not_seated(error: &SeatError) -> Refusal {
+    match error {
+        SeatError::Store(error) => store_failed(error),
+        error => refusal(Fault::Unauthorized, &error.to_string()),
+    }
+}
+
+impl Admin {
+    fn seated(&self, request: &HttpRequest) -> Result<Seated, Refusal> {
+        from_no_other_site(request)?;
+        let token = bearer(request);
+        if token.is_empty() {
+            let about = "log in at /api/admin/login, and show the access token";
+            return Err(refusal(Fault::Unauthorized, about));
+        }
+        self.seats.who(&token, Timestamp::now()).map_err(|error| not_seated(&error))
+    }
+
+    async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
+        from_no_other_site(request)?;
+        self.attempts.take(&from(request)).await.map_err(|wait| Box::new(too_often(wait)))
+    }
+
+    /// Every setting that may change, by section, and where each value comes from.
+    fn shown(&self) -> HttpResponse {
+        let (mut settings, mut sources) = (Map::new(), Map::new());
+        for (key, value, source) in self.settings.shown() {
+            let (section, field) = key.split_once('.').unwrap_or(("", key));
+            let section = settings.entry(section).or_insert_with(|| json!({}));
+            section[field] = value;
+            sources.insert(key.to_owned(), source.as_str().into());
+        }
+        HttpResponse::Ok().json(json!({"settings": settings, "sources": sources}))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogIn {
+    username: String,
+    password: String,
+}
+
+/// `POST /api/admin/login`.
+pub(super) async fn log_in(
+    request: HttpRequest,
+    payload: web::Payload,
+    admin: web::Data<Admin>,
+) -> HttpResponse {
+    let seating = async {
+        admin.attempt(&request).await?;
+        let LogIn { username, password } = json_body(payload).await?;
+        let from = from(&request);
+        let seated = admin.seats.log_in(&username, &password, &from, Timestamp::now()).await;
+        let pair = seated.map_err(|error| {
+            if matches!(error, SeatError::Wrong) {
+                tracing::warn!(from, "somebody tried to log in as administrator");
+            }
+            not_seated(&error)
+        })?;
+        Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
+    };
+    rendered(seating.await)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Refresh {
+    refresh_token: String,
+}
+
+/// `POST /api/admin/refresh`.
+pub(super) async fn refresh(
+    request: HttpRequest,
+    payload: web::Payload,
+    admin: web::Data<Admin>,
+) -> HttpResponse {
+    let refreshing = async {
+        admin.attempt(&request).await?;
+        let Refresh { refresh_token } = json_body(payload).await?;
+        let pair = admin.seats.refresh(&refresh_token, &from(&request), Timestamp::now()).await;
+        let pair = pair.map_err(|error| not_seated(&error))?;
+        Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
+    };
+    rendered(refreshing.await)
+}
+
+/// `POST /api/admin/logout`.
+pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
+    let leaving = async {
+        let seated = admin.seated(&request)?;
+        let left = admin.seats.log_out(&seated, &from(&request), Timestamp::now()).await;
+        left.map_err(|error| store_failed(&error))?;
+        Ok(HttpResponse::NoContent().finish())
+    };
+    rendered(leaving.await)
+}
+
+/// `GET /api/admin/config`.
+pub(super) async fn config(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
+    rendered(admin.seated(&request).map(|_| admin.shown()))
+}
+
+/// `PUT` and `PATCH /api/admin/config`: the keys that are given change, the others stay.
+pub(super) async fn change(
+    request: HttpRequest,
+    payload: web::Payload,
+    admin: web::Data<Admin>,
+) -> HttpResponse {
+    rendered(changed(&request, payload, &admin).await)
+}
+
+async fn changed(request: &HttpRequest, payload: web::Payload, admin: &Admin) -> Answer {
+    let seated = admin.seated(request)?;
+    let body: Map<String, Value> = json_body(payload).await?;
+    let wanted = flat(body);
+    if wanted.is_empty() {
+        return Err(refusal(Fault::BadRequest, "name at least one setting"));
+    }
+    let change = admin.settings.change(&wanted, &seated.who, Timestamp::now());
+    change.await.map_err(|error| match &error {
+        ChangeError::Environment(_) => refusal(Fault::Conflict, &error.to_string()),
+        ChangeError::Store(error) => store_failed(error),
+        _ => refusal(Fault::BadRequest, &error.to_string()),
+    })?;
+    Ok(admin.shown())
+}
+
+/// Settings by their names with dots: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are the
+/// same.
+fn flat(body: Map<String, Value>) -> BTreeMap<String, Value> {
+    let mut wanted = BTreeMap::new();
+    for (name, value) in body {
+        match value {
+            Value::Object(section) => {
+                let named = |(field, value)| (format!("{name}.{field}"), value);
+                wanted.extend(section.into_iter().map(named));
+            }
+            value => {
+                wanted.insert(name, value);
+            }
+        }
+    }
+    wanted
+}
+
+/// A number of the query.
+fn number<T: std::str::FromStr>(request: &HttpRequest, name: &str) -> Result<Option<T>, Refusal> {
+    let Some(text) = query(request, name) else { return Ok(None) };
+    let wrong = |_| refusal(Fault::BadRequest, &format!("`{name}` must be a whole number"));
+    text.parse().map(Some).map_err(wrong)
+}
+
+fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
+    let limit = number(request, "limit")?.unwrap_or(PAGE);
+    if (1..=MAX_PAGE).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(refusal(Fault::BadRequest, &format!("`limit` must be 1 to {MAX_PAGE}")))
+}
+
+/// `GET /api/admin/sessions?offset=&limit=`: sessions of museum clients, those used last first.
+pub(super) async fn sessions(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
+    let listing = async {
+        admin.seated(&request)?;
+        let (offset, limit) = (number(&request, "offset")?.unwrap_or(0), limit(&request)?);
+        let listed = admin.museum.sessions(offset, limit).await;
+        let (sessions, total) = listed.map_err(|error| store_failed(&error))?;
+        let sessions: Vec<Value> = sessions.iter().map(session).collect();
+        Ok(HttpResponse::Ok().json(json!({
+            "sessions": sessions, "total": total, "offset": offset, "limit": limit,
+        })))
+    };
+    rendered(listing.await)
+}
+
+/// A session without what was said in it.
+fn session(session: &MuseumSession) -> Value {
+    json!({
+        "id": session.id.as_str(),
+        "kind": "museum",
+        "client_metadata": session.metadata,
+        "functions": session.functions.len(),
+        "messages": session.history.len(),
+        "requests": session.requests,
+        "created_at": session.created_at,
+        "last_used_at": session.last_used_at,
+        "expires_at": session.expires_at,
+    })
+}
+
+/// `DELETE /api/admin/sessions/{id}`.
+pub(super) async fn end_session(
+    request: HttpRequest,
+    path: web::Path<String>,
+    admin: web::Data<Admin>,
+) -> HttpResponse {
+    let ending = async {
+        let seated = admin.seated(&request)?;
+        let id = SessionId::new(path.into_inner());
+        let ended = admin.museum.end(&id).await.map_err(|error| store_failed(&error))?;
+        if !ended {
+            return Err(refusal(Fault::NotFound, "no such session"));
+        }
+        let entry = AuditEntry {
+            number: 0,
+            at: Timestamp::now(),
+            who: seated.who,
+            what: "session ended".into(),
+            details: json!({"session_id": id.as_str(), "kind": "museum", "from": from(&request)}),
+        };
+        admin.store.note(&entry).await.map_err(|error| store_failed(&error))?;
+        Ok(HttpResponse::NoContent().finish())
+    };
+    rendered(ending.await)
+}
+
+/// `GET /api/admin/metrics`: sessions, requests by route and outcome, times, errors, and what else
+/// there is to count.
+pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
+    let counting = async {
+        admin.seated(&request)?;
+        let mut told = (admin.figures)();
+        let (_, museum) =
+            admin.museum.sessions(0, 1).await.map_err(|error| store_failed(&error))?;
+        told.insert("museum_sessions".into(), museum.into());
+        if let Some(desk) = desk_of(&request) {
+            told.insert("http".into(), desk.traffic().shown());
+        }
+        Ok(HttpResponse::Ok().json(told))
+    };
+    rendered(counting.await)
+}
+
+/// `GET /api/admin/audit?before=&limit=`: who did what, the latest first.
+pub(super) async fn audit(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
+    let reading = async {
+        admin.seated(&request)?;
+        let (before, limit) = (number(&request, "before")?, limit(&request)?);
+        let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
+        let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;
+        let next = entries.last().map(|entry| entry.number).filter(|_| full);
+        let entries: Vec<Value> = entries.iter().map(told).collect();
+        Ok(HttpResponse::Ok().json(json!({"entries": entries, "next": next})))
+    };
+    rendered(reading.await)
+}
+
+fn told(entry: &AuditEntry) -> Value {
+    let AuditEntry { number, at, who, what, details } = entry;
+    json!({"number": number, "at": at, "who": who, "what": what, "details": details})
+}

@@ -1,0 +1,247 @@
+//! Settings that change while the server runs: each is seen where it is used, without a restart
+//! and on connections that are open already.
+
+use std::process::Stdio;
+
+use futures_util::SinkExt as _;
+use hearken::config::Config;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use super::{Desk, PASSWORD, ask, guarded};
+use crate::server::json_of;
+use crate::support::app::{PHRASES, TestServer, Vendors, eventually};
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+async fn say(socket: &mut Socket, message: Value) {
+    socket.send(Message::text(message.to_string())).await.unwrap();
+}
+
+/// What the model was asked last.
+fn asked(vendors: &Vendors) -> Value {
+    let texts = vendors.llm.seen().texts;
+    serde_json::from_str(texts.last().unwrap()).unwrap()
+}
+
+fn system(asked: &Value) -> &str {
+    asked["messages"][0]["content"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_text_client_that_is_connected_feels_the_change() {
+    let vendors = Vendors::start().await;
+    let desk = Desk::start(&vendors, |_| {}).await;
+    let (mut client, _) = connect_async(desk.server.gateway_url()).await.unwrap();
+    let mut question = async || {
+        say(&mut client, json!({"type": "text_input", "text": "hello"})).await;
+        json_of(&mut client, "llm_response").await;
+        asked(&vendors)
+    };
+    let before = question().await;
+    assert_eq!((&before["temperature"], &before["max_tokens"]), (&json!(0.7), &json!(2_048)));
+    let told = desk
+        .set(json!({"gateway": {
+            "temperature": 0.25, "max_tokens": 99, "system_prompt": "Be brief.",
+        }, "llm.model": "another"}))
+        .await;
+    assert_eq!(told["settings"]["gateway"]["temperature"], 0.25);
+    assert_eq!(told["sources"]["gateway.temperature"], "run_time");
+    assert_eq!(told["sources"]["gateway.session_timeout_ms"], "configuration");
+    let after = question().await;
+    assert_eq!((&after["temperature"], &after["max_tokens"]), (&json!(0.25), &json!(99)));
+    assert_eq!((&after["model"], system(&after)), (&json!("another"), "Be brief."));
+    let told = desk.set(json!({"llm": {"model": null}, "gateway.temperature": null})).await;
+    assert_eq!(told["sources"]["llm.model"], "configuration");
+    let back = question().await;
+    assert_eq!((&back["model"], &back["temperature"]), (&before["model"], &json!(0.7)));
+}
+
+#[tokio::test]
+async fn a_device_and_an_application_feel_the_change_in_their_next_turn() {
+    let vendors = Vendors::start().await;
+    let desk = Desk::start(&vendors, |_| {}).await;
+    vendors.tts.until(|seen| seen.requests >= PHRASES).await;
+    let (mut device, _) = connect_async(desk.server.device_url()).await.unwrap();
+    say(&mut device, json!({"type": "hello", "version": 1, "transport": "websocket"})).await;
+    json_of(&mut device, "hello").await;
+    let mut question = async |words: &str| {
+        let before = vendors.llm.seen().requests;
+        say(&mut device, json!({"type": "listen", "state": "detect", "text": words})).await;
+        vendors
+            .llm
+            .until(|seen| seen.requests > before && seen.texts.len() >= 2 * (before + 1))
+            .await;
+        asked(&vendors)
+    };
+    question("What is the weather?").await;
+    desk.set(json!({"dialogue.system_prompt": "You are a lamp.", "llm.temperature": 0.05})).await;
+    let after = question("And tomorrow?").await;
+    assert!(system(&after).starts_with("You are a lamp."), "{after}");
+    assert_eq!(after["temperature"], 0.05);
+    let session = json!({"name": "game", "creator_id": "dm", "max_players": 4});
+    let (status, made) = ask(&desk.server, Method::POST, "/api/sessions", "", session).await;
+    assert_eq!(status, 201, "{made}");
+    let id = made["id"].as_str().or(made["session_id"].as_str()).unwrap().to_owned();
+    desk.set(json!({"chat": {"system_prompt": "You are a dragon.", "max_tokens": 55}})).await;
+    let path = format!("/api/sessions/{id}/chat");
+    let (status, told) =
+        ask(&desk.server, Method::POST, &path, "", json!({"message": "hello"})).await;
+    assert_eq!(status, 200, "{told}");
+    let after = asked(&vendors);
+    assert_eq!((system(&after), &after["max_tokens"]), ("You are a dragon.", &json!(55)));
+}
+
+#[tokio::test]
+async fn museum_clients_feel_the_change_and_answers_are_forgotten() {
+    let vendors = Vendors::start().await;
+    let desk = Desk::start(&vendors, |_| {}).await;
+    let register = async || {
+        let body = json!({"client_metadata": {}});
+        let (_, told) = ask(&desk.server, Method::POST, "/api/session/register", "", body).await;
+        let time = |name: &str| told[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let lasts = time("expires_at").duration_since(time("server_timestamp")).as_secs();
+        (told["session_id"].as_str().unwrap().to_owned(), lasts)
+    };
+    let parse = async |id: &str| {
+        let asked = reqwest::Client::new().post(desk.server.http_url("/api/agent/parse"));
+        let asked = asked.header("session-id", id).json(&json!({"user_input": "hi"}));
+        assert_eq!(asked.send().await.unwrap().status(), 200);
+    };
+    let (id, lasts) = register().await;
+    assert!((895..=900).contains(&lasts), "{lasts}");
+    parse(&id).await;
+    desk.set(json!({"museum": {
+        "session_timeout_ms": 60_000, "system_prompt": "In {scene_type}.", "temperature": 0.3,
+    }}))
+    .await;
+    let (id, lasts) = register().await;
+    assert!((55..=60).contains(&lasts), "{lasts}");
+    parse(&id).await;
+    let after = asked(&vendors);
+    assert_eq!((system(&after), &after["temperature"]), ("In public.", &json!(0.3)));
+    let seen = vendors.llm.seen().requests;
+    desk.set(json!({"llm.model": "another"})).await;
+    let (id, _) = register().await;
+    parse(&id).await;
+    assert_eq!(vendors.llm.seen().requests, seen + 1, "the old model's answer is not given");
+    assert_eq!(asked(&vendors)["model"], "another");
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_changes_nothing() {
+    let vendors = Vendors::start().await;
+    let desk = Desk::start(&vendors, |config| {
+        config.from_environment.insert("llm.model".into());
+    })
+    .await;
+    let before = desk.get("/config").await;
+    assert_eq!(before["sources"]["llm.model"], "environment");
+    for (body, status, told) in [
+        (json!({"gateway.temperature": 3}), 400, "`gateway.temperature` is 3: use 0 to 1"),
+        (json!({"llm.temperature": 3}), 400, "`llm.temperature` is `3`"),
+        (json!({"llm": {"max_tokens": "many"}}), 400, "`llm.max_tokens`: invalid type"),
+        (json!({"log.level": "loud=x=y"}), 400, "use error, warn, info, debug or trace"),
+        (json!({"auth.admin_token": "x"}), 400, "cannot be changed while the server runs"),
+        (json!({"llm.api_key": "x"}), 400, "what can: llm.model"),
+        (json!({"llm.model": "x"}), 409, "is set by the environment"),
+        (json!({}), 400, "name at least one setting"),
+        (json!([]), 400, "invalid type"),
+    ] {
+        let mut body = body;
+        if let Some(all) = body.as_object_mut().filter(|all| !all.is_empty()) {
+            all.insert("museum.temperature".into(), json!(0.1));
+        }
+        let (code, answer) = desk.ask(Method::PATCH, "/config", body.clone()).await;
+        assert_eq!(code, status, "{body}: {answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(told), "{body}: {message}");
+    }
+    assert_eq!(desk.get("/config").await, before);
+    assert_eq!(desk.get("/audit").await["entries"].as_array().unwrap().len(), 1, "the log-in");
+}
+
+#[tokio::test]
+async fn changes_outlive_the_server_and_reach_others_on_the_same_store() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let shared = |config: &mut Config| config.server.data_dir = folder.path().to_owned();
+    let first = Desk::start(&vendors, shared).await;
+    let second = Desk::start(&vendors, shared).await;
+    first.set(json!({"museum.temperature": 0.9})).await;
+    let follows = async |desk: &Desk, value: f64| {
+        eventually("the change arrives", async || {
+            let told = desk.get("/config").await;
+            (told["settings"]["museum"]["temperature"] == value).then_some(())
+        })
+        .await;
+    };
+    follows(&second, 0.9).await;
+    // Who is logged in at one is so at the other.
+    let (status, _) =
+        ask(&second.server, Method::GET, "/api/admin/config", &first.token, Value::Null).await;
+    assert_eq!(status, 200);
+    first.server.stop().await;
+    second.server.stop().await;
+    let mut config = vendors.config();
+    guarded(&mut config);
+    shared(&mut config);
+    let third = Desk::of(TestServer::of(config, Vec::new()).await).await;
+    follows(&third, 0.9).await;
+}
+
+#[tokio::test]
+async fn the_log_s_level_changes_in_a_program_that_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_hearken"))
+        .arg("serve")
+        .env("HEARKEN__SERVER__DATA_DIR", folder.path())
+        .env("HEARKEN__AUTH__ADMIN_TOKEN", PASSWORD)
+        .envs([
+            ("HEARKEN__SERVER__HOST", "127.0.0.1"),
+            ("HEARKEN__SERVER__PORT", "0"),
+            ("HEARKEN__EMBEDDED__ENABLED", "false"),
+        ])
+        .current_dir(folder.path())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(program.stderr.take().unwrap()).lines();
+    let mut until = async |wanted: &str| loop {
+        let line = log.next_line().await.unwrap().expect("the program goes on");
+        if line.contains(wanted) {
+            return line;
+        }
+    };
+    let started = until("listening for devices").await;
+    let at = started.find("127.0.0.1:").unwrap();
+    let port: String = started[at + 10..].chars().take_while(char::is_ascii_digit).collect();
+    let base = format!("http://127.0.0.1:{port}");
+    let client = reqwest::Client::new();
+    let login = client.post(format!("{base}/api/admin/login"));
+    let login = login.json(&json!({"username": "admin", "password": PASSWORD}));
+    let pair: Value = login.send().await.unwrap().json().await.unwrap();
+    let token = pair["access_token"].as_str().unwrap();
+    let set = async |level: &str| {
+        let change = client.put(format!("{base}/api/admin/config")).bearer_auth(token);
+        let change = change.json(&json!({"log.level": level})).send().await.unwrap();
+        assert_eq!(change.status(), 200);
+    };
+    let probe = async |id: &str| {
+        let asked = client.get(format!("{base}/healthz")).header("x-request-id", id);
+        asked.send().await.unwrap();
+    };
+    // Probes are logged for who debugs only.
+    probe("quiet-probe").await;
+    set("debug").await;
+    probe("loud-probe").await;
+    let line = until("-probe").await;
+    assert!(line.contains("loud-probe") && line.contains("/healthz"), "{line}");
+    set("error").await;
+    program.kill().await.unwrap();
+}

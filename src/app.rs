@@ -1,6 +1,7 @@
 //! The composition root: the one place where concrete types meet.
 
 mod admin;
+mod faces;
 mod listening;
 mod models;
 mod museum;
@@ -11,15 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
-use actix_web::web::ServiceConfig;
+use actix_web::web::{Data, ServiceConfig};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
-use hearken_actors::chat::ChatDesk;
-use hearken_actors::chat::watching::WatchSettings;
-use hearken_actors::dialogue::{Dialogue, Manner, SharedManner};
-use hearken_actors::gateway::{GatewayDesk, Sessions};
+use hearken_actors::dialogue::{Dialogue, Manner};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
-use hearken_actors::ports::{ChatStore, Prompt, SessionStore, Sight, ToolSource};
+use hearken_actors::ports::{Prompt, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::Toolbox;
 use jiff::Zoned;
@@ -28,8 +26,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::admin::Changing;
+use self::faces::{chats, purge, sweep, text_clients};
 use self::models::Models;
-use crate::bus::{LocalBus, LocalLocks};
+use crate::bus::Fleet;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
@@ -38,7 +37,6 @@ use crate::http::{
 };
 use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
-use crate::state;
 use crate::store::{self, DeviceStore, ToolStore};
 use crate::supervise::{Engine, EngineStates, Supervisor};
 use crate::telemetry;
@@ -66,6 +64,7 @@ pub struct Running {
     tending: Vec<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
+    fleet: Fleet,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -81,6 +80,7 @@ pub fn start(
     let metrics = telemetry::metrics()?;
     let tts = providers::tts(&config.tts)?;
     let store = store::open(&config.store.url, &config.server.data_dir)?;
+    let fleet = Fleet::start(&config.redis, &process)?;
     let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
     let models = Models::default();
     let ports = ports(config, tts.clone(), &tools, &cameras, &desk, &models)?;
@@ -96,12 +96,14 @@ pub fn start(
         door: door(config, Arc::clone(&store) as _)?,
         language,
     };
+    hold(&fleet, &doorman, &tools);
     let supervisor = Supervisor::start(engines, &process);
-    let health = Health { engines: supervisor.states().clone(), metrics: metrics.clone() };
-    let texts = (Arc::clone(&store) as _, &models);
-    let clients = text_clients(config, texts, &tools, desk.sight(), &process)?;
-    let chats = chats(config, (Arc::clone(&store) as _, &models), &tools, desk.sight(), &process)?;
-    let museum = museum::museum(config, Arc::clone(&store) as _, &models)?;
+    let (engines, metrics_shown) = (supervisor.states().clone(), metrics.clone());
+    let (sight, kept) = (desk.sight(), Arc::clone(&store) as _);
+    let clients = text_clients(config, (kept, &models), &tools, sight.clone(), &fleet, &process)?;
+    let kept = Arc::clone(&store) as _;
+    let chats = chats(config, (kept, &models), &tools, sight, &fleet, &process)?;
+    let museum = museum::museum(config, Arc::clone(&store) as _, &models, &fleet)?;
     let (visitors, text_places) = (Arc::clone(&museum.museum), Arc::clone(&clients.places));
     let changing = changing(&doorman, &clients, &chats, &museum);
     let admin = admin::admin(config, Arc::clone(&store) as _, models, changing)?;
@@ -109,7 +111,7 @@ pub fn start(
         vec![sweep(&clients), purge(&chats), admin::keep_in_step(&admin), tidy(metrics)];
     let faces = Faces {
         doorman,
-        health,
+        health: Health::new(engines, metrics_shown, fleet.clone(), process.clone()),
         desk,
         own_tools: own_tools(&tools, &process),
         clients: Some(clients).filter(|_| config.gateway.enabled),
@@ -126,7 +128,7 @@ pub fn start(
     tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
     let places =
         [(places, config.server.max_connections), (text_places, config.gateway.max_connections)];
-    Ok(Running { address, server, supervisor, places, process, tending, store, tools })
+    Ok(Running { address, server, supervisor, places, process, tending, store, tools, fleet })
 }
 
 /// What changes with the settings.
@@ -152,6 +154,12 @@ fn changing(
 /// Sorts what was counted into its buckets, now and again.
 fn tidy(metrics: PrometheusHandle) -> tokio::task::JoinHandle<()> {
     tokio::spawn(telemetry::tidy(metrics))
+}
+
+/// Lets other instances reach this one's devices and tool clients.
+fn hold(fleet: &Fleet, doorman: &Doorman, tools: &Sources) {
+    let roster = doorman.pipeline.roster();
+    fleet.hold(roster, tools.endpoint(), http::ordering(roster.clone()));
 }
 
 /// What the outside sees of the server.
@@ -181,6 +189,7 @@ impl Faces {
         if let Some(admin) = self.admin {
             http::admin_routes(services, admin);
         }
+        services.app_data(Data::new(self.health.fleet.clone()));
         http::litemcp_routes(services, self.own_tools);
         http::routes(services, self.doorman, self.health, self.desk);
     }
@@ -212,85 +221,9 @@ fn ports(
     })
 }
 
-/// Lets text clients in. They wait for the model as long as the request may take: what the
-/// gateway's document calls its timeout is one, and has none for the first words.
-fn text_clients(
-    config: &Config,
-    (store, models): (Arc<dyn SessionStore>, &Models),
-    tools: &Sources,
-    sight: Option<Arc<dyn Sight>>,
-    process: &CancellationToken,
-) -> anyhow::Result<TextClients> {
-    let settings = config.text_clients();
-    let sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
-    let tools = tools.clone();
-    let desk = GatewayDesk {
-        llm: models.spoken(config, "gateway", patient)?,
-        sessions: Arc::new(sessions),
-        tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
-        sight,
-        now: Arc::new(local_time),
-        settings: settings.into(),
-    };
-    Ok(TextClients {
-        desk,
-        places: Arc::new(Semaphore::new(config.gateway.max_connections)),
-        token: config.gateway.token.clone(),
-        process: process.clone(),
-    })
-}
-
-/// Lets applications in. They wait for the model as text clients do.
-fn chats(
-    config: &Config,
-    (store, models): (Arc<dyn ChatStore>, &Models),
-    tools: &Sources,
-    sight: Option<Arc<dyn Sight>>,
-    process: &CancellationToken,
-) -> anyhow::Result<Chats> {
-    let (settings, tools) = (config.chat_sessions(), tools.clone());
-    let watching =
-        WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
-    let desk = ChatDesk {
-        llm: models.patient(config, "chat", patient)?,
-        store,
-        state: state::state_server(&config.state)?,
-        events: Arc::new(LocalBus::new()),
-        locks: Arc::new(LocalLocks::new()),
-        tools: Arc::new(move |session_id| {
-            tools.conversation(session_id.as_str(), &SharedManner::default())
-        }),
-        sight,
-        now: Arc::new(local_time),
-        settings: settings.into(),
-        process: process.clone(),
-    };
-    let places = Arc::new(Semaphore::new(config.chat.max_watchers));
-    Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
-}
-
-/// The model for who waits as long as a request may take.
-fn patient(config: &Config) -> LlmSettings {
-    let total = config.llm.timeout_ms;
-    LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
-}
-
-/// Forgets chat sessions that were deleted long ago.
-fn purge(chats: &Chats) -> tokio::task::JoinHandle<()> {
-    let desk = chats.desk.clone();
-    tokio::spawn(async move { desk.keep_purging().await })
-}
-
 /// The local date and time to the minute, as the model is told.
 fn local_time() -> String {
     Zoned::now().strftime("%Y-%m-%d %H:%M %A %Q").to_string()
-}
-
-/// Clears away sessions that are over.
-fn sweep(clients: &TextClients) -> tokio::task::JoinHandle<()> {
-    let (sessions, every) =
-        (Arc::clone(&clients.desk.sessions), clients.desk.settings.get().sweep_every);
-    tokio::spawn(async move { sessions.keep_sweeping(every).await })
 }
 
 /// How the model is asked; the embedded one keeps what it has read.
@@ -402,7 +335,7 @@ impl Running {
         let ending = end(handle, self.places, self.process);
         let (served, ()) = tokio::join!(self.server, ending);
         self.tending.iter().for_each(tokio::task::JoinHandle::abort);
-        tokio::join!(self.supervisor.stop(), self.tools.stop());
+        tokio::join!(self.supervisor.stop(), self.tools.stop(), self.fleet.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
             tracing::warn!("the store did not close in time");
         }

@@ -9,6 +9,7 @@ use actix::Recipient;
 use actix::dev::SendError;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
+use tokio::sync::watch;
 
 use crate::messages::DeviceOrder;
 
@@ -20,6 +21,8 @@ pub struct Roster(Arc<Mutex<Seats>>);
 struct Seats {
     by_id: HashMap<DeviceId, Seat>,
     last: u64,
+    /// Told whenever a device comes or goes.
+    changes: watch::Sender<()>,
 }
 
 struct Seat {
@@ -67,6 +70,7 @@ impl Roster {
         if let Some(before) = seats.by_id.insert(device_id.clone(), seat) {
             before.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
         }
+        seats.changes.send_replace(());
         RosterSeat { roster: self.clone(), device_id, number }
     }
 
@@ -81,6 +85,21 @@ impl Roster {
             SendError::Full(_) => Unreachable::Busy,
             SendError::Closed(_) => Unreachable::NotConnected,
         })
+    }
+
+    /// The device of this connection has connected to another instance of the server: the
+    /// connection is told that it has been replaced, unless a later one has the seat already.
+    pub fn replaced_elsewhere(&self, device_id: &DeviceId, session_id: &SessionId) {
+        let seats = self.lock();
+        let seat = seats.by_id.get(device_id).filter(|seat| seat.session_id == *session_id);
+        if let Some(seat) = seat {
+            seat.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
+        }
+    }
+
+    /// Tells whenever a device comes or goes.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.lock().changes.subscribe()
     }
 
     /// All connected devices, in the order of their ids.
@@ -117,6 +136,7 @@ impl Drop for RosterSeat {
         let mut seats = self.roster.lock();
         if seats.by_id.get(&self.device_id).is_some_and(|s| s.number == self.number) {
             seats.by_id.remove(&self.device_id);
+            seats.changes.send_replace(());
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use super::faces::patient;
+use super::local_time;
 use super::models::Models;
-use super::{local_time, patient};
-use crate::bus::LocalLocks;
+use crate::bus::Fleet;
 use crate::config::Config;
 use crate::http::MuseumClients;
 use crate::http::middleware::limits::{LocalLimit, RateLimit};
@@ -18,11 +19,12 @@ pub(super) fn museum(
     config: &Config,
     store: Arc<dyn MuseumStore>,
     models: &Models,
+    fleet: &Fleet,
 ) -> Result<MuseumClients, ProviderConfigError> {
     let ports = MuseumPorts {
         llm: models.patient(config, "museum", patient)?,
         store,
-        locks: Arc::new(LocalLocks::new()),
+        locks: fleet.locks(),
         now: Arc::new(local_time),
     };
     let limit = NonZeroU32::new(config.museum.requests_per_minute);

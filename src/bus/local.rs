@@ -1,7 +1,7 @@
 //! Events and locks of a server that is alone. Not for more than one.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -45,22 +45,42 @@ impl LocalBus {
 
     /// Keeps an event and hands it to whoever watches.
     pub(super) fn tell(&self, event: Event) {
-        static COUNT: AtomicI64 = AtomicI64::new(0);
-        let mut topics = self.topics();
-        if topics.len() >= MAX_TOPICS && !topics.contains_key(&event.session_id) {
-            make_room(&mut topics);
-        }
-        let topic = topics.entry(event.session_id.clone()).or_default();
-        topic.told = COUNT.fetch_add(1, Ordering::Relaxed).unsigned_abs();
-        if topic.kept.len() >= KEPT_EVENTS {
-            topic.kept.pop_front();
-        }
-        topic.kept.push_back(event.clone());
-        // One whose lane is full is too slow: its lane ends here.
-        topic.watchers.retain(|watcher| watcher.try_send(event.clone()).is_ok());
+        topic_of(&mut self.topics(), &event.session_id).tell(event);
     }
 
-    fn watch_now(&self, session: &SessionId, after: Option<&str>) -> Watch {
+    /// Does so, unless the event is kept already.
+    pub(super) fn tell_once(&self, event: Event) {
+        let mut topics = self.topics();
+        let topic = topic_of(&mut topics, &event.session_id);
+        if !topic.kept.iter().rev().any(|kept| kept.id == event.id) {
+            topic.tell(event);
+        }
+    }
+
+    /// A session's events are these, and those that were told here alone behind them.
+    pub(super) fn begin(&self, session: &SessionId, events: Vec<Event>) {
+        let mut topics = self.topics();
+        let topic = topic_of(&mut topics, session);
+        let known: HashSet<&str> = events.iter().map(|event| event.id.as_str()).collect();
+        topic.kept.retain(|event| !known.contains(event.id.as_str()));
+        let alone = std::mem::take(&mut topic.kept);
+        topic.kept = events.into_iter().chain(alone).collect();
+        let over = topic.kept.len().saturating_sub(KEPT_EVENTS);
+        topic.kept.drain(..over);
+    }
+
+    /// Somebody watches the session.
+    pub(super) fn is_watched(&self, session: &SessionId) -> bool {
+        let topics = self.topics();
+        topics.get(session).is_some_and(|topic| !topic.watchers.iter().all(mpsc::Sender::is_closed))
+    }
+
+    /// Forgets a session's events.
+    pub(super) fn forget(&self, session: &SessionId) {
+        self.topics().remove(session);
+    }
+
+    pub(super) fn watch_now(&self, session: &SessionId, after: Option<&str>) -> Watch {
         let (sender, events) = mpsc::channel(LANE);
         let mut topics = self.topics();
         let topic = topics.entry(session.clone()).or_default();
@@ -71,8 +91,28 @@ impl LocalBus {
     }
 }
 
+fn topic_of<'a>(topics: &'a mut HashMap<SessionId, Topic>, session: &SessionId) -> &'a mut Topic {
+    if topics.len() >= MAX_TOPICS && !topics.contains_key(session) {
+        make_room(topics);
+    }
+    topics.entry(session.clone()).or_default()
+}
+
+impl Topic {
+    fn tell(&mut self, event: Event) {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        self.told = COUNT.fetch_add(1, Ordering::Relaxed);
+        if self.kept.len() >= KEPT_EVENTS {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(event.clone());
+        // One whose lane is full is too slow: its lane ends here.
+        self.watchers.retain(|watcher| watcher.try_send(event.clone()).is_ok());
+    }
+}
+
 /// The events after the one of this id, and whether that is known at all.
-pub(super) fn missed<'a>(
+fn missed<'a>(
     kept: impl Iterator<Item = &'a Event> + Clone,
     after: Option<&str>,
 ) -> (bool, Vec<Event>) {
@@ -122,6 +162,11 @@ impl LocalLocks {
     /// No session is locked yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Fences from now on are greater than this one, which another instance may have had.
+    pub(super) fn has_seen(&self, fence: i64) {
+        self.last_fence.fetch_max(fence, Ordering::Relaxed);
     }
 
     fn of(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {

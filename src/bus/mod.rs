@@ -1,6 +1,23 @@
-//! What instances of the server tell each other: events, who holds what. Not for what an event
-//! means.
+//! What instances of the server tell each other: events, who holds what, and questions. With a
+//! Redis between them they know of each other; without one, or while it is lost, each goes on
+//! alone. Not for what an event means, nor for what is asked.
+//!
+//! Reading order: [`Fleet`], which holds the rest; `shared` is Redis and whether it is there;
+//! `events`, `locks`, `exchange` (questions), `presence` (who holds what), `guests` (tool clients
+//! elsewhere), `limit` and `answers`. `local` is each of them alone.
 
+mod chores;
+mod events;
+mod exchange;
+mod fleet;
+mod guests;
 mod local;
+mod locks;
+mod presence;
+mod shared;
 
+pub use events::RedisBus;
+pub use fleet::{Fleet, FleetError, Ordering, Standing};
 pub use local::{LocalBus, LocalLocks};
+pub use locks::RedisLocks;
+pub use shared::{Away, Shared};

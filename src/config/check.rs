@@ -65,6 +65,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     long_enough("auth.admin_token", &config.auth.admin_token)?;
     within("vision.max_tokens", config.vision.max_tokens, 1, 100_000)?;
     within("vision.timeout_ms", config.vision.timeout_ms, 100, 600_000)?;
+    redis(config)?;
     within("state.timeout_ms", config.state.timeout_ms, 100, 600_000)?;
     within("state.max_connections", config.state.max_connections, 1, 10_000)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
@@ -132,6 +133,22 @@ fn gateway(config: &Config) -> Result<(), ConfigError> {
     within("gateway.client_tool_timeout_ms", g.client_tool_timeout_ms, 100, 600_000)?;
     within("gateway.client_tool_result_queue_size", g.client_tool_result_queue_size, 1, 1_000)?;
     long_enough("gateway.token", &g.token)
+}
+
+/// Checks what instances share.
+fn redis(config: &Config) -> Result<(), ConfigError> {
+    let (url, prefix) = (config.redis.url.expose(), &config.redis.prefix);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if !(1..=64).contains(&prefix.len()) || !prefix.chars().all(plain) {
+        let remedy = "use 1 to 64 letters, digits, `-`, `_` and `.`".to_owned();
+        return Err(ConfigError::Value { key: "redis.prefix", value: prefix.clone(), remedy });
+    }
+    if !url.is_empty() && !url.starts_with("redis://") {
+        let remedy = "use redis://HOST:PORT, or leave it empty (REDIS_URL)".to_owned();
+        let value = "another address".into();
+        return Err(ConfigError::Value { key: "redis.url", value, remedy });
+    }
+    within("redis.timeout_ms", config.redis.timeout_ms, 10, 60_000)
 }
 
 fn chat(config: &Config) -> Result<(), ConfigError> {

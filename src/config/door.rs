@@ -90,9 +90,9 @@ pub struct StoreConfig {
     pub url: Secret,
 }
 
-/// Masks the password within the store's address; all of it where it cannot be read.
-pub(super) fn mask_store(table: &mut toml::Table) {
-    let Some(url) = table.get_mut("store").and_then(|s| s.get_mut("url")) else { return };
+/// Masks the password within a section's address; all of it where it cannot be read.
+pub(super) fn mask_address(table: &mut toml::Table, section: &str) {
+    let Some(url) = table.get_mut(section).and_then(|s| s.get_mut("url")) else { return };
     let Some(shown) = url.as_str().filter(|u| !u.is_empty()) else { return };
     *url = without_password(shown).unwrap_or_else(|| "***".into()).into();
 }

@@ -35,7 +35,7 @@ const fn in_seconds(name: &'static str, key: &'static str) -> Alias {
 }
 
 /// Names of the LLM gateway's and the orchestrator's documents, and the speech services' URLs.
-pub const ALIASES: [Alias; 26] = [
+pub const ALIASES: [Alias; 27] = [
     alias("CLOUD_HOST", "server.host"),
     alias("CLOUD_PORT", "server.port"),
     in_seconds("CLOUD_PING_INTERVAL", "gateway.ping_interval_ms"),
@@ -62,6 +62,7 @@ pub const ALIASES: [Alias; 26] = [
     alias("ASR_URL", "asr.url"),
     alias("TTS_URL", "tts.url"),
     alias("DATABASE_URL", "store.url"),
+    alias("REDIS_URL", "redis.url"),
 ];
 
 /// Variables of ours that every tool server gets that we start.

@@ -11,6 +11,7 @@ mod llm;
 pub mod load;
 mod museum;
 mod pipeline;
+mod redis;
 mod state;
 mod tool_servers;
 mod tools;
@@ -50,7 +51,8 @@ pub fn masked(config: &Config) -> String {
     }
     llm::mask(&mut table);
     tool_servers::mask(&mut table);
-    door::mask_store(&mut table);
+    door::mask_address(&mut table, "store");
+    door::mask_address(&mut table, "redis");
     table.to_string()
 }
 
@@ -61,6 +63,7 @@ pub use env::{EnvVars, ProcessEnv};
 pub use gateway::GatewayConfig;
 pub use load::{ConfigError, load};
 pub use museum::MuseumConfig;
+pub use redis::RedisConfig;
 pub use state::StateConfig;
 pub use tools::ToolsConfig;
 
@@ -82,6 +85,8 @@ pub struct Config {
     pub ota: OtaConfig,
     /// Where devices, bindings and sessions are kept.
     pub store: StoreConfig,
+    /// What several instances of the server share.
+    pub redis: RedisConfig,
     /// Engines that run beside the server, where no other is named.
     pub embedded: EmbeddedConfig,
     /// The recogniser.

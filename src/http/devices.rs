@@ -6,19 +6,18 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::messages::DeviceOrder;
-use hearken_actors::roster::{Connected, Roster, Unreachable};
-use hearken_proto::device::{Downlink, Emotion, SystemCommand};
+use hearken_actors::roster::Roster;
 use hearken_proto::fault::Fault;
-use hearken_proto::ids::DeviceId;
+use hearken_proto::ids::{DeviceId, SessionId};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::caller::{json as json_body, query, tidy};
 use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
-use super::{Door, Doorman, ToolDesk};
+use super::{Door, Doorman, ToolDesk, device_orders};
 use crate::auth::bytes_of_hex;
+use crate::bus::Fleet;
 use crate::store::Device;
 use crate::tools::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 
@@ -28,10 +27,6 @@ const PAGE: u32 = 100;
 const MAX_PAGE: u32 = 1_000;
 /// Longest name of a device.
 const MAX_NAME_CHARS: usize = 64;
-/// Longest text of an alert; displays are small.
-const MAX_ALERT_CHARS: usize = 500;
-/// Longest text that is spoken at once.
-const MAX_SAY_CHARS: usize = 2_000;
 /// Longest instructions of a device.
 const MAX_PROMPT_CHARS: usize = 8_000;
 /// Wrong codes within [`GUESSES_FOR`] before none is looked at any more.
@@ -85,7 +80,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn stored(device: Device, connected: Option<&Connected>) -> Self {
+    fn stored(device: Device, connected: Option<&SessionId>) -> Self {
         Self {
             device_id: device.device_id.as_str().to_owned(),
             client_id: device.client_id,
@@ -100,14 +95,14 @@ impl Shown {
             agent: device.agent,
             system_prompt: device.system_prompt,
             connected: connected.is_some(),
-            session_id: connected.map(|c| c.session_id.to_string()),
+            session_id: connected.map(ToString::to_string),
         }
     }
 
     /// A device that is connected, but that the store does not know.
-    fn stranger(connected: &Connected) -> Self {
+    fn stranger(device_id: &str, session_id: &SessionId) -> Self {
         Self {
-            device_id: connected.device_id.as_str().to_owned(),
+            device_id: device_id.to_owned(),
             client_id: String::new(),
             name: String::new(),
             board: String::new(),
@@ -120,16 +115,25 @@ impl Shown {
             agent: DEFAULT_AGENT.into(),
             system_prompt: String::new(),
             connected: true,
-            session_id: Some(connected.session_id.to_string()),
+            session_id: Some(session_id.to_string()),
         }
     }
 }
 
-/// The devices that are connected and may talk; those that only hear their code hold other ids.
-fn connected(roster: &Roster) -> HashMap<String, Connected> {
-    let all = roster.connected().into_iter();
-    let all = all.filter(|c| !c.device_id.as_str().contains('|'));
-    all.map(|c| (c.device_id.as_str().to_owned(), c)).collect()
+/// The devices that are connected, to this instance or another, and may talk, with their sessions;
+/// those that only hear their code hold other ids.
+async fn connected(request: &HttpRequest, roster: &Roster) -> HashMap<String, SessionId> {
+    let mut all = match fleet_of(request) {
+        Some(fleet) => fleet.devices().await,
+        None => HashMap::new(),
+    };
+    all.extend(roster.connected().into_iter().map(|c| (c.device_id, c.session_id)));
+    let all = all.into_iter().map(|(device, session)| (device.as_str().to_owned(), session));
+    all.filter(|(device, _)| !device.contains('|')).collect()
+}
+
+pub(super) fn fleet_of(request: &HttpRequest) -> Option<&Fleet> {
+    request.app_data::<web::Data<Fleet>>().map(|fleet| fleet.get_ref())
 }
 
 pub(super) fn no_such_device() -> Refusal {
@@ -161,7 +165,7 @@ async fn listed(request: &HttpRequest, door: &Door, roster: &Roster) -> Answer {
     };
     let after = query(request, "after").unwrap_or_default().to_lowercase();
     let page = door.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
-    let mut here = connected(roster);
+    let mut here = connected(request, roster).await;
     let mut shown: Vec<Shown> = Vec::new();
     for device in page.devices {
         let connected = here.remove(device.device_id.as_str());
@@ -170,8 +174,8 @@ async fn listed(request: &HttpRequest, door: &Door, roster: &Roster) -> Answer {
     // Those that only the roster knows stand among them, as far as this page reaches.
     let last = shown.last().map(|d| d.device_id.clone()).filter(|_| page.more);
     let within = |id: &str| id > after.as_str() && last.as_deref().is_none_or(|last| id < last);
-    let strangers = here.values().filter(|c| within(c.device_id.as_str()));
-    shown.extend(strangers.map(Shown::stranger).collect::<Vec<_>>());
+    let strangers = here.iter().filter(|(id, _)| within(id));
+    shown.extend(strangers.map(|(id, session)| Shown::stranger(id, session)).collect::<Vec<_>>());
     shown.sort_by(|a, b| a.device_id.cmp(&b.device_id));
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = page.more || shown.len() > limit;
@@ -191,10 +195,10 @@ pub(super) async fn get(
         door.auth.admin(&request)?;
         let id = id_of(&id);
         let device = door.store.device(&id).await.map_err(|e| store_failed(&e))?;
-        let here = connected(doorman.pipeline.roster()).remove(id.as_str());
+        let here = connected(&request, doorman.pipeline.roster()).await.remove(id.as_str());
         let shown = match (device, here) {
             (Some(device), here) => Shown::stored(device, here.as_ref()),
-            (None, Some(here)) => Shown::stranger(&here),
+            (None, Some(here)) => Shown::stranger(id.as_str(), &here),
             (None, None) => return Err(no_such_device()),
         };
         Ok(HttpResponse::Ok().json(shown))
@@ -241,7 +245,7 @@ fn name_of(text: &str) -> Result<String, Refusal> {
 }
 
 /// The text as it may be kept or passed on; refused where it is empty or too long.
-fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal> {
+pub(super) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal> {
     let fits = text.chars().count() <= max_chars;
     let text = tidy(text, max_chars).filter(|_| fits);
     text.ok_or_else(|| refusal(Fault::BadRequest, about))
@@ -294,7 +298,8 @@ pub(super) async fn change(
             device = desk.registry.instruct(&id, &prompt).await;
         }
         let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
-        let here = connected(doorman.pipeline.roster()).remove(device.device_id.as_str());
+        let mut here = connected(&request, doorman.pipeline.roster()).await;
+        let here = here.remove(device.device_id.as_str());
         Ok(HttpResponse::Ok().json(Shown::stored(device, here.as_ref())))
     };
     rendered(changed.await)
@@ -333,102 +338,12 @@ pub(super) async fn forget(
         }
         desk.registry.forget(&id);
         tracing::info!(device = %id, "forgotten");
-        let leave = DeviceOrder::Leave(Fault::Forbidden);
-        if let Err(error) = doorman.pipeline.roster().order(&id, leave) {
+        if let Err(error) = device_orders::forgotten(&request, &doorman, &id).await? {
             tracing::debug!(%error, "a forgotten device had nothing to leave");
         }
         Ok(HttpResponse::NoContent().finish())
     };
     rendered(forgotten.await)
-}
-
-/// `POST /api/devices/{id}/{order}`: has a connected device show, say or do something.
-pub(super) async fn order(
-    request: HttpRequest,
-    path: web::Path<(String, String)>,
-    payload: web::Payload,
-    door: web::Data<Door>,
-    doorman: web::Data<Doorman>,
-) -> HttpResponse {
-    let ordered = async {
-        door.auth.admin(&request)?;
-        let id = id_of(&path.0);
-        let order = order_of(&path.1, payload).await?;
-        match doorman.pipeline.roster().order(&id, order) {
-            Ok(()) => Ok(HttpResponse::Accepted().json(json!({"message": "passed on"}))),
-            Err(Unreachable::Busy) => {
-                Err(refusal(Fault::Busy, "the device has too many orders waiting"))
-            }
-            Err(Unreachable::NotConnected) => Err(away(&door, &id).await),
-        }
-    };
-    rendered(ordered.await)
-}
-
-/// Why a device that is not connected cannot be reached.
-async fn away(door: &Door, id: &DeviceId) -> Refusal {
-    match door.store.device(id).await {
-        Ok(None) => no_such_device(),
-        Ok(Some(_)) => refusal(Fault::NotConnected, id.as_str()),
-        Err(error) => store_failed(&error),
-    }
-}
-
-/// What `alert` wants; firmware drops one that lacks any of the three.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Alert {
-    status: String,
-    message: String,
-    #[serde(default)]
-    emotion: Option<String>,
-}
-
-/// What `say` wants.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Say {
-    text: String,
-}
-
-/// What `custom` wants; firmware takes an object only.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Custom {
-    payload: Map<String, Value>,
-}
-
-async fn order_of(name: &str, payload: web::Payload) -> Result<DeviceOrder, Refusal> {
-    match name {
-        "alert" => {
-            let asked: Alert = json_body(payload).await?;
-            let about = format!("`status` and `message` have 1 to {MAX_ALERT_CHARS} characters");
-            let text = |text: &str| text_of(text, MAX_ALERT_CHARS, &about);
-            let emotion = match asked.emotion.as_deref() {
-                None => Emotion::Neutral,
-                Some(name) => Emotion::all().find(|e| e.as_str() == name).ok_or_else(|| {
-                    refusal(Fault::BadRequest, "`emotion` must be one of the firmware's 21")
-                })?,
-            };
-            let (status, message) = (text(&asked.status)?, text(&asked.message)?);
-            Ok(DeviceOrder::Send(Downlink::Alert { status, message, emotion }))
-        }
-        "say" => {
-            let asked: Say = json_body(payload).await?;
-            let about = format!("`text` has 1 to {MAX_SAY_CHARS} characters");
-            Ok(DeviceOrder::Say(text_of(&asked.text, MAX_SAY_CHARS, &about)?))
-        }
-        "custom" => {
-            let asked: Custom = json_body(payload).await?;
-            Ok(DeviceOrder::Send(Downlink::Custom { payload: asked.payload }))
-        }
-        "reboot" => Ok(DeviceOrder::Send(Downlink::System { command: SystemCommand::Reboot })),
-        "close" => Ok(DeviceOrder::Leave(Fault::GoingAway)),
-        _ => {
-            let about = "orders are alert, custom, say, reboot and close";
-            Err(refusal(Fault::NotFound, about))
-        }
-    }
 }
 
 /// What `provision` wants.

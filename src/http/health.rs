@@ -3,7 +3,9 @@
 use actix_web::{HttpResponse, web};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
+use crate::bus::Fleet;
 use crate::supervise::EngineStates;
 
 /// The content type of Prometheus's text format.
@@ -12,24 +14,48 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// What `/healthz` tells.
 #[derive(Clone)]
 pub struct Health {
-    /// The engines that run beside the server.
-    pub engines: EngineStates,
-    /// What the process has counted.
-    pub metrics: PrometheusHandle,
+    engines: EngineStates,
+    metrics: PrometheusHandle,
+    /// The other instances.
+    pub(crate) fleet: Fleet,
+    process: CancellationToken,
+}
+
+impl Health {
+    /// The engines that run beside the server, what the process has counted, the other instances,
+    /// and the token by which the server begins to stop.
+    pub fn new(
+        engines: EngineStates,
+        metrics: PrometheusHandle,
+        fleet: Fleet,
+        process: CancellationToken,
+    ) -> Self {
+        Self { engines, metrics, fleet, process }
+    }
 }
 
 /// 200 and `"status": "ok"` when everything is ready, 503 and `"starting"` while an engine is
-/// not; either way each engine's state and the server's version.
+/// not, 503 and `"stopping"` when the server is about to end; either way each engine's state, the
+/// server's version, and whether the Redis that instances share is there, where there is to be one.
 #[utoipa::path(get, path = "/healthz", tag = "server",
     responses((status = 200, body = Object), (status = 503, body = Object)))]
 pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
     let ready = health.engines.all_ready();
-    let body = json!({
-        "status": if ready { "ok" } else { "starting" },
+    let stopping = health.process.is_cancelled();
+    let status = match (stopping, ready) {
+        (true, _) => "stopping",
+        (false, true) => "ok",
+        (false, false) => "starting",
+    };
+    let mut body = json!({
+        "status": status,
         "version": env!("CARGO_PKG_VERSION"),
         "engines": health.engines.snapshot(),
     });
-    if ready {
+    if let Some(standing) = health.fleet.standing() {
+        body["redis"] = json!(standing);
+    }
+    if ready && !stopping {
         HttpResponse::Ok().json(body)
     } else {
         HttpResponse::ServiceUnavailable().json(body)

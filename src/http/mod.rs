@@ -7,6 +7,7 @@ mod caller;
 mod chat;
 mod chat_worlds;
 mod device;
+mod device_orders;
 mod device_tools;
 mod devices;
 mod fault;
@@ -32,6 +33,7 @@ pub use admin::Admin;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, admin_token, secret, tokens};
 pub use chat::Chats;
 pub use device::Doorman;
+pub use device_orders::ordering;
 pub use gateway::TextClients;
 pub use health::Health;
 pub use litemcp::{LiteMcp, litemcp_routes};
@@ -153,7 +155,7 @@ pub fn routes(
         .route(device_tools::PATH, web::put().to(device_tools::put))
         .route(device_tools::OF_SESSION, web::get().to(device_tools::get_session))
         .route(device_tools::OF_SESSION, web::put().to(device_tools::put_session))
-        .route("/api/devices/{id}/{order}", web::post().to(devices::order))
+        .route("/api/devices/{id}/{order}", web::post().to(device_orders::order))
         .route(key, web::put().to(devices::provision))
         .route(key, web::delete().to(devices::unprovision))
         .route("/healthz", web::get().to(health::healthz))

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 
 use super::endpoint::Endpoint;
-use super::live::{Live, SourceKind};
+use super::live::SourceKind;
 
 /// The name of the source.
 pub(super) const NAME: &str = "endpoint";
@@ -27,17 +27,22 @@ impl AgentTools {
         Self { endpoint, agent: agent.to_owned(), off: off.to_vec() }
     }
 
-    fn clients(&self) -> Vec<Live> {
-        let mut clients = self.endpoint.sources(&self.agent);
+    /// Those of this instance first.
+    fn clients(&self) -> Vec<Arc<dyn ToolSource>> {
+        let here = self.endpoint.sources(&self.agent).into_iter();
+        let mut clients: Vec<Arc<dyn ToolSource>> = here.map(|live| Arc::new(live) as _).collect();
+        let elsewhere = self.endpoint.elsewhere(&self.agent).into_iter();
+        clients.extend(elsewhere.map(|client| Arc::new(client) as _));
         clients.retain(|client| !self.off.iter().any(|name| name == client.name()));
         clients
     }
 }
 
 /// Every tool of these clients, under the name of the list, with the client that has it.
-fn all(clients: &[Live]) -> Vec<(Tool, &Live, String)> {
-    let mut named: Vec<(Tool, &Live, String)> = Vec::new();
+fn all(clients: &[Arc<dyn ToolSource>]) -> Vec<(Tool, &dyn ToolSource, String)> {
+    let mut named: Vec<(Tool, &dyn ToolSource, String)> = Vec::new();
     for client in clients {
+        let client = &**client;
         for tool in client.tools().iter() {
             let own = tool.name.clone();
             let mut tool = tool.clone();
@@ -67,12 +72,12 @@ impl ToolSource for AgentTools {
     fn call(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let clients = self.clients();
         // Another client may have come or gone since the model was told the name.
-        let full = |client: &Live, own: &str| format!("{}.{own}", client.name());
+        let full = |client: &dyn ToolSource, own: &str| format!("{}.{own}", client.name());
         let tools = all(&clients);
         let found = tools
             .iter()
             .find(|(tool, ..)| tool.name == call.name)
-            .or_else(|| tools.iter().find(|(_, client, own)| full(client, own) == call.name));
+            .or_else(|| tools.iter().find(|(_, client, own)| full(*client, own) == call.name));
         match found {
             Some((_, client, own)) => {
                 call.name.clone_from(own);

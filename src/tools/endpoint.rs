@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource as _};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::attend::attend;
 use super::connection::{Connection, Era};
+use super::elsewhere::ClientElsewhere;
 use super::frames;
 use super::link::Link;
 use super::live::{Live, SourceKind};
@@ -33,6 +35,8 @@ pub struct Endpoint(Arc<Shared>);
 struct Shared {
     rooms: Mutex<Rooms>,
     call_timeout: Duration,
+    /// Told whenever a tool client comes or goes, or has other tools.
+    changes: watch::Sender<()>,
 }
 
 #[derive(Default)]
@@ -41,6 +45,8 @@ struct Rooms {
     last: u64,
     /// Names of other sources.
     reserved: Vec<String>,
+    /// Tool clients of other instances of the server.
+    elsewhere: Vec<ClientElsewhere>,
 }
 
 struct Seat {
@@ -57,7 +63,8 @@ pub struct Full;
 impl Endpoint {
     /// One whose tool clients may take this long for a call.
     pub fn new(call_timeout: Duration) -> Self {
-        Self(Arc::new(Shared { rooms: Mutex::default(), call_timeout }))
+        let (rooms, changes) = (Mutex::default(), watch::Sender::default());
+        Self(Arc::new(Shared { rooms, call_timeout, changes }))
     }
 
     /// A seat for a tool client that has just dialled in.
@@ -83,6 +90,60 @@ impl Endpoint {
         seats.filter_map(|s| s.live.as_ref().map(|(_, live)| live.clone())).collect()
     }
 
+    /// The tool clients of an agent at other instances, under names that are free here.
+    pub(super) fn elsewhere(&self, agent: &str) -> Vec<ClientElsewhere> {
+        let rooms = self.lock();
+        let seats = rooms.by_agent.get(agent).into_iter().flatten();
+        let mut names: Vec<String> =
+            seats.filter_map(|s| s.live.as_ref().map(|(name, _)| name.clone())).collect();
+        let mut all = Vec::new();
+        for client in rooms.elsewhere.iter().filter(|client| client.agent() == agent) {
+            let taken = |name: &str| names.iter().chain(&rooms.reserved).any(|n| n == name);
+            let name = free_name(client.name(), taken);
+            names.push(name.clone());
+            all.push(client.named(name));
+        }
+        all
+    }
+
+    /// The tool clients of other instances are these now.
+    pub fn others_have(&self, clients: Vec<ClientElsewhere>) {
+        self.lock().elsewhere = clients;
+    }
+
+    /// Every tool client of this instance: its agent, its name, its tools.
+    pub fn all(&self) -> Vec<(String, String, Arc<[Tool]>)> {
+        let rooms = self.lock();
+        let mut all = Vec::new();
+        for (agent, seats) in &rooms.by_agent {
+            let clients = seats.iter().filter_map(|seat| seat.live.as_ref());
+            all.extend(clients.map(|(name, live)| (agent.clone(), name.clone(), live.tools())));
+        }
+        all
+    }
+
+    /// Tells whenever a tool client comes or goes, or has other tools.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.0.changes.subscribe()
+    }
+
+    /// Calls a tool of a tool client of this instance.
+    ///
+    /// # Errors
+    /// There is none of this name, or the call failed.
+    pub async fn call(
+        &self,
+        agent: &str,
+        client: &str,
+        call: ToolCall,
+    ) -> Result<ToolOutput, ToolError> {
+        let clients = self.sources(agent);
+        let Some(client) = clients.iter().find(|live| live.name() == client) else {
+            return Err(ToolError::Unavailable("the tool client has gone".into()));
+        };
+        client.call(call).await
+    }
+
     /// Keeps tool clients' names apart from those of other sources.
     pub(super) fn reserve(&self, names: Vec<String>) {
         self.lock().reserved = names;
@@ -96,7 +157,7 @@ impl Endpoint {
     }
 
     /// Longest wait for a call.
-    pub(super) fn call_timeout(&self) -> Duration {
+    pub fn call_timeout(&self) -> Duration {
         self.0.call_timeout
     }
 
@@ -119,12 +180,7 @@ impl Endpoint {
             let mut others = seats.iter().filter_map(|s| s.live.as_ref());
             others.any(|(n, _)| n == name) || reserved.iter().any(|n| n == name)
         };
-        let mut name = wanted.to_owned();
-        let mut number = 1_u32;
-        while taken(&name) {
-            number += 1;
-            name = format!("{wanted}-{number}");
-        }
+        let name = free_name(wanted, taken);
         // One of the same name may be a connection of the same client that broke unseen.
         let others = seats.iter().filter_map(|s| s.live.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
@@ -134,6 +190,17 @@ impl Endpoint {
         }
         live
     }
+}
+
+/// The name that is wanted, or that with the lowest free number.
+fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
+    let mut name = wanted.to_owned();
+    let mut number = 1_u32;
+    while taken(&name) {
+        number += 1;
+        name = format!("{wanted}-{number}");
+    }
+    name
 }
 
 /// A tool client's seat; given up when dropped.
@@ -162,7 +229,11 @@ impl Guest {
         let live = self.endpoint.seat(&self, &wanted);
         tracing::info!(agent = self.agent, source = wanted, "a tool client is here");
         let connection = Link::Mcp(connection);
-        let reason = attend(&live, &connection).await;
+        let changes = &self.endpoint.0.changes;
+        let reason = tokio::select! {
+            reason = attend(&live, &connection) => reason,
+            () = live.tell_changes(changes) => "the connection was lost".into(),
+        };
         live.lost(reason.clone());
         connection.close().await;
         reason
@@ -182,6 +253,7 @@ impl Drop for Guest {
         if seats.is_empty() {
             rooms.by_agent.remove(&self.agent);
         }
+        self.endpoint.0.changes.send_replace(());
     }
 }
 

@@ -226,6 +226,14 @@ impl Live {
         });
     }
 
+    /// Tells whenever its state or its tools change, for ever.
+    pub(super) async fn tell_changes(&self, changes: &watch::Sender<()>) {
+        let mut status = self.0.status.subscribe();
+        while status.changed().await.is_ok() {
+            changes.send_replace(());
+        }
+    }
+
     /// It is switched off from the start.
     pub(super) fn disabled(&self) {
         self.0.status.send_modify(|s| s.state = SourceState::Disabled);

@@ -15,6 +15,7 @@ mod builtin;
 mod child;
 mod choices;
 mod connection;
+mod elsewhere;
 mod endpoint;
 mod frames;
 mod link;
@@ -42,6 +43,7 @@ use serde::Serialize;
 use agent::AgentTools;
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 use choices::{Choice, Choices};
+pub use elsewhere::{CallElsewhere, ClientElsewhere};
 pub use endpoint::{Endpoint, Full, Guest};
 pub use live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 pub use registry::{
@@ -69,7 +71,7 @@ pub struct Sources {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inventory {
     /// Its sources: the built-in one first, then remote servers, those that are off among them,
-    /// then those that dialled in.
+    /// then those that dialled in, here or at other instances of the server.
     pub sources: Vec<SourceReport>,
 }
 
@@ -131,8 +133,11 @@ impl Sources {
             return Some(Arc::new(remote));
         }
         let clients = self.endpoint.sources(agent);
-        let found = clients.into_iter().find(|s| s.name() == name)?;
-        Some(Arc::new(found))
+        if let Some(here) = clients.into_iter().find(|s| s.name() == name) {
+            return Some(Arc::new(here));
+        }
+        let elsewhere = self.endpoint.elsewhere(agent).into_iter().find(|s| s.name() == name)?;
+        Some(Arc::new(elsewhere))
     }
 
     /// The tools of this server itself.
@@ -174,6 +179,7 @@ impl Sources {
         }
         sources.extend(self.remotes.reports().into_iter().map(|r| r.source));
         sources.extend(self.endpoint.sources(agent).iter().map(live::Live::report));
+        sources.extend(self.endpoint.elsewhere(agent).iter().map(ClientElsewhere::report));
         Inventory { sources }
     }
 

@@ -12,6 +12,7 @@ mod config;
 mod cycles;
 mod desk;
 mod door;
+mod fleet;
 mod gateway;
 mod llm_service;
 mod load;

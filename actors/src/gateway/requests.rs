@@ -140,7 +140,7 @@ impl Counter {
             Request::Instruct { system_prompt } => {
                 let session = self.session(&own.session, None).await;
                 let session = session.unwrap_or_else(|_| Arc::clone(&own.session));
-                let memory = session.memory().await;
+                let memory = sessions.enter(&session).await;
                 session.manner().system_prompt = system_prompt;
                 self.keep(&session, &memory).await;
                 drop(memory);
@@ -206,7 +206,7 @@ impl Counter {
         let mut memory = tokio::select! {
             biased;
             () = turn.cancelled() => return cancelled(String::new(), Vec::new()),
-            memory = session.memory() => memory,
+            memory = self.desk.sessions.enter(session) => memory,
         };
         if session.has_ended() {
             return lost_session(&SessionLost::Unknown(session.id().clone()));

@@ -3,11 +3,13 @@
 //!
 //! - Sessions in memory are a cache of the store: what was never used is in memory alone.
 //! - Who talks in a session holds its memory; another connection waits its turn.
+//! - Where other instances serve the same sessions, who talks in one holds its lock too, and reads
+//!   what they have kept of it meanwhile.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hearken_proto::ids::SessionId;
 use serde::{Deserialize, Serialize};
@@ -15,8 +17,10 @@ use tokio::time::Instant;
 
 use crate::dialogue::{Manner, Memory, SharedManner};
 use crate::live::Live;
-use crate::ports::{BoxError, ChatMessage, KeptSession, SessionStore};
+use crate::ports::{BoxError, ChatMessage, KeptSession, SessionLock, SessionLocks, SessionStore};
 
+/// Longest wait for another instance that talks in a session.
+const OTHERS_FINISH: Duration = Duration::from_secs(120);
 /// Sessions in memory; beyond, those unused for longest leave it.
 const MOST_IN_MEMORY: usize = 10_000;
 
@@ -26,16 +30,19 @@ pub struct TextSession {
     manner: SharedManner,
     memory: tokio::sync::Mutex<Memory>,
     used: Mutex<Instant>,
+    /// When it was used last, as the store knew it when it was last read or written.
+    known: Mutex<Option<SystemTime>>,
     ended: AtomicBool,
 }
 
 impl TextSession {
-    fn new(id: SessionId, memory: Memory, manner: Manner) -> Self {
+    fn new(id: SessionId, memory: Memory, manner: Manner, known: Option<SystemTime>) -> Self {
         Self {
             id,
             manner: Arc::new(Mutex::new(manner)),
             memory: tokio::sync::Mutex::new(memory),
             used: Mutex::new(Instant::now()),
+            known: Mutex::new(known),
             ended: AtomicBool::new(false),
         }
     }
@@ -53,11 +60,6 @@ impl TextSession {
     /// How it is talked to, for the tools that change it.
     pub fn shared_manner(&self) -> &SharedManner {
         &self.manner
-    }
-
-    /// What it remembers; held by whoever talks in it.
-    pub async fn memory(&self) -> tokio::sync::MutexGuard<'_, Memory> {
-        self.memory.lock().await
     }
 
     /// Somebody ended it.
@@ -92,12 +94,42 @@ struct Kept {
     manner: Manner,
 }
 
+/// What a session remembers, held by whoever talks in it.
+pub struct Held<'a> {
+    memory: tokio::sync::MutexGuard<'a, Memory>,
+    /// Where other instances may talk in it.
+    _lock: Option<SessionLock>,
+}
+
+impl std::ops::Deref for Held<'_> {
+    type Target = Memory;
+
+    fn deref(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl std::ops::DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
 /// All sessions.
 pub struct Sessions {
     live: Mutex<HashMap<SessionId, Arc<TextSession>>>,
     store: Arc<dyn SessionStore>,
+    /// Where other instances serve the same sessions.
+    locks: Option<Arc<dyn SessionLocks>>,
     idle: Live<Duration>,
     max_messages: usize,
+}
+
+/// The time as the store keeps it, in milliseconds.
+fn now() -> SystemTime {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = u64::try_from(since_1970.as_millis()).unwrap_or_default();
+    UNIX_EPOCH + Duration::from_millis(millis)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,7 +143,7 @@ impl Sessions {
         idle: impl Into<Live<Duration>>,
         max_messages: usize,
     ) -> Self {
-        Self { live: Mutex::default(), store, idle: idle.into(), max_messages }
+        Self { live: Mutex::default(), store, locks: None, idle: idle.into(), max_messages }
     }
 
     /// After how long without use a session is over, which may be changed.
@@ -119,10 +151,15 @@ impl Sessions {
         &self.idle
     }
 
+    /// Other instances serve the same sessions, under these locks.
+    pub fn shared(self, locks: Arc<dyn SessionLocks>) -> Self {
+        Self { locks: Some(locks), ..self }
+    }
+
     /// A new session.
     pub fn begin(&self) -> Arc<TextSession> {
         let memory = Memory::new(self.max_messages, Vec::new());
-        self.add(TextSession::new(SessionId::random(), memory, Manner::default()))
+        self.add(TextSession::new(SessionId::random(), memory, Manner::default(), None))
     }
 
     /// Adds a session, unless one of its id is there, and gives the one that is.
@@ -148,14 +185,70 @@ impl Sessions {
         let in_memory = locked(&self.live).get(id).cloned();
         let session = match in_memory {
             Some(session) if self.is_alive(&session) => session,
-            Some(_) => return Err(SessionLost::Unknown(id.clone())),
-            None => self.recall(id).await?,
+            Some(_) if self.locks.is_none() => return Err(SessionLost::Unknown(id.clone())),
+            Some(over) => {
+                // Unless others have gone on with it.
+                let found = self.found(id).await?;
+                self.leave_memory(&over);
+                found
+            }
+            None => self.found(id).await?,
         };
         session.touch();
         Ok(session)
     }
 
-    async fn recall(&self, id: &SessionId) -> Result<Arc<TextSession>, SessionLost> {
+    /// Takes a session's memory once nobody else talks in it, as it is then; the session is over
+    /// where somebody ended it. Where the store or the others do not answer it is as it was here.
+    pub async fn enter<'a>(&self, session: &'a TextSession) -> Held<'a> {
+        let mut memory = session.memory.lock().await;
+        let Some(locks) = &self.locks else { return Held { memory, _lock: None } };
+        let lock = locks.lock(&format!("text:{}", session.id), OTHERS_FINISH).await;
+        let lock = lock.unwrap_or_else(|error| {
+            tracing::warn!(error, session = %session.id, "a session cannot be locked");
+            None
+        });
+        match self.store.load(&session.id).await {
+            Ok(kept) => self.refresh(session, &mut memory, kept),
+            Err(error) => {
+                tracing::warn!(error, session = %session.id, "a session cannot be looked up");
+            }
+        }
+        Held { memory, _lock: lock }
+    }
+
+    /// Brings a session to what others have kept of it.
+    fn refresh(&self, session: &TextSession, memory: &mut Memory, kept: Option<KeptSession>) {
+        let known = *locked(&session.known);
+        let Some(kept) = kept else {
+            // What was never kept is in memory alone.
+            if known.is_some() {
+                session.ended.store(true, Ordering::Relaxed);
+                self.leave_memory(session);
+            }
+            return;
+        };
+        if known == Some(kept.last_used) {
+            return;
+        }
+        match serde_json::from_str(&kept.state) {
+            Ok(Kept { messages, manner }) => {
+                *memory = Memory::new(self.max_messages, messages);
+                *session.manner() = manner;
+                *locked(&session.known) = Some(kept.last_used);
+            }
+            Err(error) => tracing::warn!(%error, session = %session.id, "a session is unreadable"),
+        }
+    }
+
+    fn leave_memory(&self, session: &TextSession) {
+        let mut live = locked(&self.live);
+        if live.get(&session.id).is_some_and(|here| std::ptr::eq(&**here, session)) {
+            live.remove(&session.id);
+        }
+    }
+
+    async fn found(&self, id: &SessionId) -> Result<Arc<TextSession>, SessionLost> {
         let unknown = || SessionLost::Unknown(id.clone());
         let kept = self.store.load(id).await.map_err(SessionLost::Store)?.ok_or_else(unknown)?;
         if kept.last_used.elapsed().is_ok_and(|unused| unused >= *self.idle.get()) {
@@ -164,7 +257,7 @@ impl Sessions {
         let Kept { messages, manner } =
             serde_json::from_str(&kept.state).map_err(|e| SessionLost::Store(e.into()))?;
         let memory = Memory::new(self.max_messages, messages);
-        Ok(self.add(TextSession::new(id.clone(), memory, manner)))
+        Ok(self.add(TextSession::new(id.clone(), memory, manner, Some(kept.last_used))))
     }
 
     /// Keeps what a session remembers now; it counts as used.
@@ -179,8 +272,10 @@ impl Sessions {
         let manner = session.manner().clone();
         let kept = Kept { messages: memory.messages().to_vec(), manner };
         let state = serde_json::to_string(&kept)?;
-        let (id, last_used) = (session.id.clone(), SystemTime::now());
-        self.store.keep(&KeptSession { id, state, last_used }).await
+        let (id, last_used) = (session.id.clone(), now());
+        self.store.keep(&KeptSession { id, state, last_used }).await?;
+        *locked(&session.known) = Some(last_used);
+        Ok(())
     }
 
     /// Ends a session: it is forgotten everywhere.

@@ -1,0 +1,101 @@
+//! Text clients and applications put together: what their faces need of the rest. Not for devices.
+
+use std::sync::Arc;
+
+use hearken_actors::chat::ChatDesk;
+use hearken_actors::chat::watching::WatchSettings;
+use hearken_actors::dialogue::SharedManner;
+use hearken_actors::gateway::{GatewayDesk, Sessions};
+use hearken_actors::ports::{ChatStore, SessionStore, Sight};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::models::Models;
+use super::{llm, local_time};
+use crate::bus::Fleet;
+use crate::config::Config;
+use crate::http::{Chats, TextClients};
+use crate::providers::LlmSettings;
+use crate::state;
+use crate::tools::Sources;
+
+/// Lets text clients in. They wait for the model as long as the request may take: what the
+/// gateway's document calls its timeout is one, and has none for the first words.
+pub(super) fn text_clients(
+    config: &Config,
+    (store, models): (Arc<dyn SessionStore>, &Models),
+    tools: &Sources,
+    sight: Option<Arc<dyn Sight>>,
+    fleet: &Fleet,
+    process: &CancellationToken,
+) -> anyhow::Result<TextClients> {
+    let settings = config.text_clients();
+    let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
+    if fleet.is_shared() {
+        sessions = sessions.shared(fleet.locks());
+    }
+    let tools = tools.clone();
+    let desk = GatewayDesk {
+        llm: models.spoken(config, "gateway", patient)?,
+        sessions: Arc::new(sessions),
+        tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
+        sight,
+        now: Arc::new(local_time),
+        settings: settings.into(),
+    };
+    Ok(TextClients {
+        desk,
+        places: Arc::new(Semaphore::new(config.gateway.max_connections)),
+        token: config.gateway.token.clone(),
+        process: process.clone(),
+    })
+}
+
+/// Lets applications in. They wait for the model as text clients do.
+pub(super) fn chats(
+    config: &Config,
+    (store, models): (Arc<dyn ChatStore>, &Models),
+    tools: &Sources,
+    sight: Option<Arc<dyn Sight>>,
+    fleet: &Fleet,
+    process: &CancellationToken,
+) -> anyhow::Result<Chats> {
+    let (settings, tools) = (config.chat_sessions(), tools.clone());
+    let watching =
+        WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
+    let desk = ChatDesk {
+        llm: models.patient(config, "chat", patient)?,
+        store,
+        state: state::state_server(&config.state)?,
+        events: fleet.events(),
+        locks: fleet.locks(),
+        tools: Arc::new(move |session_id| {
+            tools.conversation(session_id.as_str(), &SharedManner::default())
+        }),
+        sight,
+        now: Arc::new(local_time),
+        settings: settings.into(),
+        process: process.clone(),
+    };
+    let places = Arc::new(Semaphore::new(config.chat.max_watchers));
+    Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
+}
+
+/// The model for who waits as long as a request may take.
+pub(super) fn patient(config: &Config) -> LlmSettings {
+    let total = config.llm.timeout_ms;
+    LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
+}
+
+/// Forgets chat sessions that were deleted long ago.
+pub(super) fn purge(chats: &Chats) -> tokio::task::JoinHandle<()> {
+    let desk = chats.desk.clone();
+    tokio::spawn(async move { desk.keep_purging().await })
+}
+
+/// Clears away sessions that are over.
+pub(super) fn sweep(clients: &TextClients) -> tokio::task::JoinHandle<()> {
+    let (sessions, every) =
+        (Arc::clone(&clients.desk.sessions), clients.desk.settings.get().sweep_every);
+    tokio::spawn(async move { sessions.keep_sweeping(every).await })
+}

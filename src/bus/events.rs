@@ -1,0 +1,316 @@
+//! Events of all instances: a stream in Redis for each session, and word of what is new to whoever
+//! has watchers. Not for what an event means.
+//!
+//! - One task reads the streams and hands events to this instance's watchers; watching begins in
+//!   it too, so that nothing lies between what was missed and what comes.
+//! - What is told while Redis is lost is told here at once, and to the others when it is back.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{BoxError, EventBus, KEPT_EVENTS, Watch};
+use hearken_proto::chat::Event;
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use redis::Pipeline;
+use redis::streams::{StreamId, StreamRangeReply};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::local::LocalBus;
+use super::shared::{Away, Ear, Shared};
+
+/// A session's events are kept in Redis for this long after the last.
+const KEPT_FOR: Duration = Duration::from_secs(24 * 3_600);
+/// Events of one session that are read at once, fewer than fit into a watcher's lane.
+const READ_AT_ONCE: usize = 128;
+/// Sessions that are read at once.
+const SESSIONS_AT_ONCE: usize = 32;
+/// Events that wait for a Redis that is lost; beyond, the oldest are told here alone.
+const MAX_UNSENT: usize = 10_000;
+/// Events of those that are sent at once.
+const SENT_AT_ONCE: usize = 100;
+/// Who wants to watch at once; beyond, they wait.
+const WATCHES: usize = 64;
+/// How often it is looked whether something is left to do.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The field of a stream's entry that holds the event.
+const FIELD: &str = "e";
+
+/// Events of all instances; clones share them.
+#[derive(Clone)]
+pub struct RedisBus(Arc<Inner>);
+
+struct Inner {
+    shared: Shared,
+    /// What this instance's watchers are told, and what was last.
+    mirror: LocalBus,
+    watches: mpsc::Sender<Wanted>,
+    /// Sessions of which something is new.
+    news: Mutex<HashSet<SessionId>>,
+    look: Notify,
+    unsent: Mutex<VecDeque<Event>>,
+}
+
+struct Wanted {
+    session: SessionId,
+    after: Option<String>,
+    reply: oneshot::Sender<Watch>,
+}
+
+impl RedisBus {
+    /// Nothing is watched by this instance yet; its reading is a task of Redis's.
+    pub fn new(shared: Shared) -> Self {
+        let (watches, wanted) = mpsc::channel(WATCHES);
+        let bus = Self(Arc::new(Inner {
+            shared: shared.clone(),
+            mirror: LocalBus::new(),
+            watches,
+            news: Mutex::default(),
+            look: Notify::new(),
+            unsent: Mutex::default(),
+        }));
+        let reader = Reader { bus: bus.clone(), read_to: HashMap::new() };
+        shared.attend(reader.run(wanted));
+        bus
+    }
+
+    /// The channel on which instances tell of sessions with new events, and what hears it.
+    pub(super) fn ear(&self) -> (String, Ear) {
+        let bus = self.clone();
+        let ear = move |session: String| bus.has_news(SessionId::new(session));
+        (self.0.shared.key("news"), Box::new(ear))
+    }
+
+    fn has_news(&self, session: SessionId) {
+        if self.0.mirror.is_watched(&session) {
+            self.news().insert(session);
+            self.0.look.notify_one();
+        }
+    }
+
+    fn news(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.0.news.lock().expect("nothing panics while it holds the news")
+    }
+
+    fn unsent(&self) -> MutexGuard<'_, VecDeque<Event>> {
+        self.0.unsent.lock().expect("nothing panics while it holds the events")
+    }
+
+    fn stream(&self, session: &SessionId) -> String {
+        self.0.shared.key(&format!("events:{session}"))
+    }
+
+    /// What adds an event to its session's stream and tells of it.
+    fn add(&self, pipe: &mut Pipeline, event: &Event) -> Result<(), serde_json::Error> {
+        let stream = self.stream(&event.session_id);
+        let kept_ms = i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
+        pipe.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(KEPT_EVENTS).arg("*");
+        pipe.arg(FIELD).arg(serde_json::to_string(event)?).ignore();
+        pipe.pexpire(&stream, kept_ms).ignore();
+        pipe.publish(self.0.shared.key("news"), event.session_id.as_str()).ignore();
+        Ok(())
+    }
+
+    async fn send(&self, pipe: &Pipeline) -> Result<(), Away> {
+        self.0.shared.run(|mut redis| async move { pipe.query_async(&mut redis).await }).await
+    }
+
+    /// Tells an event here, and keeps it for the others.
+    fn put_off(&self, event: Event) {
+        self.0.mirror.tell_once(event.clone());
+        let mut unsent = self.unsent();
+        if unsent.len() >= MAX_UNSENT {
+            unsent.pop_front();
+        }
+        unsent.push_back(event);
+        self.0.look.notify_one();
+    }
+
+    async fn tell(&self, event: Event) -> Result<(), BoxError> {
+        // Behind those that wait, so that the order stays.
+        if self.unsent().is_empty() {
+            let mut pipe = redis::pipe();
+            self.add(&mut pipe, &event)?;
+            if self.send(&pipe).await.is_ok() {
+                return Ok(());
+            }
+        }
+        self.put_off(event);
+        Ok(())
+    }
+}
+
+impl EventBus for RedisBus {
+    fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>> {
+        let bus = self.clone();
+        Box::pin(async move { bus.tell(event).await })
+    }
+
+    fn watch(
+        &self,
+        session: &SessionId,
+        after: Option<&str>,
+    ) -> BoxFuture<'static, Result<Watch, BoxError>> {
+        let watches = self.0.watches.clone();
+        let (reply, watch) = oneshot::channel();
+        let wanted = Wanted { session: session.clone(), after: after.map(str::to_owned), reply };
+        Box::pin(async move {
+            let ended = || BoxError::from("the server is stopping");
+            watches.send(wanted).await.map_err(|_| ended())?;
+            watch.await.map_err(|_| ended())
+        })
+    }
+}
+
+/// Reads the streams of the sessions that are watched here.
+struct Reader {
+    bus: RedisBus,
+    /// The entry up to which each session's stream was read.
+    read_to: HashMap<SessionId, String>,
+}
+
+impl Reader {
+    async fn run(mut self, mut wanted: mpsc::Receiver<Wanted>) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut up = self.bus.0.shared.up();
+        loop {
+            let mut watches = Vec::new();
+            tokio::select! {
+                Some(first) = wanted.recv() => watches.push(first),
+                () = self.bus.0.look.notified() => {}
+                changed = up.changed() => match changed {
+                    // What was told while Redis was lost to us was not heard.
+                    Ok(()) => self.bus.news().extend(self.read_to.keys().cloned()),
+                    Err(_) => return,
+                },
+                _ = ticks.tick() => self.forget(),
+            }
+            while watches.len() < SESSIONS_AT_ONCE {
+                let Ok(next) = wanted.try_recv() else { break };
+                watches.push(next);
+            }
+            self.send_late().await;
+            self.read(&watches).await;
+            for Wanted { session, after, reply } in watches {
+                let watch = self.bus.0.mirror.watch_now(&session, after.as_deref());
+                // Who has left meanwhile is no watcher.
+                reply.send(watch).unwrap_or_default();
+            }
+        }
+    }
+
+    /// Forgets the sessions that nobody watches any more.
+    fn forget(&mut self) {
+        let mirror = &self.bus.0.mirror;
+        self.read_to.retain(|session, _| {
+            let watched = mirror.is_watched(session);
+            if !watched {
+                mirror.forget(session);
+            }
+            watched
+        });
+    }
+
+    /// Tells the others what was told here while Redis was lost.
+    async fn send_late(&self) {
+        while self.bus.0.shared.is_up() {
+            let mut pipe = redis::pipe();
+            let first: Vec<Event> = self.bus.unsent().iter().take(SENT_AT_ONCE).cloned().collect();
+            let written = first.iter().all(|event| self.bus.add(&mut pipe, event).is_ok());
+            if first.is_empty() || !written || self.bus.send(&pipe).await.is_err() {
+                return;
+            }
+            let mut unsent = self.bus.unsent();
+            // Those that were too many meanwhile were the oldest.
+            while unsent.front().is_some_and(|event| first.iter().any(|sent| sent.id == event.id)) {
+                unsent.pop_front();
+            }
+        }
+    }
+
+    /// Reads what is new in the sessions that are watched, and of those that are to be.
+    async fn read(&mut self, watches: &[Wanted]) {
+        let mut sessions: Vec<SessionId> = watches.iter().map(|w| w.session.clone()).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        {
+            let mut news = self.bus.news();
+            for session in &sessions {
+                news.remove(session);
+            }
+            let rest = news.iter().take(SESSIONS_AT_ONCE.saturating_sub(sessions.len()));
+            let rest: Vec<SessionId> = rest.cloned().collect();
+            for session in rest {
+                news.remove(&session);
+                sessions.push(session);
+            }
+            if !news.is_empty() {
+                self.bus.0.look.notify_one();
+            }
+        }
+        if sessions.is_empty() {
+            return;
+        }
+        match self.ranges(&sessions).await {
+            Ok(ranges) => {
+                for (session, range) in sessions.into_iter().zip(ranges) {
+                    self.take(session, range.ids);
+                }
+            }
+            Err(Away) => self.read_later(sessions),
+        }
+    }
+
+    async fn ranges(&self, sessions: &[SessionId]) -> Result<Vec<StreamRangeReply>, Away> {
+        let mut pipe = redis::pipe();
+        for session in sessions {
+            let stream = self.bus.stream(session);
+            match self.read_to.get(session) {
+                Some(read) => {
+                    let count = READ_AT_ONCE;
+                    pipe.xrange_count(stream, format!("({read}"), "+", count);
+                }
+                None => {
+                    pipe.xrange_all(stream);
+                }
+            }
+        }
+        let pipe = &pipe;
+        self.bus.0.shared.run(|mut redis| async move { pipe.query_async(&mut redis).await }).await
+    }
+
+    fn take(&mut self, session: SessionId, entries: Vec<StreamId>) {
+        let events = entries.iter().filter_map(|entry| {
+            let text: String = entry.get(FIELD)?;
+            let event = serde_json::from_str::<Event>(&text);
+            event.inspect_err(|error| tracing::warn!(%error, "an event cannot be read")).ok()
+        });
+        let mirror = &self.bus.0.mirror;
+        let known = self.read_to.contains_key(&session);
+        if known {
+            events.for_each(|event| mirror.tell_once(event));
+        } else {
+            mirror.begin(&session, events.collect());
+        }
+        if known && entries.len() >= READ_AT_ONCE {
+            self.bus.news().insert(session.clone());
+            self.bus.0.look.notify_one();
+        }
+        let last = entries.last().map(|entry| entry.id.clone());
+        if let Some(last) = last.or_else(|| (!known).then(|| "0-0".to_owned())) {
+            self.read_to.insert(session, last);
+        }
+    }
+
+    /// Redis is lost: what is new is read when it is back. Who begins to watch meanwhile is told
+    /// what others tell from now on.
+    fn read_later(&mut self, sessions: Vec<SessionId>) {
+        let now = format!("{}-0", Timestamp::now().as_millisecond());
+        for session in sessions {
+            self.read_to.entry(session.clone()).or_insert_with(|| now.clone());
+            self.bus.news().insert(session);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Who holds what: which instances there are, which devices are connected to each, and which tool
+//! clients have dialled in there. Kept in Redis as long as the instance tells that it is there.
+//! Not for orders to devices nor calls of tools, which are questions.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use hearken_actors::roster::Roster;
+use hearken_proto::ids::{DeviceId, SessionId};
+use redis::{RedisResult, Script};
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use super::guests::Guests;
+use super::shared::{Away, Shared};
+
+/// How long an instance counts as there of which nothing is heard.
+pub(super) const THERE_FOR: Duration = Duration::from_secs(15);
+/// How often it tells that it is there.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
+/// Devices that are seated at once.
+const SEATED_AT_ONCE: usize = 64;
+
+/// ARGV: prefix, instance, lease in ms. Tells that the instance is there and forgets those that
+/// are gone. Answers how many devices Redis knows of it, then name and version of the tool
+/// clients of each other instance.
+static BEAT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local p, me, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
+         local time = redis.call('TIME')
+         local now = time[1] * 1000 + math.floor(time[2] / 1000)
+         local all, versions = p .. ':instances', p .. ':guests-versions'
+         redis.call('ZADD', all, now + ttl, me)
+         redis.call('PEXPIRE', p .. ':devices:' .. me, ttl)
+         redis.call('PEXPIRE', p .. ':guests:' .. me, ttl)
+         for _, gone in ipairs(redis.call('ZRANGEBYSCORE', all, '-inf', now)) do
+           redis.call('ZREM', all, gone)
+           redis.call('HDEL', versions, gone)
+           redis.call('DEL', p .. ':devices:' .. gone, p .. ':guests:' .. gone)
+         end
+         local told = { tostring(redis.call('HLEN', p .. ':devices:' .. me)) }
+         for _, other in ipairs(redis.call('ZRANGE', all, 0, -1)) do
+           if other ~= me then
+             told[#told + 1] = other
+             told[#told + 1] = redis.call('HGET', versions, other) or '0'
+           end
+         end
+         return told",
+    )
+});
+
+/// ARGV: prefix, instance, lease, device, session, whether it has just come. Seats a device; a
+/// connection of it at another instance is told that it was replaced. One that was here before,
+/// and that Redis has forgotten, is told so itself where the device is elsewhere by now.
+static SEAT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local p, me, ttl, device, session = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+         local function replaced(where, which)
+           local body = { device = device, session = which }
+           local letter = { type = 'tell', what = 'replaced', body = body }
+           redis.call('PUBLISH', p .. ':to:' .. where, cjson.encode(letter))
+         end
+         for _, other in ipairs(redis.call('ZRANGE', p .. ':instances', 0, -1)) do
+           local seats = p .. ':devices:' .. other
+           local before = other ~= me and redis.call('HGET', seats, device)
+           if before and ARGV[6] ~= 'come' then
+             replaced(me, session)
+             return 0
+           elseif before then
+             redis.call('HDEL', seats, device)
+             replaced(other, before)
+           end
+         end
+         redis.call('HSET', p .. ':devices:' .. me, device, session)
+         return redis.call('PEXPIRE', p .. ':devices:' .. me, ttl)",
+    )
+});
+
+/// ARGV: prefix, instance, device, session. Gives a seat up, where it is still that session's.
+static LEAVE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local seats = ARGV[1] .. ':devices:' .. ARGV[2]
+         if redis.call('HGET', seats, ARGV[3]) ~= ARGV[4] then return 0 end
+         return redis.call('HDEL', seats, ARGV[3])",
+    )
+});
+
+/// ARGV: prefix, instance, device. The other instance that holds a device, or nothing.
+static FIND: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "for _, other in ipairs(redis.call('ZRANGE', ARGV[1] .. ':instances', 0, -1)) do
+           local seats = ARGV[1] .. ':devices:' .. other
+           if other ~= ARGV[2] and redis.call('HEXISTS', seats, ARGV[3]) == 1 then
+             return other
+           end
+         end
+         return false",
+    )
+});
+
+/// ARGV: prefix, instance. Devices and sessions of all other instances, by turns.
+static LIST: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local all = {}
+         for _, other in ipairs(redis.call('ZRANGE', ARGV[1] .. ':instances', 0, -1)) do
+           if other ~= ARGV[2] then
+             for _, word in ipairs(redis.call('HGETALL', ARGV[1] .. ':devices:' .. other)) do
+               all[#all + 1] = word
+             end
+           end
+         end
+         return all",
+    )
+});
+
+/// ARGV: prefix, instance. The instance leaves.
+static GO: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local p, me = ARGV[1], ARGV[2]
+         redis.call('ZREM', p .. ':instances', me)
+         redis.call('HDEL', p .. ':guests-versions', me)
+         redis.call('PUBLISH', p .. ':guests', me)
+         return redis.call('DEL', p .. ':devices:' .. me, p .. ':guests:' .. me)",
+    )
+});
+
+fn lease_ms() -> u64 {
+    u64::try_from(THERE_FOR.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What is known of the other instances; clones are the same.
+#[derive(Clone)]
+pub(super) struct Presence {
+    shared: Shared,
+}
+
+impl Presence {
+    pub(super) fn new(shared: Shared) -> Self {
+        Self { shared }
+    }
+
+    /// Runs a script whose first arguments are the prefix and this instance.
+    async fn ask<T: redis::FromRedisValue>(
+        &self,
+        script: &Script,
+        arguments: &[&str],
+    ) -> Result<T, Away> {
+        let mut call = script.prepare_invoke();
+        call.arg(self.shared.prefix()).arg(self.shared.instance());
+        for argument in arguments {
+            call.arg(*argument);
+        }
+        let call = &call;
+        let asked = self
+            .shared
+            .run(|mut redis| async move { call.invoke_async(&mut redis).await as RedisResult<T> });
+        asked.await
+    }
+
+    /// The other instance that holds a device.
+    pub(super) async fn holder(&self, device: &DeviceId) -> Option<String> {
+        self.ask(&FIND, &[device.as_str()]).await.ok().flatten()
+    }
+
+    /// The devices of all other instances, with their sessions.
+    pub(super) async fn devices(&self) -> HashMap<DeviceId, SessionId> {
+        let words: Vec<String> = self.ask(&LIST, &[]).await.unwrap_or_default();
+        let pairs = words.chunks_exact(2);
+        pairs.map(|two| (DeviceId::new(&*two[0]), SessionId::new(&*two[1]))).collect()
+    }
+
+    /// The instance leaves; it holds nothing any more.
+    pub(super) async fn go(&self) {
+        let gone: Result<i64, Away> = self.ask(&GO, &[]).await;
+        if gone.is_err() {
+            tracing::debug!("others will notice that this instance has gone");
+        }
+    }
+
+    /// Tells what this instance holds as it changes, and hears of the others, for ever.
+    pub(super) async fn keep(
+        self,
+        roster: Roster,
+        mut guests: Guests,
+        mut others: mpsc::Receiver<String>,
+    ) {
+        let mut beats = tokio::time::interval(BEAT_EVERY);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut up, mut seats) = (self.shared.up(), roster.changes());
+        let mut clients = guests.changes();
+        let mut told = Told::default();
+        loop {
+            tokio::select! {
+                _ = beats.tick() => self.beat(&mut told, &roster, &mut guests).await,
+                Ok(()) = up.changed() => {
+                    if self.shared.is_up() {
+                        beats.reset_immediately();
+                    } else {
+                        guests.nobody();
+                    }
+                }
+                Ok(()) = seats.changed() => self.seat(&mut told, &roster).await,
+                Ok(()) = clients.changed() => guests.tell().await,
+                Some(other) = others.recv() => guests.hear(&other).await,
+            }
+        }
+    }
+
+    async fn beat(&self, told: &mut Told, roster: &Roster, guests: &mut Guests) {
+        let beat: Result<Vec<String>, Away> = self.ask(&BEAT, &[&lease_ms().to_string()]).await;
+        let Ok(answer) = beat else { return };
+        let mut words = answer.iter();
+        if words.next().and_then(|known| known.parse().ok()) != Some(told.seated.len()) {
+            // Redis has forgotten some, or another instance took their seats.
+            told.before = std::mem::take(&mut told.seated);
+        }
+        self.seat(told, roster).await;
+        let others: Vec<(&str, &str)> =
+            words.as_slice().chunks_exact(2).map(|two| (&*two[0], &*two[1])).collect();
+        guests.beat(&others).await;
+    }
+
+    /// Tells Redis of the devices that came and went.
+    async fn seat(&self, told: &mut Told, roster: &Roster) {
+        let now: HashMap<DeviceId, SessionId> =
+            roster.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
+        let gone: Vec<(DeviceId, SessionId)> =
+            told.seated.extract_if(|device, _| !now.contains_key(device)).collect();
+        for (device, session) in gone {
+            let arguments = [device.as_str(), session.as_str()];
+            let left: Result<i64, Away> = self.ask(&LEAVE, &arguments).await;
+            if left.is_err() {
+                told.seated.insert(device, session);
+                return;
+            }
+        }
+        let come: Vec<_> = now.into_iter().filter(|(d, s)| told.seated.get(d) != Some(s)).collect();
+        let lease = lease_ms().to_string();
+        for some in come.chunks(SEATED_AT_ONCE) {
+            let seated = some.iter().map(|(device, session)| {
+                let back = told.before.get(device) == Some(session);
+                let how = if back { "back" } else { "come" };
+                let arguments = [lease.as_str(), device.as_str(), session.as_str(), how];
+                async move { self.ask::<i64>(&SEAT, &arguments).await }
+            });
+            let seated = futures_util::future::join_all(seated).await;
+            let done = some.iter().zip(seated).filter(|(_, seated)| seated.is_ok());
+            told.seated.extend(done.map(|(seat, _)| seat.clone()));
+        }
+    }
+}
+
+/// The devices of which Redis was told.
+#[derive(Default)]
+struct Told {
+    seated: HashMap<DeviceId, SessionId>,
+    /// Before it had forgotten some.
+    before: HashMap<DeviceId, SessionId>,
+}

@@ -1,0 +1,282 @@
+//! Redis as all parts of an instance use it: one connection for commands, one that listens, and
+//! whether it is there. Not for what is kept in it.
+//!
+//! - A command that is not answered in time makes Redis lost at once, for all parts; it is tried
+//!   again in the background. Nobody waits for a Redis that is lost.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use metrics::{Unit, describe_gauge, gauge};
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::chores::Chores;
+use crate::config::RedisConfig;
+
+/// How often Redis is asked whether it is there.
+const PING_EVERY: Duration = Duration::from_secs(1);
+/// Longest wait between two attempts to reach it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// First wait after an attempt that failed.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Longest wait for a connection, as a multiple of that for an answer.
+const TO_CONNECT: u32 = 4;
+/// Time in which what was begun is given back at the end.
+const FINISH_WITHIN: Duration = Duration::from_secs(1);
+
+/// 1 while Redis is there, 0 while it is lost.
+const UP: &str = "hearken_redis_up";
+
+/// Redis is lost, or refused: the caller goes on alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("redis is lost")]
+pub struct Away;
+
+/// What hears the messages of a channel; it must not wait.
+pub(super) type Ear = Box<dyn Fn(String) + Send + Sync>;
+
+/// Redis; clones share it.
+#[derive(Clone)]
+pub struct Shared(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    prefix: String,
+    instance: String,
+    within: Duration,
+    connection: Mutex<Option<MultiplexedConnection>>,
+    up: watch::Sender<bool>,
+    chores: Chores,
+    process: CancellationToken,
+}
+
+impl Shared {
+    /// The Redis of this configuration, not reached yet; given up with `process`.
+    ///
+    /// # Errors
+    /// The address cannot be read.
+    pub fn new(config: &RedisConfig, process: CancellationToken) -> RedisResult<Self> {
+        describe_gauge!(UP, Unit::Count, "whether the redis that instances share is there");
+        gauge!(UP).set(0.0);
+        Ok(Self(Arc::new(Inner {
+            client: Client::open(config.url.expose())?,
+            prefix: config.prefix.clone(),
+            instance: uuid::Uuid::new_v4().simple().to_string(),
+            within: Duration::from_millis(config.timeout_ms),
+            connection: Mutex::default(),
+            up: watch::Sender::new(false),
+            chores: Chores::new(),
+            process,
+        })))
+    }
+
+    /// The name of this instance, another one at each start.
+    pub fn instance(&self) -> &str {
+        &self.0.instance
+    }
+
+    /// What all keys begin with.
+    pub(super) fn prefix(&self) -> &str {
+        &self.0.prefix
+    }
+
+    /// A key, or a channel, of ours.
+    pub(super) fn key(&self, name: &str) -> String {
+        format!("{}:{name}", self.0.prefix)
+    }
+
+    /// Redis is there.
+    pub fn is_up(&self) -> bool {
+        *self.0.up.borrow()
+    }
+
+    /// Tells when it comes and goes.
+    pub(super) fn up(&self) -> watch::Receiver<bool> {
+        self.0.up.subscribe()
+    }
+
+    /// Begins a task that goes on until the process ends.
+    pub(super) fn attend(&self, chore: impl Future<Output = ()> + Send + 'static) {
+        let process = self.0.process.clone();
+        self.0.chores.begin(async move {
+            process.run_until_cancelled(chore).await.unwrap_or_default();
+        });
+    }
+
+    /// Begins a task that ends by itself, and at the latest soon after the process.
+    pub(super) fn begin(&self, chore: impl Future<Output = ()> + Send + 'static) {
+        self.0.chores.begin(chore);
+    }
+
+    /// Lets what was begun give back what it holds, within a second.
+    pub(super) async fn finish(&self) {
+        self.0.chores.finish(FINISH_WITHIN).await;
+    }
+
+    /// Asks Redis something, within its time.
+    ///
+    /// # Errors
+    /// It is lost, or refuses.
+    pub(super) async fn run<T, F>(
+        &self,
+        ask: impl FnOnce(MultiplexedConnection) -> F,
+    ) -> Result<T, Away>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let connection = self.connection().clone();
+        let Some(connection) = connection.filter(|_| self.is_up()) else { return Err(Away) };
+        let error = match timeout(self.0.within, ask(connection)).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
+            Err(_) => {
+                self.lose("it does not answer");
+                return Err(Away);
+            }
+        };
+        if is_fatal(&error) {
+            self.lose(error.category());
+        } else {
+            tracing::warn!(cause = error.category(), detail = error.detail(), "redis refused");
+        }
+        Err(Away)
+    }
+
+    /// From now on it counts as lost.
+    fn lose(&self, cause: &str) {
+        let lost = self.0.up.send_if_modified(|up| std::mem::replace(up, false));
+        if lost {
+            gauge!(UP).set(0.0);
+            tracing::error!(cause, "redis is lost: this instance goes on alone");
+        }
+    }
+
+    /// Reaches Redis, and reaches it again whenever it was lost, until the process ends.
+    pub(super) fn keep(&self, ears: HashMap<String, Ear>) {
+        let shared = self.clone();
+        self.attend(async move { shared.keep_reaching(&ears).await });
+    }
+
+    async fn keep_reaching(&self, ears: &HashMap<String, Ear>) {
+        let mut pause = FIRST_PAUSE;
+        let mut lost = false;
+        loop {
+            match self.reach(ears).await {
+                Ok((connection, listening)) => {
+                    self.found(connection.clone());
+                    pause = FIRST_PAUSE;
+                    let cause = self.listen(connection, listening, ears).await;
+                    self.lose(&cause);
+                    lost = true;
+                    self.connection().take();
+                    continue;
+                }
+                Err(cause) if !lost => {
+                    lost = true;
+                    tracing::error!(cause, "redis cannot be reached: this instance is alone");
+                }
+                Err(cause) => tracing::debug!(cause, "redis still cannot be reached"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
+        self.0.connection.lock().expect("nothing panics while it holds the connection")
+    }
+
+    fn found(&self, connection: MultiplexedConnection) {
+        *self.connection() = Some(connection);
+        gauge!(UP).set(1.0);
+        self.0.up.send_replace(true);
+        tracing::info!(instance = self.0.instance, "redis is there");
+    }
+
+    /// Both connections, the second listening to every channel.
+    async fn reach(
+        &self,
+        ears: &HashMap<String, Ear>,
+    ) -> Result<(MultiplexedConnection, PubSub), String> {
+        let reaching = async {
+            let config = AsyncConnectionConfig::new()
+                .set_response_timeout(Some(self.0.within))
+                .set_connection_timeout(Some(self.0.within * TO_CONNECT));
+            let client = &self.0.client;
+            let mut connection =
+                client.get_multiplexed_async_connection_with_config(&config).await?;
+            redis::cmd("PING").query_async::<()>(&mut connection).await?;
+            let mut listening = client.get_async_pubsub().await?;
+            for channel in ears.keys() {
+                listening.subscribe(channel).await?;
+            }
+            Ok::<_, RedisError>((connection, listening))
+        };
+        match timeout(self.0.within * TO_CONNECT, reaching).await {
+            Ok(Ok(both)) => Ok(both),
+            Ok(Err(error)) => Err(error.category().to_owned()),
+            Err(_) => Err("it does not answer".into()),
+        }
+    }
+
+    /// Passes on what is heard until Redis is lost; why it is.
+    async fn listen(
+        &self,
+        mut connection: MultiplexedConnection,
+        listening: PubSub,
+        ears: &HashMap<String, Ear>,
+    ) -> String {
+        let mut up = self.up();
+        let (mut sink, mut heard) = listening.split();
+        let mut ticks = tokio::time::interval(PING_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let hearing = async {
+            while let Some(message) = heard.next().await {
+                let ear = ears.get(message.get_channel_name());
+                if let (Some(ear), Ok(text)) = (ear, message.get_payload()) {
+                    ear(text);
+                }
+            }
+        };
+        let pinging = async {
+            loop {
+                ticks.tick().await;
+                let both = async {
+                    redis::cmd("PING").query_async::<()>(&mut connection).await?;
+                    sink.ping::<redis::Value>().await
+                };
+                match timeout(self.0.within, both).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => return error.category().to_owned(),
+                    Err(_) => return "it does not answer".to_owned(),
+                }
+            }
+        };
+        tokio::select! {
+            () = hearing => "the connection that listens was lost".into(),
+            cause = pinging => cause,
+            _ = up.wait_for(|up| !up) => "a command was not answered".into(),
+        }
+    }
+}
+
+/// The connection, or the server behind it, is of no use any more.
+fn is_fatal(error: &RedisError) -> bool {
+    let useless = matches!(
+        error.kind(),
+        ErrorKind::Io
+            | ErrorKind::AuthenticationFailed
+            | ErrorKind::Server(
+                ServerErrorKind::BusyLoading
+                    | ServerErrorKind::MasterDown
+                    | ServerErrorKind::ReadOnly
+            )
+    );
+    useless || error.is_unrecoverable_error()
+}

@@ -1,0 +1,178 @@
+//! Orders to a connected device: what people may have it show, say or do, wherever it is connected.
+//! Not for what becomes of an order at the device.
+
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_actors::messages::DeviceOrder;
+use hearken_actors::roster::{Roster, Unreachable};
+use hearken_proto::device::{Downlink, Emotion, SystemCommand};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::DeviceId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::caller::json as json_body;
+use super::devices::{fleet_of, id_of, no_such_device, text_of};
+use super::fault::{Refusal, refusal, rendered, store_failed};
+use super::{Door, Doorman};
+use crate::bus::Ordering;
+
+/// Longest text of an alert; displays are small.
+const MAX_ALERT_CHARS: usize = 500;
+/// Longest text that is spoken at once.
+const MAX_SAY_CHARS: usize = 2_000;
+
+/// `POST /api/devices/{id}/{order}`: has a connected device show, say or do something.
+pub(super) async fn order(
+    request: HttpRequest,
+    path: web::Path<(String, String)>,
+    payload: web::Payload,
+    door: web::Data<Door>,
+    doorman: web::Data<Doorman>,
+) -> HttpResponse {
+    let ordered = async {
+        door.auth.admin(&request)?;
+        let id = id_of(&path.0);
+        let wanted = Wanted::read(&path.1, payload).await?;
+        match passed_on(&request, &doorman, &id, wanted).await? {
+            Ok(()) => Ok(HttpResponse::Accepted().json(json!({"message": "passed on"}))),
+            Err(Unreachable::Busy) => {
+                Err(refusal(Fault::Busy, "the device has too many orders waiting"))
+            }
+            Err(Unreachable::NotConnected) => Err(away(&door, &id).await),
+        }
+    };
+    rendered(ordered.await)
+}
+
+/// The order that makes a device leave that was forgotten; nobody asks for it by name.
+const FORGET: &str = " forget";
+
+/// What a device is to do, as it was asked for.
+#[derive(Serialize, Deserialize)]
+struct Wanted {
+    name: String,
+    body: Value,
+}
+
+impl Wanted {
+    async fn read(name: &str, payload: web::Payload) -> Result<Self, Refusal> {
+        let body = match name {
+            "alert" | "say" | "custom" => json_body(payload).await?,
+            FORGET => return Err(unknown()),
+            _ => Value::Null,
+        };
+        Ok(Self { name: name.to_owned(), body })
+    }
+}
+
+/// Has a device that was forgotten leave, where it is connected.
+pub(super) async fn forgotten(
+    request: &HttpRequest,
+    doorman: &Doorman,
+    id: &DeviceId,
+) -> Result<Result<(), Unreachable>, Refusal> {
+    passed_on(request, doorman, id, Wanted { name: FORGET.into(), body: Value::Null }).await
+}
+
+/// Gives an order to a device of this instance, or to that which has it.
+async fn passed_on(
+    request: &HttpRequest,
+    doorman: &Doorman,
+    id: &DeviceId,
+    wanted: Wanted,
+) -> Result<Result<(), Unreachable>, Refusal> {
+    let here = doorman.pipeline.roster().order(id, order_of(&wanted)?);
+    match (here, fleet_of(request)) {
+        (Err(Unreachable::NotConnected), Some(fleet)) => Ok(fleet.order(id, json!(wanted)).await),
+        (here, _) => Ok(here),
+    }
+}
+
+/// Gives devices of this instance the orders that other instances were asked for.
+pub fn ordering(roster: Roster) -> Ordering {
+    Arc::new(move |id, wanted| {
+        let order = serde_json::from_value::<Wanted>(wanted).ok();
+        let order = order.and_then(|wanted| order_of(&wanted).ok());
+        let passed = match order {
+            Some(order) => roster.order(&id, order),
+            // Another version of the server may know more.
+            None => Err(Unreachable::Busy),
+        };
+        Box::pin(std::future::ready(passed))
+    })
+}
+
+/// Why a device that is not connected cannot be reached.
+async fn away(door: &Door, id: &DeviceId) -> Refusal {
+    match door.store.device(id).await {
+        Ok(None) => no_such_device(),
+        Ok(Some(_)) => refusal(Fault::NotConnected, id.as_str()),
+        Err(error) => store_failed(&error),
+    }
+}
+
+/// What `alert` wants; firmware drops one that lacks any of the three.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Alert {
+    status: String,
+    message: String,
+    #[serde(default)]
+    emotion: Option<String>,
+}
+
+/// What `say` wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Say {
+    text: String,
+}
+
+/// What `custom` wants; firmware takes an object only.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Custom {
+    payload: Map<String, Value>,
+}
+
+fn body_of<T: DeserializeOwned>(wanted: &Wanted) -> Result<T, Refusal> {
+    T::deserialize(&wanted.body).map_err(|error| refusal(Fault::BadRequest, &error.to_string()))
+}
+
+fn order_of(wanted: &Wanted) -> Result<DeviceOrder, Refusal> {
+    match wanted.name.as_str() {
+        "alert" => {
+            let asked: Alert = body_of(wanted)?;
+            let about = format!("`status` and `message` have 1 to {MAX_ALERT_CHARS} characters");
+            let text = |text: &str| text_of(text, MAX_ALERT_CHARS, &about);
+            let emotion = match asked.emotion.as_deref() {
+                None => Emotion::Neutral,
+                Some(name) => Emotion::all().find(|e| e.as_str() == name).ok_or_else(|| {
+                    refusal(Fault::BadRequest, "`emotion` must be one of the firmware's 21")
+                })?,
+            };
+            let (status, message) = (text(&asked.status)?, text(&asked.message)?);
+            Ok(DeviceOrder::Send(Downlink::Alert { status, message, emotion }))
+        }
+        "say" => {
+            let asked: Say = body_of(wanted)?;
+            let about = format!("`text` has 1 to {MAX_SAY_CHARS} characters");
+            Ok(DeviceOrder::Say(text_of(&asked.text, MAX_SAY_CHARS, &about)?))
+        }
+        "custom" => {
+            let asked: Custom = body_of(wanted)?;
+            Ok(DeviceOrder::Send(Downlink::Custom { payload: asked.payload }))
+        }
+        "reboot" => Ok(DeviceOrder::Send(Downlink::System { command: SystemCommand::Reboot })),
+        "close" => Ok(DeviceOrder::Leave(Fault::GoingAway)),
+        FORGET => Ok(DeviceOrder::Leave(Fault::Forbidden)),
+        _ => Err(unknown()),
+    }
+}
+
+fn unknown() -> Refusal {
+    refusal(Fault::NotFound, "orders are alert, custom, say, reboot and close")
+}

@@ -1,0 +1,309 @@
+//! The contracts of the events' and the locks' ports, the same for an instance that is alone and
+//! for instances that share a Redis; and what is so with Redis only. Not for whole servers.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use hearken::bus::{Fleet, LocalBus, LocalLocks, Standing};
+use hearken_actors::ports::{EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
+use hearken_proto::chat::Event;
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::redis::{Redis, there_is};
+use crate::support::app::eventually;
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// An instance, which leaves when it is dropped.
+struct Instance {
+    fleet: Fleet,
+    process: CancellationToken,
+}
+
+impl Instance {
+    async fn join(redis: &Redis) -> Self {
+        let process = CancellationToken::new();
+        let fleet = Fleet::start(&redis.config(), &process).unwrap();
+        let instance = Self { fleet, process };
+        instance.stands(Standing::Ok).await;
+        instance
+    }
+
+    async fn stands(&self, standing: Standing) {
+        eventually("redis stands so", || async {
+            (self.fleet.standing() == Some(standing)).then_some(())
+        })
+        .await;
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.process.cancel();
+    }
+}
+
+fn event(session: &str, id: impl ToString) -> Event {
+    Event {
+        id: id.to_string(),
+        session_id: SessionId::new(session),
+        kind: "dice.rolled".into(),
+        data: serde_json::Map::new(),
+        timestamp: Timestamp::UNIX_EPOCH,
+    }
+}
+
+async fn watch(bus: &dyn EventBus, session: &str, after: Option<&str>) -> Watch {
+    timeout(SOON, bus.watch(&SessionId::new(session), after)).await.unwrap().unwrap()
+}
+
+async fn next(watch: &mut Watch) -> String {
+    timeout(SOON, watch.events.recv()).await.expect("an event comes").expect("it goes on").id
+}
+
+fn ids(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|event| event.id.as_str()).collect()
+}
+
+/// What holds of every bus, seen from two instances of it.
+async fn keeps_the_events_contract(here: &dyn EventBus, there: &dyn EventBus) {
+    let mut first = watch(there, "s", None).await;
+    let mut other = watch(there, "other", None).await;
+    assert!(first.complete && first.missed.is_empty());
+    for n in 0..300 {
+        here.publish(event("s", n)).await.unwrap();
+        if n % 3 == 0 {
+            // In order, each once, and nothing of other sessions.
+            assert_eq!(next(&mut first).await, (n / 3).to_string());
+        }
+    }
+    for n in 100..300 {
+        assert_eq!(next(&mut first).await, n.to_string());
+    }
+    other.events.try_recv().expect_err("nothing happened in the other session");
+    // Who comes back, to either instance, is told exactly the rest.
+    for (bus, last) in [(here, "300"), (there, "301")] {
+        let mut back = watch(bus, "s", Some("297")).await;
+        assert!(back.complete);
+        assert_eq!(ids(&back.missed)[..2], ["298", "299"]);
+        there.publish(event("s", last)).await.unwrap();
+        assert_eq!(next(&mut back).await, last);
+        let unknown = watch(bus, "s", Some("never")).await;
+        assert!(!unknown.complete && unknown.missed.len() > 300);
+    }
+    for n in 0..KEPT_EVENTS + 200 {
+        here.publish(event("long", n)).await.unwrap();
+    }
+    let forgotten = watch(there, "long", Some("1")).await;
+    assert!(!forgotten.complete && forgotten.missed.len() <= KEPT_EVENTS);
+    assert_eq!(forgotten.missed.last().unwrap().id, (KEPT_EVENTS + 199).to_string());
+}
+
+/// Who begins to watch while things happen misses nothing and hears nothing twice.
+async fn has_no_gap_where_missed_ends(here: &dyn EventBus, there: &dyn EventBus) {
+    const EVENTS: usize = 400;
+    let telling = async {
+        for n in 0..EVENTS {
+            here.publish(event("gap", n)).await.unwrap();
+        }
+    };
+    let watching = async {
+        for _ in 0..20 {
+            let mut watch = watch(there, "gap", Some("0")).await;
+            let mut heard: Vec<String> = watch.missed.iter().map(|e| e.id.clone()).collect();
+            if !watch.complete && heard.is_empty() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            while heard.len() < 50 {
+                heard.push(next(&mut watch).await);
+            }
+            let numbers: Vec<usize> = heard.iter().map(|id| id.parse().unwrap()).collect();
+            assert!(numbers.windows(2).all(|two| two[1] == two[0] + 1), "{numbers:?}");
+        }
+    };
+    tokio::join!(telling, watching);
+}
+
+async fn lock(locks: &dyn SessionLocks, session: &str, wait: Duration) -> Option<SessionLock> {
+    locks.lock(session, wait).await.unwrap()
+}
+
+/// What holds of all locks, seen from two instances of them.
+async fn keeps_the_locks_contract(here: &Arc<dyn SessionLocks>, there: &Arc<dyn SessionLocks>) {
+    let short = Duration::from_millis(150);
+    let first = lock(&**here, "s", SOON).await.unwrap();
+    assert!(lock(&**there, "s", short).await.is_none(), "somebody has it");
+    let other = lock(&**there, "t", SOON).await.unwrap();
+    let before = first.fence.max(other.fence);
+    drop((first, other));
+    let second = lock(&**there, "s", SOON).await.unwrap();
+    assert!(second.fence > before && !second.lost.is_cancelled());
+    let now = Timestamp::now().as_microsecond();
+    assert!((now - 60_000_000..=now + 1_000_000).contains(&second.fence), "it is of this time");
+    drop(second);
+    // Whoever gives up waiting does not keep it.
+    let held = lock(&**here, "s", SOON).await.unwrap();
+    drop(timeout(Duration::from_millis(30), there.lock("s", SOON)).await);
+    drop(held);
+    assert!(lock(&**here, "s", SOON).await.is_some());
+    // Many at once: one at a time, each with a later fence.
+    let (inside, fences) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Mutex::new(vec![])));
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let locks = Arc::clone(if n % 2 == 0 { here } else { there });
+        let (inside, fences) = (Arc::clone(&inside), Arc::clone(&fences));
+        tasks.spawn(async move {
+            let held = locks.lock("many", Duration::from_secs(20)).await.unwrap().unwrap();
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+            fences.lock().unwrap().push(held.fence);
+            tokio::task::yield_now().await;
+            assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    let fences = fences.lock().unwrap().clone();
+    assert!(fences.len() == 20 && fences.is_sorted() && fences.windows(2).all(|f| f[0] != f[1]));
+}
+
+#[tokio::test]
+async fn alone() {
+    let bus = LocalBus::new();
+    keeps_the_events_contract(&bus, &bus).await;
+    has_no_gap_where_missed_ends(&bus, &bus).await;
+    let locks: Arc<dyn SessionLocks> = Arc::new(LocalLocks::new());
+    keeps_the_locks_contract(&locks, &locks).await;
+}
+
+#[tokio::test]
+async fn together() {
+    if !there_is("instances that share a redis") {
+        return;
+    }
+    let redis = Redis::start().await;
+    let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
+    let (here, there) = (one.fleet.events(), two.fleet.events());
+    keeps_the_events_contract(&*here, &*there).await;
+    has_no_gap_where_missed_ends(&*here, &*there).await;
+    keeps_the_locks_contract(&one.fleet.locks(), &two.fleet.locks()).await;
+    one.process.cancel();
+    let begun = Instant::now();
+    one.fleet.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "nothing is left that does not end");
+}
+
+#[tokio::test]
+async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
+    if !there_is("a redis that is lost") {
+        return;
+    }
+    let mut redis = Redis::start().await;
+    let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
+    let (here, there) = (one.fleet.events(), two.fleet.events());
+    let (mut own, mut other) = (watch(&*here, "s", None).await, watch(&*there, "s", None).await);
+    here.publish(event("s", "before")).await.unwrap();
+    assert_eq!((next(&mut own).await, next(&mut other).await), ("before".into(), "before".into()));
+    let held = lock(&*one.fleet.locks(), "s", SOON).await.unwrap();
+    redis.kill();
+    let begun = Instant::now();
+    here.publish(event("s", "meanwhile")).await.unwrap();
+    assert_eq!(next(&mut own).await, "meanwhile");
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    one.stands(Standing::Lost).await;
+    two.stands(Standing::Lost).await;
+    // What is told now is told here at once, who comes back is served, and locks are this
+    // instance's own, with later fences.
+    here.publish(event("s", "alone")).await.unwrap();
+    assert_eq!(next(&mut own).await, "alone");
+    let mut late = watch(&*here, "s", Some("before")).await;
+    assert_eq!((late.complete, ids(&late.missed)), (true, vec!["meanwhile", "alone"]));
+    assert!(!held.lost.is_cancelled(), "the store says who was first");
+    assert!(lock(&*one.fleet.locks(), "s", Duration::from_millis(50)).await.is_none());
+    let elsewhere = lock(&*two.fleet.locks(), "s", SOON).await.unwrap();
+    assert!(elsewhere.fence > held.fence);
+    drop(elsewhere);
+    redis.begin().await;
+    one.stands(Standing::Ok).await;
+    two.stands(Standing::Ok).await;
+    assert_eq!(next(&mut other).await, "meanwhile");
+    assert_eq!(next(&mut other).await, "alone");
+    there.publish(event("s", "after")).await.unwrap();
+    for watch in [&mut own, &mut late, &mut other] {
+        assert_eq!(next(watch).await, "after", "once, and nothing in between");
+    }
+    // The lock that was held all the while is known again.
+    eventually("the lock is renewed", || async {
+        let wait = Duration::from_millis(1);
+        lock(&*two.fleet.locks(), "s", wait).await.is_none().then_some(())
+    })
+    .await;
+    assert!(!held.lost.is_cancelled());
+    drop(held);
+    assert!(lock(&*two.fleet.locks(), "s", SOON).await.is_some());
+}
+
+#[tokio::test]
+async fn a_redis_that_hangs_is_given_up_within_its_time() {
+    if !there_is("a redis that hangs") {
+        return;
+    }
+    let redis = Redis::start().await;
+    let one = Instance::join(&redis).await;
+    let bus = one.fleet.events();
+    let mut own = watch(&*bus, "s", None).await;
+    redis.signal("-STOP");
+    let begun = Instant::now();
+    bus.publish(event("s", 1)).await.unwrap();
+    let held = lock(&*one.fleet.locks(), "s", SOON).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(next(&mut own).await, "1");
+    drop(held);
+    redis.signal("-CONT");
+    one.stands(Standing::Ok).await;
+    bus.publish(event("s", 2)).await.unwrap();
+    assert_eq!(next(&mut own).await, "2", "the one before is not told again");
+    let all = watch(&*bus, "s", Some("1")).await;
+    let heard: HashSet<&str> = ids(&all.missed).into_iter().collect();
+    assert_eq!(heard.len(), all.missed.len(), "none twice");
+}
+
+#[tokio::test]
+async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
+    if !there_is("an instance that dies") {
+        return;
+    }
+    let redis = Redis::start().await;
+    let two = Instance::join(&redis).await;
+    // A runtime that is dropped takes its tasks along, as a process does that is killed.
+    let config = redis.config();
+    let (told, fence) = std::sync::mpsc::channel();
+    let dying = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let held = runtime.block_on(async {
+            let fleet = Fleet::start(&config, &CancellationToken::new()).unwrap();
+            eventually("redis", || async {
+                (fleet.standing() == Some(Standing::Ok)).then_some(())
+            })
+            .await;
+            let held = fleet.locks().lock("s", SOON).await.unwrap().unwrap();
+            told.send(held.fence).unwrap();
+            std::mem::forget((held, fleet));
+        });
+        drop(runtime);
+        held
+    });
+    let fence = tokio::task::spawn_blocking(move || fence.recv().unwrap()).await.unwrap();
+    dying.join().unwrap();
+    let begun = Instant::now();
+    let next = lock(&*two.fleet.locks(), "s", Duration::from_secs(20)).await.unwrap();
+    assert!(next.fence > fence);
+    assert!(begun.elapsed() <= Duration::from_millis(15_500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() > Duration::from_secs(5), "it was held until then");
+}

@@ -10,10 +10,11 @@ use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::auth::from_no_other_site;
 use super::caller::{bearer, json as json_body, query};
-use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
+use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
 use super::middleware::limits::{LocalLimit, RateLimit as _};
 use super::middleware::{desk_of, too_often};
 use crate::admin::seats::Seated;
@@ -82,7 +83,7 @@ impl Admin {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct LogIn {
     username: String,
@@ -90,6 +91,9 @@ struct LogIn {
 }
 
 /// `POST /api/admin/login`.
+#[utoipa::path(post, path = "/api/admin/login", tag = "admin",
+    request_body = LogIn,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn log_in(
     request: HttpRequest,
     payload: web::Payload,
@@ -111,13 +115,16 @@ pub(super) async fn log_in(
     rendered(seating.await)
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Refresh {
     refresh_token: String,
 }
 
 /// `POST /api/admin/refresh`.
+#[utoipa::path(post, path = "/api/admin/refresh", tag = "admin",
+    request_body = Refresh,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn refresh(
     request: HttpRequest,
     payload: web::Payload,
@@ -134,6 +141,8 @@ pub(super) async fn refresh(
 }
 
 /// `POST /api/admin/logout`.
+#[utoipa::path(post, path = "/api/admin/logout", tag = "admin",
+    responses((status = 200, body = Object), (status = 204), Faults))]
 pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let leaving = async {
         let seated = admin.seated(&request)?;
@@ -145,11 +154,16 @@ pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> Ht
 }
 
 /// `GET /api/admin/config`.
+#[utoipa::path(get, path = "/api/admin/config", tag = "admin",
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn config(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     rendered(admin.seated(&request).map(|_| admin.shown()))
 }
 
 /// `PUT` and `PATCH /api/admin/config`: the keys that are given change, the others stay.
+#[utoipa::path(put, path = "/api/admin/config", tag = "admin",
+    request_body = Object,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn change(
     request: HttpRequest,
     payload: web::Payload,
@@ -208,6 +222,8 @@ fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
 }
 
 /// `GET /api/admin/sessions?offset=&limit=`: sessions of museum clients, those used last first.
+#[utoipa::path(get, path = "/api/admin/sessions", tag = "admin", params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn sessions(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let listing = async {
         admin.seated(&request)?;
@@ -238,6 +254,8 @@ fn session(session: &MuseumSession) -> Value {
 }
 
 /// `DELETE /api/admin/sessions/{id}`.
+#[utoipa::path(delete, path = "/api/admin/sessions/{id}", tag = "admin", params(("id" = String, Path,)),
+    responses((status = 200, body = Object), (status = 204), Faults))]
 pub(super) async fn end_session(
     request: HttpRequest,
     path: web::Path<String>,
@@ -265,6 +283,8 @@ pub(super) async fn end_session(
 
 /// `GET /api/admin/metrics`: sessions, requests by route and outcome, times, errors, and what else
 /// there is to count.
+#[utoipa::path(get, path = "/api/admin/metrics", tag = "admin",
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let counting = async {
         admin.seated(&request)?;
@@ -281,6 +301,8 @@ pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> Ht
 }
 
 /// `GET /api/admin/audit?before=&limit=`: who did what, the latest first.
+#[utoipa::path(get, path = "/api/admin/audit", tag = "admin", params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn audit(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let reading = async {
         admin.seated(&request)?;

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::caller::json as json_body;
 use super::devices::{fleet_of, id_of, no_such_device, text_of};
-use super::fault::{Refusal, refusal, rendered, store_failed};
+use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::{Door, Doorman};
 use crate::bus::Ordering;
 
@@ -25,6 +25,9 @@ const MAX_ALERT_CHARS: usize = 500;
 const MAX_SAY_CHARS: usize = 2_000;
 
 /// `POST /api/devices/{id}/{order}`: has a connected device show, say or do something.
+#[utoipa::path(post, path = "/api/devices/{id}/{order}", tag = "devices", params(("id" = String, Path,), ("order" = String, Path, description = "alert, say, reboot, custom or close")),
+    request_body = Option<Object>,
+    responses((status = 202), Faults))]
 pub(super) async fn order(
     request: HttpRequest,
     path: web::Path<(String, String)>,

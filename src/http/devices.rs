@@ -12,9 +12,10 @@ use hearken_proto::ids::{DeviceId, SessionId};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
+use utoipa::ToSchema;
 
 use super::caller::{json as json_body, query, tidy};
-use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
+use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
 use super::{Door, Doorman, ToolDesk, device_orders};
 use crate::auth::bytes_of_hex;
 use crate::bus::Fleet;
@@ -145,6 +146,8 @@ pub(super) fn id_of(path: &str) -> DeviceId {
 }
 
 /// `GET /api/devices?limit=&after=`: devices in the order of their ids.
+#[utoipa::path(get, path = "/api/devices", tag = "devices", params(("after" = Option<String>, Query,), ("limit" = Option<u32>, Query,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
     request: HttpRequest,
     door: web::Data<Door>,
@@ -185,6 +188,8 @@ async fn listed(request: &HttpRequest, door: &Door, roster: &Roster) -> Answer {
 }
 
 /// `GET /api/devices/{id}`.
+#[utoipa::path(get, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
@@ -207,7 +212,7 @@ pub(super) async fn get(
 }
 
 /// What `bind` wants.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Bind {
     code: String,
@@ -215,6 +220,9 @@ struct Bind {
 }
 
 /// `POST /api/devices/bind`: binds the device that waits with this code.
+#[utoipa::path(post, path = "/api/devices/bind", tag = "devices",
+    request_body = Bind,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn bind(
     request: HttpRequest,
     payload: web::Payload,
@@ -252,7 +260,7 @@ pub(super) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<Strin
 }
 
 /// What `change` wants, at least one of them.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Change {
     name: Option<String>,
@@ -268,6 +276,9 @@ fn given<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Option<String>>, D
 
 /// `PATCH /api/devices/{id}`: names a device, gives it the tool clients of an agent, or tells the
 /// model how to behave with it.
+#[utoipa::path(patch, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
+    request_body = Change,
+    responses((status = 200, body = Object), Faults))]
 pub(super) async fn change(
     request: HttpRequest,
     id: web::Path<String>,
@@ -323,6 +334,8 @@ fn prompt_of(text: Option<&str>) -> Result<String, Refusal> {
 }
 
 /// `DELETE /api/devices/{id}`: forgets a device, and ends its connection.
+#[utoipa::path(delete, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
 pub(super) async fn forget(
     request: HttpRequest,
     id: web::Path<String>,
@@ -347,13 +360,16 @@ pub(super) async fn forget(
 }
 
 /// What `provision` wants.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Provision {
     key: String,
 }
 
 /// `PUT /api/provisioning/{serial_number}`: the key that is burned into that device.
+#[utoipa::path(put, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
+    request_body = Provision,
+    responses((status = 204), Faults))]
 pub(super) async fn provision(
     request: HttpRequest,
     serial_number: web::Path<String>,
@@ -376,6 +392,8 @@ pub(super) async fn provision(
 }
 
 /// `DELETE /api/provisioning/{serial_number}`: forgets the key.
+#[utoipa::path(delete, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
+    responses((status = 204), Faults))]
 pub(super) async fn unprovision(
     request: HttpRequest,
     serial_number: web::Path<String>,

@@ -11,7 +11,8 @@ use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{
-    Alive, Envelope, FEATURES, Mistake, ParseRequest, Refused, Register, Registered, Unregistered,
+    Alive, Envelope, FEATURES, Mistake, ParseRequest, Refused, Register, Registered, SessionTold,
+    Stats, Unregistered,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -143,6 +144,9 @@ async fn json(payload: web::Payload) -> Result<Value, Refusal> {
 }
 
 /// `POST /api/session/register`.
+#[utoipa::path(post, path = "/api/session/register", tag = "museum",
+    request_body = Register,
+    responses((status = 200, body = Registered), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn register(
     request: HttpRequest,
     payload: web::Payload,
@@ -168,6 +172,8 @@ async fn registered(
 }
 
 /// `POST /api/session/heartbeat`.
+#[utoipa::path(post, path = "/api/session/heartbeat", tag = "museum", params(("session-id" = String, Header,)),
+    responses((status = 200, body = Alive), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn heartbeat(
     request: HttpRequest,
     clients: web::Data<MuseumClients>,
@@ -183,6 +189,8 @@ pub(super) async fn heartbeat(
 }
 
 /// `DELETE /api/session/unregister`.
+#[utoipa::path(delete, path = "/api/session/unregister", tag = "museum", params(("session-id" = String, Header,)),
+    responses((status = 200, body = Unregistered), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn unregister(
     request: HttpRequest,
     clients: web::Data<MuseumClients>,
@@ -198,6 +206,8 @@ pub(super) async fn unregister(
 }
 
 /// `GET /api/session/info`.
+#[utoipa::path(get, path = "/api/session/info", tag = "museum", params(("session-id" = String, Header,)),
+    responses((status = 200, body = SessionTold), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
     let telling = async {
         let id = clients.session(&request).await?;
@@ -207,6 +217,8 @@ pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>
 }
 
 /// `GET /api/session/stats`, which clients ask to see whether a server is there.
+#[utoipa::path(get, path = "/api/session/stats", tag = "museum",
+    responses((status = 200, body = Stats), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
     let counting = async {
         clients.let_in(&request, None).await?;
@@ -216,6 +228,9 @@ pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients
 }
 
 /// `POST /api/agent/parse`.
+#[utoipa::path(post, path = "/api/agent/parse", tag = "museum", params(("session-id" = String, Header,)),
+    request_body = ParseRequest,
+    responses((status = 200, body = Envelope), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn parse(
     request: HttpRequest,
     payload: web::Payload,

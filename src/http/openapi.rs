@@ -8,7 +8,10 @@ use utoipa::{Modify, OpenApi};
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::fault::FaultBody;
-use super::{chat, chat_worlds, device_tools, health, mcp_endpoint, tool_desk, tool_servers};
+use super::{
+    admin, chat, chat_worlds, device_orders, device_tools, devices, health, mcp_endpoint, museum,
+    tool_desk, tool_servers,
+};
 
 /// Where the description is.
 pub const PATH: &str = "/api/openapi.json";
@@ -25,6 +28,12 @@ pub const PATH: &str = "/api/openapi.json";
         chat::messages, chat::chat,
         chat_worlds::state, chat_worlds::characters, chat_worlds::combat,
         chat_worlds::make_snapshot, chat_worlds::snapshots, chat_worlds::go_back,
+        museum::register, museum::heartbeat, museum::unregister, museum::info, museum::stats,
+        museum::parse,
+        admin::log_in, admin::refresh, admin::log_out, admin::config, admin::change,
+        admin::sessions, admin::end_session, admin::metrics, admin::audit,
+        devices::list, devices::get, devices::bind, devices::change, devices::forget,
+        devices::provision, devices::unprovision, device_orders::order,
         device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
         tool_desk::list, tool_desk::call,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,

@@ -6,6 +6,7 @@
 )]
 
 mod admin;
+mod api;
 mod chat;
 mod checks;
 mod config;

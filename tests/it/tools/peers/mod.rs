@@ -74,6 +74,11 @@ impl Peers {
         self.folder.join("python/bin").join(program).to_str().unwrap().to_owned()
     }
 
+    /// A program of those that check us.
+    pub(crate) fn checker(&self, program: &str) -> PathBuf {
+        self.folder.join("checks/bin").join(program)
+    }
+
     /// `server.py` with these arguments.
     pub(crate) fn pages(&self, arguments: &[&str]) -> (String, Vec<String>) {
         (self.python("python"), script("server.py", arguments))

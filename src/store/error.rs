@@ -52,6 +52,12 @@ impl StoreError {
     ) -> Self {
         Self { kind, source: Some(source.into()) }
     }
+
+    /// Something that may be there once is there already.
+    pub(super) fn is_taken(&self) -> bool {
+        let source = self.source.as_ref().and_then(|source| source.downcast_ref());
+        matches!(source, Some(sqlx::Error::Database(error)) if error.is_unique_violation())
+    }
 }
 
 impl From<sqlx::Error> for StoreError {

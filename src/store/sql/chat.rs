@@ -116,7 +116,7 @@ impl ChatStore for SqlStore {
             .bind(may(ChatStatus::Active))
             .bind(may(ChatStatus::Archived))
             .bind(may(ChatStatus::Deleted))
-            .fetch_optional(self.pool().await?)
+            .fetch_optional(self.writer().await?.pool)
             .await?;
             row.as_ref().map(session).transpose()
         })
@@ -142,7 +142,8 @@ impl ChatStore for SqlStore {
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {
         in_time_for_ports(async {
             let sql = "DELETE FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
-            let gone = sqlx::query(sql).bind(text(id.as_str())).execute(self.pool().await?).await?;
+            let gone =
+                sqlx::query(sql).bind(text(id.as_str())).execute(self.writer().await?.pool).await?;
             Ok(gone.rows_affected() > 0)
         })
         .await
@@ -242,7 +243,7 @@ impl SqlStore {
             .execute(&mut *work)
             .await?;
         }
-        Ok(work.commit().await?)
+        work.commit().await
     }
 
     /// The session's row first, on condition that nobody went before: of two turns that were

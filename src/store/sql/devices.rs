@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
+use sqlx::Row as _;
 use sqlx::any::AnyRow;
-use sqlx::{AnyPool, Row as _};
 
 use super::{SqlStore, in_time, text, time, unusable};
 use crate::store::{
@@ -38,7 +38,7 @@ impl SqlStore {
     ) -> Result<Option<Device>, StoreError> {
         in_time(async {
             let update = sqlx::query(sql).bind(text(id.as_str())).bind(text(value));
-            let row = update.fetch_optional(self.pool().await?).await?;
+            let row = update.fetch_optional(self.writer().await?.pool).await?;
             row.as_ref().map(device).transpose()
         })
         .await
@@ -84,7 +84,6 @@ fn random_code() -> Result<String, StoreError> {
 impl DeviceStore for SqlStore {
     async fn report(&self, report: &DeviceReport, now: Timestamp) -> Result<Device, StoreError> {
         in_time(async {
-            let pool = self.pool().await?;
             let row = sqlx::query(concat!(
                 "INSERT INTO devices (device_id, client_id, board, chip, serial_number, \
                  firmware_version, first_seen_ms, last_seen_ms) \
@@ -107,7 +106,7 @@ impl DeviceStore for SqlStore {
             .bind(text(&report.serial_number))
             .bind(text(&report.firmware_version))
             .bind(now.as_millisecond())
-            .fetch_optional(pool)
+            .fetch_optional(self.writer().await?.pool)
             .await?;
             let Some(row) = row else {
                 // Bound to another client, of which this one changes nothing.
@@ -117,7 +116,7 @@ impl DeviceStore for SqlStore {
             };
             let known = device(&row)?;
             if known.first_seen == known.last_seen {
-                self.make_room(pool).await?;
+                self.make_room().await?;
             }
             Ok(known)
         })
@@ -132,7 +131,7 @@ impl DeviceStore for SqlStore {
             ))
             .bind(text(id.as_str()))
             .bind(now.as_millisecond())
-            .fetch_optional(self.pool().await?)
+            .fetch_optional(self.writer().await?.pool)
             .await?;
             row.as_ref().map(device).transpose()
         })
@@ -179,15 +178,14 @@ impl DeviceStore for SqlStore {
         now: Timestamp,
     ) -> Result<Activation, StoreError> {
         in_time(async {
-            let pool = self.pool().await?;
             sqlx::query("DELETE FROM activations WHERE expires_ms <= $1")
                 .bind(now.as_millisecond())
-                .execute(pool)
+                .execute(self.writer().await?.pool)
                 .await?;
             for _ in 0..CODE_ATTEMPTS {
-                match self.give_code(pool, id, client_id, lifetime, now).await {
-                    Err(sqlx::Error::Database(e)) if e.is_unique_violation() => {}
-                    Err(error) => return Err(error.into()),
+                match self.give_code(id, client_id, lifetime, now).await {
+                    Err(error) if error.is_taken() => {}
+                    Err(error) => return Err(error),
                     Ok(Some(row)) => return activation(&row),
                     Ok(None) => break,
                 }
@@ -290,7 +288,7 @@ impl DeviceStore for SqlStore {
             )
             .bind(text(serial_number))
             .bind(key)
-            .execute(self.pool().await?)
+            .execute(self.writer().await?.pool)
             .await?;
             Ok(())
         })
@@ -301,7 +299,7 @@ impl DeviceStore for SqlStore {
         in_time(async {
             let gone = sqlx::query("DELETE FROM provisioning WHERE serial_number = $1")
                 .bind(text(serial_number))
-                .execute(self.pool().await?)
+                .execute(self.writer().await?.pool)
                 .await?;
             Ok(gone.rows_affected() > 0)
         })
@@ -329,15 +327,14 @@ impl SqlStore {
     /// many wait. Fails with a unique violation where the fresh code is taken.
     async fn give_code(
         &self,
-        pool: &AnyPool,
         id: &DeviceId,
         client_id: &str,
         lifetime: Duration,
         now: Timestamp,
-    ) -> Result<Option<AnyRow>, sqlx::Error> {
-        let code = random_code().map_err(|e| sqlx::Error::Protocol(e.to_string()))?;
+    ) -> Result<Option<AnyRow>, StoreError> {
+        let code = random_code()?;
         let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
-        sqlx::query(
+        Ok(sqlx::query(
             "INSERT INTO activations (device_id, client_id, code, challenge, expires_ms) \
              SELECT $1, $2, $3, $4, $5 \
              WHERE (SELECT COUNT(*) FROM activations WHERE code IS NOT NULL) < $6 \
@@ -354,12 +351,12 @@ impl SqlStore {
         .bind(uuid::Uuid::new_v4().simple().to_string())
         .bind(now.as_millisecond().saturating_add(lifetime))
         .bind(i64::from(MAX_CODES))
-        .fetch_optional(pool)
-        .await
+        .fetch_optional(self.writer().await?.pool)
+        .await?)
     }
 
     /// Forgets the strangers that were not seen for longest, beyond the number that is kept.
-    async fn make_room(&self, pool: &AnyPool) -> Result<(), StoreError> {
+    async fn make_room(&self) -> Result<(), StoreError> {
         sqlx::query(
             "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices \
              WHERE bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' \
@@ -367,7 +364,7 @@ impl SqlStore {
         )
         .bind(i64::from(MAX_STRANGERS))
         .bind(i64::MAX)
-        .execute(pool)
+        .execute(self.writer().await?.pool)
         .await?;
         Ok(())
     }

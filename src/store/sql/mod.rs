@@ -15,9 +15,11 @@ mod tools;
 
 use std::fs;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -26,8 +28,10 @@ use jiff::Timestamp;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Any, AnyPool, AssertSqlSafe, ConnectOptions as _, Connection as _, Transaction};
-use tokio::sync::OnceCell;
+use sqlx::{
+    Any, AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions as _, Connection as _, Transaction,
+};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use super::{StoreError, StoreErrorKind};
 
@@ -56,8 +60,19 @@ pub(super) enum Dialect {
     Postgres,
 }
 
-/// A transaction on either database.
-pub(super) type Work = Transaction<'static, Any>;
+/// A transaction on either database; rolled back unless it is committed.
+pub(super) struct Work {
+    transaction: Transaction<'static, Any>,
+    /// Held until the end.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+/// The right to write one statement.
+struct Writer<'a> {
+    pool: &'a AnyPool,
+    /// Held until the end.
+    _place: Option<OwnedSemaphorePermit>,
+}
 
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +104,9 @@ pub struct SqlStore {
     dialect: Dialect,
     file: Option<PathBuf>,
     migrated: OnceCell<()>,
+    /// One place, so that writers of this process stand in line for a file: SQLite has those that
+    /// find it locked try again now and then, until one that has no luck gives up.
+    writing: Arc<Semaphore>,
 }
 
 impl SqlStore {
@@ -149,6 +167,7 @@ impl SqlStore {
             dialect: place.dialect,
             file: place.file.clone(),
             migrated: OnceCell::new(),
+            writing: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -161,7 +180,32 @@ impl SqlStore {
     /// Begins to write: on SQLite nobody else writes until it ends, on PostgreSQL nobody changes
     /// a row that this one changed.
     pub(super) async fn begin(&self) -> Result<Work, StoreError> {
-        Ok(begin_writing(self.pool().await?, self.dialect).await?)
+        self.pool().await?;
+        self.begin_writing().await
+    }
+
+    /// The pool for one statement that writes; the place in line is free again after it.
+    async fn writer(&self) -> Result<Writer<'_>, StoreError> {
+        Ok(Writer { pool: self.pool().await?, _place: self.place().await })
+    }
+
+    /// A place among the writers; a server has one for everybody.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        match self.dialect {
+            // Nobody closes it.
+            Dialect::Sqlite => Arc::clone(&self.writing).acquire_owned().await.ok(),
+            Dialect::Postgres => None,
+        }
+    }
+
+    async fn begin_writing(&self) -> Result<Work, StoreError> {
+        let place = self.place().await;
+        let begin = match self.dialect {
+            // One that reads first and then writes would fail where another wrote in between.
+            Dialect::Sqlite => "BEGIN IMMEDIATE",
+            Dialect::Postgres => "BEGIN",
+        };
+        Ok(Work { transaction: self.pool.begin_with(begin).await?, _place: place })
     }
 
     /// Begins to read what is there at one moment, whatever is written meanwhile.
@@ -170,7 +214,7 @@ impl SqlStore {
             Dialect::Sqlite => "BEGIN",
             Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         };
-        Ok(self.pool.begin_with(begin).await?)
+        Ok(Work { transaction: self.pool.begin_with(begin).await?, _place: None })
     }
 
     /// Begins to write to these tables while nobody else does.
@@ -258,7 +302,7 @@ impl SqlStore {
                 .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
         }
         self.try_to_connect().await?;
-        let mut work = begin_writing(&self.pool, self.dialect).await?;
+        let mut work = self.begin_writing().await?;
         if self.dialect == Dialect::Postgres {
             // The lock of the migrator itself would outlive a call that is given up.
             sqlx::query("SELECT pg_advisory_xact_lock($1)")
@@ -270,7 +314,7 @@ impl SqlStore {
             .run_direct(None, &mut *work, false)
             .await
             .map_err(|e| StoreError::from(sqlx::Error::Migrate(Box::new(e))))?;
-        Ok(work.commit().await?)
+        work.commit().await
     }
 
     /// Connects once outside the pool, which would try until its time is up and then not say why
@@ -292,6 +336,30 @@ impl SqlStore {
             }
         }
         Ok(connection.close().await?)
+    }
+}
+
+impl Work {
+    pub(super) async fn commit(self) -> Result<(), StoreError> {
+        Ok(self.transaction.commit().await?)
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Ok(self.transaction.rollback().await?)
+    }
+}
+
+impl Deref for Work {
+    type Target = AnyConnection;
+
+    fn deref(&self) -> &AnyConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for Work {
+    fn deref_mut(&mut self) -> &mut AnyConnection {
+        &mut self.transaction
     }
 }
 
@@ -330,15 +398,6 @@ impl Place {
         };
         Ok(Self { dialect: Dialect::Sqlite, url, file })
     }
-}
-
-async fn begin_writing(pool: &AnyPool, dialect: Dialect) -> Result<Work, sqlx::Error> {
-    let begin = match dialect {
-        // One that reads first and then writes would fail where another wrote in between.
-        Dialect::Sqlite => "BEGIN IMMEDIATE",
-        Dialect::Postgres => "BEGIN",
-    };
-    pool.begin_with(begin).await
 }
 
 /// What each connection begins with.

@@ -52,7 +52,7 @@ impl MuseumStore for SqlStore {
             .bind(session.last_used_at.as_millisecond())
             .bind(session.expires_at.as_millisecond())
             .bind(session.requests)
-            .execute(self.pool().await?)
+            .execute(self.writer().await?.pool)
             .await?;
             Ok(())
         })
@@ -83,7 +83,7 @@ impl MuseumStore for SqlStore {
             .bind(text(id.as_str()))
             .bind(expires.as_millisecond())
             .bind(now.as_millisecond())
-            .execute(self.pool().await?)
+            .execute(self.writer().await?.pool)
             .await?;
             Ok(touched.rows_affected() > 0)
         })
@@ -103,7 +103,7 @@ impl MuseumStore for SqlStore {
             .bind(text(id.as_str()))
             .bind(json(history)?)
             .bind(now.as_millisecond())
-            .execute(self.pool().await?)
+            .execute(self.writer().await?.pool)
             .await?;
             Ok(kept.rows_affected() > 0)
         })
@@ -114,7 +114,7 @@ impl MuseumStore for SqlStore {
         in_time(async {
             let gone = sqlx::query("DELETE FROM museum_sessions WHERE session_id = $1")
                 .bind(text(id.as_str()))
-                .execute(self.pool().await?)
+                .execute(self.writer().await?.pool)
                 .await?;
             Ok(gone.rows_affected() > 0)
         })
@@ -129,7 +129,7 @@ impl MuseumStore for SqlStore {
             )
             .bind(now.as_millisecond())
             .bind(i64::from(limit))
-            .execute(self.pool().await?)
+            .execute(self.writer().await?.pool)
             .await?;
             Ok(gone.rows_affected())
         })

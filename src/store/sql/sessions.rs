@@ -42,7 +42,7 @@ impl SessionStore for SqlStore {
             .bind(text(session.id.as_str()))
             .bind(text(&session.state))
             .bind(last_used_ms)
-            .execute(self.pool().await?)
+            .execute(self.writer().await?.pool)
             .await?;
             Ok(())
         });
@@ -53,7 +53,7 @@ impl SessionStore for SqlStore {
         let gone = in_time(async {
             sqlx::query("DELETE FROM sessions WHERE session_id = $1")
                 .bind(text(id.as_str()))
-                .execute(self.pool().await?)
+                .execute(self.writer().await?.pool)
                 .await?;
             Ok(())
         });
@@ -68,7 +68,7 @@ impl SessionStore for SqlStore {
             )
             .bind(milliseconds(since))
             .bind(AT_ONCE)
-            .execute(self.pool().await?)
+            .execute(self.writer().await?.pool)
             .await?;
             Ok(gone.rows_affected())
         });

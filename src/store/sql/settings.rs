@@ -44,7 +44,7 @@ impl SettingsStore for SqlStore {
                 change.execute(&mut *work).await?;
             }
             note(&mut work, audit).await?;
-            Ok(work.commit().await?)
+            work.commit().await
         })
         .await
     }
@@ -53,7 +53,7 @@ impl SettingsStore for SqlStore {
         in_time(async {
             let mut work = self.begin().await?;
             note(&mut work, entry).await?;
-            Ok(work.commit().await?)
+            work.commit().await
         })
         .await
     }

@@ -41,7 +41,7 @@ impl ToolStore for SqlStore {
             .bind(text(&server.name))
             .bind(server.settings.as_ref().map(|s| text(s.expose())))
             .bind(i64::from(server.enabled))
-            .execute(self.pool().await?)
+            .execute(self.writer().await?.pool)
             .await?;
             Ok(())
         })
@@ -52,7 +52,7 @@ impl ToolStore for SqlStore {
         in_time(async {
             let gone = sqlx::query("DELETE FROM tool_servers WHERE name = $1")
                 .bind(text(name))
-                .execute(self.pool().await?)
+                .execute(self.writer().await?.pool)
                 .await?;
             Ok(gone.rows_affected() > 0)
         })

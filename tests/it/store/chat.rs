@@ -19,6 +19,7 @@ on_every_store!(
     turns_are_kept_whole_and_in_order,
     a_request_is_answered_once,
     of_turns_at_once_exactly_one_is_kept,
+    many_sessions_at_once_are_all_kept,
     snapshots_bring_a_dialogue_back,
     a_purged_session_leaves_nothing,
     whatever_comes_messages_have_no_gaps,
@@ -232,6 +233,26 @@ async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
     }
     for store in stores {
         store.close().await;
+    }
+}
+
+/// More writers than connections: they stand in line, and none gives up.
+async fn many_sessions_at_once_are_all_kept(place: Arc<Place>) {
+    let store = Arc::new(place.open());
+    let sessions = (0..48).map(|n| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let name = format!("s{n}");
+            store.create(&session(&name)).await.unwrap();
+            for round in 0..8 {
+                let turn = turn(&name, round * 2, 1, &["q", "r"]);
+                assert_eq!(store.keep_turn(&turn).await.unwrap(), TurnKept::Kept);
+            }
+            assert_eq!(said(&store, &name).await.len(), 16);
+        })
+    });
+    for ended in futures_util::future::join_all(sessions).await {
+        ended.unwrap();
     }
 }
 

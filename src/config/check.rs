@@ -18,7 +18,7 @@ const MCP_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025
 /// # Errors
 /// The first value that cannot be used, with its key and what may stand there.
 pub fn check(config: &Config) -> Result<(), ConfigError> {
-    let (s, h, d, l) = (&config.speaking, &config.hearing, &config.device, &config.lanes);
+    let (s, h, d) = (&config.speaking, &config.hearing, &config.device);
     one_of(
         "speaking.sample_rate_hz",
         s.sample_rate_hz,
@@ -51,14 +51,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     chat(config)?;
     within("dialogue.max_messages", config.dialogue.max_messages, 2, 1_000)?;
     tools(config)?;
-    for (key, size) in [
-        ("lanes.uplink", l.uplink),
-        ("lanes.utterance", l.utterance),
-        ("lanes.sentences", l.sentences),
-        ("lanes.playback", l.playback),
-    ] {
-        within(key, size, 1, 10_000)?;
-    }
+    lanes(config)?;
     within("auth.token_days", config.auth.token_days, 1, 3_650)?;
     within("ota.code_lifetime_ms", config.ota.code_lifetime_ms, 60_000, 86_400_000)?;
     long_enough("auth.secret", &config.auth.secret)?;
@@ -66,8 +59,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("vision.max_tokens", config.vision.max_tokens, 1, 100_000)?;
     within("vision.timeout_ms", config.vision.timeout_ms, 100, 600_000)?;
     redis(config)?;
-    within("state.timeout_ms", config.state.timeout_ms, 100, 600_000)?;
-    within("state.max_connections", config.state.max_connections, 1, 10_000)?;
+    state(config)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
 }
@@ -85,6 +77,26 @@ fn tools(config: &Config) -> Result<(), ConfigError> {
     within("tools.filler_again_ms", t.filler_again_ms, 500, 60_000)?;
     within("tools.endpoint_timeout_ms", t.endpoint_timeout_ms, 100, 600_000)?;
     within("tools.builtin.timeout_ms", t.builtin.timeout_ms, 500, 60_000)
+}
+
+/// Checks the queues' bounds.
+fn lanes(config: &Config) -> Result<(), ConfigError> {
+    let l = &config.lanes;
+    for (key, size) in [
+        ("lanes.uplink", l.uplink),
+        ("lanes.utterance", l.utterance),
+        ("lanes.sentences", l.sentences),
+        ("lanes.playback", l.playback),
+    ] {
+        within(key, size, 1, 10_000)?;
+    }
+    Ok(())
+}
+
+/// Checks the state server's values.
+fn state(config: &Config) -> Result<(), ConfigError> {
+    within("state.timeout_ms", config.state.timeout_ms, 100, 600_000)?;
+    within("state.max_connections", config.state.max_connections, 1, 10_000)
 }
 
 /// Checks what stands before the routes.

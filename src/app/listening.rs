@@ -29,7 +29,7 @@ pub(super) fn listen(
     certificate: Option<&Arc<Certificate>>,
     faces: Faces,
 ) -> anyhow::Result<(Server, SocketAddr)> {
-    let desk = Arc::new(FrontDesk::new(&config.http, config.ota.trust_proxy));
+    let desk = Arc::new(FrontDesk::new(&config.http, config.ota.trust_proxy, &faces.health.fleet));
     let factory = move || {
         let faces = faces.clone();
         http::behind(App::new(), Arc::clone(&desk)).configure(|services| faces.routes(services))

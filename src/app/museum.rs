@@ -9,7 +9,6 @@ use super::models::Models;
 use crate::bus::Fleet;
 use crate::config::Config;
 use crate::http::MuseumClients;
-use crate::http::middleware::limits::{LocalLimit, RateLimit};
 use crate::museum::{Museum, MuseumPorts};
 use crate::providers::ProviderConfigError;
 use crate::store::MuseumStore;
@@ -25,12 +24,14 @@ pub(super) fn museum(
         llm: models.patient(config, "museum", patient)?,
         store,
         locks: fleet.locks(),
+        answers: fleet.cache("museum"),
+        model: format!("{} {}", config.llm.base_url, config.llm.model),
         now: Arc::new(local_time),
     };
     let limit = NonZeroU32::new(config.museum.requests_per_minute);
     Ok(MuseumClients {
         museum: Arc::new(Museum::new(ports, config.museum_clients())),
         token: config.museum.token.clone(),
-        limit: limit.map(|n| Arc::new(LocalLimit::new(n)) as Arc<dyn RateLimit>),
+        limit: limit.map(|n| fleet.limit("museum", n)),
     })
 }

@@ -2,6 +2,7 @@
 //! configured. Not for what each part does.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,10 +17,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::exchange::{Exchange, NoAnswer};
 use super::guests::Guests;
+use super::limit::SharedLimit;
 use super::presence::Presence;
 use super::shared::Ear;
-use super::{LocalBus, LocalLocks, RedisBus, RedisLocks, Shared};
+use super::{LocalBus, LocalLocks, RedisBus, RedisLocks, Shared, SharedCache};
 use crate::config::RedisConfig;
+use crate::http::middleware::limits::{LocalLimit, RateLimit};
 use crate::tools::Endpoint;
 
 /// The questions that concern devices.
@@ -164,6 +167,20 @@ impl Fleet {
     /// Where sessions are locked.
     pub fn locks(&self) -> Arc<dyn SessionLocks> {
         Arc::clone(&self.locks)
+    }
+
+    /// Counts what clients ask for, so many at once and so many a minute, by all instances; limits
+    /// of different names count apart.
+    pub fn limit(&self, name: &'static str, per_minute: NonZeroU32) -> Arc<dyn RateLimit> {
+        match &self.joined {
+            Some(joined) => Arc::new(SharedLimit::new(joined.shared.clone(), name, per_minute)),
+            None => Arc::new(LocalLimit::new(per_minute)),
+        }
+    }
+
+    /// Texts that all instances find, under keys of this name; none where this one is alone.
+    pub fn cache(&self, name: &'static str) -> Option<SharedCache> {
+        Some(SharedCache::new(self.joined.as_ref()?.shared.clone(), name))
     }
 
     /// There may be others.

@@ -4,18 +4,22 @@
 //!
 //! Reading order: [`Fleet`], which holds the rest; `shared` is Redis and whether it is there;
 //! `events`, `locks`, `exchange` (questions), `presence` (who holds what), `guests` (tool clients
-//! elsewhere), `limit` and `answers`. `local` is each of them alone.
+//! elsewhere), `limit` and `cache`. `local` is each
+//! of them alone.
 
+mod cache;
 mod chores;
 mod events;
 mod exchange;
 mod fleet;
 mod guests;
+mod limit;
 mod local;
 mod locks;
 mod presence;
 mod shared;
 
+pub use cache::SharedCache;
 pub use events::RedisBus;
 pub use fleet::{Fleet, FleetError, Ordering, Standing};
 pub use local::{LocalBus, LocalLocks};

@@ -18,7 +18,7 @@ use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
 use super::middleware::limits::{LocalLimit, RateLimit as _};
 use super::middleware::{desk_of, too_often};
 use crate::admin::seats::Seated;
-use crate::admin::{ChangeError, RunTime, SeatError, Seats};
+use crate::admin::{ChangeError, RunTime, SeatError, Seats, TokenPair};
 use crate::museum::Museum;
 use crate::store::{AuditEntry, MuseumSession, SettingsStore};
 
@@ -83,17 +83,19 @@ impl Admin {
     }
 }
 
+/// What the administrator shows to be let in.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct LogIn {
+    /// `admin`.
     username: String,
+    /// `admin.password`, else the admin token.
     password: String,
 }
 
 /// `POST /api/admin/login`.
-#[utoipa::path(post, path = "/api/admin/login", tag = "admin",
-    request_body = LogIn,
-    responses((status = 200, body = Object), Faults))]
+#[utoipa::path(post, path = "/api/admin/login", tag = "administrator", request_body = LogIn,
+    responses((status = 200, body = TokenPair), Faults))]
 pub(super) async fn log_in(
     request: HttpRequest,
     payload: web::Payload,
@@ -115,16 +117,17 @@ pub(super) async fn log_in(
     rendered(seating.await)
 }
 
+/// A token for the next two.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Refresh {
+    /// Of the last pair; good once.
     refresh_token: String,
 }
 
 /// `POST /api/admin/refresh`.
-#[utoipa::path(post, path = "/api/admin/refresh", tag = "admin",
-    request_body = Refresh,
-    responses((status = 200, body = Object), Faults))]
+#[utoipa::path(post, path = "/api/admin/refresh", tag = "administrator", request_body = Refresh,
+    responses((status = 200, body = TokenPair), Faults))]
 pub(super) async fn refresh(
     request: HttpRequest,
     payload: web::Payload,
@@ -141,8 +144,8 @@ pub(super) async fn refresh(
 }
 
 /// `POST /api/admin/logout`.
-#[utoipa::path(post, path = "/api/admin/logout", tag = "admin",
-    responses((status = 200, body = Object), (status = 204), Faults))]
+#[utoipa::path(post, path = "/api/admin/logout", tag = "administrator",
+    responses((status = 204), Faults))]
 pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let leaving = async {
         let seated = admin.seated(&request)?;
@@ -154,15 +157,14 @@ pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> Ht
 }
 
 /// `GET /api/admin/config`.
-#[utoipa::path(get, path = "/api/admin/config", tag = "admin",
+#[utoipa::path(get, path = "/api/admin/config", tag = "administrator",
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn config(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     rendered(admin.seated(&request).map(|_| admin.shown()))
 }
 
 /// `PUT` and `PATCH /api/admin/config`: the keys that are given change, the others stay.
-#[utoipa::path(put, path = "/api/admin/config", tag = "admin",
-    request_body = Object,
+#[utoipa::path(put, path = "/api/admin/config", tag = "administrator", request_body = Object,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn change(
     request: HttpRequest,
@@ -222,7 +224,8 @@ fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
 }
 
 /// `GET /api/admin/sessions?offset=&limit=`: sessions of museum clients, those used last first.
-#[utoipa::path(get, path = "/api/admin/sessions", tag = "admin", params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query,)),
+#[utoipa::path(get, path = "/api/admin/sessions", tag = "administrator",
+    params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn sessions(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let listing = async {
@@ -254,8 +257,8 @@ fn session(session: &MuseumSession) -> Value {
 }
 
 /// `DELETE /api/admin/sessions/{id}`.
-#[utoipa::path(delete, path = "/api/admin/sessions/{id}", tag = "admin", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), (status = 204), Faults))]
+#[utoipa::path(delete, path = "/api/admin/sessions/{id}", tag = "administrator", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
 pub(super) async fn end_session(
     request: HttpRequest,
     path: web::Path<String>,
@@ -283,7 +286,7 @@ pub(super) async fn end_session(
 
 /// `GET /api/admin/metrics`: sessions, requests by route and outcome, times, errors, and what else
 /// there is to count.
-#[utoipa::path(get, path = "/api/admin/metrics", tag = "admin",
+#[utoipa::path(get, path = "/api/admin/metrics", tag = "administrator",
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let counting = async {
@@ -301,7 +304,8 @@ pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> Ht
 }
 
 /// `GET /api/admin/audit?before=&limit=`: who did what, the latest first.
-#[utoipa::path(get, path = "/api/admin/audit", tag = "admin", params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query,)),
+#[utoipa::path(get, path = "/api/admin/audit", tag = "administrator",
+    params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn audit(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let reading = async {

@@ -26,6 +26,7 @@ use tracing::Instrument as _;
 use self::limits::Limits;
 use self::traffic::Traffic;
 use super::fault::answer;
+use crate::bus::Fleet;
 use crate::config::HttpConfig;
 
 /// The header with a request's name, both ways.
@@ -48,12 +49,12 @@ pub struct FrontDesk {
 
 impl FrontDesk {
     /// The desk of this configuration. Behind a proxy that is trusted, clients have the addresses
-    /// that it names.
-    pub fn new(config: &HttpConfig, trust_proxy: bool) -> Self {
+    /// that it names. Requests are counted by all instances of the server.
+    pub fn new(config: &HttpConfig, trust_proxy: bool, fleet: &Fleet) -> Self {
         let origins = config.cors_origins.iter();
         Self {
             origins: origins.map(|o| o.trim_end_matches('/').to_ascii_lowercase()).collect(),
-            limits: Limits::new(config.requests_per_minute),
+            limits: Limits::new(config.requests_per_minute, fleet),
             trust_proxy,
             traffic: Arc::default(),
         }

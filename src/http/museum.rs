@@ -3,6 +3,7 @@
 //! What goes wrong is told in the envelope of the document, and in `detail`, where the original
 //! clients look for it; of a dead session they want 401 and the word 会话 there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use hearken_proto::museum::{
 };
 use jiff::Timestamp;
 use serde_json::Value;
+use utoipa::IntoResponses;
+use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 
 use super::auth::is_of_another_site;
 use super::caller::{body, session_of, shows};
@@ -39,6 +42,26 @@ pub struct MuseumClients {
     pub token: Secret,
     /// How often one may ask; none sets no limit.
     pub limit: Option<Arc<dyn RateLimit>>,
+}
+
+/// Every way in which a museum client may be refused, for the description of the API.
+struct Refusals;
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let of = |status: &str, description: &str| {
+            let content = Content::new(Some(Ref::from_schema_name("Refused")));
+            let response = ResponseBuilder::new()
+                .description(description)
+                .content("application/json", content)
+                .build();
+            (status.to_owned(), RefOr::T(response))
+        };
+        BTreeMap::from([
+            of("4XX", "the request was refused: `detail` tells why"),
+            of("5XX", "the request failed: `detail` tells why"),
+        ])
+    }
 }
 
 fn refused(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> Refusal {
@@ -144,9 +167,8 @@ async fn json(payload: web::Payload) -> Result<Value, Refusal> {
 }
 
 /// `POST /api/session/register`.
-#[utoipa::path(post, path = "/api/session/register", tag = "museum",
-    request_body = Register,
-    responses((status = 200, body = Registered), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(post, path = "/api/session/register", tag = "museum", request_body = Register,
+    responses((status = 200, body = Registered), Refusals))]
 pub(super) async fn register(
     request: HttpRequest,
     payload: web::Payload,
@@ -173,7 +195,7 @@ async fn registered(
 
 /// `POST /api/session/heartbeat`.
 #[utoipa::path(post, path = "/api/session/heartbeat", tag = "museum", params(("session-id" = String, Header,)),
-    responses((status = 200, body = Alive), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, body = Alive), Refusals))]
 pub(super) async fn heartbeat(
     request: HttpRequest,
     clients: web::Data<MuseumClients>,
@@ -190,7 +212,7 @@ pub(super) async fn heartbeat(
 
 /// `DELETE /api/session/unregister`.
 #[utoipa::path(delete, path = "/api/session/unregister", tag = "museum", params(("session-id" = String, Header,)),
-    responses((status = 200, body = Unregistered), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, body = Unregistered), Refusals))]
 pub(super) async fn unregister(
     request: HttpRequest,
     clients: web::Data<MuseumClients>,
@@ -207,7 +229,7 @@ pub(super) async fn unregister(
 
 /// `GET /api/session/info`.
 #[utoipa::path(get, path = "/api/session/info", tag = "museum", params(("session-id" = String, Header,)),
-    responses((status = 200, body = SessionTold), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, body = SessionTold), Refusals))]
 pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
     let telling = async {
         let id = clients.session(&request).await?;
@@ -218,7 +240,7 @@ pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>
 
 /// `GET /api/session/stats`, which clients ask to see whether a server is there.
 #[utoipa::path(get, path = "/api/session/stats", tag = "museum",
-    responses((status = 200, body = Stats), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, body = Stats), Refusals))]
 pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
     let counting = async {
         clients.let_in(&request, None).await?;
@@ -230,7 +252,7 @@ pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients
 /// `POST /api/agent/parse`.
 #[utoipa::path(post, path = "/api/agent/parse", tag = "museum", params(("session-id" = String, Header,)),
     request_body = ParseRequest,
-    responses((status = 200, body = Envelope), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, body = Envelope), Refusals))]
 pub(super) async fn parse(
     request: HttpRequest,
     payload: web::Payload,

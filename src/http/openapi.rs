@@ -2,6 +2,7 @@
 //! routes themselves, nor for WebSockets, which OpenAPI cannot describe.
 
 use actix_web::web::ServiceConfig;
+use hearken_proto::museum::Refused;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, OpenApi as Description};
 use utoipa::{Modify, OpenApi};
@@ -22,7 +23,7 @@ pub const PATH: &str = "/api/openapi.json";
         Every path below /api is also below /api/v1."),
     modifiers(&Security),
     security((), ("token" = [])),
-    components(schemas(FaultBody)),
+    components(schemas(FaultBody, Refused)),
     paths(
         chat::create, chat::list, chat::get, chat::delete, chat::archive, chat::restore,
         chat::messages, chat::chat,

@@ -25,6 +25,7 @@ pub use settings::MuseumSettings;
 
 use self::functions::Functions;
 use self::talk::Answer;
+use crate::bus::SharedCache;
 use crate::store::{MuseumSession, MuseumStore, StoreError};
 
 /// Sessions whose functions are remembered.
@@ -81,6 +82,10 @@ pub struct MuseumPorts {
     pub store: Arc<dyn MuseumStore>,
     /// One request at a time in a session.
     pub locks: Arc<dyn SessionLocks>,
+    /// Answers that other instances have had; none where there are no others.
+    pub answers: Option<SharedCache>,
+    /// Names the model as it was configured: instances that differ in it share no answers.
+    pub model: String,
     /// The date and time that the model is told.
     pub now: LocalTime,
 }

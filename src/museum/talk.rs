@@ -14,6 +14,7 @@ use hearken_actors::dialogue::{Cleaner, Memory, TurnEnd, TurnRecord};
 use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolRequest};
 use hearken_proto::museum::{ParseRequest, Parsed};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -31,7 +32,7 @@ const UNKNOWN: &str = "-";
 const ALL: Heard = Heard { whole: usize::MAX, partial: Duration::ZERO, partial_of: None };
 
 /// What the model made of a prompt.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
     /// Plain; may be empty where something is called.
     words: String,
@@ -81,23 +82,38 @@ impl Museum {
         let Some(answers) = &self.answers else {
             return Ok(Arc::new(ask(&*self.ports.llm, prompt, functions).await?));
         };
-        let key = key(self.settled.load(Ordering::Relaxed), &prompt);
+        let settled = self.settled.load(Ordering::Relaxed);
+        let key = key(&self.ports.model, settled, &prompt);
         if let Some(known) = answers.get(&key).await {
+            return Ok(known);
+        }
+        // Other instances count changes of settings for themselves.
+        let others = self.ports.answers.as_ref().filter(|_| settled == 0);
+        if let Some(others) = others
+            && let Some(known) = others.get(&key).await.and_then(|t| serde_json::from_str(&t).ok())
+        {
+            let known: Arc<Answer> = Arc::new(known);
+            answers.insert(key, Arc::clone(&known)).await;
             return Ok(known);
         }
         let answer = Arc::new(ask(&*self.ports.llm, prompt, functions).await?);
         if !answer.truncated {
             answers.insert(key, Arc::clone(&answer)).await;
+            if let Some(others) = others {
+                others
+                    .put(&key, &json!(*answer).to_string(), self.settings.get().answers_for)
+                    .await;
+            }
         }
         Ok(answer)
     }
 }
 
-/// Names a prompt under the settings of that count; two that differ in anything differ in this.
-fn key(settled: u64, prompt: &Prompt) -> [u8; 32] {
+/// Names a prompt to that model under the settings of that count; two that differ in anything differ in this.
+fn key(model: &str, settled: u64, prompt: &Prompt) -> [u8; 32] {
     let Prompt { messages, tools, max_tokens, temperature } = prompt;
     let tools: Vec<_> = tools.iter().map(|t| (&t.name, &t.description, &t.parameters)).collect();
-    let whole = json!([settled, messages, tools, max_tokens, temperature.to_bits()]);
+    let whole = json!([model, settled, messages, tools, max_tokens, temperature.to_bits()]);
     Sha256::digest(whole.to_string()).into()
 }
 

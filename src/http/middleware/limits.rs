@@ -14,6 +14,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 use sha2::{Digest as _, Sha256};
 
+use crate::bus::Fleet;
 use crate::http::caller::{bearer, session_of};
 
 /// Clients behind one address, as far as the address's own limit goes.
@@ -85,12 +86,12 @@ pub(super) struct Limits {
 
 impl Limits {
     /// None where there is no limit.
-    pub(super) fn new(per_minute: u32) -> Option<Self> {
+    pub(super) fn new(per_minute: u32, fleet: &Fleet) -> Option<Self> {
         let client = NonZeroU32::new(per_minute)?;
         let address = client.saturating_mul(NonZeroU32::new(CLIENTS_AN_ADDRESS)?);
         Some(Self {
-            client: Arc::new(LocalLimit::new(client)),
-            address: Arc::new(LocalLimit::new(address)),
+            client: fleet.limit("client", client),
+            address: fleet.limit("address", address),
         })
     }
 

@@ -8,6 +8,7 @@ use reqwest::{Client, Method};
 use serde_json::Value;
 
 use super::*;
+use crate::bus::Fleet;
 
 /// A server with these rules, in a thread of its own.
 struct Small {
@@ -21,7 +22,7 @@ impl Small {
         let (tell, told) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
-                let desk = Arc::new(FrontDesk::new(&config, true));
+                let desk = Arc::new(FrontDesk::new(&config, true, &Fleet::alone()));
                 let server = HttpServer::new(move || {
                     behind(App::new(), Arc::clone(&desk))
                         .route("/api/panic", web::to(panics))

@@ -2,6 +2,7 @@
 //! for instances that share a Redis; and what is so with Redis only. Not for whole servers.
 
 use std::collections::HashSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -306,4 +307,37 @@ async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
     assert!(next.fence > fence);
     assert!(begun.elapsed() <= Duration::from_millis(15_500), "{:?}", begun.elapsed());
     assert!(begun.elapsed() > Duration::from_secs(5), "it was held until then");
+}
+
+#[tokio::test]
+async fn what_clients_ask_for_is_counted_and_remembered_by_all_instances() {
+    if !there_is("what instances count and remember together") {
+        return;
+    }
+    let mut redis = Redis::start().await;
+    let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
+    let five = NonZeroU32::new(5).unwrap();
+    let here = one.fleet.limit("a", five);
+    let (there, apart) = (two.fleet.limit("a", five), two.fleet.limit("b", five));
+    for n in 0..5 {
+        let limit = if n % 2 == 0 { &here } else { &there };
+        assert_eq!(limit.take("somebody").await, Ok(()));
+    }
+    for limit in [&here, &there] {
+        let wait = limit.take("somebody").await.unwrap_err();
+        assert!(wait > Duration::from_secs(10) && wait <= Duration::from_secs(12), "{wait:?}");
+        assert_eq!(limit.take(&format!("{wait:?}")).await, Ok(()), "others have their own");
+    }
+    assert_eq!(apart.take("somebody").await, Ok(()));
+    let (found, missed) = (one.fleet.cache("x").unwrap(), two.fleet.cache("y").unwrap());
+    let minute = Duration::from_secs(60);
+    found.put(&[1, 2], "words", minute).await;
+    assert_eq!(two.fleet.cache("x").unwrap().get(&[1, 2]).await.as_deref(), Some("words"));
+    assert_eq!((missed.get(&[1, 2]).await, found.get(&[1]).await), (None, None));
+    redis.kill();
+    one.stands(Standing::Lost).await;
+    assert_eq!(here.take("somebody").await, Ok(()), "counted by this instance alone");
+    found.put(&[1, 2], "words", minute).await;
+    assert_eq!(found.get(&[1, 2]).await, None);
+    assert!(Fleet::alone().cache("x").is_none());
 }

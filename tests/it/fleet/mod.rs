@@ -2,4 +2,8 @@
 //! between them, is gone. Real Redis, PostgreSQL and nginx; skipped where there are none.
 
 mod contracts;
+mod crossings;
+mod instances;
+mod killed;
+mod load;
 mod redis;

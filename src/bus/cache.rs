@@ -1,0 +1,58 @@
+//! What one instance has found out, for all: texts by name, for a while. Nothing is found while
+//! Redis is lost. Not for what must not be lost, nor for a cache within an instance.
+
+use std::time::Duration;
+
+use super::shared::{Away, Shared};
+
+/// Longest text that is kept, in bytes.
+const MAX_BYTES: usize = 256 << 10;
+
+/// Texts of all instances; clones are the same.
+#[derive(Clone)]
+pub struct SharedCache {
+    shared: Shared,
+    name: &'static str,
+}
+
+impl SharedCache {
+    pub(super) fn new(shared: Shared, name: &'static str) -> Self {
+        Self { shared, name }
+    }
+
+    fn key(&self, key: &[u8]) -> String {
+        let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.shared.key(&format!("{}:{digits}", self.name))
+    }
+
+    /// The text of this name, where one is kept.
+    pub async fn get(&self, key: &[u8]) -> Option<String> {
+        let key = self.key(key);
+        let got: Result<Option<String>, Away> = self
+            .shared
+            .run(
+                |mut redis| async move { redis::cmd("GET").arg(key).query_async(&mut redis).await },
+            )
+            .await;
+        got.ok().flatten()
+    }
+
+    /// Keeps a text under this name for a while, where it can be.
+    pub async fn put(&self, key: &[u8], text: &str, kept_for: Duration) {
+        let ms = u64::try_from(kept_for.as_millis()).unwrap_or(u64::MAX);
+        if text.len() > MAX_BYTES || ms == 0 {
+            return;
+        }
+        let key = self.key(key);
+        let put: Result<(), Away> = self
+            .shared
+            .run(|mut redis| async move {
+                let mut set = redis::cmd("SET");
+                set.arg(key).arg(text).arg("PX").arg(ms).query_async(&mut redis).await
+            })
+            .await;
+        if put.is_err() {
+            tracing::debug!("an answer is not kept for other instances");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What is at one instance, reached over another: devices, tool clients, text clients' sessions.
+//! Not for instances that die.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use hearken::providers::Secret;
+use hearken::tools::AgentTokens;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use super::instances::{Instance, Instances, SECRET};
+use super::killed::vendors;
+use super::redis::there_is;
+use crate::store::{Place, on};
+use crate::support::app::eventually;
+
+const DEVICE: &str = "02:00:00:00:00:77";
+const SOON: Duration = Duration::from_secs(10);
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+async fn connect(url: &str, headers: &[(&'static str, &str)]) -> Socket {
+    let mut request = url.into_client_request().unwrap();
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, value.parse().unwrap());
+    }
+    connect_async(request).await.unwrap().0
+}
+
+/// The next message of this type.
+async fn of_type(socket: &mut Socket, kind: &str) -> Value {
+    let waiting = async {
+        loop {
+            match socket.next().await.expect("the socket is open").unwrap() {
+                Message::Text(text) => {
+                    let told: Value = serde_json::from_str(&text).unwrap();
+                    if told["type"] == kind {
+                        return told;
+                    }
+                }
+                Message::Close(reason) => panic!("closed: {reason:?}"),
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(SOON, waiting).await.unwrap_or_else(|_| panic!("no {kind}"))
+}
+
+/// The code with which the server closes it.
+async fn closed(socket: &mut Socket) -> Option<u16> {
+    let waiting = async {
+        while let Some(Ok(message)) = socket.next().await {
+            if let Message::Close(reason) = message {
+                return reason.map(|r| r.code.into());
+            }
+        }
+        None
+    };
+    tokio::time::timeout(SOON, waiting).await.expect("it is closed")
+}
+
+async fn ask(at: &Instance, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let asked = reqwest::Client::new().request(method, at.url(path)).json(&body).timeout(SOON);
+    let answer = asked.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+}
+
+async fn device(at: &Instance) -> Socket {
+    let headers = [("device-id", DEVICE), ("client-id", "c"), ("protocol-version", "1")];
+    let mut socket = connect(&at.socket("/xiaozhi/v1/"), &headers).await;
+    let hello = json!({"type": "hello", "version": 1, "transport": "websocket"});
+    socket.send(Message::text(hello.to_string())).await.unwrap();
+    of_type(&mut socket, "hello").await;
+    socket
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_at_one_instance_is_reached_over_the_others() {
+    if !there_is("what is at one instance and reached over another") {
+        return;
+    }
+    on(Place::postgres().await, |place| async move {
+        let fleet = Instances::start(vendors().await, &place.url).await;
+        devices(&fleet).await;
+        tools(&fleet).await;
+        texts(&fleet).await;
+    })
+    .await;
+}
+
+async fn devices(fleet: &Instances) {
+    let [one, two, three] = &fleet.all[..] else { panic!("three instances") };
+    let path = format!("/api/devices/{DEVICE}");
+    let alert = json!({"status": "s", "message": "m"});
+    let mut socket = device(one).await;
+    eventually("it is known elsewhere", || async {
+        let (_, told) = ask(two, Method::GET, &path, Value::Null).await;
+        (told["connected"] == true && told["session_id"].is_string()).then_some(())
+    })
+    .await;
+    let (_, listed) = ask(three, Method::GET, "/api/devices", Value::Null).await;
+    assert_eq!(listed["devices"][0]["connected"], true, "{listed}");
+    for at in [one, two, three] {
+        let (status, told) = ask(at, Method::POST, &format!("{path}/alert"), alert.clone()).await;
+        assert_eq!(status, 202, "{told}");
+        assert_eq!(of_type(&mut socket, "alert").await["message"], "m");
+    }
+    // The same answers as where it is.
+    for (order, body, wanted) in [
+        ("nothing", Value::Null, 404),
+        ("alert", json!({"status": ""}), 400),
+        ("say", json!({"text": ""}), 400),
+    ] {
+        for at in [one, two] {
+            let order = format!("{path}/{order}");
+            assert_eq!(ask(at, Method::POST, &order, body.clone()).await.0, wanted, "{order}");
+        }
+    }
+    let stranger = "/api/devices/02:00:00:00:00:99/close";
+    assert_eq!(ask(two, Method::POST, stranger, Value::Null).await.0, 404);
+    // It comes back to another instance, which takes the seat.
+    let mut again = device(three).await;
+    assert_eq!(closed(&mut socket).await, Some(1008), "it was replaced");
+    eventually("it is reached where it is now", || async {
+        let order = ask(one, Method::POST, &format!("{path}/alert"), alert.clone()).await;
+        (order.0 == 202).then_some(())
+    })
+    .await;
+    of_type(&mut again, "alert").await;
+    assert_eq!(ask(two, Method::POST, &format!("{path}/close"), Value::Null).await.0, 202);
+    closed(&mut again).await;
+    eventually("it is gone everywhere", || async {
+        let (_, listed) = ask(two, Method::GET, "/api/devices", Value::Null).await;
+        let there = listed["devices"].as_array().unwrap().iter().any(|d| d["connected"] == true);
+        (!there).then_some(())
+    })
+    .await;
+}
+
+/// Answers as a tool client with one tool, until it is dropped.
+async fn tool_client(at: &Instance, name: &'static str) -> tokio::task::JoinHandle<()> {
+    let token = AgentTokens::new(&Secret::new(SECRET), &[]).mint("default").unwrap().0;
+    let mut socket = connect(&at.socket(&format!("/mcp_endpoint/mcp/?token={token}")), &[]).await;
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = socket.next().await {
+            let Message::Text(text) = message else { continue };
+            let asked: Value = serde_json::from_str(&text).unwrap();
+            let result = match asked["method"].as_str().unwrap_or_default() {
+                "initialize" => json!({"protocolVersion": "2024-11-05",
+                    "capabilities": {"tools": {}}, "serverInfo": {"name": name, "version": "1"}}),
+                "tools/list" => json!({"tools": [{"name": "say",
+                    "inputSchema": {"type": "object"}}]}),
+                "tools/call" => {
+                    let said = &asked["params"]["arguments"]["text"];
+                    json!({"content": [{"type": "text", "text": format!("{name}: {said}")}]})
+                }
+                _ => continue,
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+            if socket.send(Message::text(answer.to_string())).await.is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// The names of the tool clients that an instance knows of.
+async fn known(at: &Instance) -> Vec<String> {
+    let (_, told) = ask(at, Method::GET, "/api/tools", Value::Null).await;
+    let sources = told["sources"].as_array().unwrap().iter();
+    let dialled = sources.filter(|source| source["kind"] == "endpoint");
+    dialled.map(|source| source["name"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn tools(fleet: &Instances) {
+    let [one, two, three] = &fleet.all[..] else { panic!("three instances") };
+    let clients = [tool_client(one, "calc").await, tool_client(two, "calc").await];
+    for at in [one, two, three] {
+        eventually("both are known", || async {
+            (known(at).await == ["calc", "calc-2"]).then_some(())
+        })
+        .await;
+        for source in ["calc", "calc-2"] {
+            let call = json!({"source": source, "tool": "say", "arguments": {"text": "hi"}});
+            let (status, told) = ask(at, Method::POST, "/api/tools/call", call).await;
+            assert_eq!(status, 200, "{told}");
+            assert!(told.to_string().contains(r#"calc: \"hi\""#), "{told}");
+        }
+        let call = json!({"source": "calc-2", "tool": "other", "arguments": {}});
+        let (status, _) = ask(at, Method::POST, "/api/tools/call", call).await;
+        assert_ne!(status, 200, "there is no such tool");
+    }
+    clients.iter().for_each(tokio::task::JoinHandle::abort);
+    for at in [one, two, three] {
+        eventually("both are gone", || async { known(at).await.is_empty().then_some(()) }).await;
+    }
+}
+
+/// Says something as a text client, in a session or a new one; the session's id.
+async fn say(at: &Instance, session: Option<&str>, text: &str) -> String {
+    let mut socket = connect(&at.socket("/"), &[]).await;
+    let mut said = json!({"type": "text_input", "text": text});
+    let begun = of_type(&mut socket, "status").await;
+    if let Some(session) = session {
+        said["session_id"] = session.into();
+    }
+    socket.send(Message::text(said.to_string())).await.unwrap();
+    let told = of_type(&mut socket, "llm_response").await;
+    assert_eq!(told["content"], format!("You said {text}"), "{told}");
+    let own = begun["session_id"].as_str().expect("a session begins").to_owned();
+    session.map_or(own, str::to_owned)
+}
+
+async fn texts(fleet: &Instances) {
+    let [one, two, three] = &fleet.all[..] else { panic!("three instances") };
+    let session = say(one, None, "first").await;
+    say(two, Some(&session), "second").await;
+    say(three, Some(&session), "third").await;
+    fleet.vendors.llm.forget_texts();
+    // The first one has the session in memory, as it was.
+    say(one, Some(&session), "fourth").await;
+    let asked = fleet.vendors.llm.seen().texts.join("\n");
+    for earlier in ["first", "second", "third"] {
+        assert!(asked.contains(&format!("You said {earlier}")), "{asked}");
+    }
+}

@@ -1,0 +1,173 @@
+//! What clients see when an instance is killed under load, and when Redis is: nothing that was
+//! acknowledged is lost, nothing is there twice, nothing is in another's session.
+//!
+//! `HEARKEN_FLEET_TURNS` says how many messages there are; few, unless it is set.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use super::instances::{Instance, Instances};
+use super::load::{Load, words};
+use super::redis::there_is;
+use crate::store::{Place, on};
+use crate::support::app::Vendors;
+use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+
+const TURNS: &str = "HEARKEN_FLEET_TURNS";
+const SESSIONS: usize = 20;
+
+fn echo(asked: &[u8]) -> String {
+    format!("You said {}", String::from_utf8_lossy(asked))
+}
+
+/// A model that says back what it is told; nobody listens or speaks.
+pub(super) async fn vendors() -> Vendors {
+    Vendors::of(
+        ListenAiAsr::start(Behaviour::Normal, "").await,
+        OpenAiChat::answering(echo).await,
+        ListenAiTts::start(Behaviour::Normal).await,
+    )
+}
+
+/// What somebody hears who watches a session at one instance.
+struct Watcher(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+impl Watcher {
+    async fn connect(at: &Instance, session: &str, query: &str) -> Self {
+        let url = at.socket(&format!("/api/sessions/{session}/ws{query}"));
+        let mut watcher = Self(connect_async(url).await.unwrap().0);
+        let connected = watcher.next().await.expect("it is told that it is connected");
+        assert_eq!(
+            (&connected["type"], &connected["complete"]),
+            (&"connected".into(), &true.into())
+        );
+        watcher
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        let wait = Duration::from_secs(5);
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(wait, self.0.next()).await {
+            if let Message::Text(text) = frame {
+                return Some(serde_json::from_str(&text).unwrap());
+            }
+        }
+        None
+    }
+
+    /// The ids and the messages of what was answered, up to this message.
+    async fn until(&mut self, last: &str) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        while let Some(told) = self.next().await {
+            let event = &told["event"];
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            all.push((text(&event["id"]), text(&event["data"]["message"])));
+            if all.last().is_some_and(|(_, message)| message == last) {
+                break;
+            }
+        }
+        all
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_when_an_instance_is_killed() {
+    if !there_is("an instance that is killed") {
+        return;
+    }
+    on(Place::postgres().await, |place| async move {
+        let turns = std::env::var(TURNS).ok().and_then(|n| n.parse().ok()).unwrap_or(600);
+        one_is_killed(&mut Instances::start(vendors().await, &place.url).await, turns).await;
+    })
+    .await;
+}
+
+async fn one_is_killed(fleet: &mut Instances, turns: usize) {
+    let load = Load::new(fleet, SESSIONS).await;
+    let messages = turns.div_ceil(SESSIONS);
+    let mut watcher = Watcher::connect(&fleet.all[1], &load.sessions[0], "").await;
+    let last = words(0, messages - 1);
+    let begun = Instant::now();
+    let killing = async {
+        load.reached(turns / 3).await;
+        fleet.all[2].kill();
+        let killed = Instant::now();
+        load.reached(turns / 2).await;
+        killed.elapsed()
+    };
+    let (seen, _, heard) = tokio::join!(load.talk(0, messages), killing, watcher.until(&last));
+    let took = begun.elapsed();
+    load.check(&fleet.all[0].url(""), messages).await;
+    eprintln!(
+        "{} messages in {took:.1?}, {} attempts without an answer ({:?}), p50 {:.1?}, p99 {:.1?}, \
+         longest {:.1?}",
+        seen.answered,
+        seen.troubles(),
+        seen.statuses,
+        seen.percentile(50),
+        seen.percentile(99),
+        seen.percentile(100),
+    );
+    assert_eq!(seen.answered, messages * SESSIONS);
+    assert!(seen.percentile(100) < Duration::from_secs(20), "a dead instance's locks are freed");
+    // Events: in order, each once. One may be missing that the instance died upon.
+    let wanted: Vec<String> = (0..messages).map(|k| words(0, k)).collect();
+    let mut rest = wanted.iter();
+    for (_, message) in &heard {
+        assert!(rest.any(|w| w == message), "in order, each once: {message}");
+    }
+    assert!(heard.len() + 1 >= messages, "{} events of {messages} messages", heard.len());
+    // Who comes back to another instance is told exactly the rest.
+    let middle = heard.len().saturating_sub(5);
+    let query = format!("?last_event_id={}", heard[middle].0);
+    let mut back = Watcher::connect(&fleet.all[0], &load.sessions[0], &query).await;
+    assert_eq!(back.until(&last).await, heard[middle + 1..]);
+    // It comes back, under another name, and takes its part again.
+    fleet.all[2].start();
+    fleet.all[2].until("ok").await;
+    let seen = load.talk(messages, 3).await;
+    assert_eq!(seen.troubles(), 0, "{seen:?}");
+    load.check(&fleet.all[2].url(""), messages + 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_gets_an_error_when_redis_is_lost() {
+    if !there_is("a redis that is lost under load") {
+        return;
+    }
+    on(Place::postgres().await, |place| async move {
+        redis_is_lost(&mut Instances::start(vendors().await, &place.url).await).await;
+    })
+    .await;
+}
+
+async fn redis_is_lost(fleet: &mut Instances) {
+    const MESSAGES: usize = 40;
+    let load = Load::new(fleet, SESSIONS).await;
+    let all = SESSIONS * MESSAGES;
+    let losing = async {
+        load.reached(all / 4).await;
+        fleet.redis.kill();
+        for instance in &fleet.all {
+            instance.until("lost").await;
+            let log = instance.log();
+            assert!(log.contains("ERROR") && log.contains("redis is lost"), "{log}");
+            let figures = reqwest::get(instance.url("/metrics")).await.unwrap().text().await;
+            assert!(figures.unwrap().contains("hearken_redis_up 0"));
+        }
+        fleet.redis.begin().await;
+        for instance in &fleet.all {
+            instance.until("ok").await;
+        }
+    };
+    let (seen, ()) = tokio::join!(load.talk(0, MESSAGES), losing);
+    eprintln!("redis lost: {:?}, longest {:.1?}", seen.statuses, seen.percentile(100));
+    assert_eq!((seen.answered, seen.troubles()), (all, 0), "{:?}", seen.statuses);
+    load.check(&fleet.all[0].url(""), MESSAGES).await;
+    let ended = fleet.all[1].terminate().await;
+    assert!(ended < Duration::from_secs(10), "{ended:?}");
+}

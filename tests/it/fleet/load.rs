@@ -1,0 +1,176 @@
+//! Clients of chat sessions under load, as cautious ones are: each message has a name, and is
+//! asked again under it until it is answered. What they saw, and whether the store agrees.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::instances::Instances;
+
+/// A message that is not answered for this long fails the test.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Wait before a message is asked again.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// What clients saw.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Messages that were answered.
+    pub(super) answered: usize,
+    /// Answers to attempts by status; 0 where there was none.
+    pub(super) statuses: BTreeMap<u16, usize>,
+    /// How long each message took from its first attempt to its answer.
+    pub(super) took: Vec<Duration>,
+}
+
+impl Seen {
+    /// That of which so many percent took less.
+    pub(super) fn percentile(&self, percent: usize) -> Duration {
+        let mut took = self.took.clone();
+        took.sort_unstable();
+        let place = (took.len() * percent / 100).min(took.len().saturating_sub(1));
+        took.get(place).copied().unwrap_or_default()
+    }
+
+    /// Attempts that were not answered with 200.
+    pub(super) fn troubles(&self) -> usize {
+        self.statuses.iter().filter(|(status, _)| **status != 200).map(|(_, n)| n).sum()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.answered += other.answered;
+        self.took.extend(other.took);
+        for (status, n) in other.statuses {
+            *self.statuses.entry(status).or_default() += n;
+        }
+    }
+}
+
+/// Sessions in which somebody talks.
+pub(super) struct Load {
+    pub(super) sessions: Vec<String>,
+    http: reqwest::Client,
+    base: String,
+    done: Arc<AtomicUsize>,
+}
+
+impl Load {
+    /// So many new sessions, through nginx.
+    pub(super) async fn new(fleet: &Instances, sessions: usize) -> Self {
+        let mut load = Self {
+            sessions: Vec::new(),
+            http: reqwest::Client::new(),
+            base: fleet.url("/api/sessions"),
+            done: Arc::default(),
+        };
+        for n in 0..sessions {
+            let wanted = json!({"name": format!("load {n}"), "creator_id": "load"});
+            let made = load.http.post(&load.base).json(&wanted).send().await.unwrap();
+            assert_eq!(made.status(), 201);
+            let made: Value = made.json().await.unwrap();
+            load.sessions.push(made["session_id"].as_str().unwrap().to_owned());
+        }
+        load
+    }
+
+    /// Ends when so many messages were answered.
+    pub(super) async fn reached(&self, answered: usize) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        while self.done.load(Ordering::Relaxed) < answered {
+            ticks.tick().await;
+        }
+    }
+
+    /// Says so many messages in each session, one after the other, all sessions at once.
+    pub(super) async fn talk(&self, from: usize, messages: usize) -> Seen {
+        let mut people = JoinSet::new();
+        for (n, session) in self.sessions.iter().enumerate() {
+            let (http, done) = (self.http.clone(), Arc::clone(&self.done));
+            let url = format!("{}/{session}/chat", self.base);
+            people.spawn(async move {
+                let mut seen = Seen::default();
+                for k in from..from + messages {
+                    let begun = Instant::now();
+                    say(&http, &url, &words(n, k), &mut seen).await;
+                    seen.took.push(begun.elapsed());
+                    seen.answered += 1;
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+                seen
+            });
+        }
+        let mut all = Seen::default();
+        while let Some(seen) = people.join_next().await {
+            all.add(seen.unwrap());
+        }
+        all
+    }
+
+    /// What the store has of every session is what was said, each message once, in order, each
+    /// with its own answer.
+    pub(super) async fn check(&self, base: &str, messages: usize) {
+        for (n, session) in self.sessions.iter().enumerate() {
+            let mut kept = Vec::new();
+            let mut before = String::new();
+            loop {
+                let url = format!("{base}/api/sessions/{session}/messages?limit=200{before}");
+                let page = self.http.get(&url).send().await.unwrap();
+                assert_eq!(page.status(), 200);
+                let page: Value = page.json().await.unwrap();
+                let some = page["messages"].as_array().unwrap().clone();
+                kept.splice(0..0, some);
+                match page["first"].as_i64().filter(|first| *first > 1) {
+                    Some(first) => before = format!("&before={first}"),
+                    None => break,
+                }
+            }
+            let said: Vec<(&str, &str)> = kept
+                .iter()
+                .map(|m| (m["role"].as_str().unwrap(), m["content"].as_str().unwrap()))
+                .collect();
+            let wanted: Vec<(&str, String)> = (0..messages)
+                .flat_map(|k| {
+                    let words = words(n, k);
+                    [("user", words.clone()), ("assistant", format!("You said {words}"))]
+                })
+                .collect();
+            let wanted: Vec<(&str, &str)> = wanted.iter().map(|(r, w)| (*r, w.as_str())).collect();
+            assert_eq!(said, wanted, "session {n}");
+        }
+    }
+}
+
+/// What is said in a session.
+pub(super) fn words(session: usize, message: usize) -> String {
+    format!("message {message} of session {session}")
+}
+
+/// Says something until it is answered.
+async fn say(http: &reqwest::Client, url: &str, words: &str, seen: &mut Seen) {
+    let begun = Instant::now();
+    let key = uuid::Uuid::new_v4().to_string();
+    loop {
+        let asked = http
+            .post(url)
+            .header("Idempotency-Key", &key)
+            .json(&json!({"message": words}))
+            .timeout(PATIENCE)
+            .send()
+            .await;
+        let (status, body) = match asked {
+            Ok(answer) => (answer.status().as_u16(), answer.json::<Value>().await.ok()),
+            Err(_) => (0, None),
+        };
+        *seen.statuses.entry(status).or_default() += 1;
+        if let (200, Some(body)) = (status, &body) {
+            assert_eq!(body["response"], format!("You said {words}"), "{url}");
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{url}: {status} {body:?}");
+        tokio::time::sleep(AGAIN_AFTER).await;
+    }
+}

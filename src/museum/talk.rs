@@ -279,10 +279,10 @@ mod tests {
         let mut others = vec![Prompt { max_tokens: 6, ..first.clone() }];
         others.push(Prompt { temperature: 0.1, ..first.clone() });
         others.push(Prompt { messages: vec![ChatMessage::new(Role::User, "")], ..first.clone() });
-        assert_eq!(key(0, &first), key(0, &first.clone()));
-        assert_ne!(key(0, &first), key(1, &first));
+        assert_eq!(key("m", 0, &first), key("m", 0, &first.clone()));
+        assert_ne!(key("m", 0, &first), key("m", 1, &first));
         for other in others {
-            assert_ne!(key(0, &first), key(0, &other), "{other:?}");
+            assert_ne!(key("m", 0, &first), key("m", 0, &other), "{other:?}");
         }
     }
 }

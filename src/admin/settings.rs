@@ -87,7 +87,7 @@ impl RunTime {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn from_environment(&self) -> &BTreeSet<String> {
+    fn environment(&self) -> &BTreeSet<String> {
         &self.base.from_environment
     }
 
@@ -96,7 +96,7 @@ impl RunTime {
         let changed = self.changed();
         let one = |key: &&'static str| {
             let source = match changed.contains_key(*key) {
-                _ if self.from_environment().contains(*key) => Source::Environment,
+                _ if self.environment().contains(*key) => Source::Environment,
                 true => Source::RunTime,
                 false => Source::Configuration,
             };
@@ -158,7 +158,7 @@ impl RunTime {
             if !CHANGEABLE.contains(&key.as_str()) {
                 return Err(ChangeError::Unknown(key.clone()));
             }
-            if self.from_environment().contains(key) {
+            if self.environment().contains(key) {
                 return Err(ChangeError::Environment(key.clone()));
             }
             let configured = read(&self.base, key).unwrap_or_default();
@@ -189,8 +189,7 @@ impl RunTime {
     pub async fn look(&self) -> Result<(), ChangeError> {
         let _one_at_a_time = self.changing.lock().await;
         let stored = self.store.settings().await?;
-        let may_change =
-            |key: &str| CHANGEABLE.contains(&key) && !self.from_environment().contains(key);
+        let may_change = |key: &str| CHANGEABLE.contains(&key) && !self.environment().contains(key);
         let stored: Changed = stored.into_iter().filter(|(key, _)| may_change(key)).collect();
         if *self.changed() == stored {
             return Ok(());

@@ -35,7 +35,7 @@ fn system(asked: &Value) -> &str {
 #[tokio::test]
 async fn a_text_client_that_is_connected_feels_the_change() {
     let vendors = Vendors::start().await;
-    let desk = Desk::start(&vendors, |_| {}).await;
+    let desk = Desk::start(&vendors, |config| config.gateway.temperature = 0.5).await;
     let (mut client, _) = connect_async(desk.server.gateway_url()).await.unwrap();
     let mut question = async || {
         say(&mut client, json!({"type": "text_input", "text": "hello"})).await;
@@ -43,7 +43,7 @@ async fn a_text_client_that_is_connected_feels_the_change() {
         asked(&vendors)
     };
     let before = question().await;
-    assert_eq!((&before["temperature"], &before["max_tokens"]), (&json!(0.7), &json!(2_048)));
+    assert_eq!((&before["temperature"], &before["max_tokens"]), (&json!(0.5), &json!(2_048)));
     let told = desk
         .set(json!({"gateway": {
             "temperature": 0.25, "max_tokens": 99, "system_prompt": "Be brief.",
@@ -58,7 +58,7 @@ async fn a_text_client_that_is_connected_feels_the_change() {
     let told = desk.set(json!({"llm": {"model": null}, "gateway.temperature": null})).await;
     assert_eq!(told["sources"]["llm.model"], "configuration");
     let back = question().await;
-    assert_eq!((&back["model"], &back["temperature"]), (&before["model"], &json!(0.7)));
+    assert_eq!((&back["model"], &back["temperature"]), (&before["model"], &json!(0.5)));
 }
 
 #[tokio::test]
@@ -79,10 +79,10 @@ async fn a_device_and_an_application_feel_the_change_in_their_next_turn() {
         asked(&vendors)
     };
     question("What is the weather?").await;
-    desk.set(json!({"dialogue.system_prompt": "You are a lamp.", "llm.temperature": 0.05})).await;
+    desk.set(json!({"dialogue.system_prompt": "You are a lamp.", "llm.temperature": 0.125})).await;
     let after = question("And tomorrow?").await;
     assert!(system(&after).starts_with("You are a lamp."), "{after}");
-    assert_eq!(after["temperature"], 0.05);
+    assert_eq!(after["temperature"], 0.125);
     let session = json!({"name": "game", "creator_id": "dm", "max_players": 4});
     let (status, made) = ask(&desk.server, Method::POST, "/api/sessions", "", session).await;
     assert_eq!(status, 201, "{made}");
@@ -116,14 +116,14 @@ async fn museum_clients_feel_the_change_and_answers_are_forgotten() {
     assert!((895..=900).contains(&lasts), "{lasts}");
     parse(&id).await;
     desk.set(json!({"museum": {
-        "session_timeout_ms": 60_000, "system_prompt": "In {scene_type}.", "temperature": 0.3,
+        "session_timeout_ms": 60_000, "system_prompt": "In {scene_type}.", "temperature": 0.25,
     }}))
     .await;
     let (id, lasts) = register().await;
     assert!((55..=60).contains(&lasts), "{lasts}");
     parse(&id).await;
     let after = asked(&vendors);
-    assert_eq!((system(&after), &after["temperature"]), ("In public.", &json!(0.3)));
+    assert_eq!((system(&after), &after["temperature"]), ("In public.", &json!(0.25)));
     let seen = vendors.llm.seen().requests;
     desk.set(json!({"llm.model": "another"})).await;
     let (id, _) = register().await;
@@ -196,6 +196,7 @@ async fn changes_outlive_the_server_and_reach_others_on_the_same_store() {
 
 #[tokio::test]
 async fn the_log_s_level_changes_in_a_program_that_runs() {
+    hearken::tls::choose_provider();
     let folder = tempfile::tempdir().unwrap();
     let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_hearken"))
         .arg("serve")

@@ -145,14 +145,21 @@ pub(crate) async fn answer(
         number_anew(&mut calls, &prompt, rounds.len());
         let after = face.said();
         let results = face.calls(tools, &offer, &calls, &asked, until).await?;
-        let told = calls.iter().zip(&results).map(|(c, r)| ChatMessage::result(&c.id, r));
-        prompt.messages.push(ChatMessage::calling(said.text, calls.clone()));
-        prompt.messages.extend(told);
-        rounds.push(ToolRound { after, calls, results });
+        let round = ToolRound { after, calls, results };
+        tell_results(&mut prompt, said.text, &round);
+        rounds.push(round);
         if face.is_over() {
             return Ok(());
         }
     }
+}
+
+/// The model has said this, called that, and is told what it brought.
+fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
+    let ToolRound { calls, results, .. } = round;
+    let told = calls.iter().zip(results).map(|(c, r)| ChatMessage::result(&c.id, r));
+    prompt.messages.push(ChatMessage::calling(text, calls.clone()));
+    prompt.messages.extend(told);
 }
 
 /// Some bases leave the ids of calls out, or use one twice.

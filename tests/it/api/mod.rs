@@ -32,7 +32,7 @@ async fn the_api_is_described_as_it_is() {
     assert!(paths.len() > 35, "{} paths", paths.len());
     let http = reqwest::Client::new();
     for (path, methods) in paths {
-        let somewhere = path.replace('{', "").replace('}', "");
+        let somewhere = path.replace(['{', '}'], "");
         for method in methods.as_object().unwrap().keys() {
             let method = method.to_uppercase().parse().unwrap();
             let answer = http.request(method, server.http_url(&somewhere)).send().await.unwrap();

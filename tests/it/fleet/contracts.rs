@@ -287,7 +287,7 @@ async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
     let (told, fence) = std::sync::mpsc::channel();
     let dying = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let held = runtime.block_on(async {
+        runtime.block_on(async {
             let fleet = Fleet::start(&config, &CancellationToken::new()).unwrap();
             eventually("redis", || async {
                 (fleet.standing() == Some(Standing::Ok)).then_some(())
@@ -298,7 +298,6 @@ async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
             std::mem::forget((held, fleet));
         });
         drop(runtime);
-        held
     });
     let fence = tokio::task::spawn_blocking(move || fence.recv().unwrap()).await.unwrap();
     dying.join().unwrap();

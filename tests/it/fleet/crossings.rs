@@ -209,10 +209,13 @@ async fn say(at: &Instance, session: Option<&str>, text: &str) -> String {
     if let Some(session) = session {
         said["session_id"] = session.into();
     }
-    socket.send(Message::text(said.to_string())).await.unwrap();
+    let remember = json!({"type": "configure", "enable_context": true});
+    for message in [remember, said] {
+        socket.send(Message::text(message.to_string())).await.unwrap();
+    }
     let told = of_type(&mut socket, "llm_response").await;
     assert_eq!(told["content"], format!("You said {text}"), "{told}");
-    let own = begun["session_id"].as_str().expect("a session begins").to_owned();
+    let own = begun["data"]["session_id"].as_str().expect("a session begins").to_owned();
     session.map_or(own, str::to_owned)
 }
 
@@ -228,4 +231,20 @@ async fn texts(fleet: &Instances) {
     for earlier in ["first", "second", "third"] {
         assert!(asked.contains(&format!("You said {earlier}")), "{asked}");
     }
+    // Whoever ends it ends it for all.
+    let mut socket = connect(&two.socket("/"), &[]).await;
+    let start = json!({"type": "start_session", "session_id": session});
+    for told in [start, json!({"type": "end_session"})] {
+        socket.send(Message::text(told.to_string())).await.unwrap();
+    }
+    loop {
+        let told = of_type(&mut socket, "status").await;
+        if told["data"]["ended_session_id"] == session.as_str() {
+            break;
+        }
+    }
+    let mut socket = connect(&one.socket("/"), &[]).await;
+    let said = json!({"type": "text_input", "text": "fifth", "session_id": session});
+    socket.send(Message::text(said.to_string())).await.unwrap();
+    assert_eq!(of_type(&mut socket, "error").await["code"], "SESSION_ERROR");
 }

@@ -1,6 +1,7 @@
 //! Real instances of the program and a real nginx before them, on loopback ports. Not for what is
 //! asked of them.
 
+use hearken::config::env::{EnvVars as _, ProcessEnv};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -196,7 +197,7 @@ fn nginx(port: u16, instances: &[u16], folder: &Path) -> Program {
     change("http {", format!("http {{\n{places}"));
     let file = folder.join("nginx.conf");
     std::fs::write(&file, config).unwrap();
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let path = format!("{}:/usr/sbin:/sbin", ProcessEnv.get("PATH").unwrap_or_default());
     let mut command = Command::new("nginx");
     command.env("PATH", path).arg("-p").arg(folder).arg("-c").arg(&file);
     command.args(["-e", "stderr", "-g", &format!("daemon off; pid {here}/pid;")]);

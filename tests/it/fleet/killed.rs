@@ -3,6 +3,7 @@
 //!
 //! `HEARKEN_FLEET_TURNS` says how many messages there are; few, unless it is set.
 
+use hearken::config::env::{EnvVars as _, ProcessEnv};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
@@ -80,7 +81,7 @@ async fn nothing_acknowledged_is_lost_when_an_instance_is_killed() {
         return;
     }
     on(Place::postgres().await, |place| async move {
-        let turns = std::env::var(TURNS).ok().and_then(|n| n.parse().ok()).unwrap_or(600);
+        let turns = ProcessEnv.get(TURNS).and_then(|n| n.parse().ok()).unwrap_or(300);
         one_is_killed(&mut Instances::start(vendors().await, &place.url).await, turns).await;
     })
     .await;
@@ -146,7 +147,7 @@ async fn nobody_gets_an_error_when_redis_is_lost() {
 }
 
 async fn redis_is_lost(fleet: &mut Instances) {
-    const MESSAGES: usize = 40;
+    const MESSAGES: usize = 15;
     let load = Load::new(fleet, SESSIONS).await;
     let all = SESSIONS * MESSAGES;
     let losing = async {

@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use hearken::config::RedisConfig;
+use hearken::config::env::{EnvVars as _, ProcessEnv};
 use hearken::providers::Secret;
 
 /// Set by `scripts/services`: this machine has what tests of several instances need.
@@ -11,7 +12,7 @@ const SERVICES: &str = "HEARKEN_TEST_REDIS";
 
 /// Whether there is a Redis to test with; says so where there is none.
 pub(super) fn there_is(what: &str) -> bool {
-    let there = std::env::var(SERVICES).is_ok_and(|url| !url.is_empty());
+    let there = ProcessEnv.get(SERVICES).is_some();
     if !there {
         eprintln!("skipped {what}: no {SERVICES}; eval \"$(scripts/services start)\" first");
     }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
+use hearken::config::env::{EnvVars as _, ProcessEnv};
 use hearken::store::{DeviceStore as _, SqlStore};
 use hearken_actors::ports::{ChatStore, TurnKept};
 use hearken_proto::ids::SessionId;
@@ -37,7 +38,7 @@ async fn count(store: &SqlStore) -> i64 {
 #[tokio::test]
 #[ignore = "the other test runs it in a process of its own"]
 async fn keeps_turns_until_it_is_killed() {
-    let Ok(url) = std::env::var(STORE) else { return };
+    let Some(url) = ProcessEnv.get(STORE) else { return };
     let store = SqlStore::at(&url).unwrap();
     let each = i64::try_from(MESSAGES).unwrap();
     let mut after = count(&store).await;

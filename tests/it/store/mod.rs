@@ -18,6 +18,7 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken::config::env::{EnvVars as _, ProcessEnv};
 use hearken::store::SqlStore;
 use jiff::Timestamp;
 use sqlx::postgres::PgConnection;
@@ -47,7 +48,7 @@ impl Place {
 
     /// A database of its own; none where there is no server for tests.
     pub(crate) async fn postgres() -> Option<Self> {
-        let Ok(server) = std::env::var(POSTGRES) else {
+        let Some(server) = ProcessEnv.get(POSTGRES) else {
             eprintln!("skipped: no PostgreSQL, see scripts/services ({POSTGRES})");
             return None;
         };

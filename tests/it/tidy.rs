@@ -82,7 +82,7 @@ fn functions_are_short() {
             .iter()
             .any(|f| bare.starts_with(f));
             let signature = lines[start..].iter().find(|l| l.ends_with([';', '{', '}']));
-            if !opens || signature.is_none_or(|l| l.ends_with(';')) {
+            if !opens || signature.is_none_or(|l| l.ends_with([';', '}'])) {
                 continue;
             }
             let close = format!("{}}}", &line[..line.len() - bare.len()]);

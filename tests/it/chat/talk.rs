@@ -16,7 +16,7 @@ async fn an_answer_has_the_documents_fields() {
     assert_eq!(told["requires_roll"], false);
     assert!(told.get("turn_info").is_none(), "nobody fights");
     let usage = |field: &str| told["usage"][field].as_u64().unwrap();
-    assert!(usage("prompt_tokens") > 100 && usage("completion_tokens") > 0);
+    assert!(usage("prompt_tokens") > 0 && usage("completion_tokens") > 0);
     assert_eq!(usage("total_tokens"), usage("prompt_tokens") + usage("completion_tokens"));
     assert_eq!(session.said().await, ["user: 你好", "assistant: You said 你好"]);
     table.server.stop().await;

@@ -123,7 +123,7 @@ pub fn start(
     let (server, address) = listening::listen(config, certificate.as_ref(), faces)?;
     cameras.are_at(pictures_at(config, address)?);
     tending.push(warm(tts, phrases, ahead, supervisor.states().clone(), process.clone()));
-    tending.push(tokio::spawn(async move { registry.load().await }));
+    tending.push(follow(registry, fleet.is_shared()));
     tending.push(tokio::spawn(async move { visitors.keep_sweeping().await }));
     tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
     let places =
@@ -149,6 +149,13 @@ fn changing(
         devices: doorman.pipeline.roster().clone(),
         text_places: places,
     }
+}
+
+/// Takes over the tool servers that are kept; where others may change them, again and again.
+fn follow(registry: Registry, others: bool) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        if others { registry.keep_in_step().await } else { registry.load().await }
+    })
 }
 
 /// Sorts what was counted into its buckets, now and again.

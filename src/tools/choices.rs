@@ -98,6 +98,12 @@ impl Choices {
         }
     }
 
+    /// Nothing is chosen but for these devices.
+    pub(super) fn replace(&self, devices: &[Device]) {
+        let of = |device: &Device| (device.device_id.clone(), Arc::new(Choice::of(device)));
+        self.write().devices = devices.iter().map(of).collect();
+    }
+
     /// Nothing is chosen for this device any more.
     pub(super) fn forget(&self, id: &DeviceId) {
         self.write().devices.remove(id);

@@ -2,7 +2,8 @@
 //! device or a session goes without: what may be done, kept in the store and done at once. Not for requests,
 //! nor for how a server is connected to.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use hearken_proto::ids::{DeviceId, SessionId};
@@ -14,6 +15,7 @@ use url::Url;
 use super::Sources;
 use super::choices::Choice;
 use super::live::{Origin, SourceKind, SourceReport, SourceState};
+use super::remotes::Run;
 use super::settings::{ToolServer, ToolServerError};
 use crate::providers::Secret;
 use crate::store::{Device, KeptServer, StoreError, ToolStore};
@@ -22,6 +24,8 @@ use crate::store::{Device, KeptServer, StoreError, ToolStore};
 const MAX_SERVERS: usize = 64;
 /// Wait before the store is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How often the store is asked for what other instances changed.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// What stands in place of a secret.
 const MASK: &str = "***";
 
@@ -114,6 +118,8 @@ struct Shared {
     allow_commands: bool,
     loaded: OnceCell<()>,
     changing: Mutex<()>,
+    /// Servers of the store that cannot run here, and of which the log was told.
+    left_out: std::sync::Mutex<HashSet<String>>,
 }
 
 impl Registry {
@@ -121,7 +127,8 @@ impl Registry {
     /// may be added.
     pub fn new(sources: Sources, store: Arc<dyn ToolStore>, allow_commands: bool) -> Self {
         let (loaded, changing) = (OnceCell::new(), Mutex::new(()));
-        Self(Arc::new(Shared { sources, store, allow_commands, loaded, changing }))
+        let left_out = std::sync::Mutex::default();
+        Self(Arc::new(Shared { sources, store, allow_commands, loaded, changing, left_out }))
     }
 
     /// Takes over what the store keeps, as soon as it can be reached.
@@ -138,30 +145,78 @@ impl Registry {
         self.0.loaded.get_or_try_init(|| self.take_over()).await.map(drop)
     }
 
+    /// Follows what others change in the store, for as long as it runs.
+    pub async fn keep_in_step(&self) {
+        self.load().await;
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        loop {
+            ticks.tick().await;
+            let _one_at_a_time = self.0.changing.lock().await;
+            if let Err(error) = self.take_over().await {
+                tracing::debug!(%error, "what others changed of tool servers is not known");
+            }
+        }
+    }
+
+    /// Makes the servers and choices those of the store.
     async fn take_over(&self) -> Result<(), StoreError> {
         let kept = self.0.store.tool_servers().await?;
         let choosers = self.0.store.choosers().await?;
-        for device in &choosers {
-            self.0.sources.choices.take(device);
-        }
+        self.0.sources.choices.replace(&choosers);
         let remotes = &self.0.sources.remotes;
+        let added = remotes.reports().into_iter().filter(|r| r.source.origin == Origin::Api);
+        let gone = added.map(|r| r.settings.name).filter(|n| !kept.iter().any(|k| k.name == *n));
+        let mut over: Vec<Run> = gone.filter_map(|name| remotes.remove(&name)).collect();
         for server in kept {
-            let KeptServer { name, settings, enabled } = server;
-            let done = match settings {
-                Some(settings) => match serde_json::from_str::<ToolServer>(settings.expose()) {
-                    Ok(settings) => self.start_kept(ToolServer { enabled, ..settings }),
-                    // The text may hold a secret, and the error some of the text.
-                    Err(_) => Err("its settings cannot be read".to_owned()),
-                },
-                // Nothing runs yet that would have to be waited for.
-                None => remotes.switch(&name, enabled).map(drop).map_err(|e| e.to_string()),
-            };
-            if let Err(reason) = done {
-                tracing::warn!(source = name, reason, "a tool server that was added is left out");
+            let name = server.name.clone();
+            match self.follow(server) {
+                Ok(run) => {
+                    self.left_out().remove(&name);
+                    over.extend(run);
+                }
+                Err(reason) if self.left_out().insert(name.clone()) => {
+                    tracing::warn!(
+                        source = name,
+                        reason,
+                        "a tool server that was added is left out"
+                    );
+                }
+                Err(_) => {}
             }
         }
         self.0.sources.reserve();
+        for run in over {
+            run.end("it was removed, or changed").await;
+        }
         Ok(())
+    }
+
+    fn left_out(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes one server what the store has of it; what was running and is over is to be ended.
+    fn follow(&self, kept: KeptServer) -> Result<Option<Run>, String> {
+        let KeptServer { name, settings, enabled } = kept;
+        let remotes = &self.0.sources.remotes;
+        let Some(settings) = settings else {
+            return remotes.switch(&name, enabled).map_err(|e| e.to_string());
+        };
+        // The text may hold a secret, and the error some of the text.
+        let settings: ToolServer = serde_json::from_str(settings.expose())
+            .map_err(|_| "its settings cannot be read".to_owned())?;
+        let settings = ToolServer { enabled, ..settings };
+        let known = remotes.reports().into_iter().find(|r| r.settings.name == name);
+        match known {
+            Some(known) if known.source.origin == Origin::Api => {
+                if known.settings == settings {
+                    return Ok(None);
+                }
+                let over = remotes.remove(&name);
+                self.start_kept(settings).map(|()| over)
+            }
+            _ => self.start_kept(settings).map(|()| None),
+        }
     }
 
     fn start_kept(&self, settings: ToolServer) -> Result<(), String> {

@@ -1,10 +1,55 @@
 //! Sessions made, listed, archived, deleted and restored: chapters 3 and 5.1.2. Not for what is
 //! said in them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken::bus::{LocalBus, LocalLocks};
+use hearken::config::StateConfig;
+use hearken::state::state_server;
+use hearken::store::SqlStore;
+use hearken_actors::chat::{ChatDesk, ChatSettings};
+use hearken_actors::ports::{ChatStore as _, StateError};
+use hearken_actors::testkit::ScriptedLlm;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use super::{Table, code};
+use super::{StateServer, Table, code};
+use crate::support::app::eventually;
+
+#[actix_web::test]
+async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_over() {
+    let world = StateServer::start().await;
+    let state = StateConfig { url: world.url.clone(), ..StateConfig::default() };
+    let state = state_server(&state).unwrap();
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let desk = |purge_after| ChatDesk {
+        llm: Arc::new(ScriptedLlm(Arc::default())),
+        store: Arc::clone(&store) as _,
+        state: state.clone(),
+        events: Arc::new(LocalBus::new()),
+        locks: Arc::new(LocalLocks::new()),
+        tools: Arc::new(|_| Vec::new()),
+        sight: None,
+        now: Arc::new(|| "noon".into()),
+        settings: ChatSettings { purge_after, ..ChatSettings::default() }.into(),
+        process: CancellationToken::new(),
+    };
+    let (later, now) = (desk(Duration::from_secs(60)), desk(Duration::ZERO));
+    let wanted = json!({"name": "n", "creator_id": "c"});
+    let make =
+        async || now.create(serde_json::from_value(wanted.clone()).unwrap()).await.unwrap().id;
+    let (stays, goes) = (make().await, make().await);
+    now.delete(&goes).await.unwrap();
+    assert_eq!(later.purge().await.unwrap(), 0, "it can be restored");
+    // What was deleted in the same millisecond waits for the next.
+    eventually("it is purged", || async { (now.purge().await.unwrap() == 1).then_some(()) }).await;
+    assert!(store.session(&goes).await.unwrap().is_none());
+    let world = state.as_ref().unwrap();
+    assert!(matches!(world.state(&goes).await, Err(StateError::Unknown(_))));
+    assert!(world.state(&stays).await.is_ok() && now.session(&stays).await.is_ok());
+}
 
 #[actix_web::test]
 async fn a_session_goes_through_its_states() {

@@ -88,9 +88,36 @@ async fn whatever_is_at_one_instance_is_reached_over_the_others() {
         let fleet = Instances::start(vendors().await, &place.url).await;
         devices(&fleet).await;
         tools(&fleet).await;
+        servers(&fleet).await;
         texts(&fleet).await;
     })
     .await;
+}
+
+/// Tool servers that are added, switched and removed at one instance are so at all.
+async fn servers(fleet: &Instances) {
+    const ALL: &str = "/api/tools/servers";
+    let [one, two, three] = &fleet.all[..] else { panic!("three instances") };
+    let seen = async |at: &Instance, wanted: Option<bool>| {
+        eventually("what another instance changed", || async {
+            let (_, told) = ask(at, Method::GET, ALL, Value::Null).await;
+            let all = told["servers"].as_array().unwrap();
+            let one = all.iter().find(|server| server["name"] == "far");
+            (one.map(|server| server["enabled"] == true) == wanted).then_some(())
+        })
+        .await;
+    };
+    let server = json!({"name": "far", "url": "http://127.0.0.1:9/mcp"});
+    let (status, told) = ask(one, Method::POST, ALL, server).await;
+    assert_eq!(status, 201, "{told}");
+    seen(two, Some(true)).await;
+    let off = json!({"enabled": false});
+    assert_eq!(ask(two, Method::PUT, &format!("{ALL}/far/enabled"), off).await.0, 200);
+    seen(one, Some(false)).await;
+    seen(three, Some(false)).await;
+    assert_eq!(ask(three, Method::DELETE, &format!("{ALL}/far"), Value::Null).await.0, 204);
+    seen(one, None).await;
+    seen(two, None).await;
 }
 
 async fn devices(fleet: &Instances) {

@@ -1,5 +1,5 @@
 //! What may be done in a world outside a fight, and what comes of it. Pure: a world and a call in,
-//! a changed world, an answer and events out. Fights are in [`super::combat`].
+//! a changed world, an answer and events out. Fights are in `combat`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
 //! Anthropic's Messages API, streamed. Not for prompts or for what is done with the answer; its
-//! JSON is in [`super::messages_json`].
+//! JSON is in `messages_json`.
 //!
 //! Newer models refuse a temperature with status 400: it is left out once a request was answered
 //! only without it.

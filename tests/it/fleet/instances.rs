@@ -200,6 +200,11 @@ fn nginx(port: u16, instances: &[u16], folder: &Path) -> Program {
     let path = format!("{}:/usr/sbin:/sbin", ProcessEnv.get("PATH").unwrap_or_default());
     let mut command = Command::new("nginx");
     command.env("PATH", path).arg("-p").arg(folder).arg("-c").arg(&file);
-    command.args(["-e", "stderr", "-g", &format!("daemon off; pid {here}/pid;")]);
+    command.args([
+        "-e",
+        "stderr",
+        "-g",
+        &format!("daemon off; master_process off; pid {here}/pid;"),
+    ]);
     Program::start(&mut command, &folder.join("log"))
 }

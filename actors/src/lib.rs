@@ -27,4 +27,5 @@ pub mod tools;
 pub mod tts;
 pub mod turns;
 pub mod vad;
+pub mod wall_clock;
 pub mod ws_link;

@@ -9,7 +9,7 @@ use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
 
 use super::settings::Use;
 use crate::config::Config;
-use crate::providers::ProviderConfigError;
+use crate::providers::{LlmSettings, ProviderConfigError};
 
 /// Asks the model as it is now. An answer that has begun comes from the one that was asked.
 pub struct LiveLlm {
@@ -22,22 +22,23 @@ impl LiveLlm {
         Arc::new(Self { model: ArcSwap::from_pointee(model) })
     }
 
-    /// Builds the model anew where the settings of `[llm]` change.
+    /// Builds the model anew where the settings of `[llm]` become others than it was built from.
     pub fn follows(
         self: &Arc<Self>,
+        built_from: LlmSettings,
         build: impl Fn(&Config) -> Result<Arc<dyn Llm>, ProviderConfigError> + Send + Sync + 'static,
     ) -> Use {
         let this = Arc::clone(self);
-        let built_from = Arc::new(Mutex::new(None));
+        let built_from = Arc::new(Mutex::new(built_from));
         Box::new(move |config| {
             let (this, built_from) = (Arc::clone(&this), Arc::clone(&built_from));
-            if locked(&built_from).as_ref() == Some(&config.llm) {
+            if *locked(&built_from) == config.llm {
                 return Ok(Box::new(|| {}));
             }
             let (model, settings) = (build(config)?, config.llm.clone());
             Ok(Box::new(move || {
                 this.model.store(Arc::new(model));
-                *locked(&built_from) = Some(settings);
+                *locked(&built_from) = settings;
             }))
         })
     }

@@ -46,7 +46,7 @@ impl Models {
     ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
         let build = move |config: &Config| providers::llm_for(&settings(config), &asker);
         let model = LiveLlm::new(build(config)?);
-        self.uses.borrow_mut().push(model.follows(build));
+        self.uses.borrow_mut().push(model.follows(config.llm.clone(), build));
         Ok(model)
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::shared::{Away, Shared};
+use super::shared::{Away, Shared, millis};
 
 /// Longest text that is kept, in bytes.
 const MAX_BYTES: usize = 256 << 10;
@@ -39,7 +39,7 @@ impl SharedCache {
 
     /// Keeps a text under this name for a while, where it can be.
     pub async fn put(&self, key: &[u8], text: &str, kept_for: Duration) {
-        let ms = u64::try_from(kept_for.as_millis()).unwrap_or(u64::MAX);
+        let ms = millis(kept_for);
         if text.len() > MAX_BYTES || ms == 0 {
             return;
         }

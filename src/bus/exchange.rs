@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::shared::{Away, Ear, Shared};
+use super::shared::{Away, Ear, Shared, millis};
 
 /// Letters on their way to being read; beyond, the newest is dropped.
 const LETTERS: usize = 1_024;
@@ -167,7 +167,7 @@ impl Exchange {
             from: self.0.shared.instance().to_owned(),
             what: what.to_owned(),
             body,
-            within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
+            within_ms: millis(within),
         };
         let mut up = self.0.shared.up();
         let heard = self.post(instance, &letter).await.inspect_err(|_| asked.answered = true)?;

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::exchange::{Desk, Exchange, NoAnswer};
 use super::presence::THERE_FOR;
-use super::shared::{Away, Shared};
+use super::shared::{Away, Shared, millis};
 use crate::tools::{ClientElsewhere, Endpoint};
 
 /// The question by which a tool is called.
@@ -114,7 +114,7 @@ impl Guests {
         let me = self.shared.instance();
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(self.shared.key(&format!("guests:{me}"))).arg(guests);
-        pipe.arg("PX").arg(u64::try_from(THERE_FOR.as_millis()).unwrap_or(u64::MAX)).ignore();
+        pipe.arg("PX").arg(millis(THERE_FOR)).ignore();
         pipe.hset(self.shared.key("guests-versions"), me, version).ignore();
         pipe.publish(self.shared.key("guests"), me).ignore();
         let pipe = &pipe;
@@ -269,9 +269,7 @@ fn outcome(result: Result<ToolOutput, ToolError>) -> CallTold {
         }
         Err(ToolError::Unknown(tool)) => CallTold::Unknown(tool),
         Err(ToolError::Arguments(why)) => CallTold::Arguments(why),
-        Err(ToolError::Timeout(within)) => {
-            CallTold::TimedOut(u64::try_from(within.as_millis()).unwrap_or(u64::MAX))
-        }
+        Err(ToolError::Timeout(within)) => CallTold::TimedOut(millis(within)),
         Err(ToolError::Unavailable(why)) => CallTold::Unavailable(why),
         Err(ToolError::Failed(why)) => CallTold::Failed(why),
     }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::local::LocalLocks;
-use super::shared::{Away, Shared};
+use super::shared::{Away, Shared, millis};
 
 /// How long a lock is held by an instance of which nothing is heard.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
@@ -98,10 +98,6 @@ impl RedisLocks {
 fn jitter() -> u64 {
     let (from, to) = (LOOK_AGAIN_MS.start(), LOOK_AGAIN_MS.end());
     from + getrandom::u64().unwrap_or_default() % (to - from + 1)
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl SessionLocks for RedisLocks {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::guests::Guests;
-use super::shared::{Away, Shared};
+use super::shared::{Away, Shared, millis};
 
 /// How long an instance counts as there of which nothing is heard.
 pub(super) const THERE_FOR: Duration = Duration::from_secs(15);
@@ -125,10 +125,6 @@ static GO: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-fn lease_ms() -> u64 {
-    u64::try_from(THERE_FOR.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// What is known of the other instances; clones are the same.
 #[derive(Clone)]
 pub(super) struct Presence {
@@ -208,7 +204,8 @@ impl Presence {
     }
 
     async fn beat(&self, told: &mut Told, roster: &Roster, guests: &mut Guests) {
-        let beat: Result<Vec<String>, Away> = self.ask(&BEAT, &[&lease_ms().to_string()]).await;
+        let beat: Result<Vec<String>, Away> =
+            self.ask(&BEAT, &[&millis(THERE_FOR).to_string()]).await;
         let Ok(answer) = beat else { return };
         let mut words = answer.iter();
         if words.next().and_then(|known| known.parse().ok()) != Some(told.seated.len()) {
@@ -236,7 +233,7 @@ impl Presence {
             }
         }
         let come: Vec<_> = now.into_iter().filter(|(d, s)| told.seated.get(d) != Some(s)).collect();
-        let lease = lease_ms().to_string();
+        let lease = millis(THERE_FOR).to_string();
         for some in come.chunks(SEATED_AT_ONCE) {
             let seated = some.iter().map(|(device, session)| {
                 let back = told.before.get(device) == Some(session);

@@ -280,3 +280,8 @@ fn is_fatal(error: &RedisError) -> bool {
     );
     useless || error.is_unrecoverable_error()
 }
+
+/// A time as Redis takes it.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

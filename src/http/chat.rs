@@ -27,7 +27,7 @@ use utoipa::ToSchema;
 
 use super::Door;
 use super::caller::{json_or, query, tidy};
-use super::fault::{Answer, Faults, Refusal, refusal, rendered};
+use super::fault::{Answer, FaultBody, Faults, Refusal, refusal, rendered};
 use crate::providers::Secret;
 
 /// Sessions or messages of a page where the request does not say.
@@ -189,7 +189,7 @@ pub(super) async fn get(
 
 /// A change of a session's status, and what the client is told when it is done.
 macro_rules! change {
-    ($(#[$doc:meta])* $name:ident, $desk:ident, $told:literal) => {
+    ($(#[$doc:meta])* $name:ident, $told:literal) => {
         $(#[$doc])*
         pub(super) async fn $name(
             request: HttpRequest,
@@ -199,7 +199,7 @@ macro_rules! change {
         ) -> HttpResponse {
             let changed = async {
                 chats.let_in(&request, &door)?;
-                chats.desk.$desk(&session_of(&id)).await.map_err(|e| failed(&e))?;
+                chats.desk.$name(&session_of(&id)).await.map_err(|e| failed(&e))?;
                 Ok(HttpResponse::Ok().json(Done { message: $told.into() }))
             };
             rendered(changed.await)
@@ -211,21 +211,21 @@ change! {
     /// Deletes a session; it can be restored for 30 days.
     #[utoipa::path(delete, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
         responses((status = 200, body = Done), Faults))]
-    delete, delete, "Session deleted"
+    delete, "Session deleted"
 }
 
 change! {
     /// Archives a session: it is kept, and cannot be talked in.
     #[utoipa::path(post, path = "/api/sessions/{id}/archive", tag = "chat sessions", params(("id" = String, Path,)),
         responses((status = 200, body = Done), Faults))]
-    archive, archive, "Session archived"
+    archive, "Session archived"
 }
 
 change! {
     /// Makes an archived or deleted session active again.
     #[utoipa::path(post, path = "/api/sessions/{id}/restore", tag = "chat sessions", params(("id" = String, Path,)),
         responses((status = 200, body = Done), Faults))]
-    restore, restore, "Session restored"
+    restore, "Session restored"
 }
 
 /// What was said in a session, oldest first: the last messages, or those before a number.
@@ -341,11 +341,7 @@ impl Telling {
         self.work = None;
         Some(match whole {
             Ok(response) => sent("done", &response),
-            Err(error) => {
-                let row = error.fault().row();
-                let message = format!("{}: {error}", row.meaning);
-                sent("error", &json!({"error": {"code": row.code, "message": message}}))
-            }
+            Err(error) => sent("error", &FaultBody::new(error.fault(), &error.to_string())),
         })
     }
 }

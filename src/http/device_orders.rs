@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::caller::json as json_body;
-use super::devices::{fleet_of, id_of, no_such_device, text_of};
+use super::devices::{id_of, no_such_device, text_of};
 use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::{Door, Doorman};
-use crate::bus::Ordering;
+use crate::bus::{Fleet, Ordering};
 
 /// Longest text of an alert; displays are small.
 const MAX_ALERT_CHARS: usize = 500;
@@ -34,12 +34,13 @@ pub(super) async fn order(
     payload: web::Payload,
     door: web::Data<Door>,
     doorman: web::Data<Doorman>,
+    fleet: web::Data<Fleet>,
 ) -> HttpResponse {
     let ordered = async {
         door.auth.admin(&request)?;
         let id = id_of(&path.0);
         let wanted = Wanted::read(&path.1, payload).await?;
-        match passed_on(&request, &doorman, &id, wanted).await? {
+        match passed_on(&fleet, &doorman, &id, wanted).await? {
             Ok(()) => Ok(HttpResponse::Accepted().json(json!({"message": "passed on"}))),
             Err(Unreachable::Busy) => {
                 Err(refusal(Fault::Busy, "the device has too many orders waiting"))
@@ -73,24 +74,24 @@ impl Wanted {
 
 /// Has a device that was forgotten leave, where it is connected.
 pub(super) async fn forgotten(
-    request: &HttpRequest,
+    fleet: &Fleet,
     doorman: &Doorman,
     id: &DeviceId,
 ) -> Result<Result<(), Unreachable>, Refusal> {
-    passed_on(request, doorman, id, Wanted { name: FORGET.into(), body: Value::Null }).await
+    passed_on(fleet, doorman, id, Wanted { name: FORGET.into(), body: Value::Null }).await
 }
 
 /// Gives an order to a device of this instance, or to that which has it.
 async fn passed_on(
-    request: &HttpRequest,
+    fleet: &Fleet,
     doorman: &Doorman,
     id: &DeviceId,
     wanted: Wanted,
 ) -> Result<Result<(), Unreachable>, Refusal> {
     let here = doorman.pipeline.roster().order(id, order_of(&wanted)?);
-    match (here, fleet_of(request)) {
-        (Err(Unreachable::NotConnected), Some(fleet)) => Ok(fleet.order(id, json!(wanted)).await),
-        (here, _) => Ok(here),
+    match here {
+        Err(Unreachable::NotConnected) => Ok(fleet.order(id, json!(wanted)).await),
+        here => Ok(here),
     }
 }
 

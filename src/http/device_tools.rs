@@ -3,12 +3,12 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
-use hearken_proto::ids::SessionId;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::Door;
 use super::caller::{json as json_body, tidy};
+use super::chat::session_of;
 use super::devices::{id_of, no_such_device};
 use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::tool_desk::ToolDesk;
@@ -87,10 +87,6 @@ pub(super) async fn put(
 
 fn no_such_session() -> Refusal {
     refusal(Fault::NotFound, "no session of this id is running")
-}
-
-fn session_of(path: &str) -> SessionId {
-    SessionId::new(path.to_lowercase())
 }
 
 /// `GET /api/sessions/{id}/tools`, by the `session_id` of the hello.

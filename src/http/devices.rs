@@ -123,18 +123,11 @@ impl Shown {
 
 /// The devices that are connected, to this instance or another, and may talk, with their sessions;
 /// those that only hear their code hold other ids.
-async fn connected(request: &HttpRequest, roster: &Roster) -> HashMap<String, SessionId> {
-    let mut all = match fleet_of(request) {
-        Some(fleet) => fleet.devices().await,
-        None => HashMap::new(),
-    };
+async fn connected(fleet: &Fleet, roster: &Roster) -> HashMap<String, SessionId> {
+    let mut all = fleet.devices().await;
     all.extend(roster.connected().into_iter().map(|c| (c.device_id, c.session_id)));
     let all = all.into_iter().map(|(device, session)| (device.as_str().to_owned(), session));
     all.filter(|(device, _)| !device.contains('|')).collect()
-}
-
-pub(super) fn fleet_of(request: &HttpRequest) -> Option<&Fleet> {
-    request.app_data::<web::Data<Fleet>>().map(|fleet| fleet.get_ref())
 }
 
 pub(super) fn no_such_device() -> Refusal {
@@ -152,11 +145,12 @@ pub(super) async fn list(
     request: HttpRequest,
     door: web::Data<Door>,
     doorman: web::Data<Doorman>,
+    fleet: web::Data<Fleet>,
 ) -> HttpResponse {
-    rendered(listed(&request, &door, doorman.pipeline.roster()).await)
+    rendered(listed(&request, &door, doorman.pipeline.roster(), &fleet).await)
 }
 
-async fn listed(request: &HttpRequest, door: &Door, roster: &Roster) -> Answer {
+async fn listed(request: &HttpRequest, door: &Door, roster: &Roster, fleet: &Fleet) -> Answer {
     door.auth.admin(request)?;
     let limit = match query(request, "limit") {
         None => PAGE,
@@ -168,7 +162,7 @@ async fn listed(request: &HttpRequest, door: &Door, roster: &Roster) -> Answer {
     };
     let after = query(request, "after").unwrap_or_default().to_lowercase();
     let page = door.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
-    let mut here = connected(request, roster).await;
+    let mut here = connected(fleet, roster).await;
     let mut shown: Vec<Shown> = Vec::new();
     for device in page.devices {
         let connected = here.remove(device.device_id.as_str());
@@ -195,12 +189,13 @@ pub(super) async fn get(
     id: web::Path<String>,
     door: web::Data<Door>,
     doorman: web::Data<Doorman>,
+    fleet: web::Data<Fleet>,
 ) -> HttpResponse {
     let one = async {
         door.auth.admin(&request)?;
         let id = id_of(&id);
         let device = door.store.device(&id).await.map_err(|e| store_failed(&e))?;
-        let here = connected(&request, doorman.pipeline.roster()).await.remove(id.as_str());
+        let here = connected(&fleet, doorman.pipeline.roster()).await.remove(id.as_str());
         let shown = match (device, here) {
             (Some(device), here) => Shown::stored(device, here.as_ref()),
             (None, Some(here)) => Shown::stranger(id.as_str(), &here),
@@ -285,6 +280,7 @@ pub(super) async fn change(
     payload: web::Payload,
     door: web::Data<Door>,
     doorman: web::Data<Doorman>,
+    fleet: web::Data<Fleet>,
     desk: web::Data<ToolDesk>,
 ) -> HttpResponse {
     let changed = async {
@@ -309,7 +305,7 @@ pub(super) async fn change(
             device = desk.registry.instruct(&id, &prompt).await;
         }
         let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
-        let mut here = connected(&request, doorman.pipeline.roster()).await;
+        let mut here = connected(&fleet, doorman.pipeline.roster()).await;
         let here = here.remove(device.device_id.as_str());
         Ok(HttpResponse::Ok().json(Shown::stored(device, here.as_ref())))
     };
@@ -341,6 +337,7 @@ pub(super) async fn forget(
     id: web::Path<String>,
     door: web::Data<Door>,
     doorman: web::Data<Doorman>,
+    fleet: web::Data<Fleet>,
     desk: web::Data<ToolDesk>,
 ) -> HttpResponse {
     let forgotten = async {
@@ -351,7 +348,7 @@ pub(super) async fn forget(
         }
         desk.registry.forget(&id);
         tracing::info!(device = %id, "forgotten");
-        if let Err(error) = device_orders::forgotten(&request, &doorman, &id).await? {
+        if let Err(error) = device_orders::forgotten(&fleet, &doorman, &id).await? {
             tracing::debug!(%error, "a forgotten device had nothing to leave");
         }
         Ok(HttpResponse::NoContent().finish())

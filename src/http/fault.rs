@@ -45,24 +45,35 @@ struct FaultTold {
     message: String,
 }
 
+impl FaultBody {
+    /// The fault, and what it was about.
+    pub(super) fn new(fault: Fault, about: &str) -> Self {
+        let row = fault.row();
+        let message = format!("{}: {about}", row.meaning);
+        Self { error: FaultTold { code: row.code, message } }
+    }
+}
+
 /// Every way in which a request may be refused, for the description of the API.
 pub(super) struct Faults;
 
 impl IntoResponses for Faults {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let of = |status: &str, description: &str| {
-            let content = Content::new(Some(Ref::from_schema_name("FaultBody")));
-            let response = ResponseBuilder::new()
-                .description(description)
-                .content("application/json", content)
-                .build();
-            (status.to_owned(), RefOr::T(response))
-        };
-        BTreeMap::from([
-            of("4XX", "the request was refused: `error.code` tells why"),
-            of("5XX", "the request failed: `error.code` tells why"),
-        ])
+        refusals("FaultBody", "error.code")
     }
+}
+
+/// Refusals and failures with a body of this schema, one field of which tells why.
+pub(super) fn refusals(schema: &str, field: &str) -> BTreeMap<String, RefOr<Response>> {
+    let of = |status: &str, what: &str| {
+        let content = Content::new(Some(Ref::from_schema_name(schema)));
+        let response = ResponseBuilder::new()
+            .description(format!("the request {what}: `{field}` tells why"))
+            .content("application/json", content)
+            .build();
+        (status.to_owned(), RefOr::T(response))
+    };
+    BTreeMap::from([of("4XX", "was refused"), of("5XX", "failed")])
 }
 
 /// The answer to a request that cannot be served, with what it was about.
@@ -89,8 +100,7 @@ pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
         }
         _ => {}
     }
-    let message = format!("{}: {about}", row.meaning);
-    response.json(FaultBody { error: FaultTold { code: row.code, message } })
+    response.json(FaultBody::new(fault, about))
 }
 
 /// The same, for the other arm of a result.

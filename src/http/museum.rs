@@ -10,22 +10,22 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_actors::wall_clock::now;
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{
     Alive, Envelope, FEATURES, Mistake, ParseRequest, Refused, Register, Registered, SessionTold,
     Stats, Unregistered,
 };
-use jiff::Timestamp;
 use serde_json::Value;
 use utoipa::IntoResponses;
-use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{RefOr, Response};
 
 use super::auth::is_of_another_site;
 use super::caller::{body, session_of, shows};
-use super::fault::{Answer, Refusal, rendered};
+use super::fault::{Answer, Refusal, refusals, rendered};
 use super::middleware::desk_of;
 use super::middleware::limits::RateLimit;
-use crate::museum::{Museum, MuseumError, now};
+use crate::museum::{Museum, MuseumError};
 use crate::providers::Secret;
 
 /// Largest body; 128 functions with long descriptions fit.
@@ -49,18 +49,7 @@ struct Refusals;
 
 impl IntoResponses for Refusals {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let of = |status: &str, description: &str| {
-            let content = Content::new(Some(Ref::from_schema_name("Refused")));
-            let response = ResponseBuilder::new()
-                .description(description)
-                .content("application/json", content)
-                .build();
-            (status.to_owned(), RefOr::T(response))
-        };
-        BTreeMap::from([
-            of("4XX", "the request was refused: `detail` tells why"),
-            of("5XX", "the request failed: `detail` tells why"),
-        ])
+        refusals("Refused", "detail")
     }
 }
 
@@ -220,7 +209,7 @@ pub(super) async fn unregister(
     let leaving = async {
         let id = clients.session(&request).await?;
         clients.museum.unregister(&id).await.map_err(failed)?;
-        let (status, timestamp): (_, Timestamp) = ("unregistered".to_owned(), now());
+        let (status, timestamp) = ("unregistered".to_owned(), now());
         let left = Unregistered { status, timestamp, message: "会话已成功注销".into() };
         Ok(HttpResponse::Ok().json(left))
     };

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{OfferedTool, Tool, ToolRequest};
-use hearken_actors::tools::schema::{Schema, is_of_object};
+use hearken_actors::ports::{OfferedTool, ToolRequest};
+use hearken_actors::tools::schema::Schema;
 use hearken_proto::museum::Mistake;
 use serde_json::{Map, Value, json};
 
@@ -31,14 +31,18 @@ impl Functions {
             let most = format!("has at most {MAX_FUNCTIONS} functions");
             return Err(vec![Mistake::at(&["functions"], most)]);
         }
-        let (mut offered, mut mistakes) = (Vec::<OfferedTool>::new(), Vec::new());
+        let (mut offered, mut schemas) = (Vec::<OfferedTool>::new(), Vec::new());
+        let mut mistakes = Vec::new();
         for (n, function) in functions.iter().enumerate() {
             match read(function) {
-                Ok(tool) if offered.iter().any(|other| other.name == tool.name) => {
+                Ok((tool, _)) if offered.iter().any(|other| other.name == tool.name) => {
                     let twice = format!("`{}` is there twice", tool.name);
                     mistakes.push(Mistake::at(&["functions", &n.to_string(), "name"], twice));
                 }
-                Ok(tool) => offered.push(tool),
+                Ok((tool, schema)) => {
+                    offered.push(tool);
+                    schemas.push(schema);
+                }
                 Err((field, wrong)) => {
                     mistakes.push(Mistake::at(&["functions", &n.to_string(), field], wrong));
                 }
@@ -47,7 +51,6 @@ impl Functions {
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let schemas = offered.iter().map(|tool| Schema::of(&as_tool(tool))).collect();
         Ok(Self { offered: offered.into(), schemas })
     }
 
@@ -81,13 +84,8 @@ impl Functions {
     }
 }
 
-fn as_tool(offered: &OfferedTool) -> Tool {
-    let OfferedTool { name, description, parameters } = offered.clone();
-    Tool { name, description, parameters, finishes: false }
-}
-
 /// One function, bare or as a tool; else the field that is wrong, and how.
-fn read(function: &Value) -> Result<OfferedTool, (&'static str, String)> {
+fn read(function: &Value) -> Result<(OfferedTool, Schema), (&'static str, String)> {
     let bare = match function.get("function") {
         Some(inner) if function["type"] == "function" => inner,
         _ => function,
@@ -118,12 +116,12 @@ fn read(function: &Value) -> Result<OfferedTool, (&'static str, String)> {
         None | Some(Value::Null) => json!({"type": "object"}),
         Some(schema) => schema.clone(),
     };
-    is_of_object(&parameters).map_err(|wrong| ("parameters", wrong))?;
-    if let Some(schema) = parameters.as_object_mut() {
+    let schema = Schema::of_object(&parameters).map_err(|wrong| ("parameters", wrong))?;
+    if let Some(fields) = parameters.as_object_mut() {
         // Some models' APIs insist on it, and some clients leave it out.
-        schema.entry("properties").or_insert_with(|| json!({}));
+        fields.entry("properties").or_insert_with(|| json!({}));
     }
-    Ok(OfferedTool { name, description, parameters })
+    Ok((OfferedTool { name, description, parameters }, schema))
 }
 
 #[cfg(test)]

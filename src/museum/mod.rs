@@ -15,6 +15,7 @@ use std::time::Duration;
 use hearken_actors::dialogue::LocalTime;
 use hearken_actors::live::Live;
 use hearken_actors::ports::{BoxError, Llm, ProviderError, SessionLocks};
+use hearken_actors::wall_clock::now;
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionTold, Stats};
 use jiff::{SignedDuration, Timestamp};
@@ -101,12 +102,6 @@ pub struct Museum {
     registered: AtomicU64,
 }
 
-/// The time to the millisecond, as it is kept and told.
-pub fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
-}
-
 /// This long from now.
 fn after(now: Timestamp, time: Duration) -> Timestamp {
     let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
@@ -145,11 +140,11 @@ impl Museum {
     /// A function that is none, too many sessions, or the store failed.
     pub async fn register(&self, request: Register) -> Result<MuseumSession, MuseumError> {
         let functions = Functions::read(&request.functions).map_err(MuseumError::Wrong)?;
-        let (_, sessions) = self.ports.store.list(0, 1).await?;
+        let (_, sessions) = self.ports.store.list(0, 0).await?;
         if sessions >= self.settings.get().max_sessions {
             return Err(MuseumError::Full);
         }
-        let now = self::now();
+        let now = now();
         let session = MuseumSession {
             id: SessionId::random(),
             metadata: Value::Object(request.client_metadata),
@@ -172,7 +167,7 @@ impl Museum {
     /// # Errors
     /// There is no such session, or the store failed.
     pub async fn heartbeat(&self, id: &SessionId) -> Result<Timestamp, MuseumError> {
-        let now = self::now();
+        let now = now();
         let ends = self.ends(now);
         if self.ports.store.touch(id, ends, now).await? { Ok(ends) } else { Err(MuseumError::Gone) }
     }
@@ -238,9 +233,9 @@ impl Museum {
     /// # Errors
     /// The store failed.
     pub async fn stats(&self) -> Result<Stats, MuseumError> {
-        let now = self::now();
+        let now = now();
         self.ports.store.remove_expired(now, SWEEP).await?;
-        let (_, active_sessions) = self.ports.store.list(0, 1).await?;
+        let (_, active_sessions) = self.ports.store.list(0, 0).await?;
         let total_sessions = self.registered.load(Ordering::Relaxed).max(active_sessions);
         Ok(Stats { active_sessions, total_sessions, server_time: now })
     }

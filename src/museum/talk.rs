@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use hearken_actors::audio::playout::Heard;
@@ -28,8 +27,6 @@ const TRIES: usize = 2;
 const HANDED_ON: &str = "ok: handed to the client, which carries it out";
 /// What stands for what nobody told.
 const UNKNOWN: &str = "-";
-/// Everything that was written counts as heard.
-const ALL: Heard = Heard { whole: usize::MAX, partial: Duration::ZERO, partial_of: None };
 
 /// What the model made of a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,7 +62,7 @@ impl Museum {
             rounds: call.map(round).into_iter().collect(),
             end: TurnEnd::Completed,
         };
-        memory.commit(&record, ALL);
+        memory.commit(&record, Heard::ALL);
         let kept = memory.messages().iter().map(|m| json!(m)).collect::<Vec<_>>();
         if !self.ports.store.keep_history(&session.id, &kept, Timestamp::now()).await? {
             return Err(MuseumError::Gone);

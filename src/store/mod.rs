@@ -180,9 +180,5 @@ pub trait DeviceStore: Send + Sync {
 /// # Errors
 /// The address cannot be read, or is of a kind that we do not know.
 pub fn open(url: &Secret, data_dir: &Path) -> Result<Arc<SqlStore>, StoreError> {
-    let store = match url.expose() {
-        "" => SqlStore::file(&data_dir.join("hearken.db"))?,
-        url => SqlStore::at(url)?,
-    };
-    Ok(Arc::new(store))
+    Ok(Arc::new(SqlStore::configured(url.expose(), data_dir)?))
 }

@@ -15,7 +15,7 @@ use url::Url;
 use super::Sources;
 use super::choices::Choice;
 use super::live::{Origin, SourceKind, SourceReport, SourceState};
-use super::remotes::Run;
+use super::remotes::{Run, ServerReport};
 use super::settings::{ToolServer, ToolServerError};
 use crate::providers::Secret;
 use crate::store::{Device, KeptServer, StoreError, ToolStore};
@@ -164,12 +164,13 @@ impl Registry {
         let choosers = self.0.store.choosers().await?;
         self.0.sources.choices.replace(&choosers);
         let remotes = &self.0.sources.remotes;
-        let added = remotes.reports().into_iter().filter(|r| r.source.origin == Origin::Api);
-        let gone = added.map(|r| r.settings.name).filter(|n| !kept.iter().any(|k| k.name == *n));
-        let mut over: Vec<Run> = gone.filter_map(|name| remotes.remove(&name)).collect();
+        let known = remotes.reports();
+        let added = known.iter().filter(|r| r.source.origin == Origin::Api);
+        let gone = added.map(|r| &r.settings.name).filter(|n| !kept.iter().any(|k| k.name == **n));
+        let mut over: Vec<Run> = gone.filter_map(|name| remotes.remove(name)).collect();
         for server in kept {
             let name = server.name.clone();
-            match self.follow(server) {
+            match self.follow(server, &known) {
                 Ok(run) => {
                     self.left_out().remove(&name);
                     over.extend(run);
@@ -195,8 +196,9 @@ impl Registry {
         self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one server what the store has of it; what was running and is over is to be ended.
-    fn follow(&self, kept: KeptServer) -> Result<Option<Run>, String> {
+    /// Makes one server of those that are known what the store has of it; what was running and is
+    /// over is to be ended.
+    fn follow(&self, kept: KeptServer, known: &[ServerReport]) -> Result<Option<Run>, String> {
         let KeptServer { name, settings, enabled } = kept;
         let remotes = &self.0.sources.remotes;
         let Some(settings) = settings else {
@@ -206,8 +208,7 @@ impl Registry {
         let settings: ToolServer = serde_json::from_str(settings.expose())
             .map_err(|_| "its settings cannot be read".to_owned())?;
         let settings = ToolServer { enabled, ..settings };
-        let known = remotes.reports().into_iter().find(|r| r.settings.name == name);
-        match known {
+        match known.iter().find(|r| r.settings.name == name) {
             Some(known) if known.source.origin == Origin::Api => {
                 if known.settings == settings {
                     return Ok(None);
@@ -431,7 +432,7 @@ impl Registry {
 }
 
 impl ServerShown {
-    fn of(report: super::remotes::ServerReport) -> Self {
+    fn of(report: ServerReport) -> Self {
         let enabled = report.settings.enabled;
         Self { source: report.source, enabled, settings: masked(&report.settings) }
     }

@@ -36,6 +36,11 @@ pub struct Heard {
     pub partial_of: Option<Duration>,
 }
 
+impl Heard {
+    /// All of it, as everything counts that was written.
+    pub const ALL: Self = Self { whole: usize::MAX, partial: Duration::ZERO, partial_of: None };
+}
+
 impl Playout {
     /// A silent device. At most `lead` packets are sent ahead of the clock, each `packet` long.
     pub fn new(packet: Duration, lead: u32) -> Self {

@@ -27,25 +27,27 @@ fn of_tool(tool: &OfferedTool) -> usize {
 }
 
 /// Tokens of a whole prompt.
-pub(super) fn of_prompt(prompt: &Prompt) -> usize {
+fn of_prompt(prompt: &Prompt) -> usize {
     let messages: usize = prompt.messages.iter().map(of_message).sum();
     messages + prompt.tools.iter().map(of_tool).sum::<usize>()
 }
 
 /// Leaves out the oldest exchanges, each a person's words with everything that answered them,
-/// until the prompt fits or only the last is left. The system's message stays.
-pub(super) fn fit(prompt: &mut Prompt, budget: usize) {
+/// until the prompt fits or only the last is left. The system's message stays. Tells how many
+/// tokens are left.
+pub(super) fn fit(prompt: &mut Prompt, budget: usize) -> usize {
     let mut left = of_prompt(prompt);
     let is_user = |m: &ChatMessage| m.role == Role::User;
     while left > budget {
         let begin = prompt.messages.iter().position(is_user);
-        let Some(begin) = begin else { return };
+        let Some(begin) = begin else { break };
         let next = prompt.messages[begin + 1..].iter().position(is_user);
         // The last exchange is what is answered now.
-        let Some(next) = next else { return };
+        let Some(next) = next else { break };
         let gone = prompt.messages.drain(begin..=begin + next);
         left -= gone.map(|m| of_message(&m)).sum::<usize>();
     }
+    left
 }
 
 /// Of messages that were read from the middle of a dialogue, those from the first question on.
@@ -103,7 +105,7 @@ mod tests {
         ) {
             let mut p = prompt(&exchanges);
             let before = p.messages.clone();
-            fit(&mut p, budget);
+            prop_assert_eq!(fit(&mut p, budget), of_prompt(&p));
             prop_assert!(before.ends_with(&p.messages[1..]), "only from the front");
             prop_assert!(p.messages[1].role == Role::User);
             prop_assert!(of_prompt(&p) <= budget || p.messages.iter().filter(|m| m.role == Role::User).count() == 1);

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
-use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::dialogue::{LocalTime, TurnError};
@@ -117,10 +116,4 @@ impl From<BoxError> for ChatError {
     fn from(error: BoxError) -> Self {
         Self::Store(error)
     }
-}
-
-/// The wall clock, to the millisecond, as everything is kept.
-fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::budget;
 use super::world::World;
+use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::Face;
-use crate::dialogue::turn::Said;
 use crate::dialogue::{Turn, TurnError};
 use crate::ports::{Prompt, ToolError, ToolRequest, Usage};
 use crate::tools::{Offer, Toolbox};
@@ -22,9 +22,6 @@ pub enum ChatPiece {
     Event(Event),
 }
 
-/// What stands between the words before a call and those after it.
-const BETWEEN: &str = "\n";
-
 /// What a turn tells.
 pub(super) struct Narration<'a> {
     turn: &'a Turn,
@@ -32,15 +29,12 @@ pub(super) struct Narration<'a> {
     /// Where words go as they come, where somebody wants them.
     out: Option<&'a mpsc::Sender<ChatPiece>>,
     budget: usize,
-    part: String,
     /// Tokens of the prompt that is being answered, as we count them.
     asked: u64,
     /// Nobody reads any more.
     gone: bool,
-    /// All words so far.
-    pub(super) content: String,
-    /// Each part, once it is complete.
-    pub(super) said: Vec<Said>,
+    /// The words so far.
+    pub(super) parts: Parts,
     /// What it cost so far.
     pub(super) usage: Usage,
 }
@@ -57,11 +51,9 @@ impl<'a> Narration<'a> {
             world,
             out,
             budget,
-            part: String::new(),
             asked: 0,
             gone: false,
-            content: String::new(),
-            said: Vec::new(),
+            parts: Parts::default(),
             usage: Usage::default(),
         }
     }
@@ -77,7 +69,7 @@ impl Face for Narration<'_> {
     }
 
     fn said(&self) -> usize {
-        self.said.len()
+        self.parts.said.len()
     }
 
     fn must_end_by_itself(&self) -> bool {
@@ -85,8 +77,7 @@ impl Face for Narration<'_> {
     }
 
     fn asks(&mut self, prompt: &mut Prompt) {
-        budget::fit(prompt, self.budget);
-        self.asked = budget::of_prompt(prompt) as u64;
+        self.asked = budget::fit(prompt, self.budget) as u64;
     }
 
     fn finished(&mut self, written: &str, calls: &[ToolRequest], usage: Option<Usage>) {
@@ -102,14 +93,7 @@ impl Face for Narration<'_> {
     }
 
     async fn words(&mut self, text: &str) {
-        if text.is_empty() {
-            return;
-        }
-        let first = self.part.is_empty() && !self.content.is_empty();
-        let piece = if first { format!("{BETWEEN}{text}") } else { text.to_owned() };
-        self.content.push_str(&piece);
-        self.part.push_str(text);
-        let Some(out) = self.out else { return };
+        let (Some(piece), Some(out)) = (self.parts.add(text), self.out) else { return };
         let sent = tokio::select! {
             biased;
             () = self.turn.cancelled() => false,
@@ -119,10 +103,7 @@ impl Face for Narration<'_> {
     }
 
     async fn pause(&mut self) {
-        let text = std::mem::take(&mut self.part).trim().to_owned();
-        if !text.is_empty() {
-            self.said.push(Said { text, remembered: true });
-        }
+        self.parts.end_part();
     }
 
     async fn calls(

@@ -8,8 +8,9 @@ use hearken_proto::ids::SessionId;
 use serde_json::{Map, Value, json};
 
 use super::world::nowhere;
-use super::{ChatDesk, ChatError, now};
+use super::{ChatDesk, ChatError};
 use crate::ports::{SessionFilter, SessionPage, StateError};
+use crate::wall_clock::now;
 
 /// Sessions that one round of purging forgets.
 const PURGED_AT_ONCE: u32 = 100;

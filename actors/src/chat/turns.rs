@@ -14,8 +14,9 @@ use tokio::sync::mpsc;
 use super::context::{as_kept, prompt};
 use super::narration::{ChatPiece, Narration};
 use super::world::{World, nowhere, version_of};
-use super::{ChatDesk, ChatError, budget, now};
+use super::{ChatDesk, ChatError, budget};
 use crate::audio::playout::Heard;
+use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::meters::meters;
@@ -23,6 +24,7 @@ use crate::ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, SessionLock, StateError, ToolSource, TurnKept,
 };
 use crate::tools::{Others, ToolSettings, Toolbox};
+use crate::wall_clock::now;
 
 /// Words that ask a player to roll dice, where no tool says so.
 const ASKS_TO_ROLL: [&str; 9] = [
@@ -69,12 +71,12 @@ impl ChatDesk {
         request: &ChatRequest,
         ask: Ask,
     ) -> Result<ChatResponse, ChatError> {
-        self.active(id).await?;
+        let session = self.active(id).await?;
         if let Some(answered) = self.answered(id, ask.key.as_deref()).await? {
             return Ok(answered);
         }
         if request.context_only {
-            let scene = self.scene(self.active(id).await?, None).await?;
+            let scene = self.scene(session, None).await?;
             return Ok(self.context(&scene, request));
         }
         let lock = self.locks.lock(id.as_str(), self.settings.get().lock_wait).await?;
@@ -152,8 +154,8 @@ impl ChatDesk {
         } else {
             Arc::new(Vec::new)
         };
-        let max_rounds = self.settings.get().max_iterations;
-        let settings = ToolSettings { max_rounds, ..self.settings.get().tools.clone() };
+        let chat = self.settings.get();
+        let settings = ToolSettings { max_rounds: chat.max_iterations, ..chat.tools.clone() };
         Toolbox::new(own.into_iter().collect(), others, settings).with_sight(self.sight.clone())
     }
 
@@ -168,8 +170,7 @@ impl ChatDesk {
         let offer = scene.toolbox.offer();
         let mut prompt = self.prompt(scene, request);
         prompt.tools = Arc::clone(offer.tools());
-        budget::fit(&mut prompt, self.settings.get().token_budget);
-        let prompt_tokens = budget::of_prompt(&prompt) as u64;
+        let prompt_tokens = budget::fit(&mut prompt, self.settings.get().token_budget) as u64;
         let at = now();
         let mut messages = prompt.messages.into_iter();
         let system_prompt = messages.next().map(|m| m.content).unwrap_or_default();
@@ -207,10 +208,12 @@ impl ChatDesk {
         let prompt = self.prompt(scene, request);
         let outcome = answer(&mut face, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
         let outcome = match outcome {
-            Ok(()) if face.content.trim().is_empty() && turn.is_live() => Err(TurnError::NoWords),
+            Ok(()) if face.parts.content.trim().is_empty() && turn.is_live() => {
+                Err(TurnError::NoWords)
+            }
             other => other,
         };
-        let Narration { content, said, usage, .. } = face;
+        let Narration { parts: Parts { content, said, .. }, usage, .. } = face;
         if !turn.is_live() {
             meters().turns.count(&TurnEnd::Interrupted);
             return Err(ChatError::GoingAway);
@@ -331,9 +334,8 @@ impl ChatDesk {
 
 /// Everything that was said in a turn, in order: an application reads all of it.
 fn said(record: &TurnRecord) -> Vec<ChatMessage> {
-    let all = Heard { whole: usize::MAX, partial: std::time::Duration::ZERO, partial_of: None };
     let mut memory = Memory::new(usize::MAX, Vec::new());
-    memory.commit(record, all);
+    memory.commit(record, Heard::ALL);
     memory.messages().to_vec()
 }
 

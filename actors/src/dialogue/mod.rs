@@ -7,6 +7,7 @@
 pub mod history;
 pub mod manner;
 pub mod memory;
+pub(crate) mod parts;
 pub mod phrases;
 mod reply;
 pub mod run_turn;

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ClientToolSettings;
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
-use crate::tools::schema::is_of_object;
+use crate::tools::schema::Schema;
 
 /// The name of the source.
 pub(super) const SOURCE: &str = "client";
@@ -78,7 +78,7 @@ impl ClientTools {
             let most = self.settings.max_count;
             return refused(failed, format!("Too many tools: at most {most} per connection"));
         }
-        if let Err(error) = is_of_object(&parameters) {
+        if let Err(error) = Schema::of_object(&parameters) {
             return refused(ErrorCode::InvalidToolParameters, error);
         }
         Ok(Tool { name, description, parameters, finishes: false })

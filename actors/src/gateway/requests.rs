@@ -14,6 +14,7 @@ use super::sessions::{SessionLost, Sessions, TextSession};
 use super::writing::{Writing, code_of};
 use super::{ConversationDesk, GatewaySettings};
 use crate::audio::playout::Heard;
+use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::live::Live;
@@ -22,10 +23,6 @@ use crate::ports::{
     ChatMessage, Llm, Prompt, ProviderErrorKind, Role, Sight, ToolError, ToolSource,
 };
 use crate::tools::{Others, Toolbox};
-
-/// Everything that was written counts as heard.
-const ALL: Heard =
-    Heard { whole: usize::MAX, partial: std::time::Duration::ZERO, partial_of: None };
 
 /// What all connections share.
 #[derive(Clone)]
@@ -216,10 +213,10 @@ impl Counter {
         let mut rounds = Vec::new();
         let outcome = answer(&mut writing, prompt, &*self.desk.llm, toolbox, &mut rounds).await;
         let outcome = match outcome {
-            Ok(()) if writing.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
+            Ok(()) if writing.parts.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
-        let Writing { content, said, calls, .. } = writing;
+        let Writing { parts: Parts { content, said, .. }, calls, .. } = writing;
         let (end, last) = match outcome {
             _ if !turn.is_live() => (TurnEnd::Interrupted, cancelled(content, calls)),
             Ok(()) => {
@@ -235,7 +232,7 @@ impl Counter {
         meters().turns.count(&end);
         if !matches!(end, TurnEnd::Failed(_)) {
             let record = TurnRecord { user: Some(text), said, rounds, end };
-            memory.commit(&record, ALL);
+            memory.commit(&record, Heard::ALL);
             // On disk before the client hears of it.
             self.keep(session, &memory).await;
         }

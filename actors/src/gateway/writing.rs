@@ -10,15 +10,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::client_tools;
+use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::Face;
-use crate::dialogue::turn::Said;
 use crate::dialogue::{Cleaner, Turn, TurnError};
 use crate::ports::{ToolError, ToolRequest};
 use crate::tools::calls::{Ended, arguments};
 use crate::tools::{Offer, Toolbox};
-
-/// What stands between the words before a call and those after it.
-const BETWEEN: &str = "\n";
 
 /// What a turn writes.
 pub(super) struct Writing<'a> {
@@ -26,14 +23,10 @@ pub(super) struct Writing<'a> {
     outbox: &'a mpsc::Sender<ServerMessage>,
     streams: bool,
     cleaner: Cleaner,
-    /// Since the last call.
-    part: String,
     /// The client has left.
     gone: bool,
-    /// All words so far.
-    pub(super) content: String,
-    /// Each part, once it is complete.
-    pub(super) said: Vec<Said>,
+    /// The words so far.
+    pub(super) parts: Parts,
     /// The calls so far.
     pub(super) calls: Vec<CallShown>,
 }
@@ -49,10 +42,8 @@ impl<'a> Writing<'a> {
             outbox,
             streams,
             cleaner: Cleaner::default(),
-            part: String::new(),
             gone: false,
-            content: String::new(),
-            said: Vec::new(),
+            parts: Parts::default(),
             calls: Vec::new(),
         }
     }
@@ -66,17 +57,11 @@ impl<'a> Writing<'a> {
         self.gone |= !sent;
     }
 
-    async fn add(&mut self, mut piece: String) {
-        if piece.is_empty() {
-            return;
-        }
-        if self.part.is_empty() && !self.content.is_empty() {
-            piece.insert_str(0, BETWEEN);
-        }
-        self.content.push_str(&piece);
-        self.part.push_str(&piece);
-        if self.streams {
-            self.send(ServerMessage::LlmDelta { content: piece }).await;
+    async fn add(&mut self, text: &str) {
+        if let Some(content) = self.parts.add(text)
+            && self.streams
+        {
+            self.send(ServerMessage::LlmDelta { content }).await;
         }
     }
 
@@ -121,21 +106,18 @@ impl Face for Writing<'_> {
     }
 
     fn said(&self) -> usize {
-        self.said.len()
+        self.parts.said.len()
     }
 
     async fn words(&mut self, text: &str) {
         let piece = self.cleaner.push(text);
-        self.add(piece).await;
+        self.add(&piece).await;
     }
 
     async fn pause(&mut self) {
         let rest = self.cleaner.finish();
-        self.add(rest).await;
-        let text = std::mem::take(&mut self.part).trim().to_owned();
-        if !text.is_empty() {
-            self.said.push(Said { text, remembered: true });
-        }
+        self.add(&rest).await;
+        self.parts.end_part();
     }
 
     /// A tool that takes too long ends the turn, as the document says (7.7 and 9.8).

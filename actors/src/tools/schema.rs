@@ -21,6 +21,24 @@ impl Schema {
         Self(validator.ok())
     }
 
+    /// The schema of an object.
+    ///
+    /// # Errors
+    /// The value is none, and why.
+    pub fn of_object(schema: &Value) -> Result<Self, String> {
+        if schema["type"] != "object" {
+            return Err("`parameters` must be a JSON Schema of type object".into());
+        }
+        match jsonschema::validator_for(schema) {
+            Ok(validator) => Ok(Self(Some(validator))),
+            Err(error) => {
+                let place = error.instance_path().to_string();
+                let wrong = format!("`parameters` is not a JSON Schema: {place} {error}");
+                Err(wrong.replace("  ", " "))
+            }
+        }
+    }
+
     /// Whether arguments fit.
     ///
     /// # Errors
@@ -37,23 +55,6 @@ impl Schema {
             })
             .collect();
         if mistakes.is_empty() { Ok(()) } else { Err(ToolError::Arguments(mistakes.join("; "))) }
-    }
-}
-
-/// Whether a value is a JSON Schema of an object.
-///
-/// # Errors
-/// It is not, and why.
-pub fn is_of_object(schema: &Value) -> Result<(), String> {
-    if schema["type"] != "object" {
-        return Err("`parameters` must be a JSON Schema of type object".into());
-    }
-    match jsonschema::validator_for(schema) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let place = error.instance_path().to_string();
-            Err(format!("`parameters` is not a JSON Schema: {place} {error}").replace("  ", " "))
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use eventsource_stream::{Event, EventStreamError, Eventsource as _};
 use futures_util::future::BoxFuture;
-use futures_util::stream::{BoxStream, StreamExt, try_unfold};
+use futures_util::stream::{BoxStream, StreamExt};
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::time::timeout_at;
 use url::Url;
 
+use super::answering::{Answering, pieces};
 use super::clock::Clock;
 use super::extra::Extra;
 use super::messages_json::{self, Broken, Pieces};
@@ -81,30 +82,14 @@ impl AnthropicLlm {
 
 impl Llm for AnthropicLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let order = Stage::Ordered(self.call.clone(), prompt);
-        try_unfold(order, |stage| async move {
-            let mut answer = match stage {
-                Stage::Ordered(call, prompt) => Answer::begin(&call, &prompt).await?,
-                Stage::Answering(answer) => answer,
-                Stage::Over => return Ok(None),
-            };
-            let delta = answer.next().await?;
-            let finished = matches!(delta, LlmDelta::Finished { .. });
-            Ok(Some((delta, if finished { Stage::Over } else { Stage::Answering(answer) })))
-        })
-        .boxed()
+        let call = Arc::clone(&self.call);
+        pieces(async move { Answer::begin(&call, &prompt).await })
     }
 
     /// Nothing: the API keeps what it has read only where it is told so, and is paid for it.
     fn read_ahead(&self, _opening: Prompt) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
-}
-
-enum Stage {
-    Ordered(Arc<Call>, Prompt),
-    Answering(Answer),
-    Over,
 }
 
 /// An answer being read. Dropping it closes the request.
@@ -114,19 +99,7 @@ struct Answer {
     pieces: Pieces,
 }
 
-impl Answer {
-    async fn begin(call: &Call, prompt: &Prompt) -> Result<Self, ProviderError> {
-        let clock = Clock::start(&call.settings);
-        // A prompt that leaves its longest length open gets the settings' one.
-        let max_tokens =
-            if prompt.max_tokens == 0 { call.settings.max_tokens } else { prompt.max_tokens };
-        let order = messages_json::order(&call.settings.model, max_tokens, prompt);
-        let response = call.ask_warmly(order, prompt.temperature, &clock).await?;
-        let response = web::bounded(response, MAX_ANSWER_BYTES);
-        let events = response.bytes_stream().eventsource().boxed();
-        Ok(Self { events, clock, pieces: Pieces::default() })
-    }
-
+impl Answering for Answer {
     async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
         loop {
             if let Some(delta) = self.pieces.ready.pop_front() {
@@ -141,6 +114,20 @@ impl Answer {
                 .map_err(unreadable)?;
             self.pieces.read(&event.data).map_err(failure)?;
         }
+    }
+}
+
+impl Answer {
+    async fn begin(call: &Call, prompt: &Prompt) -> Result<Self, ProviderError> {
+        let clock = Clock::start(&call.settings);
+        // A prompt that leaves its longest length open gets the settings' one.
+        let max_tokens =
+            if prompt.max_tokens == 0 { call.settings.max_tokens } else { prompt.max_tokens };
+        let order = messages_json::order(&call.settings.model, max_tokens, prompt);
+        let response = call.ask_warmly(order, prompt.temperature, &clock).await?;
+        let response = web::bounded(response, MAX_ANSWER_BYTES);
+        let events = response.bytes_stream().eventsource().boxed();
+        Ok(Self { events, clock, pieces: Pieces::default() })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Implementations of the language model's port, and the choice between them.
 
+mod answering;
 pub mod anthropic;
 mod chat_json;
 pub mod choice;

@@ -17,13 +17,14 @@ use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
 use async_openai::types::stream::StreamResponse;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{BoxStream, StreamExt, TryStreamExt, try_unfold};
+use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Usage};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 use url::Url;
 
+use super::answering::{Answering, pieces};
 use super::chat_json::{self, Pieces};
 use super::clock::Clock;
 use super::extra::Extra;
@@ -75,18 +76,8 @@ impl OpenAiLlm {
 
 impl Llm for OpenAiLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let order = Stage::Ordered(self.call.clone(), prompt);
-        try_unfold(order, |stage| async move {
-            let mut answer = match stage {
-                Stage::Ordered(call, prompt) => Answer::begin(call, &prompt).await?,
-                Stage::Answering(answer) => answer,
-                Stage::Over => return Ok(None),
-            };
-            let delta = answer.next().await?;
-            let finished = matches!(delta, LlmDelta::Finished { .. });
-            Ok(Some((delta, if finished { Stage::Over } else { Stage::Answering(answer) })))
-        })
-        .boxed()
+        let call = Arc::clone(&self.call);
+        pieces(async move { Answer::begin(call, &prompt).await })
     }
 
     fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
@@ -117,12 +108,6 @@ async fn read_ahead(call: &Call, opening: &Prompt) -> Result<(), ProviderError> 
         .map_err(failure)
 }
 
-enum Stage {
-    Ordered(Arc<Call>, Prompt),
-    Answering(Answer),
-    Over,
-}
-
 /// An answer being read. Dropping it closes the request.
 struct Answer {
     chunks: StreamResponse<Value>,
@@ -132,23 +117,7 @@ struct Answer {
     pieces: Pieces,
 }
 
-impl Answer {
-    async fn begin(call: Arc<Call>, prompt: &Prompt) -> Result<Self, ProviderError> {
-        let clock = Clock::start(&call.settings);
-        // A prompt that leaves its longest length open gets the settings' one.
-        let max_tokens =
-            if prompt.max_tokens == 0 { call.settings.max_tokens } else { prompt.max_tokens };
-        let order = chat_json::order(&call.settings.model, max_tokens, prompt);
-        let counted = call.usage.is_wanted();
-        let begun = if counted {
-            begin_counted(&call, order, &clock).await
-        } else {
-            ask(&call, order, &clock).await.map(|chunks| (chunks, false))
-        };
-        let (chunks, counted) = begun.map_err(failure)?;
-        Ok(Self { chunks, clock, counted, pieces: Pieces::default() })
-    }
-
+impl Answering for Answer {
     async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
         loop {
             if let Some(delta) = self.pieces.ready.pop_front() {
@@ -170,6 +139,24 @@ impl Answer {
                 .map_err(failure)?;
             self.read(&chunk)?;
         }
+    }
+}
+
+impl Answer {
+    async fn begin(call: Arc<Call>, prompt: &Prompt) -> Result<Self, ProviderError> {
+        let clock = Clock::start(&call.settings);
+        // A prompt that leaves its longest length open gets the settings' one.
+        let max_tokens =
+            if prompt.max_tokens == 0 { call.settings.max_tokens } else { prompt.max_tokens };
+        let order = chat_json::order(&call.settings.model, max_tokens, prompt);
+        let counted = call.usage.is_wanted();
+        let begun = if counted {
+            begin_counted(&call, order, &clock).await
+        } else {
+            ask(&call, order, &clock).await.map(|chunks| (chunks, false))
+        };
+        let (chunks, counted) = begun.map_err(failure)?;
+        Ok(Self { chunks, clock, counted, pieces: Pieces::default() })
     }
 
     /// What the answer cost; its chunk comes after the finish reason, before the stream's end.

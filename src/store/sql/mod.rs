@@ -133,11 +133,12 @@ impl SqlStore {
     /// # Errors
     /// It is no such address.
     pub fn patient(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
-        let place = match url {
-            "" => Place::file(&data_dir.join("hearken.db"))?,
-            url => Place::at(url)?,
-        };
-        Self::with(&place, PATIENT)
+        Self::with(&Place::configured(url, data_dir)?, PATIENT)
+    }
+
+    /// The store of a server: an empty address is `hearken.db` in this folder.
+    pub(super) fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
+        Self::with(&Place::configured(url, data_dir)?, BRISK)
     }
 
     fn with(place: &Place, waits: Waits) -> Result<Self, StoreError> {
@@ -364,6 +365,13 @@ impl DerefMut for Work {
 }
 
 impl Place {
+    fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
+        match url {
+            "" => Self::file(&data_dir.join("hearken.db")),
+            url => Self::at(url),
+        }
+    }
+
     fn file(path: &Path) -> Result<Self, StoreError> {
         let text = path.to_str().ok_or_else(|| {
             let why = format!("{} is no UTF-8", path.display());

@@ -1,16 +1,16 @@
 //! A session's WebSocket: chapter 5.2. Not for what happens in the session.
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::SinkExt as _;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::{SOON, Table};
+use crate::support::socket::{Socket, frame};
 
 /// Somebody who watches a session.
 pub(super) struct Watcher {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    socket: Socket,
 }
 
 impl Watcher {
@@ -21,16 +21,7 @@ impl Watcher {
 
     /// The next message, or the code with which the socket was closed.
     pub(super) async fn frame(&mut self) -> Result<Value, Option<u16>> {
-        loop {
-            let frame = tokio::time::timeout(SOON, self.socket.next()).await.expect("a frame");
-            match frame {
-                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
-                Some(Ok(Message::Close(reason))) => return Err(reason.map(|r| r.code.into())),
-                Some(Ok(_)) => {}
-                Some(Err(Error::ConnectionClosed)) | None => return Err(None),
-                Some(Err(error)) => panic!("{error}"),
-            }
-        }
+        frame(&mut self.socket, SOON).await
     }
 
     pub(super) async fn next(&mut self) -> Value {

@@ -15,13 +15,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{StateServer, Table, code};
+use super::{SEED, Table, code};
 use crate::support::app::eventually;
+use crate::support::worlds::Worlds;
 
 #[actix_web::test]
 async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_over() {
-    let world = StateServer::start().await;
-    let state = StateConfig { url: world.url.clone(), ..StateConfig::default() };
+    let worlds = Worlds::start(SEED);
+    let state = StateConfig { url: worlds.url.clone(), ..StateConfig::default() };
     let state = state_server(&state).unwrap();
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
     let desk = |purge_after| ChatDesk {

@@ -9,54 +9,26 @@ mod trouble;
 
 use std::time::Duration;
 
-use actix_web::dev::ServerHandle;
 use hearken::config::Config;
-use hearken::state_server::{Keeping, server};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use crate::support::app::{TestServer, Vendors};
 use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+use crate::support::worlds::Worlds;
 
 /// Longest wait for something that is sure to come.
 const SOON: Duration = Duration::from_secs(20);
 
-/// The reference state server, in a thread of its own; ended when dropped.
-struct StateServer {
-    url: String,
-    handle: ServerHandle,
-}
-
-impl StateServer {
-    /// Its dice fall the same in every test.
-    async fn start() -> Self {
-        let (tell, told) = oneshot::channel();
-        std::thread::spawn(move || {
-            actix_web::rt::System::new().block_on(async move {
-                let listen = "127.0.0.1:0".parse().unwrap();
-                let (server, address) = server(listen, Keeping::new(Some(7))).unwrap();
-                tell.send((format!("http://{address}"), server.handle())).ok();
-                server.await.unwrap();
-            });
-        });
-        let (url, handle) = told.await.expect("the state server starts");
-        Self { url, handle }
-    }
-}
-
-impl Drop for StateServer {
-    fn drop(&mut self) {
-        drop(self.handle.stop(false));
-    }
-}
+/// The dice fall the same in every test.
+const SEED: u64 = 7;
 
 /// A server of chat sessions before a model that says back what it is told, and calls what it is
 /// asked to: `call NAME ARGUMENTS`.
 struct Table {
     server: TestServer,
     vendors: Vendors,
-    _state: StateServer,
+    _worlds: Worlds,
     http: reqwest::Client,
 }
 
@@ -81,13 +53,13 @@ impl Table {
     }
 
     async fn of(vendors: Vendors, tweak: impl FnOnce(&mut Config)) -> Self {
-        let state = StateServer::start().await;
+        let worlds = Worlds::start(SEED);
         let server = TestServer::start(&vendors, |config| {
-            config.state.url = state.url.clone();
+            config.state.url = worlds.url.clone();
             tweak(config);
         })
         .await;
-        Self { server, vendors, _state: state, http: reqwest::Client::new() }
+        Self { server, vendors, _worlds: worlds, http: reqwest::Client::new() }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

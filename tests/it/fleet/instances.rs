@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::redis::{Redis, free_port};
+use super::redis::Redis;
 use crate::support::app::Vendors;
+use crate::tools::peers::free_port;
 
 /// What all instances sign with.
 pub(super) const SECRET: &str = "a secret of all instances";

@@ -7,6 +7,8 @@ use hearken::config::RedisConfig;
 use hearken::config::env::{EnvVars as _, ProcessEnv};
 use hearken::providers::Secret;
 
+use crate::tools::peers::free_port;
+
 /// Set by `scripts/services`: this machine has what tests of several instances need.
 const SERVICES: &str = "HEARKEN_TEST_REDIS";
 
@@ -17,11 +19,6 @@ pub(super) fn there_is(what: &str) -> bool {
         eprintln!("skipped {what}: no {SERVICES}; eval \"$(scripts/services start)\" first");
     }
     there
-}
-
-/// A port of this machine that is free now.
-pub(super) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A Redis that keeps nothing on disk; ended when dropped.

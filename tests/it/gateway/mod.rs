@@ -13,13 +13,13 @@ mod tools;
 
 use std::time::Duration;
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::SinkExt as _;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::app::{TestServer, Vendors};
+use crate::support::socket::{Socket, frame};
 use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 
 /// Longest wait for a message that is sure to come.
@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// A text client.
 struct TextClient {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    socket: Socket,
     session: String,
 }
 
@@ -55,16 +55,7 @@ impl TextClient {
 
     /// The next message, or how the connection ended.
     async fn frame(&mut self) -> Result<Value, Option<u16>> {
-        loop {
-            let frame = tokio::time::timeout(SOON, self.socket.next()).await.expect("a frame");
-            match frame {
-                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
-                Some(Ok(Message::Close(reason))) => return Err(reason.map(|r| r.code.into())),
-                Some(Ok(_)) => {}
-                Some(Err(Error::ConnectionClosed)) | None => return Err(None),
-                Some(Err(error)) => panic!("{error}"),
-            }
-        }
+        frame(&mut self.socket, SOON).await
     }
 
     async fn next(&mut self) -> Value {

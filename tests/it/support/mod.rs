@@ -3,6 +3,7 @@
 pub(crate) mod app;
 pub(crate) mod command;
 pub(crate) mod engines;
+pub(crate) mod socket;
 pub(crate) mod speech;
 pub(crate) mod vendors;
 pub(crate) mod worlds;

@@ -1,0 +1,26 @@
+//! What a server says on a WebSocket, as tests read it. Not for what is said to it.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+/// A client's socket.
+pub(crate) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// The next message, or the code with which the connection was closed; one comes within `soon`.
+pub(crate) async fn frame(socket: &mut Socket, soon: Duration) -> Result<Value, Option<u16>> {
+    loop {
+        let frame = tokio::time::timeout(soon, socket.next()).await.expect("a frame");
+        match frame {
+            Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
+            Some(Ok(Message::Close(reason))) => return Err(reason.map(|r| r.code.into())),
+            Some(Ok(_)) => {}
+            Some(Err(Error::ConnectionClosed)) | None => return Err(None),
+            Some(Err(error)) => panic!("{error}"),
+        }
+    }
+}

@@ -338,6 +338,11 @@ impl Telling {
             whole = work => whole,
             _ = self.ticks.tick() => return Some(Bytes::from_static(b": still there\n\n")),
         };
+        if let Ok(piece) = self.pieces.try_recv() {
+            // The last of them came with the end.
+            self.work = Some(Box::pin(std::future::ready(whole)));
+            return Some(piece_told(&piece));
+        }
         self.work = None;
         Some(match whole {
             Ok(response) => sent("done", &response),
@@ -357,4 +362,28 @@ fn piece_told(piece: &ChatPiece) -> Bytes {
 fn sent(kind: &str, body: &impl Serialize) -> Bytes {
     let body = serde_json::to_string(body).expect("texts and plain values are JSON");
     Bytes::from(format!("event: {kind}\ndata: {body}\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_piece_comes_before_the_end() {
+        let (out, pieces) = mpsc::channel(PIECES);
+        let work: Work = Box::pin(async move {
+            for text in ["a", "b"] {
+                out.send(ChatPiece::Delta(text.into())).await.unwrap();
+            }
+            Ok(ChatResponse::default())
+        });
+        let ticks = interval_at(tokio::time::Instant::now() + STILL_THERE, STILL_THERE);
+        let mut telling = Telling { first: None, pieces, work: Some(work), ticks };
+        let mut kinds = Vec::new();
+        while let Some(told) = telling.next().await {
+            let told = String::from_utf8(told.to_vec()).unwrap();
+            kinds.push(told.lines().next().unwrap().to_owned());
+        }
+        assert_eq!(kinds, ["event: delta", "event: delta", "event: done"]);
+    }
 }

@@ -188,9 +188,8 @@ impl Sessions {
             Some(_) if self.locks.is_none() => return Err(SessionLost::Unknown(id.clone())),
             Some(over) => {
                 // Unless others have gone on with it.
-                let found = self.found(id).await?;
                 self.leave_memory(&over);
-                found
+                self.found(id).await?
             }
             None => self.found(id).await?,
         };

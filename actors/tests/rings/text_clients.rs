@@ -14,8 +14,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_actors::gateway::{GatewayActor, GatewayDesk, GatewaySettings, Sessions};
 use hearken_actors::ports::{
-    BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionStore,
-    Tool, ToolCall, ToolError, ToolOutput, ToolSource,
+    BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
+    SessionLocks, SessionStore, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
 };
 use hearken_actors::testkit::{LlmAct, MemorySocket, Script, ScriptedLlm, Told};
 use hearken_proto::ids::SessionId;
@@ -333,4 +333,32 @@ async fn a_request_ends_with_its_connection() {
     assert!(at < Duration::from_secs(2), "{at:?}");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(Arc::strong_count(&client.desk.llm), 1, "an actor outlived its connection");
+}
+
+/// Locks that are always free.
+struct Free;
+
+impl SessionLocks for Free {
+    fn lock(
+        &self,
+        _: &str,
+        _: Duration,
+    ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
+        let lost = CancellationToken::new();
+        Box::pin(async { Ok(Some(SessionLock { fence: 1, lost, held: Box::new(()) })) })
+    }
+}
+
+#[actix::test]
+async fn a_session_that_others_went_on_with_is_taken_up_anew_and_once() {
+    freeze();
+    let shelf = Arc::new(Shelf::default());
+    let sessions = Sessions::new(shelf, Duration::from_secs(60), 10).shared(Arc::new(Free));
+    let first = sessions.begin();
+    sessions.keep(&first, &*sessions.enter(&first).await).await.unwrap();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    // By the store's clock it was used just now: by another instance, that is.
+    let second = sessions.find(first.id()).await.unwrap();
+    assert!(!Arc::ptr_eq(&first, &second), "what was in memory here is over");
+    assert!(Arc::ptr_eq(&second, &sessions.find(first.id()).await.unwrap()));
 }

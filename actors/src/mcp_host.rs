@@ -7,20 +7,23 @@ use std::time::Duration;
 
 use actix::fut::WrapFuture as _;
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
-use rmcp::service::{Peer, RoleClient};
+use rmcp::service::{RoleClient, RunningService, serve_directly};
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
+use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::time::{Instant, Interval, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
 use crate::tools::device::{Caller, DeviceTools, introduce_again};
 use crate::tools::iot::ThingTools;
-use crate::tools::link::{DeviceLink, INBOUND};
+use crate::tools::link::{DeviceLink, INBOUND, Inbound};
 use crate::tools::repair::Extras;
 
 /// How often a device gets a fresh token for its camera; tokens live an hour.
 const VISION_RENEWED: Duration = Duration::from_secs(30 * 60);
+
+/// How long a line stays open after it was last used.
+const LINGERS: Duration = Duration::from_secs(5);
 
 /// The tools of one device's connection.
 pub struct McpHostActor {
@@ -67,25 +70,19 @@ impl McpHostActor {
         if speaks_mcp {
             let (inbound, messages) = mpsc::channel(INBOUND);
             let (device, next_id) = (self.device.clone(), Arc::clone(&self.next_id));
-            let link = DeviceLink::new(device, messages, next_id, self.extras.clone());
-            let known = Known { tools: Arc::clone(&self.tools), session: self.session.clone() };
-            let work = keep_asking(link, known, self.timeout, self.extras.vision.is_some());
-            let work = ctx.spawn(work.into_actor(self));
+            let host = Host {
+                device,
+                inbound: Arc::new(Mutex::new(messages)),
+                next_id,
+                extras: self.extras.clone(),
+                tools: Arc::clone(&self.tools),
+                session: self.session.clone(),
+                timeout: self.timeout,
+                changed: Arc::default(),
+            };
+            let work = ctx.spawn(host.keep_asking().into_actor(self));
             self.talk = Some(Talk { inbound, work });
         }
-    }
-}
-
-/// Where a device's tools are kept, and who is told of them.
-struct Known {
-    tools: Arc<DeviceTools>,
-    session: Recipient<ToolsKnown>,
-}
-
-impl Known {
-    async fn refresh(&self, peer: &Peer<RoleClient>) {
-        self.tools.refresh(peer).await;
-        tell(&self.session);
     }
 }
 
@@ -94,23 +91,84 @@ fn tell(session: &Recipient<ToolsKnown>) {
     session.try_send(ToolsKnown).ok();
 }
 
-/// Introduces us, and asks for the device's tools now and whenever they change.
-async fn keep_asking(link: DeviceLink, known: Known, timeout: Duration, has_vision: bool) {
-    let changed = Arc::new(Notify::new());
-    let caller = Caller { changed: Arc::clone(&changed) };
-    let service = match tokio::time::timeout(timeout, rmcp::serve_client(caller, link)).await {
-        Ok(Ok(service)) => service,
-        Ok(Err(error)) => {
-            return tracing::warn!(%error, "a device offers tools and cannot be asked");
+type Service = RunningService<RoleClient, Caller>;
+
+/// The talk with one device since its hello. rmcp holds tens of KiB for each line that is open, so
+/// that it is open only while somebody talks; the device notices nothing.
+struct Host {
+    device: Recipient<DeviceOrder>,
+    inbound: Inbound,
+    next_id: Arc<AtomicI64>,
+    extras: Extras,
+    tools: Arc<DeviceTools>,
+    session: Recipient<ToolsKnown>,
+    timeout: Duration,
+    changed: Arc<Notify>,
+}
+
+impl Host {
+    /// Introduces us, and asks for the device's tools now and whenever they change.
+    async fn keep_asking(self) {
+        // Boxed, so that what is needed once is not held for ever.
+        let Some(mut service) = Box::pin(self.introduce()).await else { return };
+        let Some(info) = service.peer().peer_info() else { return };
+        Box::pin(self.refresh(&service)).await;
+        let mut renewal = interval_at(Instant::now() + VISION_RENEWED, VISION_RENEWED);
+        loop {
+            Box::pin(self.talk(&service, &mut renewal)).await;
+            if service.cancel().await.is_err() {
+                return tracing::error!("the talk with a device's tools broke");
+            }
+            tokio::select! {
+                () = self.tools.wanted() => {}
+                _ = renewal.tick(), if self.extras.vision.is_some() => renewal.reset_immediately(),
+            }
+            service = serve_directly(self.caller(), self.link(), Some((*info).clone()));
+            self.tools.open(service.peer());
         }
-        Err(_) => return tracing::warn!("a device offers tools and does not answer"),
-    };
-    known.refresh(service.peer()).await;
-    let mut renewal = tokio::time::interval_at(Instant::now() + VISION_RENEWED, VISION_RENEWED);
-    loop {
-        tokio::select! {
-            () = changed.notified() => known.refresh(service.peer()).await,
-            _ = renewal.tick(), if has_vision => introduce_again(service.peer(), timeout).await,
+    }
+
+    fn caller(&self) -> Caller {
+        Caller { changed: Arc::clone(&self.changed) }
+    }
+
+    fn link(&self) -> DeviceLink {
+        let (device, inbound) = (self.device.clone(), Arc::clone(&self.inbound));
+        DeviceLink::new(device, inbound, Arc::clone(&self.next_id), self.extras.clone())
+    }
+
+    async fn introduce(&self) -> Option<Service> {
+        match timeout(self.timeout, rmcp::serve_client(self.caller(), self.link())).await {
+            Ok(Ok(service)) => return Some(service),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a device offers tools and cannot be asked");
+            }
+            Err(_) => tracing::warn!("a device offers tools and does not answer"),
+        }
+        None
+    }
+
+    async fn refresh(&self, service: &Service) {
+        self.tools.refresh(service.peer()).await;
+        tell(&self.session);
+    }
+
+    /// As long as anybody talks on the line, and a while longer.
+    async fn talk(&self, service: &Service, renewal: &mut Interval) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.changed.notified() => self.refresh(service).await,
+                _ = renewal.tick(), if self.extras.vision.is_some() => {
+                    introduce_again(service.peer(), self.timeout).await;
+                }
+                () = self.tools.wanted() => {}
+                () = sleep(LINGERS) => {
+                    if self.tools.rest(service.peer()) {
+                        return;
+                    }
+                }
+            }
         }
     }
 }
@@ -147,7 +205,7 @@ impl Handler<DeviceSaid> for McpHostActor {
             DeviceSaid::Mcp(message) => {
                 let taken = self.talk.as_ref().map(|talk| talk.inbound.try_send(message));
                 match taken {
-                    Some(Ok(())) => {}
+                    Some(Ok(())) => self.tools.stir(),
                     Some(Err(_)) => tracing::debug!("an MCP message that nobody takes is dropped"),
                     None => tracing::debug!("an MCP message of a device that offers no tools"),
                 }

@@ -22,7 +22,7 @@ use crate::settings::{PipelineSettings, SpeakingSettings};
 use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
 use crate::tools::repair::Extras;
-use crate::tools::{Others, SourceDesk, Toolbox, Vision, VisionDesk};
+use crate::tools::{Alike, Others, SourceDesk, Toolbox, Vision, VisionDesk};
 use crate::tts::TtsActor;
 use crate::turns::Turns;
 use crate::vad::{VadActor, VadOutputs};
@@ -84,6 +84,7 @@ pub struct Pipeline {
     dialogue: Live<DialogueSettings>,
     audio: AudioPool,
     roster: Roster,
+    alike: Alike,
     process: CancellationToken,
 }
 
@@ -96,7 +97,8 @@ impl Pipeline {
         process: CancellationToken,
     ) -> Self {
         let (dialogue, roster) = (Live::new(settings.dialogue.clone()), Roster::default());
-        Self { ports, settings: Arc::new(settings), dialogue, audio, roster, process }
+        let (settings, alike) = (Arc::new(settings), Alike::default());
+        Self { ports, settings, dialogue, audio, roster, alike, process }
     }
 
     /// How conversations are led, which may be changed: it holds from each one's next turn on.
@@ -156,7 +158,7 @@ impl Pipeline {
             speaking: tts.recipient(),
         };
         let own = DeviceSources {
-            tools: Arc::new(DeviceTools::new(settings.tools.device_timeout)),
+            tools: Arc::new(DeviceTools::new(settings.tools.device_timeout, self.alike.clone())),
             things: Arc::new(ThingTools::new(edge.clone().recipient())),
         };
         let session = SessionActor::new(
@@ -199,7 +201,7 @@ impl Pipeline {
     fn toolbox(&self, own: &DeviceSources, others: Others) -> Arc<Toolbox> {
         let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
-        Arc::new(toolbox.with_sight(self.ports.sight.clone()))
+        Arc::new(toolbox.alike(self.alike.clone()).with_sight(self.ports.sight.clone()))
     }
 
     /// The host of the device's own tools.

@@ -2,7 +2,8 @@
 //! [`super::link`], nor for when it is asked, which is the host's part.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -14,8 +15,9 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, ServiceError};
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
+use super::alike::Alike;
 use crate::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 
 /// Pages of a list that are read; firmware with 40 tools has five.
@@ -27,28 +29,68 @@ const MAX_TOOLS: usize = 512;
 /// The tools of one device; none until it has told them.
 pub struct DeviceTools {
     timeout: Duration,
-    state: Mutex<State>,
+    alike: Alike,
+    state: watch::Sender<State>,
+    /// Calls that want the line, or are on it.
+    calls: Arc<AtomicUsize>,
+    /// Notified when the line is to be taken up.
+    wanted: Arc<Notify>,
 }
 
 #[derive(Default)]
 struct State {
     tools: Arc<[Tool]>,
-    peer: Option<Peer<RoleClient>>,
+    line: Line,
+}
+
+/// Whether the device can be talked to.
+#[derive(Clone, Default)]
+enum Line {
+    /// It has told nothing yet.
+    #[default]
+    Untold,
+    /// It can, once the host has taken it up again.
+    Resting,
+    /// It can.
+    Open(Peer<RoleClient>),
 }
 
 impl DeviceTools {
-    /// A device that has told nothing yet, and answers within `timeout`.
-    pub fn new(timeout: Duration) -> Self {
-        Self { timeout, state: Mutex::default() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics while it holds a device's tools")
+    /// A device that has told nothing yet, and answers within `timeout`; its list is shared with
+    /// those `alike`.
+    pub fn new(timeout: Duration, alike: Alike) -> Self {
+        let (state, calls, wanted) = (watch::Sender::default(), Arc::default(), Arc::default());
+        Self { timeout, alike, state, calls, wanted }
     }
 
     /// Forgets the device: it says hello anew, or is gone.
     pub fn forget(&self) {
-        *self.state() = State::default();
+        self.state.send_replace(State::default());
+    }
+
+    /// Waits until the line is to be taken up: by a call, or by a message that has come.
+    pub(crate) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// Something has come from the device, for whoever takes up the line.
+    pub(crate) fn stir(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// The line is open.
+    pub(crate) fn open(&self, peer: &Peer<RoleClient>) {
+        self.state.send_modify(|state| state.line = Line::Open(peer.clone()));
+    }
+
+    /// Lets the line rest; false where a call is on it, which keeps it open.
+    pub(crate) fn rest(&self, peer: &Peer<RoleClient>) -> bool {
+        self.state.send_modify(|state| state.line = Line::Resting);
+        let quiet = self.calls.load(Ordering::SeqCst) == 0;
+        if !quiet {
+            self.open(peer);
+        }
+        quiet
     }
 
     /// Asks the device for all its tools, page by page. A list that does not come to its end is
@@ -86,8 +128,8 @@ impl DeviceTools {
             }
         }
         tracing::info!(tools = tools.len(), "a device has told its tools");
-        let (tools, peer) = (tools.into(), Some(peer.clone()));
-        *self.state() = State { tools, peer };
+        let (tools, line) = (self.alike.list(tools.into()), Line::Open(peer.clone()));
+        self.state.send_replace(State { tools, line });
     }
 }
 
@@ -126,14 +168,15 @@ impl ToolSource for DeviceTools {
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        Arc::clone(&self.state().tools)
+        Arc::clone(&self.state.borrow().tools)
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let peer = self.state().peer.clone();
+        let (state, wanted) = (self.state.subscribe(), Arc::clone(&self.wanted));
+        let on_the_line = OnTheLine::of(&self.calls);
         Box::pin(async move {
-            let away = || ToolError::Unavailable("the device has not told its tools".into());
-            let peer = peer.ok_or_else(away)?;
+            let _on_the_line = on_the_line;
+            let peer = peer(state, &wanted).await?;
             // xiaozhi-sdk fails on calls without arguments, so that they are always there.
             let params = CallToolRequestParams::new(call.name).with_arguments(call.arguments);
             match peer.call_tool_once(params).await {
@@ -150,6 +193,42 @@ impl ToolSource for DeviceTools {
 
     fn at_once(&self) -> usize {
         1
+    }
+}
+
+/// Counted as long as it lives.
+struct OnTheLine(Arc<AtomicUsize>);
+
+impl OnTheLine {
+    fn of(calls: &Arc<AtomicUsize>) -> Self {
+        calls.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(calls))
+    }
+}
+
+impl Drop for OnTheLine {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The line, once it is open.
+async fn peer(
+    mut state: watch::Receiver<State>,
+    wanted: &Notify,
+) -> Result<Peer<RoleClient>, ToolError> {
+    loop {
+        let line = state.borrow_and_update().line.clone();
+        match line {
+            Line::Open(peer) => return Ok(peer),
+            Line::Resting => wanted.notify_one(),
+            Line::Untold => {
+                return Err(ToolError::Unavailable("the device has not told its tools".into()));
+            }
+        }
+        if state.changed().await.is_err() {
+            return Err(ToolError::Unavailable("the device is gone".into()));
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 use super::repair::{self, Extras};
 use crate::messages::DeviceOrder;
@@ -30,10 +30,13 @@ pub enum LinkError {
     Busy,
 }
 
-/// One hello's worth of talk with a device's MCP server.
+/// What a device has sent since its hello; read by one link after the other.
+pub type Inbound = Arc<Mutex<mpsc::Receiver<Value>>>;
+
+/// Some talk with a device's MCP server.
 pub struct DeviceLink {
     device: Recipient<DeviceOrder>,
-    inbound: mpsc::Receiver<Value>,
+    inbound: Inbound,
     /// The connection's next id: what rmcp counts from zero goes on from here.
     next_id: Arc<AtomicI64>,
     base: i64,
@@ -44,7 +47,7 @@ impl DeviceLink {
     /// A link that sends to `device` and reads `inbound`; `next_id` is the connection's.
     pub fn new(
         device: Recipient<DeviceOrder>,
-        inbound: mpsc::Receiver<Value>,
+        inbound: Inbound,
         next_id: Arc<AtomicI64>,
         extras: Extras,
     ) -> Self {
@@ -91,7 +94,7 @@ impl Transport<RoleClient> for DeviceLink {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let message = self.inbound.recv().await?;
+            let message = self.inbound.lock().await.recv().await?;
             match self.read(message) {
                 Some(message) => return Some(message),
                 None => tracing::debug!("a device's MCP message answers nothing and is dropped"),
@@ -100,7 +103,7 @@ impl Transport<RoleClient> for DeviceLink {
     }
 
     async fn close(&mut self) -> Result<(), LinkError> {
-        self.inbound.close();
+        // What comes meanwhile waits for the next link.
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ const MAX_KEPT: usize = 2_048;
 pub type Origin = (String, String);
 
 /// The names given so far: a tool keeps its own, and no two are the same.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Names {
     given: HashMap<Origin, String>,
     taken: HashMap<String, Origin>,

@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::ToolSettings;
+use super::alike::{Alike, Recipe};
 use super::names::{Names, rename};
 use super::schema::Schema;
 use crate::ports::{OfferedTool, Sight, Tool, ToolSource};
@@ -23,6 +24,7 @@ pub struct Toolbox {
     others: Others,
     /// Looks at pictures that tools answer with.
     pub(super) sight: Option<Arc<dyn Sight>>,
+    alike: Alike,
     known: Mutex<Known>,
     pub(super) finishing: Mutex<JoinSet<()>>,
 }
@@ -36,10 +38,17 @@ pub(super) struct Place {
 
 #[derive(Default)]
 struct Known {
-    names: Names,
     /// The sources of the last offer; each name once.
     places: Vec<Place>,
-    /// What each of them had.
+    gathered: Arc<Gathered>,
+}
+
+/// An offer and what it was made of; conversations with the same tools have it together.
+#[derive(Default)]
+pub(super) struct Gathered {
+    number: u64,
+    names: Names,
+    /// What each source had.
     lists: Vec<Arc<[Tool]>>,
     offer: Arc<Offer>,
 }
@@ -82,7 +91,14 @@ impl Toolbox {
     /// each round of a turn. Of sources with the same name the first counts.
     pub fn new(own: Vec<Arc<dyn ToolSource>>, others: Others, settings: ToolSettings) -> Self {
         let (known, finishing) = (Mutex::default(), Mutex::default());
-        Self { settings, own, others, sight: None, known, finishing }
+        Self { settings, own, others, sight: None, alike: Alike::default(), known, finishing }
+    }
+
+    /// The same, sharing what is the same in other conversations.
+    #[must_use]
+    pub fn alike(mut self, alike: Alike) -> Self {
+        self.alike = alike;
+        self
     }
 
     /// The same, whose tools' pictures are put into words.
@@ -116,14 +132,36 @@ impl Toolbox {
         let of_same = |(old, new): (&Place, &Place)| old.source.name() == new.source.name();
         let same = known.places.len() == places.len()
             && known.places.iter().zip(&places).all(of_same)
-            && known.lists.iter().zip(&lists).all(|(old, new)| Arc::ptr_eq(old, new) || old == new);
+            && known
+                .gathered
+                .lists
+                .iter()
+                .zip(&lists)
+                .all(|(old, new)| Arc::ptr_eq(old, new) || old == new);
         known.places = places;
         if !same {
-            let Known { names, places, .. } = &mut *known;
-            known.offer = Arc::new(self.gather(names, places, &lists));
-            known.lists = lists;
+            known.gathered = self.gathered(&known, lists);
         }
-        Arc::clone(&known.offer)
+        Arc::clone(&known.gathered.offer)
+    }
+
+    /// What these lists of the sources come to, after what was known.
+    fn gathered(&self, known: &Known, lists: Vec<Arc<[Tool]>>) -> Arc<Gathered> {
+        let lists: Vec<_> = lists.into_iter().map(|list| self.alike.list(list)).collect();
+        let named = |(place, list): (&Place, &Arc<[Tool]>)| {
+            (place.source.name().to_owned(), list.as_ptr() as usize)
+        };
+        let recipe = Recipe {
+            before: known.gathered.number,
+            max_tools: self.settings.max_tools,
+            own: self.own.len(),
+            lists: known.places.iter().zip(&lists).map(named).collect(),
+        };
+        self.alike.gathered(recipe, |number| {
+            let mut names = known.gathered.names.clone();
+            let offer = Arc::new(self.gather(&mut names, &known.places, &lists));
+            Gathered { number, names, lists, offer }
+        })
     }
 
     fn gather(&self, names: &mut Names, places: &[Place], lists: &[Arc<[Tool]>]) -> Offer {
@@ -262,6 +300,25 @@ mod tests {
         assert_eq!(names(&toolbox), ["notes_self_b"], "a tool keeps its name");
         *device.1.lock().unwrap() = list(&["self.b", "self.a", "self.a"]);
         assert_eq!(names(&toolbox), ["self_b", "self_a", "notes_self_b"]);
+    }
+
+    #[test]
+    fn conversations_with_the_same_tools_share_their_offers() {
+        let alike = Alike::default();
+        let toolbox = |tools: &[&str]| {
+            let device = source("device", tools);
+            let own: Vec<Arc<dyn ToolSource>> = vec![device.clone()];
+            let toolbox = Toolbox::new(own, Arc::new(Vec::new), ToolSettings::default());
+            (toolbox.alike(alike.clone()), device)
+        };
+        let [(one, device), (two, _), (other, _)] = [&["a"], &["a"], &["b"]].map(|t| toolbox(t));
+        let first = one.offer();
+        assert!(Arc::ptr_eq(&first, &two.offer()));
+        assert_eq!(names(&other), ["b"]);
+        // One of them goes its own way, and the other notices nothing.
+        *device.1.lock().unwrap() = list(&["b"]);
+        assert_eq!(names(&one), ["b"]);
+        assert!(Arc::ptr_eq(&first, &two.offer()));
     }
 
     #[test]

@@ -162,6 +162,29 @@ async fn check_21_forty_tools_come_in_pages_and_one_is_called() {
 }
 
 #[actix::test]
+async fn a_line_that_rested_is_taken_up_without_another_introduction() {
+    let mut ring = device().await;
+    for said in ["first", "second"] {
+        ring.pass(ms(30_000)).await;
+        call(&ring, vec![("self_audio_speaker_set_volume", r#"{"volume": 7}"#)]).await;
+        let request = asked_for(&mut ring, "tools/call").await;
+        assert!(request["id"].as_i64() > Some(2), "an id is never used again: {request}");
+        answer(&ring, &request, words(said));
+        ring.until("tts/stop").await;
+    }
+    assert_eq!(results(&ring)[1..], ["second"], "{:?}", results(&ring));
+    ring.pass(ms(30_000)).await;
+    tell(&ring, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    let list = asked_for(&mut ring, "tools/list").await;
+    answer(&ring, &list, json!({"tools": [tool("self.lamp.set")]}));
+    ring.pass(ms(100)).await;
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(offered(&ring), ["self_lamp_set"]);
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn check_21_errors_without_a_code_reach_the_model() {
     let mut ring = device().await;
     call(&ring, vec![("self_audio_speaker_set_volume", r#"{"volume": 7}"#)]).await;

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    chat, convert, devices, llm, load, models, replay, serve, speech, state_server, store, token,
-    tools,
+    chat, convert, devices, doubles, llm, load, models, replay, serve, speech, state_server, store,
+    token, tools,
 };
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
-use hearken::{telemetry, tls};
+use hearken::{open_files, telemetry, tls};
 
 /// A voice server for ESP32 speakers: hears, thinks and speaks back.
 #[derive(Debug, Parser)]
@@ -28,6 +28,7 @@ enum Command {
     Chat(chat::Args),
     Replay(replay::ReplayArgs),
     Load(load::LoadArgs),
+    Doubles(doubles::Args),
     Convert(convert::ConvertArgs),
     Models(models::Args),
     Devices(devices::Args),
@@ -40,6 +41,7 @@ enum Command {
 #[actix_web::main]
 async fn main() -> ExitCode {
     tls::choose_provider();
+    open_files::raise_limit();
     match run(Cli::parse().command).await {
         Ok(code) => code,
         Err(error) => {
@@ -69,6 +71,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Chat(args) => chat::run(args).await,
         Command::Replay(args) => replay::run(args).await,
         Command::Load(args) => load::run(args).await,
+        Command::Doubles(args) => doubles::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Convert(args) => convert::run(args).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),

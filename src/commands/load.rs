@@ -7,18 +7,25 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use hearken_actors::dialogue::Phrases;
+use hearken_proto::device::ListenMode;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::doubles::speech as speech_of;
 use super::endpoint::Wanted;
-use crate::commands::convert::read_recording;
 use crate::emulator::profile::Profile;
 use crate::emulator::socket::Endpoint;
-use crate::emulator::sound::{Side, Sound, UPLINK_RATE_HZ, read_wav, side_of};
-use crate::load::{self, Crowd, Figures, Spread};
+use crate::emulator::sound::{Sound, UPLINK_RATE_HZ};
+use crate::load::{self, Course, Crowd, Figures, Spread, Used};
 use crate::shutdown::told_to_stop;
 
-/// Loads a server with many virtual devices, and shows times, packets and errors.
+/// Where this program wakes up this late, once in a hundred times, it measures itself.
+const OWN_LATENESS_MS: f64 = 5.0;
+/// Loudness of what those hear to whom nobody speaks, of full speech: below any voice.
+const MURMUR: f64 = 0.01;
+
+/// Loads a server with many virtual devices, and shows times, packets, errors and costs.
 ///
 /// Each talking device says what the recording says, in real time, hears the answer out, pauses
 /// and goes on. Against a server that asks for tokens each device gets its own as firmware does,
@@ -27,6 +34,8 @@ use crate::shutdown::told_to_stop;
 /// Examples:
 ///   hearken load fixtures/audio/en_amiable.jsonl --devices 20 --for 60
 ///   hearken load speech.wav --devices 1000 --talking 100 --ramp 30 --pid $(pidof hearken)
+///   hearken load speech.wav --devices 300 --mode manual --words-ms 1600 --json > run.json
+///   hearken load speech.wav --devices 50 --interrupting 10 --listening 20 --talking 20
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct LoadArgs {
@@ -38,18 +47,31 @@ pub struct LoadArgs {
     /// Devices that connect.
     #[arg(long, default_value_t = 10)]
     pub devices: usize,
-    /// How many of them talk; the others stay connected and silent [default: all].
+    /// How many of them talk and hear the answer out [default: all that do nothing else].
     #[arg(long)]
     pub talking: Option<usize>,
+    /// How many talk and interrupt every answer.
+    #[arg(long, default_value_t = 0)]
+    pub interrupting: usize,
+    /// How many have their microphone open where nobody speaks to them. The others stay connected
+    /// and silent.
+    #[arg(long, default_value_t = 0)]
+    pub listening: usize,
+    /// Who decides when a person has finished: auto (the server), manual (the button), realtime.
+    #[arg(long, default_value = "auto", value_parser = mode)]
+    pub mode: ListenMode,
+    /// Cut, or repeat, what people say to this length.
+    #[arg(long)]
+    pub words_ms: Option<u64>,
     /// The devices come evenly over this many seconds.
     #[arg(long, default_value_t = 5)]
     pub ramp: u64,
     /// Go on for this many seconds after the last has come.
     #[arg(long = "for", default_value_t = 60)]
     pub length: u64,
-    /// Seconds from an answer's end to the next words.
-    #[arg(long, default_value_t = 1)]
-    pub pause: u64,
+    /// Milliseconds from an answer's end to the next words, half as much more or less.
+    #[arg(long, default_value_t = 1_000)]
+    pub pause_ms: u64,
     /// Version of the binary framing: 1, 2 or 3.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3))]
     pub framing: u32,
@@ -62,6 +84,15 @@ pub struct LoadArgs {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+fn mode(name: &str) -> Result<ListenMode, String> {
+    match name {
+        "auto" => Ok(ListenMode::Auto),
+        "manual" => Ok(ListenMode::Manual),
+        "realtime" => Ok(ListenMode::Realtime),
+        _ => Err("use auto, manual or realtime".into()),
+    }
 }
 
 /// Loads the server and prints what was measured. Exit status 0: every turn was answered and no
@@ -83,7 +114,7 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
         super::print(&table(&measured))?;
     }
     let Figures { errors, packets, turns, .. } = &measured.figures;
-    let talks = args.talking != Some(0);
+    let talks = args.talking != Some(0) && args.talking.is_some() || args.interrupting == 0;
     let well = errors.is_empty() && packets.lost.is_empty() && (*turns > 0 || !talks);
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -91,37 +122,28 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
 #[derive(Debug, Serialize)]
 struct Measured {
     figures: Figures,
-    server: Option<Usage>,
-}
-
-/// What a process has used.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Usage {
-    cpu_s: f64,
-    resident_mib: f64,
+    /// The server's process, once all devices had come.
+    server: Option<Used>,
+    /// This program, over the same time.
+    load: Option<Used>,
+    /// This program was too busy to measure well.
+    overloaded: bool,
 }
 
 async fn measure(args: &LoadArgs) -> anyhow::Result<Measured> {
-    if args.devices == 0 {
-        bail!("--devices must be 1 or more");
-    }
-    let speech = speech(args)?;
-    let silence = vec![0; usize::try_from(UPLINK_RATE_HZ / 1_000 * 60).unwrap_or(960)];
-    let silence = Sound { samples: silence, rate_hz: UPLINK_RATE_HZ }.packets()?;
-    let crowd = Crowd {
-        endpoints: endpoints(args).await?,
-        talking: args.talking.unwrap_or(args.devices),
-        ramp: Duration::from_secs(args.ramp),
-        speech: speech.packets()?.into(),
-        silence: silence.into_iter().next().context("no packet of silence")?,
-        pause: Duration::from_secs(args.pause),
-        profile: Profile::default(),
-    };
-    let before = args.pid.map(usage).transpose()?;
+    let crowd = crowd(args).await?;
+    let ramp = crowd.ramp;
+    let mut server = args.pid.map(Course::begin).transpose()?;
+    let mut own = Course::begin(std::process::id())?;
     let end = CancellationToken::new();
-    let deadline = Duration::from_secs(args.ramp + args.length);
+    let deadline = ramp + Duration::from_secs(args.length);
     let stopping = end.clone().drop_guard();
-    let running = load::run(crowd, end.clone(), progress);
+    let mut look = |figures: &Figures| {
+        let turns = figures.turns + figures.interrupted;
+        server.iter_mut().chain([&mut own]).for_each(|course| course.look(turns));
+        progress(figures);
+    };
+    let running = load::run(crowd, end.clone(), &mut look);
     let timer = async {
         tokio::select! {
             () = tokio::time::sleep(deadline) => {}
@@ -130,28 +152,57 @@ async fn measure(args: &LoadArgs) -> anyhow::Result<Measured> {
         drop(stopping);
     };
     let (figures, ()) = tokio::join!(running, timer);
-    let server = match (before, args.pid.map(usage).transpose()?) {
-        (Some(before), Some(after)) => {
-            Some(Usage { cpu_s: after.cpu_s - before.cpu_s, resident_mib: after.resident_mib })
-        }
-        _ => None,
-    };
-    Ok(Measured { figures, server })
+    let overloaded = figures.own_lateness.ms(0.99).is_some_and(|ms| ms > OWN_LATENESS_MS);
+    let server = server.and_then(|course| course.used(ramp, args.devices));
+    Ok(Measured { figures, server, load: own.used(ramp, args.devices), overloaded })
+}
+
+async fn crowd(args: &LoadArgs) -> anyhow::Result<Crowd> {
+    if args.devices == 0 {
+        bail!("--devices must be 1 or more");
+    }
+    let others = args.interrupting + args.listening;
+    let talking = args.talking.unwrap_or(args.devices.saturating_sub(others));
+    if talking + others > args.devices {
+        bail!("--talking, --interrupting and --listening are more than --devices together");
+    }
+    let speech = speech(args)?;
+    let mut murmur = speech.clone();
+    for sample in &mut murmur.samples {
+        #[allow(clippy::cast_possible_truncation, reason = "smaller than it was")]
+        let faint = (f64::from(*sample) * MURMUR) as i16;
+        *sample = faint;
+    }
+    let silence = vec![0; usize::try_from(UPLINK_RATE_HZ / 1_000 * 60).unwrap_or(960)];
+    let silence = Sound { samples: silence, rate_hz: UPLINK_RATE_HZ }.packets()?;
+    Ok(Crowd {
+        endpoints: endpoints(args).await?,
+        talking,
+        interrupting: args.interrupting,
+        listening: args.listening,
+        mode: args.mode,
+        ramp: Duration::from_secs(args.ramp),
+        speech: speech.packets()?.into(),
+        murmur: murmur.packets()?.into(),
+        silence: silence.into_iter().next().context("no packet of silence")?,
+        pause: Duration::from_millis(args.pause_ms),
+        busy_words: Phrases::default().busy.all().into(),
+        profile: Profile::default(),
+    })
 }
 
 /// What is said, without the silence after it.
 fn speech(args: &LoadArgs) -> anyhow::Result<Sound> {
-    let wav = args.file.extension().is_some_and(|x| x.eq_ignore_ascii_case("wav"));
-    let sound =
-        if wav { read_wav(&args.file)? } else { side_of(&read_recording(&args.file)?, Side::Up)? };
-    let mut sound = sound.at_rate(UPLINK_RATE_HZ)?;
-    let end = sound.speech_end().as_secs_f64() * f64::from(UPLINK_RATE_HZ);
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a length of sound in samples"
-    )]
-    sound.samples.truncate(end as usize);
+    let mut sound = speech_of(&args.file)?.at_rate(UPLINK_RATE_HZ)?;
+    let samples = |time| hearken_actors::audio::pcm::samples_in(time, UPLINK_RATE_HZ);
+    sound.samples.truncate(samples(sound.speech_end()));
+    if let Some(ms) = args.words_ms {
+        let length = samples(Duration::from_millis(ms));
+        sound.samples = sound.samples.iter().copied().cycle().take(length).collect();
+    }
+    if sound.samples.is_empty() {
+        bail!("{}: nothing is said: see --words-ms", args.file.display());
+    }
     Ok(sound)
 }
 
@@ -178,33 +229,34 @@ fn progress(figures: &Figures) {
     let lost: usize = figures.packets.lost.values().sum();
     let errors: usize = figures.errors.values().sum();
     let line = format!(
-        "{} connected, {} turns, {} packets heard, {} late, {lost} lost, {errors} errors\n",
-        figures.connected, figures.turns, figures.packets.played, figures.packets.late
+        "{} connected, {} turns, {} stalled, {} busy, {} packets heard, {lost} lost, {errors} errors\n",
+        figures.connected, figures.turns, figures.stalled, figures.busy, figures.packets.played
     );
     // Progress that nobody can see is no reason to stop.
     std::io::stderr().write_all(line.as_bytes()).ok();
 }
 
 fn table(measured: &Measured) -> String {
-    let Measured { figures, server } = measured;
-    let spread = |name: &str, spread: &Spread| {
-        let ms = |part| spread.ms(part).map_or("-".into(), |ms| format!("{ms:.0}"));
-        format!("{name:<24} {:>8} {:>8} {:>8}\n", ms(0.5), ms(0.9), ms(0.99))
-    };
-    let mut out =
-        format!("{:<24} {:>8} {:>8} {:>8}\n", "from the end of speech", "p50", "p90", "p99");
-    out += &spread("to the transcript, ms", &figures.transcript);
-    out += &spread("to tts start, ms", &figures.tts_start);
-    out += &spread("to the first audio, ms", &figures.first_audio);
+    let figures = &measured.figures;
+    let mut out = times(figures);
     let packets = &figures.packets;
     out += &format!(
-        "\nturns {}, connections closed by the server {}\npackets sent {}, received {}, played {}\n",
-        figures.turns, figures.closed, packets.sent, packets.received, packets.played
+        "\nturns {}, interrupted {}, stalled {}, told busy {}, tool calls {}, connections closed by \
+         the server {}\npackets sent {}, received {}, played {}\n",
+        figures.turns,
+        figures.interrupted,
+        figures.stalled,
+        figures.busy,
+        figures.tool_calls,
+        figures.closed,
+        packets.sent,
+        packets.received,
+        packets.played
     );
     #[allow(clippy::cast_precision_loss, reason = "for people")]
     let part = 100.0 * figures.late_at_wire as f64 / figures.paced.max(1) as f64;
     out += &format!(
-        "over 5 ms late after the one before {} of {} ({part:.2} %), gaps heard {}\n",
+        "over 5 ms late after the one before {} of {} ({part:.3} %), gaps heard {}\n",
         figures.late_at_wire, figures.paced, packets.late
     );
     for (why, count) in &packets.lost {
@@ -213,26 +265,49 @@ fn table(measured: &Measured) -> String {
     for (what, count) in &figures.errors {
         out += &format!("error, {what}: {count}\n");
     }
-    if let Some(Usage { cpu_s, resident_mib }) = server {
-        out += &format!("the server used {cpu_s:.1} s of CPU and holds {resident_mib:.0} MiB\n");
+    if let Some(used) = &measured.server {
+        let turn = used.cpu_ms_per_turn.map(|ms| format!(", {ms:.1} ms for each turn"));
+        out += &format!(
+            "the server used {:.3} cores{}; it holds {:.1} MiB, {:.1} KiB for each device, which \
+             grew by {:.1} KiB in an hour\n",
+            used.cores,
+            turn.unwrap_or_default(),
+            used.resident_mib,
+            used.kib_per_device,
+            used.kib_per_device_hour
+        );
+    }
+    if let Some(used) = &measured.load {
+        out += &format!("this program used {:.3} cores\n", used.cores);
+    }
+    if measured.overloaded {
+        out += "this program was the bottleneck: it woke up late itself, so times and lateness \
+                above are partly its own. Use fewer devices, or another machine.\n";
     }
     out
 }
 
-/// CPU time and memory of a process, from Linux's `/proc` (man 5 proc).
-fn usage(pid: u32) -> anyhow::Result<Usage> {
-    const TICKS_PER_SECOND: f64 = 100.0;
-    let path = format!("/proc/{pid}");
-    let read = |name: &str| {
-        std::fs::read_to_string(format!("{path}/{name}"))
-            .with_context(|| format!("--pid {pid}: no such process"))
+fn times(figures: &Figures) -> String {
+    let mut out = format!(
+        "{:<28} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+        "", "count", "p50", "p90", "p99", "p99.9", "max"
+    );
+    let mut row = |name: &str, spread: &Spread| {
+        if spread.count() == 0 {
+            return;
+        }
+        let ms = |part| spread.ms(part).map_or("-".into(), |ms| format!("{ms:.1}"));
+        let [p50, p90, p99, p999, max] = [0.5, 0.9, 0.99, 0.999, 1.0].map(ms);
+        let count = spread.count();
+        out += &format!("{name:<28} {count:>8} {p50:>9} {p90:>9} {p99:>9} {p999:>9} {max:>9}\n");
     };
-    let stat = read("stat")?;
-    // The name, in brackets, may hold spaces; user and system time are the 14th and 15th field.
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: f64 = fields.skip(11).take(2).filter_map(|f| f.parse::<f64>().ok()).sum();
-    let status = read("status")?;
-    let resident = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    let kib = resident.and_then(|l| l.split_whitespace().next()?.parse::<f64>().ok());
-    Ok(Usage { cpu_s: ticks / TICKS_PER_SECOND, resident_mib: kib.unwrap_or(0.0) / 1_024.0 })
+    row("speech end to stt, ms", &figures.transcript);
+    row("speech end to tts start, ms", &figures.tts_start);
+    row("speech end to audio, ms", &figures.first_audio);
+    row("speech end to busy, ms", &figures.busy_told);
+    row("connecting to 503, ms", &figures.refused);
+    row("interruption to stop, ms", &figures.stop);
+    row("packets late by, ms", &figures.lateness);
+    row("this program late by, ms", &figures.own_lateness);
+    out
 }

@@ -3,6 +3,7 @@
 pub mod chat;
 pub mod convert;
 pub mod devices;
+pub mod doubles;
 mod endpoint;
 pub mod llm;
 pub mod load;

@@ -255,6 +255,10 @@ pub struct PhrasesConfig {
     pub filler_again_zh: String,
     /// Said while a tool goes on taking its time.
     pub filler_again_en: String,
+    /// Said instead of an answer where the server has more to do than it can.
+    pub busy_zh: String,
+    /// Said instead of an answer where the server has more to do than it can.
+    pub busy_en: String,
 }
 
 /// When an utterance starts and ends.

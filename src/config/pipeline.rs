@@ -65,13 +65,15 @@ impl PhrasesConfig {
             farewell: Phrase::new(&self.farewell_zh, &self.farewell_en),
             filler: Phrase::new(&self.filler_zh, &self.filler_en),
             filler_again: Phrase::new(&self.filler_again_zh, &self.filler_again_en),
+            busy: Phrase::new(&self.busy_zh, &self.busy_en),
         }
     }
 }
 
 impl Default for PhrasesConfig {
     fn default() -> Self {
-        let Phrases { greeting, apology, farewell, filler, filler_again } = Phrases::default();
+        let Phrases { greeting, apology, farewell, filler, filler_again, busy } =
+            Phrases::default();
         Self {
             greeting_zh: greeting.zh,
             greeting_en: greeting.en,
@@ -83,6 +85,8 @@ impl Default for PhrasesConfig {
             filler_en: filler.en,
             filler_again_zh: filler_again.zh,
             filler_again_en: filler_again.en,
+            busy_zh: busy.zh,
+            busy_en: busy.en,
         }
     }
 }

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::Serialize;
 
-use crate::emulator::events::{Fact, State};
-use crate::emulator::watch::{Packets, Watch, What};
-
-/// A packet that comes this much later after the one before than it plays for is late at the
-/// wire; the device may still have some to play.
-const LATE: Duration = Duration::from_millis(5);
+use crate::emulator::watch::Packets;
 
 /// Everything measured, shared by the devices.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -23,6 +21,14 @@ pub struct Figures {
     pub closed: usize,
     /// Turns that were answered to their end.
     pub turns: usize,
+    /// Answers that the person interrupted.
+    pub interrupted: usize,
+    /// Turns that were told that the server is busy.
+    pub busy: usize,
+    /// Answers in which the loudspeaker ran dry.
+    pub stalled: usize,
+    /// Calls of devices' tools.
+    pub tool_calls: usize,
     /// What went wrong, and how often.
     pub errors: BTreeMap<String, usize>,
     /// Packets, as the devices met them.
@@ -31,12 +37,22 @@ pub struct Figures {
     pub late_at_wire: usize,
     /// Packets whose distance to the one before was looked at.
     pub paced: usize,
+    /// How late these were.
+    pub lateness: Spread,
     /// From the end of speech to the transcript.
     pub transcript: Spread,
     /// From the end of speech to `tts start`.
     pub tts_start: Spread,
     /// From the end of speech to the first packet.
     pub first_audio: Spread,
+    /// From the end of speech to being told that the server is busy.
+    pub busy_told: Spread,
+    /// From opening a connection to being refused with 503.
+    pub refused: Spread,
+    /// From an interruption to `tts stop`.
+    pub stop: Spread,
+    /// How late this program itself woke up, at moments of its own choice.
+    pub own_lateness: Spread,
 }
 
 /// A distribution of times, in microseconds up to ten minutes.
@@ -51,7 +67,7 @@ impl Default for Spread {
 }
 
 impl Spread {
-    fn add(&mut self, time: Duration) {
+    pub(super) fn add(&mut self, time: Duration) {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.0.saturating_record(us);
     }
@@ -61,13 +77,44 @@ impl Spread {
         #[allow(clippy::cast_precision_loss, reason = "ten minutes in microseconds fit")]
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(part) as f64 / 1_000.0)
     }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The whole histogram in HdrHistogram's own encoding (V2, deflated, base64), for its tools.
+    fn encoded(&self) -> Option<String> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&self.0, &mut bytes).ok()?;
+        (!self.0.is_empty()).then(|| STANDARD.encode(bytes))
+    }
+}
+
+/// Times in milliseconds; the encoded histogram is in microseconds.
+#[derive(Serialize)]
+struct Shown {
+    count: u64,
+    p50_ms: Option<f64>,
+    p90_ms: Option<f64>,
+    p99_ms: Option<f64>,
+    p999_ms: Option<f64>,
+    max_ms: Option<f64>,
+    hdr_us: Option<String>,
 }
 
 impl Serialize for Spread {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let at = |part| self.ms(part);
-        let named = [("p50_ms", at(0.5)), ("p90_ms", at(0.9)), ("p99_ms", at(0.99))];
-        BTreeMap::from(named).serialize(serializer)
+        let shown = Shown {
+            count: self.count(),
+            p50_ms: self.ms(0.5),
+            p90_ms: self.ms(0.9),
+            p99_ms: self.ms(0.99),
+            p999_ms: self.ms(0.999),
+            max_ms: self.ms(1.0),
+            hdr_us: self.encoded(),
+        };
+        shown.serialize(serializer)
     }
 }
 
@@ -85,94 +132,22 @@ impl Shared {
     }
 }
 
-/// Watches one device for the figures.
-#[derive(Debug)]
-pub(super) struct Meter {
-    shared: Shared,
-    connected: bool,
-    /// When the person had finished speaking; taken by the first packet.
-    pub(super) spoken: Option<Duration>,
-    /// Answers that came to their end.
-    pub(super) answers: usize,
-    waits_for_transcript: bool,
-    last_packet: Option<(Duration, u32)>,
-    packet: Duration,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::serialization::Deserializer;
 
-impl Meter {
-    pub(super) fn new(shared: Shared) -> Self {
-        Self {
-            shared,
-            connected: false,
-            spoken: None,
-            answers: 0,
-            waits_for_transcript: false,
-            last_packet: None,
-            packet: Duration::from_millis(60),
+    #[test]
+    fn a_spread_tells_its_parts_and_can_be_read_back() {
+        let mut spread = Spread::default();
+        assert_eq!((spread.ms(0.5), spread.encoded()), (None, None));
+        for ms in 1..=1_000 {
+            spread.add(Duration::from_millis(ms));
         }
-    }
-
-    /// The person has finished speaking at this time.
-    pub(super) fn speech_ended(&mut self, at: Duration) {
-        self.spoken = Some(at);
-        self.waits_for_transcript = true;
-    }
-
-    fn message(&mut self, at: Duration, kind: &str) {
-        let since = self.spoken.map(|spoken| at.saturating_sub(spoken));
-        match (kind, since) {
-            ("stt", Some(since)) if self.waits_for_transcript => {
-                self.waits_for_transcript = false;
-                self.shared.lock().transcript.add(since);
-            }
-            ("tts start", Some(since)) => self.shared.lock().tts_start.add(since),
-            ("tts stop", _) => self.answers += 1,
-            _ => {}
-        }
-        if kind.starts_with("tts") {
-            self.last_packet = None;
-        }
-    }
-
-    /// The first few packets of a reply come at once; after those each is due one length after
-    /// the one before.
-    fn packet(&mut self, at: Duration) {
-        const BURST: u32 = 5;
-        let mut figures = self.shared.lock();
-        if let Some(spoken) = self.spoken.take() {
-            figures.first_audio.add(at.saturating_sub(spoken));
-        }
-        let count = self.last_packet.map_or(1, |(_, n)| n + 1);
-        if let Some((last, n)) = self.last_packet
-            && n >= BURST
-        {
-            figures.paced += 1;
-            let late = at.saturating_sub(last) > self.packet + LATE;
-            figures.late_at_wire += usize::from(late);
-        }
-        self.last_packet = Some((at, count));
-    }
-}
-
-impl Watch for Meter {
-    fn saw(&mut self, at: Duration, what: What) {
-        self.shared.lock().packets.count(&what);
-        let What::Noticed(fact) = what else { return };
-        match fact {
-            Fact::Hello(audio) => {
-                self.connected = true;
-                self.packet = Duration::from_millis(audio.frame_duration.into());
-                self.shared.lock().connected += 1;
-            }
-            Fact::State(State::Idle) if std::mem::take(&mut self.connected) => {
-                let mut figures = self.shared.lock();
-                figures.connected -= 1;
-                figures.closed += 1;
-            }
-            Fact::Message { kind, .. } => self.message(at, &kind),
-            Fact::PacketReceived => self.packet(at),
-            Fact::Offence(offence) => self.shared.error(offence),
-            _ => {}
-        }
+        let p99 = spread.ms(0.99).unwrap();
+        assert!((989.0..992.0).contains(&p99), "{p99}");
+        let bytes = STANDARD.decode(spread.encoded().unwrap()).unwrap();
+        let read: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
+        assert_eq!(read, spread.0);
     }
 }

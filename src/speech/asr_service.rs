@@ -42,7 +42,7 @@ impl AsrService {
     /// Serves `listener` until `stop`; paths `/` and `/asr`.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let connections = stop.clone();
-        socket::accept(listener, &["/", "/asr"], stop, move |socket| {
+        socket::accept(listener, &["/", "/asr"], socket::MAX_CONNECTIONS, stop, move |socket| {
             converse(self.clone(), socket, connections.child_token())
         })
         .await;

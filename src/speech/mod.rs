@@ -15,7 +15,7 @@ pub mod plan;
 pub mod pool;
 #[cfg(feature = "speech-engine")]
 pub mod serve;
-mod socket;
+pub(crate) mod socket;
 pub mod text;
 mod tts_request;
 pub mod tts_service;

@@ -26,26 +26,29 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 /// Three pings without any sign of life.
 const IDLE_DEADLINE: Duration = Duration::from_secs(65);
 const WRITE_DEADLINE: Duration = Duration::from_secs(20);
-const MAX_CONNECTIONS: usize = 128;
+
+/// Connections that one of our services takes at once.
+pub(super) const MAX_CONNECTIONS: usize = 128;
 
 /// Messages waiting for a slow client.
 pub(super) const OUT_LEN: usize = 64;
 
 /// One accepted connection.
-pub(super) type Socket = WebSocketStream<TcpStream>;
+pub(crate) type Socket = WebSocketStream<TcpStream>;
 
 /// Accepts connections on `listener` until `stop`, then waits for the open ones, each of which
-/// sees `stop` too. Paths other than `paths` get 404; beyond 128 connections, 503.
-pub(super) async fn accept<F, C>(
+/// sees `stop` too. Paths other than `paths` get 404; beyond `most` connections, 503.
+pub(crate) async fn accept<F, C>(
     listener: TcpListener,
     paths: &'static [&'static str],
+    most: usize,
     stop: CancellationToken,
     connection: C,
 ) where
     F: Future<Output = ()> + Send + 'static,
     C: Fn(Socket) -> F + Clone + Send + 'static,
 {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(most));
     let mut open = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -154,7 +157,7 @@ pub(super) async fn next(stream: &mut SplitStream<Socket>) -> Option<Message> {
 }
 
 /// Milliseconds since 1970, as both protocols stamp their messages.
-pub(super) fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

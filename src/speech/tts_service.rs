@@ -56,7 +56,7 @@ impl TtsService {
     /// Serves `listener` until `stop`; paths `/` and `/tts`.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let connections = stop.clone();
-        socket::accept(listener, &["/", "/tts"], stop, move |socket| {
+        socket::accept(listener, &["/", "/tts"], socket::MAX_CONNECTIONS, stop, move |socket| {
             converse(Arc::clone(&self.inner), socket, connections.child_token())
         })
         .await;

@@ -3,10 +3,14 @@
 
 use std::time::Duration;
 
+use hearken::doubles::{self, Addresses, Delay, Doubles, Reply};
 use hearken::emulator::profile::Profile;
 use hearken::emulator::socket::Endpoint;
 use hearken::emulator::sound::{Sound, UPLINK_RATE_HZ};
-use hearken::load::{Crowd, Figures, run};
+use hearken::load::{Course, Crowd, Figures, run};
+use hearken_actors::dialogue::Phrases;
+use hearken_proto::device::ListenMode;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::server::voices::voice;
@@ -30,10 +34,15 @@ fn crowd(url: &str, devices: u16, talking: usize) -> Crowd {
     Crowd {
         endpoints: (0..devices).map(endpoint).collect(),
         talking,
+        interrupting: 0,
+        listening: 0,
+        mode: ListenMode::Auto,
         ramp: Duration::from_millis(u64::from(devices) * 5),
         speech: packets(voice(150, 900, UPLINK_RATE_HZ)).into(),
+        murmur: packets(vec![0; 9_600]).into(),
         silence: packets(vec![0; 960]).remove(0),
         pause: Duration::from_millis(500),
+        busy_words: Phrases::default().busy.all().into(),
         profile: Profile::default(),
     }
 }
@@ -98,5 +107,60 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
         (metric(&server, "hearken_connections").await < 0.5).then_some(())
     })
     .await;
+    server.stop().await;
+}
+
+/// The three doubles, which answer at once, and call this tool.
+async fn doubles_that_call(tool: &str, stop: CancellationToken) -> Addresses {
+    let at_once = Delay::new(Duration::ZERO, 0.0, 1);
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let doubles = Doubles {
+        asr: anywhere,
+        tts: anywhere,
+        llm: anywhere,
+        asr_delay: at_once.clone(),
+        tts_delay: at_once.clone(),
+        tts_speed: 0.0,
+        sound: Sound { samples: voice(150, 1_900, 24_000), rate_hz: 24_000 },
+        llm_delay: at_once,
+        reply: Reply { sentences: 2, word_every: Duration::ZERO, calls: Some(tool.into()) },
+    };
+    let (tell, told) = oneshot::channel();
+    actix_web::rt::spawn(doubles::serve(doubles, stop, |at| tell.send(at).unwrap()));
+    told.await.unwrap()
+}
+
+#[actix_web::test]
+async fn a_mixed_crowd_is_measured_before_doubles() {
+    let stop = CancellationToken::new();
+    let at = doubles_that_call("self_get_device_status", stop.clone()).await;
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        config.asr.url = format!("ws://{}", at.asr);
+        config.tts.url = format!("ws://{}", at.tts);
+        config.llm.base_url = format!("http://{}/v1", at.llm);
+        config.speaking.complexity = 0;
+    })
+    .await;
+    let mut crowd = crowd(&server.device_url(), 8, 3);
+    (crowd.interrupting, crowd.listening, crowd.mode) = (2, 2, ListenMode::Manual);
+    let mut course = Course::begin(std::process::id()).unwrap();
+    let end = CancellationToken::new();
+    let done = end.clone();
+    let figures = run(crowd, end, move |figures| {
+        course.look(figures.turns);
+        if figures.turns >= 6 && figures.interrupted >= 4 {
+            let used = course.used(Duration::ZERO, 8).unwrap();
+            assert!(used.cores > 0.0 && used.cpu_ms_per_turn.is_some(), "{used:?}");
+            done.cancel();
+        }
+    })
+    .await;
+    assert!(figures.errors.is_empty(), "{:?}", figures.errors);
+    assert_eq!((figures.connected, figures.busy), (8, 0), "{figures:?}");
+    assert!(figures.tool_calls >= 10, "every turn calls a tool: {figures:?}");
+    assert!(figures.stop.count() >= 4 && figures.transcript.count() >= 10, "{figures:?}");
+    assert!(figures.packets.sent > 100, "those who listen send too: {figures:?}");
+    stop.cancel();
     server.stop().await;
 }

@@ -16,6 +16,11 @@ impl Phrase {
         Self { zh: zh.into(), en: en.into() }
     }
 
+    /// Both forms, without empty ones.
+    pub fn all(&self) -> Vec<String> {
+        [&self.zh, &self.en].into_iter().filter(|p| !p.is_empty()).cloned().collect()
+    }
+
     /// The form for this language.
     pub fn in_language(&self, language: Language) -> &str {
         match language {
@@ -64,6 +69,8 @@ pub struct Phrases {
     pub filler: Phrase,
     /// Said while it goes on taking its time; empty for silence.
     pub filler_again: Phrase,
+    /// Said instead of an answer where there is more to do than can be done; empty for silence.
+    pub busy: Phrase,
 }
 
 impl Default for Phrases {
@@ -77,6 +84,10 @@ impl Default for Phrases {
             farewell: Phrase::new("那我先休息了，再见。", "I'll rest now. Goodbye."),
             filler: Phrase::new("稍等，我看一下。", "One moment, please."),
             filler_again: Phrase::new("还在处理，请再等等。", "Still working on it."),
+            busy: Phrase::new(
+                "现在有点忙，请过一会儿再说。",
+                "I'm busy right now. Please try again in a moment.",
+            ),
         }
     }
 }
@@ -84,11 +95,10 @@ impl Default for Phrases {
 impl Phrases {
     /// Every phrase in both languages, for making their audio beforehand; empty ones left out.
     pub fn all(&self) -> Vec<String> {
-        [&self.greeting, &self.apology, &self.farewell, &self.filler, &self.filler_again]
+        let Self { greeting, apology, farewell, filler, filler_again, busy } = self;
+        [greeting, apology, farewell, filler, filler_again, busy]
             .into_iter()
-            .flat_map(|p| [&p.zh, &p.en])
-            .filter(|p| !p.is_empty())
-            .cloned()
+            .flat_map(Phrase::all)
             .collect()
     }
 }

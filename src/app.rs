@@ -97,6 +97,7 @@ pub fn start(
         language,
     };
     hold(&fleet, &doorman, &tools);
+    let govern = doorman.pipeline.admission().clone().govern();
     let supervisor = Supervisor::start(engines, &process);
     let (engines, metrics_shown) = (supervisor.states().clone(), metrics.clone());
     let (sight, kept) = (desk.sight(), Arc::clone(&store) as _);
@@ -125,6 +126,7 @@ pub fn start(
     tending.push(warm(tts, phrases, ahead, supervisor.states().clone(), process.clone()));
     tending.push(follow(registry, fleet.is_shared()));
     tending.push(tokio::spawn(async move { visitors.keep_sweeping().await }));
+    tending.push(tokio::spawn(govern));
     tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
     let places =
         [(places, config.server.max_connections), (text_places, config.gateway.max_connections)];

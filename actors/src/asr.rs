@@ -9,9 +9,10 @@ use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Admission;
 use crate::audio::pcm;
 use crate::audio::voicing::SAMPLE_RATE_HZ;
-use crate::messages::{Heard, OpenUtterance};
+use crate::messages::{Heard, OpenUtterance, Unheard};
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 
 /// An utterance shorter than this holds no word: a press of the button, an empty recording.
@@ -21,17 +22,23 @@ const MIN_UTTERANCE: Duration = Duration::from_millis(150);
 pub struct AsrActor {
     connection: CancellationToken,
     asr: Arc<dyn Asr>,
+    admission: Admission,
     heard: Recipient<Heard>,
     /// Cancelled when what was said last has been told, or is not wanted any more.
     told: CancellationToken,
 }
 
 impl AsrActor {
-    /// An actor that tells `heard` what was said.
-    pub fn new(connection: CancellationToken, asr: Arc<dyn Asr>, heard: Recipient<Heard>) -> Self {
+    /// An actor that tells `heard` what was said, where `admission` lets it be answered.
+    pub fn new(
+        connection: CancellationToken,
+        asr: Arc<dyn Asr>,
+        admission: Admission,
+        heard: Recipient<Heard>,
+    ) -> Self {
         let told = CancellationToken::new();
         told.cancel();
-        Self { connection, asr, heard, told }
+        Self { connection, asr, admission, heard, told }
     }
 }
 
@@ -53,14 +60,15 @@ impl Handler<OpenUtterance> for AsrActor {
 
     fn handle(&mut self, message: OpenUtterance, ctx: &mut Self::Context) {
         let OpenUtterance { turn, audio } = message;
-        let asr = Arc::clone(&self.asr);
+        let (asr, admission) = (Arc::clone(&self.asr), self.admission.clone());
         let told = CancellationToken::new();
         let before = std::mem::replace(&mut self.told, told.clone());
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: words are told in
             // the order in which they were said.
             let in_order = async {
-                let outcome = recognise(asr, audio).await;
+                let outcome =
+                    recognise(asr, audio, || !turn.is_live() || turn.enters(&admission)).await;
                 before.cancelled().await;
                 outcome
             };
@@ -81,11 +89,13 @@ impl Handler<OpenUtterance> for AsrActor {
 }
 
 /// Sends the utterance on while it is spoken and returns what was said. A recogniser that fails
-/// early is reported when the person has finished, so that nobody is interrupted by an apology.
+/// early is reported when the person has finished, so that nobody is interrupted by an apology;
+/// that there is no time, as soon as that.
 async fn recognise(
     asr: Arc<dyn Asr>,
     mut audio: mpsc::Receiver<Vec<i16>>,
-) -> Result<Transcript, ProviderError> {
+    may_enter: impl FnOnce() -> bool,
+) -> Result<Transcript, Unheard> {
     let mut samples = 0;
     let mut stream: Option<Result<Box<dyn AsrStream>, ProviderError>> = None;
     let mut held = Vec::new();
@@ -110,8 +120,10 @@ async fn recognise(
             stream = Some(Err(error));
         }
     }
-    match stream {
-        None => Ok(Transcript::default()),
-        Some(opened) => opened?.finish().await,
+    let Some(opened) = stream else { return Ok(Transcript::default()) };
+    if !may_enter() {
+        return Err(Unheard::Busy);
     }
+    let finished = async { opened?.finish().await };
+    finished.await.map_err(Unheard::Failed)
 }

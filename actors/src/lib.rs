@@ -5,6 +5,7 @@
 //! [`mcp_host`], the text clients' [`gateway`], the applications' [`chat`], then the pure parts [`audio`], [`dialogue`] and [`tools`].
 #![doc = include_str!("../README.md")]
 
+pub mod admission;
 pub mod asr;
 pub mod audio;
 pub mod chat;

@@ -75,7 +75,16 @@ pub struct Heard {
     /// Whose utterance it was.
     pub turn: Turn,
     /// What was said; an empty text where there were no words.
-    pub outcome: Result<Transcript, ProviderError>,
+    pub outcome: Result<Transcript, Unheard>,
+}
+
+/// Why it is not known what was said.
+#[derive(Debug)]
+pub enum Unheard {
+    /// There is no time to answer it.
+    Busy,
+    /// The recogniser failed.
+    Failed(ProviderError),
 }
 
 /// SessionActor -> DeviceActor, control, at most once a turn.

@@ -44,6 +44,8 @@ pub(crate) struct Meters {
     pub(crate) underruns: Counter,
     pub(crate) socket_stalls: Counter,
     pub(crate) turns: Turns,
+    pub(crate) running_turns: Gauge,
+    pub(crate) turn_limit: Gauge,
     pub(crate) transcript: Histogram,
     pub(crate) first_audio: Histogram,
 }
@@ -69,6 +71,7 @@ pub(crate) struct Uplink {
 pub(crate) struct Turns {
     completed: Counter,
     interrupted: Counter,
+    refused: Counter,
     failed: Counter,
 }
 
@@ -78,6 +81,7 @@ impl Turns {
         match end {
             TurnEnd::Completed => self.completed.increment(1),
             TurnEnd::Interrupted => self.interrupted.increment(1),
+            TurnEnd::Refused => self.refused.increment(1),
             TurnEnd::Failed(_) => self.failed.increment(1),
         }
     }
@@ -109,8 +113,11 @@ impl Meters {
             turns: Turns {
                 completed: turns("completed"),
                 interrupted: turns("interrupted"),
+                refused: turns("refused"),
                 failed: turns("failed"),
             },
+            running_turns: gauge!("hearken_turns_running"),
+            turn_limit: gauge!("hearken_turns_limit"),
             transcript,
             first_audio,
         }
@@ -193,6 +200,8 @@ fn describe() {
     counter("hearken_downlink_late_packets_total", "packets sent over 5 ms after they were due");
     counter("hearken_underruns_total", "times that a device ran dry within a sentence");
     counter("hearken_socket_stalls_total", "sends to a socket that waited for over 2 s");
+    gauge("hearken_turns_running", "turns of devices that are answered now");
+    gauge("hearken_turns_limit", "turns that may run at once; it falls where packets are late");
     counter("hearken_turns_total", "turns of dialogues, by their end");
     counter(LLM_REQUESTS, "answers of the language model, by who asked and their end");
     counter(LLM_TOKENS, "tokens that the language model read and wrote, by who asked");

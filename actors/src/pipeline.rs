@@ -9,6 +9,7 @@ use hearken_proto::ids::{DeviceId, SessionId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Admission;
 use crate::asr::AsrActor;
 use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
 use crate::dialogue::{Dialogue, DialogueSettings, LocalTime, Manner, MannerNow};
@@ -85,6 +86,7 @@ pub struct Pipeline {
     audio: AudioPool,
     roster: Roster,
     alike: Alike,
+    admission: Admission,
     process: CancellationToken,
 }
 
@@ -97,13 +99,19 @@ impl Pipeline {
         process: CancellationToken,
     ) -> Self {
         let (dialogue, roster) = (Live::new(settings.dialogue.clone()), Roster::default());
+        let admission = Admission::new(settings.admission.clone());
         let (settings, alike) = (Arc::new(settings), Alike::default());
-        Self { ports, settings, dialogue, audio, roster, alike, process }
+        Self { ports, settings, dialogue, audio, roster, alike, admission, process }
     }
 
     /// How conversations are led, which may be changed: it holds from each one's next turn on.
     pub fn dialogue_settings(&self) -> &Live<DialogueSettings> {
         &self.dialogue
+    }
+
+    /// How many turns may run; somebody has to govern it.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     /// The devices that are connected now.
@@ -119,6 +127,7 @@ impl Pipeline {
             device: settings.device.clone(),
             speaking: speaking.clone(),
             roster: self.roster.clone(),
+            admission: self.admission.clone(),
         };
         let turns = Turns::new(self.process.clone());
         let ring = self.clone();
@@ -172,7 +181,8 @@ impl Pipeline {
         )
         .start();
         let (recogniser, heard) = (Arc::clone(&self.ports.asr), session.clone().recipient());
-        let asr = AsrActor::new(connection.clone(), recogniser, heard).start();
+        let asr =
+            AsrActor::new(connection.clone(), recogniser, self.admission.clone(), heard).start();
         let outputs = VadOutputs {
             started: edge.clone().recipient(),
             ended: edge.clone().recipient(),

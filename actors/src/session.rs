@@ -15,10 +15,10 @@ use crate::dialogue::run_turn::say_phrase;
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, TurnMeans, TurnSink, run_turn};
 use crate::messages::{
-    Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, ToolsKnown, Transcribed,
+    Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, ToolsKnown, Transcribed, Unheard,
 };
 use crate::meters::meters;
-use crate::ports::{Llm, Prompt, ProviderError, Transcript};
+use crate::ports::{Llm, Prompt, Transcript};
 use crate::tools::Toolbox;
 
 /// A turn that was cut and has not reported back after this is given up.
@@ -170,15 +170,17 @@ impl SessionActor {
     }
 
     /// Words of a turn that the person went on from: kept for the turn that answers both.
-    fn keep_words(&mut self, turn: Turn, outcome: Result<Transcript, ProviderError>) {
+    fn keep_words(&mut self, turn: Turn, outcome: Result<Transcript, Unheard>) {
         match outcome {
             Ok(transcript) if !transcript.text.trim().is_empty() => {
                 let text = transcript.text.trim().to_owned();
                 self.dialogue.keep_words(&text);
                 self.outputs.transcribed.do_send(Transcribed { turn, text });
             }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(turn = %turn.id, %error, "recognition failed"),
+            Ok(_) | Err(Unheard::Busy) => {}
+            Err(Unheard::Failed(error)) => {
+                tracing::warn!(turn = %turn.id, %error, "recognition failed");
+            }
         }
     }
 
@@ -241,6 +243,11 @@ impl Work {
                 let farewell = self.phrases.farewell.in_language(self.language);
                 say_phrase(turn, farewell, None, sink).await
             }
+            TurnInput::Busy => {
+                let busy = self.phrases.busy.in_language(self.language);
+                let said = say_phrase(turn, busy, None, sink).await;
+                TurnRecord { end: TurnEnd::Refused, ..said }
+            }
             TurnInput::Unrecognised => {
                 say_phrase(turn, apology, Some(TurnError::Recognition), sink).await
             }
@@ -276,7 +283,8 @@ impl Handler<Heard> for SessionActor {
                 TurnInput::Resumed(words)
             }
             Ok(transcript) => TurnInput::Words(transcript.text.trim().to_owned()),
-            Err(error) => {
+            Err(Unheard::Busy) => TurnInput::Busy,
+            Err(Unheard::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, %error, "recognition failed");
                 TurnInput::Unrecognised
             }

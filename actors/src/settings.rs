@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::admission::AdmissionSettings;
 use crate::audio::endpointer::EndpointerSettings;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{DialogueSettings, Phrases};
@@ -25,6 +26,8 @@ pub struct PipelineSettings {
     pub tools: ToolSettings,
     /// Bounds of the data lanes.
     pub lanes: LaneSizes,
+    /// How many turns may run at once.
+    pub admission: AdmissionSettings,
 }
 
 /// A device's socket.
@@ -153,7 +156,7 @@ impl Default for SpeakingSettings {
         Self {
             sample_rate_hz: 0,
             packet: Duration::from_millis(60),
-            bitrate_bps: 24_000,
+            bitrate_bps: 48_000,
             complexity: 5,
             lead_packets: 3,
             start_guard: Duration::from_millis(100),

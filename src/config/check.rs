@@ -79,7 +79,7 @@ fn tools(config: &Config) -> Result<(), ConfigError> {
     within("tools.builtin.timeout_ms", t.builtin.timeout_ms, 500, 60_000)
 }
 
-/// Checks the queues' bounds.
+/// Checks the queues' bounds, and how many turns may run.
 fn lanes(config: &Config) -> Result<(), ConfigError> {
     let l = &config.lanes;
     for (key, size) in [
@@ -90,7 +90,8 @@ fn lanes(config: &Config) -> Result<(), ConfigError> {
     ] {
         within(key, size, 1, 10_000)?;
     }
-    Ok(())
+    within("admission.max_turns", config.admission.max_turns, 1, 1_000_000)?;
+    within("admission.late_percent", config.admission.late_percent, 0.01, 100.0)
 }
 
 /// Checks the state server's values.

@@ -119,6 +119,8 @@ pub struct Config {
     pub device: DeviceConfig,
     /// Bounds of the queues within a connection.
     pub lanes: LanesConfig,
+    /// How many turns may run at once.
+    pub admission: AdmissionConfig,
     /// What is logged, and how.
     pub log: LogConfig,
     /// Keys that the environment set, which wins over changes at run time.
@@ -337,6 +339,16 @@ pub struct LanesConfig {
     pub sentences: usize,
     /// Packets on their way to the socket; beyond, pacing waits.
     pub playback: usize,
+}
+
+/// How many turns of devices may run at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdmissionConfig {
+    /// Turns that may run at once, however well it goes; one more is told that we are busy.
+    pub max_turns: usize,
+    /// Packets that leave over 5 ms late, of all, %: beyond, fewer turns may run.
+    pub late_percent: f64,
 }
 
 /// What is logged, and how.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::audio::endpointer::EndpointerSettings;
 use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::dialogue::{DialogueSettings, Phrase, Phrases};
@@ -11,8 +12,8 @@ use hearken_actors::settings::{
 };
 
 use super::{
-    Config, DeviceConfig, DialogueConfig, HearingConfig, LanesConfig, LanguageConfig,
-    PhrasesConfig, SpeakingConfig, ms,
+    AdmissionConfig, Config, DeviceConfig, DialogueConfig, HearingConfig, LanesConfig,
+    LanguageConfig, PhrasesConfig, SpeakingConfig, ms,
 };
 
 impl Config {
@@ -40,6 +41,10 @@ impl Config {
                 utterance: self.lanes.utterance,
                 sentences: self.lanes.sentences,
                 playback: self.lanes.playback,
+            },
+            admission: AdmissionSettings {
+                max_turns: self.admission.max_turns,
+                late_percent: self.admission.late_percent,
             },
         }
     }
@@ -181,6 +186,13 @@ impl Default for DeviceConfig {
             greeting_grace_ms: ms(d.greeting_grace),
             wake_words: d.wake_words,
         }
+    }
+}
+
+impl Default for AdmissionConfig {
+    fn default() -> Self {
+        let AdmissionSettings { max_turns, late_percent } = AdmissionSettings::default();
+        Self { max_turns, late_percent }
     }
 }
 

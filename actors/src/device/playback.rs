@@ -31,6 +31,9 @@ impl DeviceActor {
     /// Begins a turn that did not come from speech.
     pub(super) fn begin(&mut self, input: TurnInput) {
         let turn = self.turns.mint();
+        let words = matches!(input, TurnInput::Words(_));
+        let input =
+            if words && !turn.enters(&self.rules.admission) { TurnInput::Busy } else { input };
         self.live = Some(self.live_turn(turn.clone(), false));
         if let Some(wires) = &self.wires {
             wires.start_turn.do_send(StartTurn { turn, input });
@@ -119,7 +122,9 @@ impl DeviceActor {
             tap.frame(TapFrame::DownAudio(opus.clone()));
         }
         let timestamp_ms = u32::try_from(played.as_millis()).unwrap_or(u32::MAX);
-        meters().packet_sent(due.elapsed());
+        let late_by = due.elapsed();
+        meters().packet_sent(late_by);
+        self.rules.admission.packet_sent(late_by);
         ctx.binary(self.visitor.framing.encode(&AudioPacket { opus, timestamp_ms }));
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::DeviceActor;
+use crate::admission::Admission;
 use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
 use crate::messages::{DeviceSaid, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
@@ -57,6 +58,8 @@ pub struct DeviceRules {
     pub speaking: SpeakingSettings,
     /// Where connected devices are known by their ids.
     pub roster: Roster,
+    /// How many turns may run.
+    pub admission: Admission,
 }
 
 pub(super) struct Wires {

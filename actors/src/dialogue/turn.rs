@@ -1,6 +1,6 @@
 //! A turn: one thing said to us and everything done to answer it. Not for doing it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hearken_proto::device::Emotion;
@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
+use crate::admission::{Admission, Place};
 use crate::ports::{ProviderError, ToolError, ToolRequest};
 
 /// One turn's identity and the means to end it. Travels in every message; a stage whose turn is
@@ -23,6 +24,8 @@ pub struct Turn {
     reply: CancellationToken,
     /// What the turn's voice tells.
     spoken: Arc<watch::Sender<Option<Spoken>>>,
+    /// Its place among the turns that run, once it has one, until it is over.
+    place: Arc<Mutex<Option<Place>>>,
 }
 
 /// How far a turn's voice has come.
@@ -40,7 +43,8 @@ impl Turn {
     /// A live turn that ends when its connection does.
     pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
         let words = connection.child_token();
-        Self { id, reply: words.child_token(), words, spoken: Arc::default() }
+        let (spoken, place) = (Arc::default(), Arc::default());
+        Self { id, reply: words.child_token(), words, spoken, place }
     }
 
     /// The turn is to be answered: neither cut nor continued by another.
@@ -73,15 +77,31 @@ impl Turn {
         self.spoken.send_replace(Some(spoken));
     }
 
+    /// Takes a place among the turns that run; false where there is none, and it is not to be
+    /// answered.
+    pub fn enters(&self, admission: &Admission) -> bool {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.is_none() {
+            *place = admission.enter();
+        }
+        place.is_some()
+    }
+
+    fn give_way(&self) {
+        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     /// Ends the turn everywhere. Being cut is an ending, not an error.
     pub fn cut(&self) {
         self.words.cancel();
+        self.give_way();
     }
 
     /// Ends the reply, because the person goes on speaking; the words are still heard and will be
     /// answered together with the next.
     pub fn continued(&self) {
         self.reply.cancel();
+        self.give_way();
     }
 }
 
@@ -107,6 +127,8 @@ pub enum TurnInput {
     Farewell,
     /// Speech that could not be recognised: an apology is spoken.
     Unrecognised,
+    /// Words for which there is no time: a phrase says so.
+    Busy,
 }
 
 /// A speakable unit of a reply.
@@ -135,6 +157,8 @@ pub enum TurnEnd {
     Completed,
     /// Somebody cut it.
     Interrupted,
+    /// There was no time for it, as the person was told.
+    Refused,
     /// A stage failed; the apology has been said or shown.
     Failed(TurnError),
 }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts};
 use super::socket::{Down, MemorySocket};
 use super::sound::PACKET_MS;
+use crate::admission::Admission;
 use crate::device::Visitor;
 use crate::pipeline::{AudioPool, Pipeline, Ports};
 use crate::ports::{Sight, ToolSource};
@@ -114,6 +115,11 @@ impl Ring {
     /// The devices connected to the server.
     pub fn roster(&self) -> &Roster {
         self.server.pipeline.roster()
+    }
+
+    /// How many turns the server takes.
+    pub fn admission(&self) -> &Admission {
+        self.server.pipeline.admission()
     }
 
     fn enter(

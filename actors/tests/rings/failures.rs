@@ -1,9 +1,12 @@
 //! Providers that fail, each in each way: an apology, `tts stop`, and the next turn works.
 
+use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::ports::ProviderErrorKind as Kind;
-use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct};
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct, sound};
+use tokio::time::Instant;
 
-use crate::{listening, ms, next_turn_works, shown, speak};
+use crate::{listening, listening_with, ms, next_turn_works, shown, speak};
 
 const SORRY: &str = "Sorry, something went wrong. Please try again.";
 
@@ -104,5 +107,32 @@ async fn check_23_garbage_from_the_device_is_survived() {
         ring.packet(bytes::Bytes::copy_from_slice(bytes));
     }
     next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn one_turn_too_many_is_told_that_we_are_busy_at_once() {
+    let admission = AdmissionSettings { max_turns: 1, ..AdmissionSettings::default() };
+    let settings = PipelineSettings { admission, ..PipelineSettings::default() };
+    let busy = [settings.phrases.busy.zh.clone()];
+    let mut ring = listening_with(settings, "manual").await;
+    let somebody_else = ring.admission().enter().expect("nobody is in");
+    ring.stream(sound::voice(600)).await;
+    let ended = Instant::now();
+    ring.text(r#"{"type":"listen","state":"stop"}"#);
+    ring.until("tts/start").await;
+    assert!(ended.elapsed() < ms(100), "{:?}", ended.elapsed());
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), busy);
+    ring.forget();
+    ring.text(r#"{"type":"listen","state":"detect","text":"几点了"}"#);
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), busy);
+    assert!(ring.script.prompts.lock().unwrap().is_empty(), "the model was asked");
+    drop(somebody_else);
+    for _ in 0..3 {
+        next_turn_works(&mut ring).await;
+    }
+    assert!(ring.admission().enter().is_some(), "a turn that is over holds no place");
     ring.hang_up().await;
 }

@@ -22,6 +22,7 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::Toolbox;
 use jiff::Zoned;
 use metrics_exporter_prometheus::PrometheusHandle;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -97,7 +98,7 @@ pub fn start(
         language,
     };
     hold(&fleet, &doorman, &tools);
-    let govern = doorman.pipeline.admission().clone().govern();
+    let govern = doorman.pipeline.admission().clone().govern(cpu_time);
     let supervisor = Supervisor::start(engines, &process);
     let (engines, metrics_shown) = (supervisor.states().clone(), metrics.clone());
     let (sight, kept) = (desk.sight(), Arc::clone(&store) as _);
@@ -228,6 +229,12 @@ fn ports(
         now: Arc::new(local_time),
         sight: desk.sight(),
     })
+}
+
+/// CPU time of this process so far, of all its threads.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// The local date and time to the minute, as the model is told.

@@ -4,7 +4,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use hearken_actors::meters::SECONDS;
+use hearken_actors::meters::{COUNTS, SECONDS};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
@@ -78,6 +78,9 @@ fn level(named: &str) -> &str {
 const BOUNDS: [f64; 14] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 
+/// Bounds of the distributions of counts: places of a lane.
+const PLACES: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+
 /// The process's metrics. What is counted before the first call of this is lost.
 ///
 /// # Errors
@@ -91,6 +94,9 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     let mut builder = PrometheusBuilder::new();
     for name in SECONDS {
         builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &BOUNDS)?;
+    }
+    for name in COUNTS {
+        builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &PLACES)?;
     }
     let handle = builder.install_recorder().context("cannot install the recorder of metrics")?;
     *installed = Some(handle.clone());

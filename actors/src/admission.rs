@@ -1,18 +1,20 @@
 //! How many turns may run at once: as many as the server can, which it finds out by how late its
 //! packets leave. One more is told that the server is busy, at once, instead of making all of them
-//! stutter. Not for how it is told, nor for connections, of which there are places.
+//! stutter. Before that, speech is encoded with less effort. Not for how it is told, nor for
+//! connections, of which there are places.
 //!
 //! The limit falls by a tenth whenever too many packets of the last half second were late, and
 //! rises slowly while turns are held back and none are (additive increase, multiplicative
-//! decrease, as TCP does).
+//! decrease, as TCP does). Effort goes by the part of the cores that is in use, and comes back
+//! when that is low for long.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::meters::{LATE, meters};
+use crate::meters::{LATE, meters, whole};
 
 /// How often the limit is looked at.
 pub const WINDOW: Duration = Duration::from_millis(500);
@@ -24,6 +26,15 @@ const FEWEST_TURNS: usize = 2;
 const DECREASE: f64 = 0.9;
 /// The limit's rise in a window, as a part of it; at least one turn.
 const INCREASE: f64 = 0.01;
+
+/// Part of the cores in use beyond which effort is saved, and below which it need not be: saving
+/// brings it to about half.
+const STRAINED: f64 = 0.7;
+const CALM: f64 = 0.3;
+/// Windows of calm before effort is spent again.
+const CALM_WINDOWS: usize = 20;
+/// Windows for which saved effort is given time to show, before turns are held back.
+const PATIENCE: usize = 4;
 
 /// When a turn is one too many.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +60,12 @@ struct Inner {
     settings: AdmissionSettings,
     running: AtomicUsize,
     limit: AtomicUsize,
+    /// Effort is saved.
+    strained: AtomicBool,
+    /// Windows of calm so far, where it is.
+    calm: AtomicUsize,
+    /// Windows for which the limit stays.
+    patience: AtomicUsize,
     /// Since the last look.
     refused: AtomicU64,
     sent: AtomicU64,
@@ -67,6 +84,9 @@ impl Admission {
             settings,
             running: AtomicUsize::new(0),
             limit,
+            strained: AtomicBool::new(false),
+            calm: AtomicUsize::new(0),
+            patience: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -95,29 +115,78 @@ impl Admission {
         }
     }
 
-    /// Looks at the packets again and again and changes the limit, until dropped.
-    pub async fn govern(self) {
+    /// The server is near the end of its strength: what can be done with less effort should be.
+    pub fn is_strained(&self) -> bool {
+        self.0.strained.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the packets, and at the process's CPU time, again and again and changes what may
+    /// be done, until dropped.
+    pub async fn govern(self, cpu_time: impl Fn() -> Duration) {
+        let cores = std::thread::available_parallelism().map_or(1.0, |n| whole(n.get()));
+        let mut before = (Instant::now(), cpu_time());
         let mut windows = interval(WINDOW);
         windows.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             windows.tick().await;
-            self.look();
+            let now = (Instant::now(), cpu_time());
+            let time = (now.0 - before.0).as_secs_f64() * cores;
+            let used = now.1.saturating_sub(before.1).as_secs_f64();
+            before = now;
+            self.look(if time > 0.0 { used / time } else { 0.0 });
         }
     }
 
-    fn look(&self) {
-        let Inner { settings, running, limit, refused, sent, late } = &*self.0;
-        meters().turn_limit.set(whole(limit.load(Ordering::Relaxed)));
+    /// Ends a window in which this part of the cores was in use.
+    fn look(&self, busy: f64) {
+        let late = self.late();
+        self.spare(busy > STRAINED || late == Some(true), busy < CALM);
+        if let Some(late) = late {
+            self.limit(late);
+        }
+        meters().turn_limit.set(whole(self.0.limit.load(Ordering::Relaxed)));
+    }
+
+    /// Too many packets were late; none where there were too few to tell.
+    fn late(&self) -> Option<bool> {
+        let Inner { settings, sent, late, .. } = &*self.0;
         if sent.load(Ordering::Relaxed) < FEWEST_PACKETS {
-            return;
+            return None;
         }
         let (sent, late) = (sent.swap(0, Ordering::Relaxed), late.swap(0, Ordering::Relaxed));
+        #[allow(clippy::cast_precision_loss, reason = "packets of half a second")]
+        let too_late = late as f64 * 100.0 > settings.late_percent * sent as f64;
+        Some(too_late)
+    }
+
+    /// Saves effort, or spends it again.
+    fn spare(&self, strain: bool, calm: bool) {
+        let Inner { strained, calm: windows, patience, .. } = &*self.0;
+        if strain {
+            windows.store(0, Ordering::Relaxed);
+            if !strained.swap(true, Ordering::Relaxed) {
+                patience.store(PATIENCE, Ordering::Relaxed);
+                tracing::info!("the cores are busy: speech is encoded with less effort");
+            }
+        } else if !calm {
+            windows.store(0, Ordering::Relaxed);
+        } else if windows.fetch_add(1, Ordering::Relaxed) + 1 >= CALM_WINDOWS {
+            strained.store(false, Ordering::Relaxed);
+        }
+        meters().strained.set(if self.is_strained() { 1.0 } else { 0.0 });
+    }
+
+    fn limit(&self, too_late: bool) {
+        let Inner { settings, running, limit, patience, refused, .. } = &*self.0;
+        let waits = patience
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .is_ok();
         let held_back = refused.swap(0, Ordering::Relaxed) > 0;
         let now = limit.load(Ordering::Relaxed);
         let running = running.load(Ordering::Relaxed);
-        #[allow(clippy::cast_precision_loss, reason = "packets of half a second")]
-        let too_late = late as f64 * 100.0 > settings.late_percent * sent as f64;
-        let next = if too_late {
+        let next = if too_late && waits {
+            now
+        } else if too_late {
             part(now.min(running.max(1)), DECREASE)
         } else if held_back {
             now + part(now, INCREASE).max(1)
@@ -127,13 +196,7 @@ impl Admission {
         let most = settings.max_turns.max(FEWEST_TURNS);
         let next = next.clamp(FEWEST_TURNS, most);
         if next < now {
-            tracing::warn!(
-                running,
-                limit = next,
-                late,
-                sent,
-                "packets leave late: fewer turns are let in"
-            );
+            tracing::warn!(running, limit = next, "packets leave late: fewer turns are let in");
         }
         limit.store(next, Ordering::Relaxed);
     }
@@ -144,12 +207,6 @@ impl Drop for Place {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
         meters().running_turns.decrement(1);
     }
-}
-
-fn whole(count: usize) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let count = count as f64;
-    count
 }
 
 fn part(count: usize, part: f64) -> usize {
@@ -171,7 +228,7 @@ mod tests {
             let late_by = if n < late { LATE * 2 } else { Duration::ZERO };
             admission.packet_sent(late_by);
         }
-        admission.look();
+        admission.look(0.5);
     }
 
     fn limit(admission: &Admission) -> usize {
@@ -194,6 +251,11 @@ mod tests {
         let places: Vec<_> = (0..100).map(|_| admission.enter()).collect();
         sent(&admission, 1_000, 10);
         assert_eq!(limit(&admission), 1_000, "one in a hundred is not too many");
+        for _ in 0..PATIENCE {
+            sent(&admission, 1_000, 11);
+            assert!(admission.is_strained());
+            assert_eq!(limit(&admission), 1_000, "less effort comes first");
+        }
         sent(&admission, 1_000, 11);
         assert_eq!(limit(&admission), 90, "a tenth less than ran");
         assert!(admission.enter().is_none());
@@ -205,11 +267,29 @@ mod tests {
     }
 
     #[test]
+    fn effort_is_saved_while_the_cores_are_busy_and_spent_after_a_long_calm() {
+        let admission = admission(10);
+        admission.look(STRAINED + 0.01);
+        assert!(admission.is_strained());
+        for _ in 1..CALM_WINDOWS {
+            admission.look(CALM - 0.01);
+        }
+        admission.look(0.5);
+        assert!(admission.is_strained(), "calm begins anew");
+        for _ in 1..CALM_WINDOWS {
+            admission.look(CALM - 0.01);
+            assert!(admission.is_strained());
+        }
+        admission.look(CALM - 0.01);
+        assert!(!admission.is_strained());
+    }
+
+    #[test]
     fn few_packets_say_nothing_and_some_turns_always_run() {
         let admission = admission(3);
         sent(&admission, FEWEST_PACKETS - 1, FEWEST_PACKETS - 1);
         assert_eq!(limit(&admission), 3);
-        for _ in 0..20 {
+        for _ in 0..20 + PATIENCE {
             sent(&admission, 100, 100);
         }
         assert_eq!(limit(&admission), FEWEST_TURNS);

@@ -4,6 +4,7 @@
 mod clock;
 mod orders;
 mod playback;
+mod standing;
 mod state;
 mod uplink;
 
@@ -16,9 +17,11 @@ use hearken_proto::ids::SessionId;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
+pub(crate) use standing::Standing;
 pub use state::{DeviceRules, TieRing, Visitor, Wiring};
 
 use self::clock::CLOCK_EVERY;
+use self::standing::Counted;
 use self::state::{LiveTurn, Talk, Wires};
 use crate::messages::{
     DeviceOrder, NothingHeard, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
@@ -45,6 +48,7 @@ pub struct DeviceActor {
     live: Option<LiveTurn>,
     /// Its place in the roster, once the actor has an address.
     seat: Option<RosterSeat>,
+    counted: Counted,
     span: tracing::Span,
 }
 
@@ -84,6 +88,7 @@ impl DeviceActor {
             talk,
             live: None,
             seat: None,
+            counted: Counted::new(Standing::Idle),
             span,
         }
     }
@@ -135,6 +140,7 @@ impl StreamHandler<SocketFrame> for DeviceActor {
             Incoming::Closed => ctx.stop(),
             Incoming::Broken(fault) => self.leave(fault, ctx),
         }
+        self.count();
     }
 
     /// The peer dropped the connection, as firmware does.
@@ -147,6 +153,7 @@ impl StreamHandler<PlaybackItem> for DeviceActor {
     fn handle(&mut self, item: PlaybackItem, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
         self.play(item, ctx);
+        self.count();
     }
 
     /// The TtsActor is gone; the connection's token tells why.
@@ -166,6 +173,7 @@ impl Handler<SpeechStarted> for DeviceActor {
         self.talk.last_voice = Instant::now();
         self.give_way(ctx);
         self.live = Some(self.live_turn(turn, true));
+        self.count();
     }
 }
 
@@ -180,6 +188,7 @@ impl Handler<SpeechEnded> for DeviceActor {
             live.hearing = false;
             live.heard_at = Some(Instant::now());
         }
+        self.count();
     }
 }
 
@@ -208,6 +217,7 @@ impl Handler<NothingHeard> for DeviceActor {
             live.turn.cut();
         }
         self.say_next();
+        self.count();
     }
 }
 

@@ -6,16 +6,24 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 
+use crate::device::Standing;
 use crate::dialogue::TurnEnd;
 use crate::ports::Usage;
 
 /// Names of the metrics that are distributions, in seconds.
-pub const SECONDS: [&str; 4] = [
+pub const SECONDS: [&str; 6] = [
     "hearken_packet_lateness_seconds",
     "hearken_transcript_seconds",
     "hearken_first_audio_seconds",
     TOOL_CALL_SECONDS,
+    "hearken_first_sentence_seconds",
+    "hearken_voice_seconds",
 ];
+
+/// Names of the metrics that are distributions of counts.
+pub const COUNTS: [&str; 1] = [LANE_DEPTH];
+
+const LANE_DEPTH: &str = "hearken_lane_depth";
 
 const LLM_REQUESTS: &str = "hearken_llm_requests_total";
 const LLM_TOKENS: &str = "hearken_llm_tokens_total";
@@ -37,6 +45,7 @@ pub(crate) fn meters() -> &'static Meters {
 pub(crate) struct Meters {
     pub(crate) connections: Gauge,
     pub(crate) text_clients: Gauge,
+    pub(crate) devices: Devices,
     pub(crate) uplink: Uplink,
     pub(crate) downlink_packets: Counter,
     pub(crate) late_packets: Counter,
@@ -46,8 +55,23 @@ pub(crate) struct Meters {
     pub(crate) turns: Turns,
     pub(crate) running_turns: Gauge,
     pub(crate) turn_limit: Gauge,
+    pub(crate) strained: Gauge,
     pub(crate) transcript: Histogram,
+    pub(crate) first_sentence: Histogram,
+    pub(crate) voice: Histogram,
     pub(crate) first_audio: Histogram,
+    pub(crate) uplink_depth: Histogram,
+    pub(crate) playback_depth: Histogram,
+}
+
+/// Connected devices, by what they are doing.
+pub(crate) struct Devices([Gauge; 4]);
+
+impl Devices {
+    /// Those that stand there.
+    pub(crate) fn at(&self, standing: Standing) -> &Gauge {
+        &self.0[standing as usize]
+    }
 }
 
 /// Uplink packets, by what became of them.
@@ -92,10 +116,14 @@ impl Meters {
         describe();
         let uplink = |outcome| counter!("hearken_uplink_packets_total", "outcome" => outcome);
         let turns = |end| counter!("hearken_turns_total", "end" => end);
-        let [lateness, transcript, first_audio, _] = SECONDS.map(|name| histogram!(name));
+        let [lateness, transcript, first_audio, _, first_sentence, voice] =
+            SECONDS.map(|name| histogram!(name));
+        let depth = |lane| histogram!(LANE_DEPTH, "lane" => lane);
+        let states = ["idle", "listening", "thinking", "speaking"];
         Self {
             connections: gauge!("hearken_connections"),
             text_clients: gauge!("hearken_text_clients"),
+            devices: Devices(states.map(|state| gauge!("hearken_devices", "state" => state))),
             uplink: Uplink {
                 heard: uplink("heard"),
                 unwanted: uplink("unwanted"),
@@ -118,8 +146,13 @@ impl Meters {
             },
             running_turns: gauge!("hearken_turns_running"),
             turn_limit: gauge!("hearken_turns_limit"),
+            strained: gauge!("hearken_strained"),
             transcript,
+            first_sentence,
+            voice,
             first_audio,
+            uplink_depth: depth("uplink"),
+            playback_depth: depth("playback"),
         }
     }
 
@@ -131,6 +164,13 @@ impl Meters {
             self.late_packets.increment(1);
         }
     }
+}
+
+/// A count as metrics take it.
+pub(crate) fn whole(count: usize) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let count = count as f64;
+    count
 }
 
 /// How a tool call ended.
@@ -195,6 +235,7 @@ fn describe() {
     let seconds = |name, text| metrics::describe_histogram!(name, Unit::Seconds, text);
     gauge("hearken_connections", "devices that are connected");
     gauge("hearken_text_clients", "text clients that are connected");
+    gauge("hearken_devices", "devices that are connected, by what they are doing");
     counter("hearken_uplink_packets_total", "packets from devices, by what became of them");
     counter("hearken_downlink_packets_total", "packets to devices");
     counter("hearken_downlink_late_packets_total", "packets sent over 5 ms after they were due");
@@ -202,6 +243,7 @@ fn describe() {
     counter("hearken_socket_stalls_total", "sends to a socket that waited for over 2 s");
     gauge("hearken_turns_running", "turns of devices that are answered now");
     gauge("hearken_turns_limit", "turns that may run at once; it falls where packets are late");
+    gauge("hearken_strained", "1 while speech is encoded with less effort, else 0");
     counter("hearken_turns_total", "turns of dialogues, by their end");
     counter(LLM_REQUESTS, "answers of the language model, by who asked and their end");
     counter(LLM_TOKENS, "tokens that the language model read and wrote, by who asked");
@@ -211,5 +253,12 @@ fn describe() {
     seconds(TOOL_CALL_SECONDS, "how long a tool call took");
     seconds(SECONDS[0], "how late a packet is sent to a device");
     seconds(SECONDS[1], "from the end of speech to its transcript");
+    seconds(SECONDS[4], "from the transcript, or the words, to the first sentence of the answer");
+    seconds(SECONDS[5], "from the first sentence to its first sound, with its cushion");
+    metrics::describe_histogram!(
+        LANE_DEPTH,
+        Unit::Count,
+        "places of a lane in use, looked at each second (uplink) or at a turn's fullest (playback)"
+    );
     seconds(SECONDS[2], "from the end of speech to the first packet of the answer");
 }

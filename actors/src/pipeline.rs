@@ -156,9 +156,9 @@ impl Pipeline {
 
         let tts = {
             let (token, tts) = (connection.clone(), Arc::clone(&self.ports.tts));
-            let phrases = settings.phrases.clone();
+            let (phrases, admission) = (settings.phrases.clone(), self.admission.clone());
             TtsActor::start_in_arbiter(self.audio.pick(), move |_| {
-                TtsActor::new(token, tts, phrases, speaking, to_socket)
+                TtsActor::new(token, tts, phrases, speaking, admission, to_socket)
             })
         };
         let outputs = SessionOutputs {

@@ -124,6 +124,8 @@ pub struct SpeakingSettings {
     pub bitrate_bps: i32,
     /// Opus complexity, 0 to 10.
     pub complexity: u8,
+    /// The same while the server is strained.
+    pub strained_complexity: u8,
     /// Packets sent ahead of the clock. Firmware 1.6.0 queues 5 and drops beyond; boards with an
     /// ESP32-C3 misbehave at bursts of 5.
     pub lead_packets: u32,
@@ -158,6 +160,7 @@ impl Default for SpeakingSettings {
             packet: Duration::from_millis(60),
             bitrate_bps: 48_000,
             complexity: 5,
+            strained_complexity: 0,
             lead_packets: 3,
             start_guard: Duration::from_millis(100),
             cushion: Duration::from_millis(720),

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::pacing::Pacing;
+use crate::admission::Admission;
 use crate::audio::opus::Encoder;
 use crate::audio::pcm;
 use crate::audio::resample::Resampler;
@@ -26,6 +27,7 @@ use crate::settings::SpeakingSettings;
 pub struct TtsActor {
     connection: CancellationToken,
     mouth: Mouth,
+    admission: Admission,
     lane: mpsc::Sender<PlaybackItem>,
     speaking: Option<SpawnHandle>,
 }
@@ -45,9 +47,11 @@ impl TtsActor {
         tts: Arc<dyn Tts>,
         phrases: Phrases,
         settings: SpeakingSettings,
+        admission: Admission,
         lane: mpsc::Sender<PlaybackItem>,
     ) -> Self {
-        Self { connection, mouth: Mouth { tts, phrases, settings }, lane, speaking: None }
+        let mouth = Mouth { tts, phrases, settings };
+        Self { connection, mouth, admission, lane, speaking: None }
     }
 }
 
@@ -72,7 +76,11 @@ impl Handler<StartSpeaking> for TtsActor {
         if let Some(old) = self.speaking.take() {
             ctx.cancel_future(old);
         }
-        let (mouth, lane) = (self.mouth.clone(), self.lane.clone());
+        let (mut mouth, lane) = (self.mouth.clone(), self.lane.clone());
+        if self.admission.is_strained() {
+            let settings = &mut mouth.settings;
+            settings.complexity = settings.complexity.min(settings.strained_complexity);
+        }
         let work = async move {
             let turn = start.turn.clone();
             let (ahead, steps) = mpsc::channel(mouth.settings.ahead_packets.max(1));

@@ -27,6 +27,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     one_of("speaking.packet_ms", s.packet_ms, &[20, 40, 60])?;
     within("speaking.bitrate_bps", s.bitrate_bps, 6_000, 128_000)?;
     within("speaking.complexity", s.complexity, 0, 10)?;
+    within("speaking.strained_complexity", s.strained_complexity, 0, 10)?;
     within("speaking.lead_packets", s.lead_packets, 1, 5)?;
     within("speaking.start_guard_ms", s.start_guard_ms, 20, 1_000)?;
     within("speaking.cushion_ms", s.cushion_ms, 0, 5_000)?;

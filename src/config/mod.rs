@@ -297,6 +297,8 @@ pub struct SpeakingConfig {
     pub bitrate_bps: i32,
     /// Opus complexity, 0 (cheap) to 10.
     pub complexity: u8,
+    /// The same while most of the cores is in use, to serve more people.
+    pub strained_complexity: u8,
     /// Packets sent ahead of the clock, 1 to 5; firmware 1.6.0 holds 5.
     pub lead_packets: u32,
     /// Audio follows `tts start` after this time at the earliest.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use crate::dialogue::TurnInput;
+use crate::meters::{self, meters};
 use crate::ws_link::{self, SocketContext};
 
 /// How often the idle rules are looked at.
@@ -26,6 +27,11 @@ impl DeviceActor {
 
     pub(super) fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
         self.say_next();
+        self.count();
+        if let Some(wires) = &self.wires {
+            let waiting = wires.uplink.max_capacity() - wires.uplink.capacity();
+            meters().uplink_depth.record(meters::whole(waiting));
+        }
         let device = &self.rules.device;
         let now = Instant::now();
         if !self.talk.greeted && now - self.talk.since >= device.hello_timeout {

@@ -11,7 +11,7 @@ use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
 use crate::dialogue::turn::Spoken;
 use crate::messages::{PlaybackItem, PlaybackStep};
-use crate::meters::meters;
+use crate::meters::{meters, whole};
 use crate::settings::SpeakingSettings;
 
 /// A send to the socket that waits longer than this is a stall.
@@ -35,6 +35,10 @@ pub(super) struct Pacing {
     underruns: u32,
     /// Sentences whose packets have all been sent.
     sentences: usize,
+    /// When the first of them came.
+    first_sentence: Option<Duration>,
+    /// Places of the lane in use, at its fullest.
+    fullest: usize,
     /// When the last sentence began to play, where a packet of it was sent.
     began: Option<Duration>,
 }
@@ -60,6 +64,8 @@ impl Pacing {
             audio_from: None,
             underruns: 0,
             sentences: 0,
+            first_sentence: None,
+            fullest: 0,
             began: None,
         };
         pacing.tell(0);
@@ -83,6 +89,7 @@ impl Pacing {
         self.tell(usize::MAX);
         let end = self.playout.end(self.now());
         tokio::time::sleep_until(self.epoch + end + self.stop_margin).await;
+        meters().playback_depth.record(whole(self.fullest));
         if self.underruns > 0 {
             meters().underruns.increment(self.underruns.into());
             tracing::info!(turn = %self.turn.id, underruns = self.underruns, "synthesis was slower than playback");
@@ -132,7 +139,10 @@ impl Pacing {
     /// Sends `tts start`, once.
     async fn start(&mut self) -> bool {
         if self.audio_from.is_none() {
-            self.audio_from = Some(self.now() + self.start_guard);
+            let now = self.now();
+            let first = self.first_sentence.unwrap_or(now);
+            meters().voice.record(now.saturating_sub(first));
+            self.audio_from = Some(now + self.start_guard);
             return self.forward(PlaybackStep::Start).await;
         }
         true
@@ -141,6 +151,10 @@ impl Pacing {
     async fn send(&mut self, step: PlaybackStep) -> bool {
         match &step {
             PlaybackStep::SentenceStart(_) => {
+                if self.first_sentence.is_none() {
+                    self.first_sentence = Some(self.now());
+                    meters().first_sentence.record(self.now());
+                }
                 if !self.gather().await {
                     return false;
                 }
@@ -186,6 +200,7 @@ impl Pacing {
         let now = self.now();
         self.began.get_or_insert(self.playout.end(now));
         self.underruns += u32::from(self.playout.sent(now));
+        self.fullest = self.fullest.max(self.lane.max_capacity() - self.lane.capacity());
         self.forward_due(packet, self.epoch + due).await
     }
 

@@ -14,13 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::pacing::Pacing;
 use crate::admission::Admission;
-use crate::audio::opus::Encoder;
-use crate::audio::pcm;
-use crate::audio::resample::Resampler;
+use crate::audio::voice::Voice;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{Phrases, Turn, TurnEvent};
 use crate::messages::{PlaybackItem, PlaybackStep, StartSpeaking};
-use crate::ports::{BoxError, Line, Tts};
+use crate::ports::{Line, Tts};
 use crate::settings::SpeakingSettings;
 
 /// Speaks to one device.
@@ -137,79 +135,43 @@ impl Mouth {
         language: Language,
         ahead: &Ahead,
     ) -> bool {
-        let Err(error) = voice.speak(&*self.tts, &text, ahead).await else { return true };
+        let Err(error) = self.speak(voice, &text, ahead).await else { return true };
         tracing::warn!(turn = %turn.id, error, "a sentence could not be spoken");
         let apology = self.phrases.apology.in_language(language).to_owned();
         if apology != text
-            && let Err(error) = voice.speak(&*self.tts, &apology, ahead).await
+            && let Err(error) = self.speak(voice, &apology, ahead).await
         {
             tracing::warn!(turn = %turn.id, error, "the apology is shown only");
         }
         false
     }
-}
-
-/// One turn's way from text to packets.
-struct Voice {
-    encoder: Encoder,
-    sample_rate_hz: u32,
-    packet_samples: usize,
-}
-
-impl Voice {
-    fn new(settings: &SpeakingSettings) -> Result<Self, BoxError> {
-        let rate = settings.sample_rate_hz;
-        let encoder = Encoder::new(rate, settings.bitrate_bps, settings.complexity)?;
-        let packet_samples = pcm::samples_in(settings.packet, rate);
-        Ok(Self { encoder, sample_rate_hz: rate, packet_samples })
-    }
 
     /// Speaks one sentence; where that fails, says why. Its beginning may have been spoken then.
-    async fn speak(&mut self, tts: &dyn Tts, text: &str, ahead: &Ahead) -> Result<(), String> {
+    async fn speak(&self, voice: &mut Voice, text: &str, ahead: &Ahead) -> Result<(), String> {
         let started = PlaybackStep::SentenceStart(text.to_owned());
-        let gone = |_| "nobody listens any more".to_owned();
         ahead.send(started).await.map_err(gone)?;
-        let mut sound = tts.speak(Line { text: text.into() });
-        let mut resampler: Option<(u32, Resampler)> = None;
-        let mut pending = Vec::new();
+        voice.begin();
+        let mut sound = self.tts.speak(Line { text: text.into() });
         while let Some(pcm) = sound.next().await {
             let pcm = pcm.map_err(|e| e.to_string())?;
-            let rate = pcm.sample_rate_hz;
-            if resampler.as_ref().is_none_or(|(r, _)| *r != rate) {
-                if let Some((_, mut last)) = resampler.take() {
-                    last.finish(&mut pending);
-                }
-                let fresh = Resampler::new(rate, self.sample_rate_hz).map_err(|e| e.to_string())?;
-                resampler = Some((rate, fresh));
-            }
-            if let Some((_, resampler)) = &mut resampler {
-                resampler.process(&pcm.samples, &mut pending);
-            }
-            self.send_whole_packets(&mut pending, ahead).await?;
+            voice.take(&pcm.samples, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
+            send_whole_packets(voice, ahead).await?;
         }
-        if let Some((_, mut last)) = resampler {
-            last.finish(&mut pending);
-        }
-        let padded = pending.len().next_multiple_of(self.packet_samples);
-        pending.resize(padded, 0);
-        self.send_whole_packets(&mut pending, ahead).await?;
+        voice.finish();
+        send_whole_packets(voice, ahead).await?;
         ahead.send(PlaybackStep::SentenceEnd(text.to_owned())).await.map_err(gone)
     }
+}
 
-    async fn send_whole_packets(
-        &mut self,
-        pending: &mut Vec<i16>,
-        ahead: &Ahead,
-    ) -> Result<(), String> {
-        let whole = pending.len() - pending.len() % self.packet_samples;
-        for frame in pending[..whole].chunks_exact(self.packet_samples) {
-            let packet = self.encoder.encode(frame).map_err(|e| e.to_string())?;
-            let sent = ahead.send(PlaybackStep::Packet(packet)).await;
-            sent.map_err(|_| "nobody listens any more".to_owned())?;
-            // Encoding is the dearest thing on this thread: let the other voices' packets out.
-            tokio::task::yield_now().await;
-        }
-        pending.drain(..whole);
-        Ok(())
+async fn send_whole_packets(voice: &mut Voice, ahead: &Ahead) -> Result<(), String> {
+    while let Some(packet) = voice.packet().map_err(|e| e.to_string())? {
+        ahead.send(PlaybackStep::Packet(packet)).await.map_err(gone)?;
+        // Encoding is the dearest thing on this thread: let the other voices' packets out.
+        tokio::task::yield_now().await;
     }
+    Ok(())
+}
+
+fn gone(_: mpsc::error::SendError<PlaybackStep>) -> String {
+    "nobody listens any more".to_owned()
 }

@@ -1,7 +1,6 @@
 //! VadActor: Opus packets in, utterances out. Decodes, tells voice from noise, finds the ends of
 //! speech, and mints the turn that begins with it. Not for recognising words.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext as _, Context, Recipient, StreamHandler};
@@ -10,21 +9,16 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::audio::endpointer::{Endpoint, Endpointer, MAX_ONSET_PAUSE};
-use crate::audio::opus::Decoder;
+use crate::audio::ear::{Ear, Unheard};
+use crate::audio::endpointer::Endpoint;
 use crate::audio::pcm;
-use crate::audio::voicing::{FRAME_SAMPLES, SAMPLE_RATE_HZ, Voicing};
+use crate::audio::voicing::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
 use crate::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
 use crate::meters::meters;
 use crate::settings::HearingSettings;
 use crate::turns::Turns;
 
-/// Length of one decision.
-const FRAME: Duration = Duration::from_millis(20);
-/// Six frames of 20 ms at Opus's longest (RFC 6716, section 3.2) and their headers; a packet longer
-/// than this is none.
-const MAX_OPUS_BYTES: usize = 6 * 1_275 + 14;
 /// How often the clock is looked at while an utterance is open.
 const CLOCK_EVERY: Duration = Duration::from_millis(100);
 
@@ -44,24 +38,12 @@ pub struct VadActor {
     outputs: VadOutputs,
     turns: Turns,
     utterance_lane: usize,
+    settings: HearingSettings,
     ear: Ear,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
     /// Orders to forget that were carried out.
     forgets: u64,
-}
-
-/// Decoding and judging, made when first needed.
-struct Ear {
-    settings: HearingSettings,
-    decoder: Option<Decoder>,
-    voicing: Option<Voicing>,
-    endpointer: Endpointer,
-    /// Recent sound: the pre-roll, and what is not yet a whole frame at its end.
-    recent: VecDeque<i16>,
-    /// Samples at the end of `recent` that are not judged yet.
-    unjudged: usize,
-    scratch: Vec<i16>,
 }
 
 /// An utterance that is being spoken.
@@ -82,22 +64,13 @@ impl VadActor {
         utterance_lane: usize,
         settings: HearingSettings,
     ) -> Self {
-        let endpointer = Endpointer::new(settings.endpointer.clone());
-        let ear = Ear {
-            settings,
-            decoder: None,
-            voicing: None,
-            endpointer,
-            recent: VecDeque::new(),
-            unjudged: 0,
-            scratch: Vec::new(),
-        };
         Self {
             lane: Some(lane),
             outputs,
             turns,
             utterance_lane,
-            ear,
+            ear: Ear::new(settings.clone()),
+            settings,
             mode: None,
             open: None,
             forgets: 0,
@@ -106,8 +79,7 @@ impl VadActor {
 
     fn packet(&mut self, opus: &[u8]) {
         let Some(mode) = self.mode else { return meters().uplink.unwanted.increment(1) };
-        let decoded = self.ear.decode(opus);
-        if decoded == 0 {
+        if !self.decode(opus) {
             return;
         }
         if self.open.as_ref().is_some_and(|u| !u.turn.is_live()) {
@@ -131,9 +103,25 @@ impl VadActor {
         }
     }
 
+    /// Appends the packet's sound; garbage is counted and skipped.
+    fn decode(&mut self, opus: &[u8]) -> bool {
+        let count = &meters().uplink;
+        match self.ear.decode(opus) {
+            Ok(_) if opus.is_empty() => count.empty.increment(1),
+            Ok(_) => count.heard.increment(1),
+            Err(error) => {
+                let oversized = error == Unheard::Oversized;
+                if oversized { &count.oversized } else { &count.garbage }.increment(1);
+                tracing::debug!(%error, bytes = opus.len(), "uplink packet does not decode");
+                return false;
+            }
+        }
+        true
+    }
+
     /// Opens an utterance whose voice began this long ago.
     fn begin(&mut self, ago: Duration) {
-        let pcm = self.ear.last(ago + self.ear.settings.pre_roll);
+        let pcm = self.ear.last(ago + self.settings.pre_roll);
         self.open_utterance();
         self.forward(pcm);
     }
@@ -149,11 +137,11 @@ impl VadActor {
     }
 
     fn forward(&mut self, pcm: Vec<i16>) {
-        let longest = self.ear.settings.endpointer.max_utterance;
+        let longest = self.settings.endpointer.max_utterance;
         let Some(utterance) = &mut self.open else { return };
         utterance.last_packet = Instant::now();
         utterance.sent += pcm::duration(pcm.len(), SAMPLE_RATE_HZ);
-        if utterance.sent > longest + self.ear.settings.pre_roll {
+        if utterance.sent > longest + self.settings.pre_roll {
             return;
         }
         if utterance.audio.try_send(pcm).is_err() {
@@ -189,94 +177,12 @@ impl VadActor {
 
     /// Ends an utterance whose packets stopped coming: some clients send nothing while silent.
     fn look_at_the_clock(&mut self) {
-        let silence = self.ear.settings.endpointer.silence;
+        let silence = self.settings.endpointer.silence;
         let overdue = |u: &Utterance| u.last_packet.elapsed() >= silence;
         if self.mode != Some(ListenMode::Manual) && self.open.as_ref().is_some_and(overdue) {
-            self.ear.endpointer.reset();
+            self.ear.end();
             self.end();
         }
-    }
-}
-
-impl Ear {
-    /// Appends the packet's sound and returns its length in samples; garbage is counted and
-    /// skipped.
-    fn decode(&mut self, opus: &[u8]) -> usize {
-        let count = &meters().uplink;
-        if opus.len() > MAX_OPUS_BYTES {
-            count.oversized.increment(1);
-            return 0;
-        }
-        if self.decoder.is_none() {
-            self.decoder = Decoder::new(SAMPLE_RATE_HZ)
-                .inspect_err(|e| tracing::error!(error = %e, "no opus decoder"))
-                .ok();
-        }
-        let Some(decoder) = &mut self.decoder else { return 0 };
-        self.scratch.clear();
-        match decoder.decode(opus, &mut self.scratch) {
-            Ok(samples) => {
-                self.recent.extend(&self.scratch);
-                self.unjudged += samples;
-                if opus.is_empty() { &count.empty } else { &count.heard }.increment(1);
-                samples
-            }
-            Err(error) => {
-                count.garbage.increment(1);
-                tracing::debug!(%error, bytes = opus.len(), "uplink packet does not decode");
-                0
-            }
-        }
-    }
-
-    /// Judges the next whole frame, if there is one.
-    fn judge(&mut self) -> Option<(Vec<i16>, Option<Endpoint>)> {
-        if self.unjudged < FRAME_SAMPLES {
-            return None;
-        }
-        let settings = &self.settings;
-        let voicing = self.voicing.get_or_insert_with(|| {
-            Voicing::new(settings.aggressiveness, settings.min_rms, settings.over_noise)
-        });
-        let start = self.recent.len() - self.unjudged;
-        let frame: Vec<i16> = self.recent.range(start..start + FRAME_SAMPLES).copied().collect();
-        self.unjudged -= FRAME_SAMPLES;
-        let endpoint = self.endpointer.hear(voicing.is_voice(&frame), FRAME);
-        self.trim();
-        Some((frame, endpoint))
-    }
-
-    /// How much voice starts an utterance depends on whether it would interrupt us.
-    fn need(&mut self, speaking: bool) {
-        let usual = self.settings.endpointer.min_speech;
-        self.endpointer.need(if speaking { self.settings.barge_in } else { usual });
-    }
-
-    /// Keeps as much of the judged past as an utterance may reach back into.
-    fn trim(&mut self) {
-        let voice = self.settings.endpointer.min_speech.max(self.settings.barge_in);
-        let onset = voice * 2 + MAX_ONSET_PAUSE * 4;
-        let keep = pcm::samples_in(self.settings.pre_roll + onset, SAMPLE_RATE_HZ) + self.unjudged;
-        let surplus = self.recent.len().saturating_sub(keep);
-        self.recent.drain(..surplus);
-    }
-
-    /// The last part of the judged past.
-    fn last(&self, length: Duration) -> Vec<i16> {
-        let end = self.recent.len() - self.unjudged;
-        let start = end.saturating_sub(pcm::samples_in(length, SAMPLE_RATE_HZ));
-        self.recent.range(start..end).copied().collect()
-    }
-
-    fn take_all(&mut self) -> Vec<i16> {
-        self.unjudged = 0;
-        self.recent.drain(..).collect()
-    }
-
-    fn forget(&mut self) {
-        self.recent.clear();
-        self.unjudged = 0;
-        self.endpointer.reset();
     }
 }
 

@@ -106,12 +106,15 @@ fn unmaintained_crates_are_known_to_one_file_each() {
         ("audiopus", "actors/src/audio/opus.rs"),
         ("webrtc_vad", "actors/src/audio/voicing.rs"),
     ];
+    // What the codecs cost alone is measured without our code around them.
+    let measured_bare = ("actors/benches/hot/floor.rs", ["audiopus", "webrtc_vad"]);
     let mut faults = Vec::new();
     for (path, text) in files(&["rs"]) {
         for (name, home) in homes {
             let uses = text.lines().filter(|l| !l.trim_start().starts_with("//"));
             let here = uses.clone().any(|l| l.contains(&format!("{name}::")));
-            if here && path != Path::new(home) {
+            let bare = path == Path::new(measured_bare.0) && measured_bare.1.contains(&name);
+            if here && path != Path::new(home) && !bare {
                 faults.push(format!("{}: {name} belongs in {home} only", path.display()));
             }
         }

@@ -1,11 +1,14 @@
-//! Opus packets that sound like voice, or like silence, to the voice detector.
+//! Opus packets that sound like voice, or like silence, to the voice detector; and real speech, from
+//! the recordings in `fixtures/audio`.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use hearken_proto::recording::{Content, Recording};
 
-use crate::audio::opus::Encoder;
+use crate::audio::opus::{Decoder, Encoder};
 use crate::audio::pcm;
+use crate::audio::voicing::SAMPLE_RATE_HZ;
 
 /// Length of a packet: what firmware sends.
 pub const PACKET_MS: u64 = 60;
@@ -37,6 +40,34 @@ pub fn silence(ms: u64) -> Vec<Bytes> {
 /// The same in packets of another kind: samples per second, and milliseconds each.
 pub fn silence_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
     packets(&vec![0; samples(ms, kind.0)], kind)
+}
+
+/// The packets that a person's device sent in the recording of this name.
+///
+/// # Panics
+/// There is no such recording.
+pub fn recorded(name: &str) -> Vec<Bytes> {
+    let file = format!("{}/../fixtures/audio/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let recording = Recording::parse(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let up = recording.frames.into_iter().filter_map(|frame| match frame.content {
+        Content::UpAudio(opus) => Some(opus),
+        _ => None,
+    });
+    up.collect()
+}
+
+/// The sound of packets, 16 kHz mono.
+///
+/// # Panics
+/// They are no Opus.
+pub fn decoded(packets: &[Bytes]) -> Vec<i16> {
+    let mut decoder = Decoder::new(SAMPLE_RATE_HZ).expect("libopus runs at its own rates");
+    let mut sound = Vec::new();
+    for packet in packets {
+        decoder.decode(packet, &mut sound).expect("a packet of Opus");
+    }
+    sound
 }
 
 fn samples(ms: u64, rate_hz: u32) -> usize {

@@ -1,0 +1,38 @@
+//! What is made anew for a connection, an utterance, a turn or a sentence. Not for its use.
+
+use hearken_actors::audio::opus::{Decoder, Encoder};
+use hearken_actors::audio::resample::Resampler;
+use hearken_actors::audio::voice::Voice;
+use hearken_actors::audio::voicing::Voicing;
+
+use crate::speaking;
+
+#[divan::bench]
+fn decoder() -> Decoder {
+    Decoder::new(16_000).unwrap()
+}
+
+#[divan::bench]
+fn encoder() -> Encoder {
+    Encoder::new(24_000, 24_000, 5).unwrap()
+}
+
+#[divan::bench]
+fn voicing() -> Voicing {
+    Voicing::new(2, 80.0, 1.6)
+}
+
+#[divan::bench]
+fn resampler_from_22050() -> Resampler {
+    Resampler::new(22_050, 24_000).unwrap()
+}
+
+#[divan::bench]
+fn resampler_from_16000() -> Resampler {
+    Resampler::new(16_000, 24_000).unwrap()
+}
+
+#[divan::bench]
+fn voice() -> Voice {
+    Voice::new(&speaking()).unwrap()
+}

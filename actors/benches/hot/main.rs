@@ -1,0 +1,68 @@
+//! What each step of the hot paths costs: `cargo bench -p hearken-actors --bench hot`. Beside each
+//! step stands the floor, which is what libopus and libfvad alone cost on the same sound; at the
+//! end come the whole paths as multiples of it, measured in turns. Name a bench to run it alone.
+//! Not for sockets, nor for many devices at once.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for people")]
+
+mod creation;
+mod downlink;
+mod floor;
+mod ratios;
+mod turn;
+mod uplink;
+mod words;
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use hearken_actors::audio::resample::Resampler;
+use hearken_actors::settings::SpeakingSettings;
+use hearken_actors::testkit::sound;
+
+/// Packets differ: so many are measured of each step.
+const SAMPLES: u32 = 400;
+
+/// Real speech with its pauses, some of it in noise, and a second of silence behind each.
+static SPEECH: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
+    let names = ["en_sorrow_with_pauses", "zh_trade_stalls_noisy", "en_go_forward"];
+    names.iter().flat_map(|name| [sound::recorded(name), sound::silence(1_000)].concat()).collect()
+});
+
+/// The same as a synthesiser gives it, at this rate.
+fn synthesised(rate_hz: u32) -> Vec<i16> {
+    let mut out = Vec::new();
+    let mut resampler = Resampler::new(16_000, rate_hz).unwrap();
+    resampler.process(&sound::decoded(&SPEECH), &mut out);
+    resampler.finish(&mut out);
+    out
+}
+
+/// What a device is spoken to with by default.
+fn speaking() -> SpeakingSettings {
+    SpeakingSettings::default().for_rate(Some(22_050))
+}
+
+/// Goes through some things again and again.
+struct Round<T> {
+    things: Vec<T>,
+    next: usize,
+}
+
+impl<T> Round<T> {
+    fn new(things: impl IntoIterator<Item = T>) -> Self {
+        Self { things: things.into_iter().collect(), next: 0 }
+    }
+
+    fn next(&mut self) -> &T {
+        self.next = if self.next + 1 < self.things.len() { self.next + 1 } else { 0 };
+        &self.things[self.next]
+    }
+}
+
+fn main() {
+    divan::Divan::default().sample_count(SAMPLES).config_with_args().main();
+    // `cargo test` asks for a list of them only, and a bench that was named is wanted alone.
+    if !std::env::args().skip(1).any(|arg| arg != "--bench") {
+        ratios::print();
+    }
+}

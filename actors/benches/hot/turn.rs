@@ -1,0 +1,32 @@
+//! A whole turn of a device on scripted ports, in virtual time: what all actors together cost, from
+//! the first packet of the question to the end of the answer. Not for how long a turn takes.
+
+use std::time::Duration;
+
+use divan::Bencher;
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{Ring, sound};
+
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn of_1_s_asked_and_900_ms_answered(bencher: Bencher) {
+    let system = actix::System::new();
+    let mut ring = system.block_on(async {
+        tokio::time::pause();
+        let mut ring = Ring::connect(PipelineSettings::default());
+        ring.greet(1).await;
+        ring
+    });
+    let question = [sound::voice(1_000), sound::silence(900)].concat();
+    bencher.bench_local(|| {
+        system.block_on(async {
+            ring.forget();
+            ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+            ring.stream(question.clone()).await;
+            ring.until("tts/stop").await;
+        });
+    });
+    system.block_on(async {
+        ring.pass(Duration::from_secs(1)).await;
+        ring.hang_up().await;
+    });
+}

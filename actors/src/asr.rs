@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Admission;
 use crate::audio::pcm;
 use crate::audio::voicing::SAMPLE_RATE_HZ;
 use crate::messages::{Heard, OpenUtterance, Unheard};
+use crate::pieces::PieceReceiver;
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 
 /// An utterance shorter than this holds no word: a press of the button, an empty recording.
@@ -93,7 +93,7 @@ impl Handler<OpenUtterance> for AsrActor {
 /// that there is no time, as soon as that.
 async fn recognise(
     asr: Arc<dyn Asr>,
-    mut audio: mpsc::Receiver<Vec<i16>>,
+    mut audio: PieceReceiver,
     may_enter: impl FnOnce() -> bool,
 ) -> Result<Transcript, Unheard> {
     let mut samples = 0;
@@ -102,7 +102,7 @@ async fn recognise(
     while let Some(pcm) = audio.recv().await {
         samples += pcm.len();
         if stream.is_none() {
-            held.extend_from_slice(&pcm);
+            held.extend_from_slice(pcm);
             if pcm::duration(samples, SAMPLE_RATE_HZ) < MIN_UTTERANCE {
                 continue;
             }
@@ -115,7 +115,7 @@ async fn recognise(
             held = Vec::new();
             stream = Some(opened);
         } else if let Some(Ok(open)) = &mut stream
-            && let Err(error) = open.push(&pcm).await
+            && let Err(error) = open.push(pcm).await
         {
             stream = Some(Err(error));
         }

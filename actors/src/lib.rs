@@ -17,6 +17,7 @@ pub mod live;
 pub mod mcp_host;
 pub mod messages;
 pub mod meters;
+pub mod pieces;
 pub mod pipeline;
 pub mod ports;
 pub mod roster;

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::audio::playout::Heard as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{Turn, TurnEvent, TurnInput};
+use crate::pieces::PieceReceiver;
 use crate::ports::{ProviderError, Transcript};
 
 /// DeviceActor -> VadActor, data lane, up to 50 a second. Listening orders travel among the
@@ -65,7 +66,7 @@ pub struct OpenUtterance {
     /// Whose utterance it is; cut means abandoned.
     pub turn: Turn,
     /// Its audio, 16 kHz mono; closed when the person has finished.
-    pub audio: mpsc::Receiver<Vec<i16>>,
+    pub audio: PieceReceiver,
 }
 
 /// AsrActor -> SessionActor, control, once an utterance.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext as _, Context, Recipient, StreamHandler};
+use actix::{Actor, AsyncContext as _, Context, Recipient, SpawnHandle, StreamHandler};
 use hearken_proto::device::ListenMode;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -16,11 +16,9 @@ use crate::audio::voicing::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
 use crate::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
 use crate::meters::meters;
+use crate::pieces::{self, PieceSender};
 use crate::settings::HearingSettings;
 use crate::turns::Turns;
-
-/// How often the clock is looked at while an utterance is open.
-const CLOCK_EVERY: Duration = Duration::from_millis(100);
 
 /// Where the actor's findings go.
 pub struct VadOutputs {
@@ -42,6 +40,8 @@ pub struct VadActor {
     ear: Ear,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
+    /// Looks whether packets still come.
+    clock: Option<SpawnHandle>,
     /// Orders to forget that were carried out.
     forgets: u64,
 }
@@ -49,7 +49,7 @@ pub struct VadActor {
 /// An utterance that is being spoken.
 struct Utterance {
     turn: Turn,
-    audio: mpsc::Sender<Vec<i16>>,
+    audio: PieceSender,
     last_packet: Instant,
     sent: Duration,
     dropped: u32,
@@ -73,11 +73,12 @@ impl VadActor {
             settings,
             mode: None,
             open: None,
+            clock: None,
             forgets: 0,
         }
     }
 
-    fn packet(&mut self, opus: &[u8]) {
+    fn packet(&mut self, opus: &[u8], ctx: &mut Context<Self>) {
         let Some(mode) = self.mode else { return meters().uplink.unwanted.increment(1) };
         if !self.decode(opus) {
             return;
@@ -86,18 +87,22 @@ impl VadActor {
             self.open = None;
             self.ear.forget();
         }
+        let longest = self.settings.endpointer.max_utterance + self.settings.pre_roll;
         if mode == ListenMode::Manual {
-            let pcm = self.ear.take_all();
-            self.forward(pcm);
-            return;
-        }
-        while let Some((frame, endpoint)) = self.ear.judge() {
-            match endpoint {
-                Some(Endpoint::Started { ago }) => self.begin(ago),
-                _ if self.open.is_some() => self.forward(frame),
-                _ => {}
+            if let Some(utterance) = &mut self.open {
+                utterance.send(self.ear.unjudged(), longest);
             }
-            if endpoint == Some(Endpoint::Ended) {
+            return self.ear.forget();
+        }
+        while let Some(judged) = self.ear.judge() {
+            if matches!(judged.endpoint, Some(Endpoint::Started { .. })) {
+                self.open_utterance();
+                self.watch_the_clock(ctx);
+            }
+            if let Some(utterance) = &mut self.open {
+                utterance.send(self.ear.sound(&judged), longest);
+            }
+            if judged.endpoint == Some(Endpoint::Ended) {
                 self.end();
             }
         }
@@ -107,8 +112,8 @@ impl VadActor {
     fn decode(&mut self, opus: &[u8]) -> bool {
         let count = &meters().uplink;
         match self.ear.decode(opus) {
-            Ok(_) if opus.is_empty() => count.empty.increment(1),
-            Ok(_) => count.heard.increment(1),
+            Ok(()) if opus.is_empty() => count.empty.increment(1),
+            Ok(()) => count.heard.increment(1),
             Err(error) => {
                 let oversized = error == Unheard::Oversized;
                 if oversized { &count.oversized } else { &count.garbage }.increment(1);
@@ -119,34 +124,14 @@ impl VadActor {
         true
     }
 
-    /// Opens an utterance whose voice began this long ago.
-    fn begin(&mut self, ago: Duration) {
-        let pcm = self.ear.last(ago + self.settings.pre_roll);
-        self.open_utterance();
-        self.forward(pcm);
-    }
-
     fn open_utterance(&mut self) {
         let turn = self.turns.mint();
-        let (audio, receiver) = mpsc::channel(self.utterance_lane);
+        let (audio, receiver) = pieces::lane(self.utterance_lane);
         let forgets = self.forgets;
         self.outputs.started.do_send(SpeechStarted { turn: turn.clone(), forgets });
         self.outputs.utterances.do_send(OpenUtterance { turn: turn.clone(), audio: receiver });
         let last_packet = Instant::now();
         self.open = Some(Utterance { turn, audio, last_packet, sent: Duration::ZERO, dropped: 0 });
-    }
-
-    fn forward(&mut self, pcm: Vec<i16>) {
-        let longest = self.settings.endpointer.max_utterance;
-        let Some(utterance) = &mut self.open else { return };
-        utterance.last_packet = Instant::now();
-        utterance.sent += pcm::duration(pcm.len(), SAMPLE_RATE_HZ);
-        if utterance.sent > longest + self.settings.pre_roll {
-            return;
-        }
-        if utterance.audio.try_send(pcm).is_err() {
-            utterance.dropped += 1;
-        }
     }
 
     fn end(&mut self) {
@@ -175,13 +160,34 @@ impl VadActor {
         }
     }
 
-    /// Ends an utterance whose packets stopped coming: some clients send nothing while silent.
-    fn look_at_the_clock(&mut self) {
-        let silence = self.settings.endpointer.silence;
-        let overdue = |u: &Utterance| u.last_packet.elapsed() >= silence;
-        if self.mode != Some(ListenMode::Manual) && self.open.as_ref().is_some_and(overdue) {
+    /// Ends an utterance whose packets stop coming: some clients send nothing while silent. Looks
+    /// again when that can be at the earliest, and only while an utterance is open.
+    fn watch_the_clock(&mut self, ctx: &mut Context<Self>) {
+        if let Some(clock) = self.clock.take() {
+            ctx.cancel_future(clock);
+        }
+        let Some(utterance) = &self.open else { return };
+        let left = self.settings.endpointer.silence.saturating_sub(utterance.last_packet.elapsed());
+        if left.is_zero() {
             self.ear.end();
-            self.end();
+            return self.end();
+        }
+        self.clock = Some(ctx.run_later(left, |act, ctx| {
+            act.clock = None;
+            if act.mode != Some(ListenMode::Manual) {
+                act.watch_the_clock(ctx);
+            }
+        }));
+    }
+}
+
+impl Utterance {
+    /// Sends some more of it, up to the longest that an utterance may be.
+    fn send(&mut self, sound: &[i16], longest: Duration) {
+        self.last_packet = Instant::now();
+        self.sent += pcm::duration(sound.len(), SAMPLE_RATE_HZ);
+        if self.sent <= longest && !self.audio.send(sound) {
+            self.dropped += 1;
         }
     }
 }
@@ -194,7 +200,6 @@ impl Actor for VadActor {
         if let Some(lane) = self.lane.take() {
             ctx.add_stream(ReceiverStream::new(lane));
         }
-        ctx.run_interval(CLOCK_EVERY, |act, _| act.look_at_the_clock());
     }
 
     /// Also after a panic: a connection with a stage missing must end.
@@ -204,13 +209,13 @@ impl Actor for VadActor {
 }
 
 impl StreamHandler<UplinkItem> for VadActor {
-    fn handle(&mut self, item: UplinkItem, _: &mut Self::Context) {
+    fn handle(&mut self, item: UplinkItem, ctx: &mut Self::Context) {
         match item {
-            UplinkItem::Packet(opus) => self.packet(&opus),
+            UplinkItem::Packet(opus) => self.packet(&opus, ctx),
             UplinkItem::ListenStart(mode) => self.listen(mode),
             UplinkItem::ListenStop => {
                 self.end();
-                self.ear.forget();
+                self.ear.close();
                 self.mode = None;
             }
             UplinkItem::Forget => {

@@ -6,35 +6,10 @@ use divan::{Bencher, black_box};
 use hearken_actors::audio::opus::Encoder;
 use hearken_actors::audio::playout::Playout;
 use hearken_actors::audio::resample::Resampler;
-use hearken_actors::audio::voice::Voice;
+use hearken_actors::testkit::paths::Downlink;
 use hearken_proto::device::{AudioPacket, Framing};
 
 use crate::{Round, SPEECH, floor, speaking, synthesised};
-
-/// The whole way of 60 ms, as TtsActor goes it, from a synthesiser of 22,050 Hz.
-pub(crate) struct Downlink {
-    voice: Voice,
-    framing: Framing,
-}
-
-impl Downlink {
-    pub(crate) fn new(complexity: u8) -> Self {
-        let settings = hearken_actors::settings::SpeakingSettings { complexity, ..speaking() };
-        let mut voice = Voice::new(&settings).unwrap();
-        voice.begin();
-        Self { voice, framing: Framing::V3 }
-    }
-
-    /// Returns the bytes that the socket gets.
-    pub(crate) fn samples(&mut self, samples: &[i16]) -> usize {
-        self.voice.take(samples, 22_050).unwrap();
-        let mut bytes = 0;
-        while let Some(opus) = self.voice.packet().unwrap() {
-            bytes += self.framing.encode(&AudioPacket { opus, timestamp_ms: 0 }).len();
-        }
-        bytes
-    }
-}
 
 /// 60 ms each, as a synthesiser of 22,050 Hz gives them.
 pub(crate) fn pieces() -> Vec<Vec<i16>> {
@@ -83,6 +58,6 @@ fn pacing_of_a_packet(bencher: Bencher) {
 #[divan::bench]
 fn whole_of_60_ms(bencher: Bencher) {
     let mut pieces = Round::new(pieces());
-    let mut downlink = Downlink::new(speaking().complexity);
+    let mut downlink = Downlink::new(&speaking(), 22_050);
     bencher.bench_local(|| downlink.samples(pieces.next()));
 }

@@ -4,17 +4,18 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use crate::downlink::{self, Downlink};
+use hearken_actors::settings::SpeakingSettings;
+use hearken_actors::testkit::paths::{Downlink, Uplink};
+
 use crate::floor::{self, Hearing, Speaking};
-use crate::uplink::Uplink;
-use crate::{SPEECH, speaking};
+use crate::{SPEECH, downlink, speaking};
 
 const ROUNDS: usize = 31;
 
 /// Prints the ratios.
 pub(crate) fn print() {
     let packets = SPEECH.len();
-    let (mut bare, mut ours) = (Hearing::new(), Uplink::new());
+    let (mut bare, mut ours) = (Hearing::new(), Uplink::default());
     let times = in_turns(
         || SPEECH.iter().map(|packet| bare.packet(packet)).sum(),
         || SPEECH.iter().map(|packet| ours.packet(packet)).sum(),
@@ -22,7 +23,8 @@ pub(crate) fn print() {
     show("uplink, 60 ms (libopus decode, 3 of libfvad)", &times, packets, 1.5);
     let (frames, pieces) = (floor::frames(), downlink::pieces());
     for complexity in [speaking().complexity, 0] {
-        let (mut bare, mut ours) = (Speaking::new(complexity), Downlink::new(complexity));
+        let settings = SpeakingSettings { complexity, ..speaking() };
+        let (mut bare, mut ours) = (Speaking::new(complexity), Downlink::new(&settings, 22_050));
         let times = in_turns(
             || frames.iter().map(|frame| bare.packet(frame)).sum(),
             || pieces.iter().map(|piece| ours.samples(piece)).sum(),

@@ -3,13 +3,16 @@
 
 use audiopus::coder::{Decoder as RawDecoder, Encoder as RawEncoder};
 use audiopus::{Application, Bitrate, Channels, SampleRate, Signal};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 /// Longest packet that Opus allows, 120 ms (RFC 6716, section 3.2.5), at 48 kHz.
-const MAX_PACKET_MS: usize = 120;
+pub(crate) const MAX_PACKET_MS: usize = 120;
 /// No Opus frame is longer than 1,275 bytes (RFC 6716, section 3.4); a packet of ours holds up to
 /// three of 20 ms.
 const MAX_ENCODED_BYTES: usize = 3 * 1_275 + 7;
+/// Packets are handed out in pieces of blocks of this size: some 90 packets of 60 ms at 24 kbit/s.
+/// A block is freed, or filled anew, when the last of its packets is gone.
+const BLOCK_BYTES: usize = 16 * 1_024;
 
 /// What libopus refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,6 +95,7 @@ impl Decoder {
 pub struct Encoder {
     raw: RawEncoder,
     scratch: Box<[u8]>,
+    block: BytesMut,
 }
 
 impl Encoder {
@@ -104,7 +108,11 @@ impl Encoder {
         raw.set_bitrate(Bitrate::BitsPerSecond(bitrate_bps))?;
         raw.set_complexity(complexity.min(10))?;
         raw.set_signal(Signal::Voice)?;
-        Ok(Self { raw, scratch: vec![0; MAX_ENCODED_BYTES].into_boxed_slice() })
+        Ok(Self {
+            raw,
+            scratch: vec![0; MAX_ENCODED_BYTES].into_boxed_slice(),
+            block: BytesMut::new(),
+        })
     }
 
     /// One packet from one frame of 20, 40 or 60 ms.
@@ -113,7 +121,11 @@ impl Encoder {
     /// The frame has no legal length.
     pub fn encode(&mut self, frame: &[i16]) -> Result<Bytes, OpusError> {
         let length = self.raw.encode(frame, &mut self.scratch)?;
-        Ok(Bytes::copy_from_slice(&self.scratch[..length]))
+        if self.block.capacity() < length {
+            self.block.reserve(BLOCK_BYTES);
+        }
+        self.block.extend_from_slice(&self.scratch[..length]);
+        Ok(self.block.split().freeze())
     }
 }
 

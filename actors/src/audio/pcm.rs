@@ -7,9 +7,11 @@ pub fn rms(samples: &[i16]) -> f64 {
     if samples.is_empty() {
         return 0.0;
     }
-    let sum: f64 = samples.iter().map(|s| f64::from(*s).powi(2)).sum();
-    #[allow(clippy::cast_precision_loss, reason = "a buffer is far shorter than 2^52 samples")]
-    let mean = sum / samples.len() as f64;
+    // Whole numbers are summed several at a time, and exactly.
+    let square = |s: &i16| i64::from(i32::from(*s) * i32::from(*s));
+    let sum: i64 = samples.iter().map(square).sum();
+    #[allow(clippy::cast_precision_loss, reason = "a buffer is far shorter than 2^22 samples")]
+    let mean = sum as f64 / samples.len() as f64;
     mean.sqrt()
 }
 

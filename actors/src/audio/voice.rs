@@ -13,6 +13,7 @@ pub struct Voice {
     encoder: Encoder,
     sample_rate_hz: u32,
     packet_samples: usize,
+    /// From this rate; serves one sentence after the other.
     resampler: Option<(u32, Resampler)>,
     pending: Vec<i16>,
     /// Samples of `pending` that are encoded already.
@@ -39,7 +40,9 @@ impl Voice {
 
     /// A sentence begins; what is left of one that broke off is dropped.
     pub fn begin(&mut self) {
-        self.resampler = None;
+        if let Some((_, resampler)) = &mut self.resampler {
+            resampler.reset();
+        }
         self.pending.clear();
         self.encoded = 0;
     }
@@ -65,8 +68,8 @@ impl Voice {
 
     /// The sentence is complete: its last packet is filled up with silence.
     pub fn finish(&mut self) {
-        if let Some((_, mut last)) = self.resampler.take() {
-            last.finish(&mut self.pending);
+        if let Some((_, resampler)) = &mut self.resampler {
+            resampler.finish(&mut self.pending);
         }
         let left = self.pending.len() - self.encoded;
         let padded = self.encoded + left.next_multiple_of(self.packet_samples);

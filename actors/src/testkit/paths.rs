@@ -1,0 +1,94 @@
+//! The hot paths of a packet from end to end, as the actors go them, only without actors: for
+//! benches and for counting. Not for what an actor decides.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use hearken_proto::device::{AudioPacket, Framing};
+
+use crate::audio::ear::Ear;
+use crate::audio::endpointer::Endpoint;
+use crate::audio::voice::Voice;
+use crate::pieces::{PieceReceiver, PieceSender, lane};
+use crate::settings::{HearingSettings, SpeakingSettings};
+
+/// From a device's packets to the recogniser.
+pub struct Uplink {
+    ear: Ear,
+    lane: (PieceSender, PieceReceiver),
+    open: bool,
+}
+
+impl Default for Uplink {
+    fn default() -> Self {
+        Self { ear: Ear::new(HearingSettings::default()), lane: lane(8), open: false }
+    }
+}
+
+impl Uplink {
+    /// An utterance is open.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Takes one packet and returns how many samples the recogniser got.
+    ///
+    /// # Panics
+    /// It is no Opus.
+    pub fn packet(&mut self, opus: &[u8]) -> usize {
+        self.ear.decode(opus).expect("a packet of Opus");
+        let (sender, receiver) = &mut self.lane;
+        let mut samples = 0;
+        while let Some(judged) = self.ear.judge() {
+            self.open |= matches!(judged.endpoint, Some(Endpoint::Started { .. }));
+            if self.open {
+                assert!(sender.send(self.ear.sound(&judged)), "the lane is read at once");
+                samples += receiver.recv().now_or_never().flatten().map_or(0, <[i16]>::len);
+            }
+            self.open &= judged.endpoint != Some(Endpoint::Ended);
+        }
+        samples
+    }
+}
+
+/// Packets that wait for their time while synthesis runs ahead.
+const AHEAD: usize = 250;
+
+/// From a synthesiser's samples to a device's socket.
+pub struct Downlink {
+    voice: Voice,
+    framing: Framing,
+    rate_hz: u32,
+    waiting: VecDeque<Bytes>,
+}
+
+impl Downlink {
+    /// For a synthesiser of this rate.
+    ///
+    /// # Panics
+    /// libopus refuses the settings.
+    pub fn new(settings: &SpeakingSettings, rate_hz: u32) -> Self {
+        let voice = Voice::new(settings).expect("settings that libopus takes");
+        let waiting = VecDeque::with_capacity(AHEAD);
+        Self { voice, framing: Framing::V1, rate_hz, waiting }
+    }
+
+    /// Takes some samples and returns how many bytes the device gets.
+    ///
+    /// # Panics
+    /// They cannot be resampled or encoded.
+    pub fn samples(&mut self, samples: &[i16]) -> usize {
+        self.voice.take(samples, self.rate_hz).expect("a rate that can be resampled");
+        let mut bytes = 0;
+        while let Some(opus) = self.voice.packet().expect("a legal frame") {
+            let packet = self.framing.encode(&AudioPacket { opus, timestamp_ms: 0 });
+            bytes += packet.len();
+            if self.waiting.len() == AHEAD {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back(packet);
+        }
+        bytes
+    }
+}

@@ -1,0 +1,136 @@
+//! How often the hot paths allocate once they run: not at all for what is heard, and once in many
+//! packets for what is said, since packets are handed over in pieces of one larger block. A binary of
+//! its own, because it counts the allocations of its threads. libopus and libfvad allocate nothing
+//! after their creation.
+
+use std::time::Duration;
+
+use actix::{Actor, AsyncContext as _, Context, Handler, WrapFuture as _};
+use allocation_counter::measure;
+use bytes::Bytes;
+use hearken_actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
+use hearken_actors::settings::{HearingSettings, SpeakingSettings};
+use hearken_actors::testkit::paths::{Downlink, Uplink};
+use hearken_actors::testkit::sound;
+use hearken_actors::turns::Turns;
+use hearken_actors::vad::{VadActor, VadOutputs};
+use hearken_proto::device::ListenMode;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// A room in which nobody speaks: the end of a recording in noise.
+fn quiet() -> Vec<Bytes> {
+    let noisy = sound::recorded("zh_trade_stalls_noisy");
+    let room = &noisy[noisy.len() - 20..];
+    room.iter().cycle().take(200).cloned().collect()
+}
+
+#[test]
+fn listening_to_a_quiet_room_allocates_nothing() {
+    let mut uplink = Uplink::default();
+    let quiet = quiet();
+    quiet.iter().for_each(|packet| assert_eq!(uplink.packet(packet), 0, "nobody speaks"));
+    let mut heard = 0;
+    let spent = measure(|| heard = quiet.iter().map(|packet| uplink.packet(packet)).sum());
+    assert_eq!((heard, spent.count_total), (0, 0));
+}
+
+#[test]
+fn an_utterance_allocates_nothing_while_it_is_spoken() {
+    let mut uplink = Uplink::default();
+    let speech = sound::recorded("en_sorrow_with_pauses");
+    // A lane is complete when each of its two blocks of 32 places was used once.
+    let begun = speech.iter().position(|packet| uplink.packet(packet) > 0).unwrap();
+    let (first, rest) = speech[begun + 1..].split_at(70);
+    first.iter().for_each(|packet| assert!(uplink.packet(packet) > 0));
+    let rest = &rest[..40];
+    let spent = measure(|| rest.iter().for_each(|packet| assert!(uplink.packet(packet) > 0)));
+    assert_eq!(spent.count_total, 0);
+}
+
+#[test]
+fn a_voice_allocates_once_in_twenty_packets_at_most() {
+    let sound = sound::decoded(&sound::recorded("en_sorrow_with_pauses"));
+    for rate_hz in [16_000, 24_000] {
+        let settings = SpeakingSettings::default().for_rate(Some(rate_hz));
+        // As if the sound were of another rate, so that it is resampled.
+        let mut downlink = Downlink::new(&settings, 22_050);
+        let pieces: Vec<&[i16]> = sound.chunks_exact(1_323).collect();
+        let mut bytes = 0;
+        let mut say = || bytes += pieces.iter().map(|p| downlink.samples(p)).sum::<usize>();
+        // Until as many packets wait as can.
+        (0..2).for_each(|_| say());
+        let spent = measure(&mut say);
+        assert!(bytes > 0);
+        let most = pieces.len() as u64 / 20;
+        assert!(spent.count_total <= most, "{} in {} packets", spent.count_total, pieces.len());
+        // The packets and what is lost at the ends of blocks, nothing beside them.
+        assert!(spent.bytes_total < 64 * 1_024, "{} bytes", spent.bytes_total);
+    }
+}
+
+/// Reads the utterances and does nothing.
+struct Reader;
+
+impl Actor for Reader {
+    type Context = Context<Self>;
+}
+
+impl Handler<OpenUtterance> for Reader {
+    type Result = ();
+
+    fn handle(&mut self, mut open: OpenUtterance, ctx: &mut Self::Context) {
+        let read = async move { while open.audio.recv().await.is_some() {} };
+        ctx.spawn(read.into_actor(self));
+    }
+}
+
+impl Handler<SpeechStarted> for Reader {
+    type Result = ();
+
+    fn handle(&mut self, _: SpeechStarted, _: &mut Self::Context) {}
+}
+
+impl Handler<SpeechEnded> for Reader {
+    type Result = ();
+
+    fn handle(&mut self, _: SpeechEnded, _: &mut Self::Context) {}
+}
+
+#[test]
+fn the_actor_allocates_no_more_than_its_parts() {
+    let system = actix::System::new();
+    let (lane, reader) = system.block_on(async {
+        let (lane, packets) = mpsc::channel(64);
+        let reader = Reader.start();
+        let outputs = VadOutputs {
+            started: reader.clone().recipient(),
+            ended: reader.clone().recipient(),
+            utterances: reader.clone().recipient(),
+        };
+        let turns = Turns::new(CancellationToken::new());
+        VadActor::new(packets, outputs, turns, 128, HearingSettings::default()).start();
+        lane.send(UplinkItem::ListenStart(ListenMode::Auto)).await.unwrap();
+        (lane, reader)
+    });
+    let send = |packets: &[Bytes]| {
+        system.block_on(async {
+            for packet in packets {
+                lane.send(UplinkItem::Packet(packet.clone())).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            while lane.capacity() < lane.max_capacity() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    };
+    let speech = sound::recorded("en_sorrow_with_pauses");
+    // The first clone of some bytes allocates what counts them; a socket's are clones already.
+    let also = speech.clone();
+    send(&speech[..60]);
+    let few = measure(|| send(&speech[60..70])).count_total;
+    let many = measure(|| send(&speech[60..120])).count_total;
+    // Lanes grow by a block now and then; nothing is allocated for each packet.
+    assert!(many <= few + 5, "{many} in 60 packets, {few} in 10");
+    drop((also, reader));
+}

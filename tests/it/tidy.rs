@@ -210,6 +210,7 @@ fn the_map_is_short_and_the_papers_are_there() {
     for name in [
         "README.md",
         "ARCHITECTURE.md",
+        "BENCHMARKS.md",
         "CHANGELOG.md",
         "config.toml",
         "proto/README.md",

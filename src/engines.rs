@@ -26,8 +26,8 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     if !e.enabled {
         return Ok(Vec::new());
     }
-    let asr = points_at(&config.asr.url, e.asr_listen);
-    let tts = points_at(&config.tts.url, e.tts_listen);
+    let asr = speaks_here(&config.asr.url, &config.asr.more_urls, e.asr_listen);
+    let tts = speaks_here(&config.tts.url, &config.tts.more_urls, e.tts_listen);
     let llm = think_here(config) || falls_back_here(config);
     let program = std::env::current_exe().context("cannot find the running program")?;
     let env = log_env(config);
@@ -118,7 +118,11 @@ fn require_models<'a>(
     Ok(())
 }
 
-/// The URL leads to this loopback address.
+/// One of a section's URLs leads to its embedded engine.
+fn speaks_here(url: &String, more: &[String], address: SocketAddr) -> bool {
+    std::iter::once(url).chain(more).any(|url| points_at(url, address))
+}
+
 /// The embedded language model answers.
 pub fn think_here(config: &Config) -> bool {
     config.embedded.enabled && points_at(&config.llm.base_url, config.embedded.llm_listen)
@@ -130,6 +134,7 @@ fn falls_back_here(config: &Config) -> bool {
     config.embedded.enabled && config.llm.fallback.iter().any(|model| here(&model.base_url))
 }
 
+/// The URL leads to this loopback address.
 fn points_at(url: &str, address: SocketAddr) -> bool {
     let Ok(url) = Url::parse(url.trim_start_matches("funasr+")) else { return false };
     let host = url.host_str().unwrap_or_default();
@@ -160,10 +165,15 @@ mod tests {
         config.asr.url = "ws://10.0.0.1:9200".into();
         config.tts.url = "https://api.example.com/v1".into();
         config.llm.base_url = "https://api.example.com/v1".into();
+        config.asr.more_urls = vec!["ws://10.0.0.2:9200".into(), "ws://127.0.0.1:9202".into()];
         assert!(needed(&config, Path::new("/none")).unwrap().is_empty());
         let behind = "[[fallback]]\nbase_url = 'http://localhost:9401/v1'\nmodel = 'local'";
         config.llm.fallback = toml::from_str::<LlmSettings>(behind).unwrap().fallback;
         let told = needed(&config, Path::new("/none")).unwrap_err().to_string();
         assert!(told.contains("language model") || told.contains("models fetch"), "{told}");
+        config.llm.fallback.clear();
+        config.asr.more_urls.push("ws://127.0.0.1:9200".into());
+        let told = needed(&config, Path::new("/none")).unwrap_err().to_string();
+        assert!(told.contains("speech engine") || told.contains("models fetch"), "{told}");
     }
 }

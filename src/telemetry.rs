@@ -4,7 +4,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use hearken_actors::meters::{COUNTS, SECONDS};
+use hearken_actors::meters::{COUNTS, PROVIDER_SECONDS, SECONDS};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
@@ -92,7 +92,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
         return Ok(handle.clone());
     }
     let mut builder = PrometheusBuilder::new();
-    for name in SECONDS {
+    for name in SECONDS.into_iter().chain([PROVIDER_SECONDS]) {
         builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &BOUNDS)?;
     }
     for name in COUNTS {

@@ -8,7 +8,7 @@ use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 
 use crate::device::Standing;
 use crate::dialogue::TurnEnd;
-use crate::ports::Usage;
+use crate::ports::{ProviderErrorKind, Usage};
 
 /// Names of the metrics that are distributions, in seconds.
 pub const SECONDS: [&str; 6] = [
@@ -261,4 +261,120 @@ fn describe() {
         "places of a lane in use, looked at each second (uplink) or at a turn's fullest (playback)"
     );
     seconds(SECONDS[2], "from the end of speech to the first packet of the answer");
+}
+
+// Providers: each service by its port and its place in the configuration.
+
+/// The distribution of providers' times, in seconds.
+pub const PROVIDER_SECONDS: &str = "hearken_provider_seconds";
+
+const PROVIDER_REQUESTS: &str = "hearken_provider_requests_total";
+const PROVIDER_IN_FLIGHT: &str = "hearken_provider_in_flight";
+const PROVIDER_UP: &str = "hearken_provider_up";
+
+/// How a request to a provider ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderEnd {
+    /// With its whole answer.
+    Answered,
+    /// Nobody waits for it any more.
+    Cancelled,
+    /// By a failure of this kind.
+    Failed(ProviderErrorKind),
+}
+
+impl ProviderEnd {
+    const ALL: [Self; 9] = [
+        Self::Answered,
+        Self::Cancelled,
+        Self::Failed(ProviderErrorKind::Unauthorized),
+        Self::Failed(ProviderErrorKind::RateLimited),
+        Self::Failed(ProviderErrorKind::BadRequest),
+        Self::Failed(ProviderErrorKind::Timeout),
+        Self::Failed(ProviderErrorKind::Unavailable),
+        Self::Failed(ProviderErrorKind::Fault),
+        Self::Failed(ProviderErrorKind::Protocol),
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Answered => "ok",
+            Self::Cancelled => "cancelled",
+            Self::Failed(ProviderErrorKind::Unauthorized) => "unauthorized",
+            Self::Failed(ProviderErrorKind::RateLimited) => "rate_limited",
+            Self::Failed(ProviderErrorKind::BadRequest) => "bad_request",
+            Self::Failed(ProviderErrorKind::Timeout) => "timeout",
+            Self::Failed(ProviderErrorKind::Unavailable) => "unavailable",
+            Self::Failed(ProviderErrorKind::Fault) => "fault",
+            Self::Failed(ProviderErrorKind::Protocol) => "protocol",
+        }
+    }
+}
+
+/// The handles of one service, made once.
+pub struct ProviderMeters {
+    ends: [(ProviderEnd, Counter); 9],
+    seconds: Histogram,
+    in_flight: Gauge,
+    up: Gauge,
+}
+
+impl ProviderMeters {
+    /// Of the service at this place of a port's (`asr`, `llm` or `tts`) list; it counts as up.
+    pub fn new(port: &'static str, place: usize) -> Self {
+        static DESCRIBED: std::sync::Once = std::sync::Once::new();
+        DESCRIBED.call_once(describe_providers);
+        let labels = [("port", port.to_owned()), ("backend", place.to_string())];
+        let ends = ProviderEnd::ALL.map(|end| {
+            let [port, backend] = labels.clone();
+            (end, counter!(PROVIDER_REQUESTS, &[port, backend, ("end", end.label().to_owned())]))
+        });
+        let meters = Self {
+            ends,
+            seconds: histogram!(PROVIDER_SECONDS, &labels),
+            in_flight: gauge!(PROVIDER_IN_FLIGHT, &labels),
+            up: gauge!(PROVIDER_UP, &labels),
+        };
+        meters.up(true);
+        meters
+    }
+
+    /// A request begins.
+    pub fn begun(&self) {
+        self.in_flight.increment(1);
+    }
+
+    /// It brought what one waits for: the transcript, the first words, the first audio.
+    pub fn answered(&self, after: Duration) {
+        self.seconds.record(after);
+    }
+
+    /// It ended.
+    pub fn ended(&self, end: ProviderEnd) {
+        self.in_flight.decrement(1);
+        if let Some((_, counter)) = self.ends.iter().find(|(of, _)| *of == end) {
+            counter.increment(1);
+        }
+    }
+
+    /// Whether the service is thought to work.
+    pub fn up(&self, up: bool) {
+        self.up.set(if up { 1.0 } else { 0.0 });
+    }
+}
+
+fn describe_providers() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_counter!(
+        PROVIDER_REQUESTS,
+        Unit::Count,
+        "utterances, prompts and sentences given to a service, by their end"
+    );
+    describe_histogram!(
+        PROVIDER_SECONDS,
+        Unit::Seconds,
+        "from the end of an utterance to its transcript, to the first words, to the first audio"
+    );
+    describe_gauge!(PROVIDER_IN_FLIGHT, Unit::Count, "requests that a service works on");
+    describe_gauge!(PROVIDER_UP, Unit::Count, "1 where a service works, 0 from a failure on");
 }

@@ -242,6 +242,7 @@ mod tests {
             ("LLM_TIMEOUT", "7"),
             ("HEARKEN__ASR__POOL__MAX_IDLE", "5"),
             ("HEARKEN__DEVICE__WAKE_WORDS", "hello, 你好"),
+            ("HEARKEN__ASR__MORE_URLS", "ws://a:1, wss://b/asr"),
             ("LLM_API_KEY", "sk-1"),
         ]);
         let config = load(Some(file.path()), &vars).unwrap();
@@ -252,6 +253,7 @@ mod tests {
         assert!(config.from_environment.contains("llm.timeout_ms"));
         assert!(!config.from_environment.contains("llm.model"));
         assert_eq!(config.device.wake_words, ["hello", "你好"]);
+        assert_eq!(config.asr.more_urls, ["ws://a:1", "wss://b/asr"]);
         assert!(!format!("{config:?}").contains("sk-1"));
     }
 

@@ -166,7 +166,7 @@ impl Default for ServerConfig {
 }
 
 /// Engines that run beside the server, each as a child process. An engine is started only where
-/// the matching URL points at the address that it would listen on.
+/// one of the section's URLs points at the address that it would listen on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddedConfig {

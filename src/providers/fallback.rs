@@ -2,20 +2,14 @@
 //! One that failed is passed over for a while. Not for asking the same one again, which is
 //! [`super::retry`]'s.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_actors::meters;
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
-use tokio::time::Instant;
 
-/// How long one that failed is passed over, before one request may try it.
-const PASSED_OVER: Duration = Duration::from_secs(30);
-
-/// Longest time for which one is passed over that asked for a longer pause.
-const LONGEST_PASSED_OVER: Duration = Duration::from_secs(300);
+use super::circuit::Circuit;
 
 /// Language models, the first that answers.
 pub struct Fallback {
@@ -101,49 +95,15 @@ async fn first(
     Err(failed.unwrap_or_else(|| ProviderError::new("llm", ProviderErrorKind::Unavailable)))
 }
 
-/// Whether a model is worth asking.
-#[derive(Default)]
-struct Circuit {
-    /// It failed, and may be tried from then on.
-    again_at: Mutex<Option<Instant>>,
-}
-
-impl Circuit {
-    fn again_at(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.again_at.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// True where it works, and for one request after each pause: the others go on passing it
-    /// over until that one has come to something.
-    fn enter(&self) -> bool {
-        let mut again_at = self.again_at();
-        let now = Instant::now();
-        match *again_at {
-            None => true,
-            Some(then) if then <= now => {
-                *again_at = Some(now + PASSED_OVER);
-                true
-            }
-            Some(_) => false,
-        }
-    }
-
-    fn worked(&self) {
-        *self.again_at() = None;
-    }
-
-    fn failed(&self, asked: Option<Duration>) {
-        let pause = asked.unwrap_or_default().clamp(PASSED_OVER, LONGEST_PASSED_OVER);
-        *self.again_at() = Some(Instant::now() + pause);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::providers::circuit::PASSED_OVER;
     use futures_util::stream;
     use hearken_actors::ports::ProviderErrorKind::{BadRequest, RateLimited, Unavailable};
     use std::collections::VecDeque;
+    use std::sync::Mutex;
+    use std::time::Duration;
 
     type Answers = VecDeque<Vec<Result<&'static str, ProviderError>>>;
 

@@ -53,6 +53,27 @@ fn is_loopback(base: &Url) -> bool {
     }
 }
 
+/// Finds out whether an OpenAI-compatible base is there by asking for its models. Not every such
+/// base has a list of them: one that does not know the path is there as well.
+pub(crate) async fn probe(
+    provider: &'static str,
+    client: &reqwest::Client,
+    base: &str,
+    key: &Secret,
+    within: Duration,
+) -> Result<(), ProviderError> {
+    let mut request = client.get(format!("{base}/models")).timeout(within);
+    if !key.is_empty() {
+        request = request.bearer_auth(key.expose());
+    }
+    let response = request.send().await.map_err(|e| transport(provider, e))?;
+    let kind = kind_of(response.status());
+    if response.status().is_success() || kind == ProviderErrorKind::BadRequest {
+        return Ok(());
+    }
+    Err(refusal(provider, response).await)
+}
+
 /// The `Authorization` header of a key.
 ///
 /// # Errors

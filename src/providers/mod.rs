@@ -1,10 +1,14 @@
 //! One vendor API per file behind one port each, and the choice between them by the scheme of a
-//! URL. Knows nothing of sessions, devices or actors.
+//! URL; what stands before them all: choosing among several services, asking again, remembering,
+//! counting. Knows nothing of sessions, devices or actors.
 
 pub mod asr;
+mod balance;
+mod circuit;
 pub mod fallback;
 pub(crate) mod http;
 pub mod llm;
+mod measured;
 mod pool;
 pub mod retry;
 mod secret;
@@ -21,6 +25,7 @@ use url::Url;
 use asr::funasr::FunAsr;
 use asr::listenai::ListenAiAsr;
 use asr::openai::OpenAiAsr;
+use balance::{BalancedAsr, BalancedTts, Probe, Service};
 use retry::{RetryPolicy, Retrying};
 use tts::CachedTts;
 use tts::listenai::ListenAiTts;
@@ -34,6 +39,9 @@ pub use settings::{
 };
 
 use settings::ms;
+
+/// Most services beside the first: each has figures of its own.
+const MAX_MORE_URLS: usize = 15;
 
 /// Why a provider cannot be built from its settings.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +68,11 @@ pub enum ProviderConfigError {
 }
 
 impl ProviderConfigError {
-    pub(crate) fn value(key: &'static str, value: impl ToString, allowed: &'static str) -> Self {
+    pub(crate) fn value(
+        key: impl Into<Cow<'static, str>>,
+        value: impl ToString,
+        allowed: &'static str,
+    ) -> Self {
         Self::Value { key: key.into(), value: value.to_string(), allowed }
     }
 
@@ -78,13 +90,12 @@ impl ProviderConfigError {
     }
 }
 
-/// The recogniser that `asr.url` points to. HTTP calls are repeated where safe.
+/// The recogniser that `asr.url` points to, and those of `asr.more_urls` beside it. HTTP calls are
+/// repeated where safe.
 ///
 /// # Errors
 /// A setting that cannot be used, with its key, its value and what is allowed.
 pub fn asr(settings: &AsrSettings) -> Result<Arc<dyn Asr>, ProviderConfigError> {
-    const ALLOWED: &str = "ws:// or wss:// (ListenAI), funasr+ws:// or funasr+wss:// (FunASR), or \
-                           http(s)://.../v1 (an OpenAI-compatible base)";
     check_key("asr.api_key", &settings.api_key)?;
     check_pool(["asr.pool.max_connections", "asr.pool.ping_every_ms"], &settings.pool)?;
     check_times(&[
@@ -93,28 +104,50 @@ pub fn asr(settings: &AsrSettings) -> Result<Arc<dyn Asr>, ProviderConfigError> 
         ("asr.result_timeout_ms", settings.result_timeout_ms),
         ("asr.max_utterance_ms", settings.max_utterance_ms),
     ])?;
-    let url = parse("asr.url", &settings.url, ALLOWED)?;
-    Ok(match url.scheme() {
-        "ws" | "wss" => Arc::new(ListenAiAsr::new(settings.clone())),
+    let urls = urls("asr", &settings.url, &settings.more_urls)?;
+    let services = urls.into_iter().map(|(key, url)| asr_at(key, url, settings));
+    Ok(Arc::new(BalancedAsr::new(services.collect::<Result<_, _>>()?, settings)))
+}
+
+/// The recogniser at one URL.
+fn asr_at(
+    key: String,
+    url: &str,
+    settings: &AsrSettings,
+) -> Result<Service<dyn Asr>, ProviderConfigError> {
+    const ALLOWED: &str = "ws:// or wss:// (ListenAI), funasr+ws:// or funasr+wss:// (FunASR), or \
+                           http(s)://.../v1 (an OpenAI-compatible base)";
+    fn service<A: Asr + Probe + 'static>(asr: A) -> Service<dyn Asr> {
+        let asr = Arc::new(asr);
+        Service { port: asr.clone(), probe: asr }
+    }
+    let parsed = parse(key.clone(), url, ALLOWED)?;
+    let alone = settings.more_urls.is_empty();
+    let settings = AsrSettings { url: url.trim().to_owned(), ..settings.clone() };
+    Ok(match parsed.scheme() {
+        "ws" | "wss" => service(ListenAiAsr::new(settings)),
         "funasr+ws" | "funasr+wss" => {
-            let plain = settings.url.trim().get("funasr+".len()..).unwrap_or_default();
-            Arc::new(FunAsr::new(plain.to_owned(), settings))
+            let plain = settings.url.get("funasr+".len()..).unwrap_or_default();
+            service(FunAsr::new(plain.to_owned(), &settings))
         }
         "http" | "https" => {
-            let inner = Arc::new(OpenAiAsr::new(&url, settings.clone())?);
-            Arc::new(Retrying::new(inner, policy(settings.retry_within_ms)))
+            let policy = policy(settings.retry_within_ms);
+            let asr = OpenAiAsr::new(&parsed, settings).map_err(|e| e.within("asr.url", &key))?;
+            let Service { port, probe } = service(asr);
+            // Where there are others, they are asked before the same one is asked again.
+            let port = if alone { Arc::new(Retrying::new(port, policy)) } else { port };
+            Service { port, probe }
         }
-        _ => return Err(ProviderConfigError::value("asr.url", shown(&url), ALLOWED)),
+        _ => return Err(ProviderConfigError::value(key, shown(&parsed), ALLOWED)),
     })
 }
 
-/// The synthesiser that `tts.url` points to, with retries before the first audio and a cache.
+/// The synthesiser that `tts.url` points to, and those of `tts.more_urls` beside it, with retries
+/// before the first audio and a cache.
 ///
 /// # Errors
 /// A setting that cannot be used, with its key, its value and what is allowed.
 pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, ProviderConfigError> {
-    const ALLOWED: &str =
-        "ws:// or wss:// (ListenAI), or http(s)://.../v1 (an OpenAI-compatible base)";
     check_key("tts.api_key", &settings.api_key)?;
     check_pool(["tts.pool.max_connections", "tts.pool.ping_every_ms"], &settings.pool)?;
     check_times(&[
@@ -130,14 +163,51 @@ pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, ProviderConfigError
     if !tts::SAMPLE_RATES_HZ.contains(&rate) {
         return Err(ProviderConfigError::value("tts.http_sample_rate_hz", rate, "8000 to 48000"));
     }
-    let url = parse("tts.url", &settings.url, ALLOWED)?;
-    let inner: Arc<dyn Tts> = match url.scheme() {
-        "ws" | "wss" => Arc::new(ListenAiTts::new(settings.clone())),
-        "http" | "https" => Arc::new(OpenAiTts::new(&url, settings.clone())?),
-        _ => return Err(ProviderConfigError::value("tts.url", shown(&url), ALLOWED)),
-    };
+    let urls = urls("tts", &settings.url, &settings.more_urls)?;
+    let services = urls.into_iter().map(|(key, url)| tts_at(key, url, settings));
+    let first_audio = ms(settings.first_audio_timeout_ms);
+    let inner = Arc::new(BalancedTts::new(services.collect::<Result<_, _>>()?, first_audio));
     let patient = Arc::new(Retrying::new(inner, policy(settings.retry_within_ms)));
     Ok(Arc::new(CachedTts::new(patient, settings.cache_bytes)))
+}
+
+/// The synthesiser at one URL.
+fn tts_at(
+    key: String,
+    url: &str,
+    settings: &TtsSettings,
+) -> Result<Service<dyn Tts>, ProviderConfigError> {
+    const ALLOWED: &str =
+        "ws:// or wss:// (ListenAI), or http(s)://.../v1 (an OpenAI-compatible base)";
+    fn service<T: Tts + Probe + 'static>(tts: T) -> Service<dyn Tts> {
+        let tts = Arc::new(tts);
+        Service { port: tts.clone(), probe: tts }
+    }
+    let parsed = parse(key.clone(), url, ALLOWED)?;
+    let settings = TtsSettings { url: url.trim().to_owned(), ..settings.clone() };
+    Ok(match parsed.scheme() {
+        "ws" | "wss" => service(ListenAiTts::new(settings)),
+        "http" | "https" => {
+            let tts = OpenAiTts::new(&parsed, settings).map_err(|e| e.within("tts.url", &key))?;
+            service(tts)
+        }
+        _ => return Err(ProviderConfigError::value(key, shown(&parsed), ALLOWED)),
+    })
+}
+
+/// The URLs of a section's services, each with its key.
+fn urls<'a>(
+    section: &str,
+    first: &'a str,
+    more: &'a [String],
+) -> Result<Vec<(String, &'a str)>, ProviderConfigError> {
+    if more.len() > MAX_MORE_URLS {
+        let key = format!("{section}.more_urls");
+        return Err(ProviderConfigError::value(key, more.len(), "at most 15 URLs"));
+    }
+    let more = more.iter().enumerate();
+    let more = more.map(|(n, url)| (format!("{section}.more_urls[{n}]"), url.as_str()));
+    Ok(std::iter::once((format!("{section}.url"), first)).chain(more).collect())
 }
 
 fn policy(retry_within_ms: u64) -> RetryPolicy {
@@ -146,7 +216,7 @@ fn policy(retry_within_ms: u64) -> RetryPolicy {
 
 /// The URL, if it is one with a host.
 pub(crate) fn parse(
-    key: &'static str,
+    key: impl Into<Cow<'static, str>>,
     value: &str,
     allowed: &'static str,
 ) -> Result<Url, ProviderConfigError> {
@@ -184,7 +254,7 @@ fn check_pool(keys: [&'static str; 2], pool: &PoolSettings) -> Result<(), Provid
 pub(crate) fn check_times(times: &[(&'static str, u64)]) -> Result<(), ProviderConfigError> {
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
     match times.iter().find(|(_, value)| *value == 0 || *value > DAY_MS) {
-        Some((key, value)) => Err(ProviderConfigError::value(key, value, "1 to 86400000")),
+        Some((key, value)) => Err(ProviderConfigError::value(*key, value, "1 to 86400000")),
         None => Ok(()),
     }
 }
@@ -222,6 +292,26 @@ mod tests {
         assert!(refused(tts(&funasr)).starts_with("`tts.url` is `funasr+ws://h`"));
         let ws = LlmSettings { base_url: "ws://h".into(), ..LlmSettings::default() };
         assert!(refused(llm(&ws)).starts_with("`llm.base_url` is `ws://h"));
+    }
+
+    #[test]
+    fn a_wrong_further_url_is_named_by_its_place() {
+        let told = |more: &[&str]| {
+            let more_urls: Vec<String> = more.iter().map(|url| (*url).to_owned()).collect();
+            let asr_settings =
+                AsrSettings { more_urls: more_urls.clone(), ..AsrSettings::default() };
+            let tts_settings = TtsSettings { more_urls, ..TtsSettings::default() };
+            (refused(asr(&asr_settings)), refused(tts(&tts_settings)))
+        };
+        assert_eq!(told(&["wss://h", "http://h/v1"]), (String::new(), String::new()));
+        let (asr, tts) = told(&["ws://h", "ftp://me:hush@h"]);
+        assert!(asr.starts_with("`asr.more_urls[1]` is `ftp://me:***@h"), "{asr}");
+        assert!(tts.starts_with("`tts.more_urls[1]` is `ftp://me:***@h"), "{tts}");
+        let (asr, tts) = told(&["funasr+ws://h"]);
+        assert_eq!(asr, "");
+        assert!(tts.starts_with("`tts.more_urls[0]` is `funasr+ws://h`"), "{tts}");
+        let (asr, _) = told(&["ws://h"; 16]);
+        assert_eq!(asr, "`asr.more_urls` is `16`: use at most 15 URLs");
     }
 
     #[test]

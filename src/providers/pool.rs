@@ -69,6 +69,13 @@ impl Pool {
         Ok(Lease { pool: self.clone(), socket, reused, _permit: permit })
     }
 
+    /// Finds out whether the provider is there by a new connection, which is then kept.
+    pub(super) async fn probe(&self) -> Result<(), ProviderError> {
+        let socket = self.endpoint.probe().await?;
+        self.keep(socket);
+        Ok(())
+    }
+
     /// The most recently used connection that still lives.
     async fn claim(&self) -> Option<Socket> {
         loop {

@@ -147,7 +147,7 @@ where
 }
 
 /// Waits for the next attempt, or gives the error back if there is to be none.
-async fn pause(
+pub(super) async fn pause(
     policy: RetryPolicy,
     failures: usize,
     since: Instant,
@@ -204,14 +204,19 @@ impl<P: Asr + ?Sized> AsrStream for Remembered<P> {
     }
 }
 
+/// Samples that every recogniser takes at once: one second.
+const PIECE: usize = 16_000;
+
 /// One more attempt with the whole utterance.
-async fn whole<P: Asr + ?Sized>(
+pub(super) async fn whole<P: Asr + ?Sized>(
     inner: &P,
     spec: UtteranceSpec,
     samples: &[i16],
 ) -> Result<Transcript, ProviderError> {
     let mut stream = inner.open(spec).await?;
-    stream.push(samples).await?;
+    for piece in samples.chunks(PIECE) {
+        stream.push(piece).await?;
+    }
     stream.finish().await
 }
 

@@ -27,6 +27,9 @@ pub struct AsrSettings {
     /// Where it is: `ws://` or `wss://` speaks the ListenAI wire, `funasr+ws://` or
     /// `funasr+wss://` FunASR's, `http(s)://.../v1` is an OpenAI-compatible base.
     pub url: String,
+    /// Further services beside it, of any of these schemes and with all the other settings: each
+    /// utterance goes to the least loaded, and to another where that one fails.
+    pub more_urls: Vec<String>,
     /// Sent as a bearer token; empty sends none.
     pub api_key: Secret,
     /// Name of the model, for OpenAI-compatible bases.
@@ -43,11 +46,13 @@ pub struct AsrSettings {
     /// Longest wait for one piece of audio to be accepted.
     pub send_timeout_ms: u64,
     /// Longest wait for the transcript after the end of the utterance; the embedded engine may
-    /// have other utterances to recognise first.
+    /// have other utterances to recognise first. Where there are several services, one is given up
+    /// after half of the time that is left, while another works.
     pub result_timeout_ms: u64,
     /// Longest utterance that is kept for a second attempt, or sent over HTTP.
     pub max_utterance_ms: u64,
-    /// A failed HTTP call is made again only this soon after the first.
+    /// A failed HTTP call is made again only this soon after the first; where there are several
+    /// services, so is an utterance at which all failed.
     pub retry_within_ms: u64,
     /// The connections that are kept.
     pub pool: PoolSettings,
@@ -57,6 +62,7 @@ impl Default for AsrSettings {
     fn default() -> Self {
         Self {
             url: "ws://127.0.0.1:9200".into(),
+            more_urls: Vec::new(),
             api_key: Secret::default(),
             model: "whisper-1".into(),
             language: String::new(),
@@ -79,6 +85,9 @@ pub struct TtsSettings {
     /// Where it is: `ws://` or `wss://` speaks the ListenAI wire, `http(s)://.../v1` is an
     /// OpenAI-compatible base.
     pub url: String,
+    /// Further services beside it, of any of these schemes and with all the other settings: each
+    /// sentence goes to the least loaded, and to another where that one fails before any audio.
+    pub more_urls: Vec<String>,
     /// Sent as a bearer token; empty sends none.
     pub api_key: Secret,
     /// Name of the model, for OpenAI-compatible bases.
@@ -94,7 +103,8 @@ pub struct TtsSettings {
     /// Longest wait for a connection, its handshake included.
     pub connect_timeout_ms: u64,
     /// Longest wait for a sentence's first audio; the embedded engine may have other sentences
-    /// to speak first.
+    /// to speak first. Where there are several services, one is given up after half of the time
+    /// that is left, while another works.
     pub first_audio_timeout_ms: u64,
     /// Longest wait between two pieces of audio.
     pub idle_timeout_ms: u64,
@@ -112,6 +122,7 @@ impl Default for TtsSettings {
     fn default() -> Self {
         Self {
             url: "ws://127.0.0.1:9300/tts".into(),
+            more_urls: Vec::new(),
             api_key: Secret::default(),
             model: "tts-1".into(),
             voice: String::new(),

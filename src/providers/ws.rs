@@ -112,6 +112,24 @@ impl Endpoint {
         Ok(None)
     }
 
+    /// Opens a connection and has it answer a ping.
+    pub(super) async fn probe(&self) -> Result<Socket, ProviderError> {
+        let mut socket = self.connect().await?;
+        self.send(&mut socket, Message::Ping(Bytes::new())).await?;
+        let answered = async {
+            loop {
+                match socket.next().await {
+                    Some(Ok(Message::Pong(_))) => return Ok(()),
+                    message => drop(self.sort(message)?),
+                }
+            }
+        };
+        match timeout(self.connect_timeout, answered).await {
+            Ok(answered) => answered.map(|()| socket),
+            Err(_) => Err(self.timed_out("a ping was not answered within its deadline")),
+        }
+    }
+
     /// Content, nothing worth telling, or the end of the connection.
     fn sort(
         &self,

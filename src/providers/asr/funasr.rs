@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 use hearken_actors::audio::pcm;
 use hearken_actors::ports::{
     Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
@@ -20,6 +21,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::providers::balance::Probe;
 use crate::providers::settings::{AsrSettings, FunAsrMode, ms};
 use crate::providers::ws::{Endpoint, Incoming, Socket};
 
@@ -73,6 +75,12 @@ impl Asr for FunAsr {
         });
         utterance.send(Message::text(config.to_string())).await?;
         Ok(Box::new(utterance))
+    }
+}
+
+impl Probe for FunAsr {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        self.endpoint.probe().map_ok(drop).boxed()
     }
 }
 

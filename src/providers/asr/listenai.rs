@@ -9,6 +9,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use hearken_actors::audio::opus::Encoder;
 use hearken_actors::audio::pcm;
 use hearken_actors::ports::{
@@ -19,6 +21,7 @@ use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{language, max_samples};
+use crate::providers::balance::Probe;
 use crate::providers::pool::{Lease, Pool};
 use crate::providers::settings::{AsrSettings, ms};
 use crate::providers::ws::{Endpoint, Incoming};
@@ -75,6 +78,12 @@ impl Asr for ListenAiAsr {
             batch.start_again(e).await?;
         }
         Ok(Box::new(batch))
+    }
+}
+
+impl Probe for ListenAiAsr {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        self.pool.probe().boxed()
     }
 }
 

@@ -19,7 +19,7 @@ fn language(spec: &UtteranceSpec, fallback: &str) -> Option<String> {
 }
 
 /// Samples in the longest utterance that is kept.
-fn max_samples(max_utterance_ms: u64) -> usize {
+pub(super) fn max_samples(max_utterance_ms: u64) -> usize {
     usize::try_from(max_utterance_ms.saturating_mul(SAMPLES_PER_MS)).unwrap_or(usize::MAX)
 }
 

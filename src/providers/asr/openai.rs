@@ -5,6 +5,8 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use hearken_actors::ports::{
     Asr, AsrStream, BoxError, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
 };
@@ -15,6 +17,7 @@ use url::Url;
 
 use super::{language, max_samples};
 use crate::providers::ProviderConfigError;
+use crate::providers::balance::Probe;
 use crate::providers::http;
 use crate::providers::settings::{AsrSettings, ms};
 
@@ -36,7 +39,8 @@ pub struct OpenAiAsr {
 #[derive(Debug)]
 struct Call {
     client: reqwest::Client,
-    url: String,
+    /// Without a slash at its end.
+    base: String,
     settings: AsrSettings,
 }
 
@@ -48,8 +52,8 @@ impl OpenAiAsr {
     pub fn new(base: &Url, settings: AsrSettings) -> Result<Self, ProviderConfigError> {
         let client = http::client(base, ms(settings.connect_timeout_ms))
             .map_err(|e| ProviderConfigError::client("asr.url", e))?;
-        let url = format!("{}/audio/transcriptions", base.as_str().trim_end_matches('/'));
-        Ok(Self { call: Arc::new(Call { client, url, settings }) })
+        let base = base.as_str().trim_end_matches('/').to_owned();
+        Ok(Self { call: Arc::new(Call { client, base, settings }) })
     }
 }
 
@@ -58,6 +62,14 @@ impl Asr for OpenAiAsr {
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
         let language = language(&spec, &self.call.settings.language);
         Ok(Box::new(Upload { call: self.call.clone(), language, samples: Vec::new() }))
+    }
+}
+
+impl Probe for OpenAiAsr {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        let Call { client, base, settings } = &*self.call;
+        let within = ms(settings.connect_timeout_ms);
+        http::probe(PROVIDER, client, base, &settings.api_key, within).boxed()
     }
 }
 
@@ -86,7 +98,8 @@ impl AsrStream for Upload {
         }
         let settings = &self.call.settings;
         let deadline = Instant::now() + ms(settings.result_timeout_ms);
-        let mut request = self.call.client.post(&self.call.url).multipart(self.form()?);
+        let url = format!("{}/audio/transcriptions", self.call.base);
+        let mut request = self.call.client.post(url).multipart(self.form()?);
         if !settings.api_key.is_empty() {
             request = request.bearer_auth(settings.api_key.expose());
         }

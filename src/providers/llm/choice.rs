@@ -10,6 +10,7 @@ use super::anthropic::AnthropicLlm;
 use super::ledger::{Counted, Ledger, Priced, Prices};
 use super::openai::OpenAiLlm;
 use crate::providers::fallback::Fallback;
+use crate::providers::measured::MeasuredLlm;
 use crate::providers::retry::{RetryPolicy, Retrying};
 use crate::providers::settings::{LlmProvider, LlmSettings, ms};
 use crate::providers::{ProviderConfigError, check_key, check_times, parse, shown};
@@ -60,9 +61,9 @@ pub fn llm_for(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, Pr
     if behind > MAX_FALLBACKS {
         return Err(ProviderConfigError::value("llm.fallback", behind, "at most 8 tables"));
     }
-    let mut models = vec![one(settings, asker)?];
-    for fallback in &settings.fallback {
-        let model = one(&fallback.settings(settings), asker);
+    let mut models = vec![one(settings, asker, 0)?];
+    for (place, fallback) in (1..).zip(&settings.fallback) {
+        let model = one(&fallback.settings(settings), asker, place);
         models.push(model.map_err(|error| error.within("llm", "llm.fallback"))?);
     }
     let inner: Arc<dyn Llm> = match models.len() {
@@ -73,8 +74,12 @@ pub fn llm_for(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, Pr
     Ok(Arc::new(Counted { inner, face, ledger }))
 }
 
-/// One model, asked again where that is safe.
-fn one(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, ProviderConfigError> {
+/// The model at this place of the list, asked again where that is safe.
+fn one(
+    settings: &LlmSettings,
+    asker: &Asker,
+    place: usize,
+) -> Result<Arc<dyn Llm>, ProviderConfigError> {
     let url = check(settings)?;
     let inner: Arc<dyn Llm> = match settings.provider {
         LlmProvider::OpenAi => Arc::new(OpenAiLlm::new(&url, settings.clone())?),
@@ -90,6 +95,7 @@ fn one(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, ProviderCo
         output: settings.price_per_million_output,
     };
     let (face, ledger) = (asker.face, asker.ledger.clone());
+    let inner = Arc::new(MeasuredLlm::new(inner, place));
     let inner = Arc::new(Retrying::new(inner, policy));
     Ok(Arc::new(Priced { inner, prices, face, ledger }))
 }

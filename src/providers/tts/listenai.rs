@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
 use hearken_proto::speech::tts::{
@@ -19,6 +21,7 @@ use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{SAMPLE_RATES_HZ, samples};
+use crate::providers::balance::Probe;
 use crate::providers::pool::{Lease, Pool};
 use crate::providers::settings::{TtsSettings, ms};
 use crate::providers::ws::{Endpoint, Incoming};
@@ -65,6 +68,12 @@ impl Tts for ListenAiTts {
             }
         })
         .boxed()
+    }
+}
+
+impl Probe for ListenAiTts {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        self.pool.probe().boxed()
     }
 }
 

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
 use reqwest::Response;
@@ -17,6 +19,7 @@ use url::Url;
 
 use super::samples;
 use crate::providers::ProviderConfigError;
+use crate::providers::balance::Probe;
 use crate::providers::http;
 use crate::providers::settings::{TtsSettings, ms};
 
@@ -35,7 +38,8 @@ pub struct OpenAiTts {
 #[derive(Debug)]
 struct Call {
     client: reqwest::Client,
-    url: String,
+    /// Without a slash at its end.
+    base: String,
     settings: TtsSettings,
 }
 
@@ -47,8 +51,8 @@ impl OpenAiTts {
     pub fn new(base: &Url, settings: TtsSettings) -> Result<Self, ProviderConfigError> {
         let client = http::client(base, ms(settings.connect_timeout_ms))
             .map_err(|e| ProviderConfigError::client("tts.url", e))?;
-        let url = format!("{}/audio/speech", base.as_str().trim_end_matches('/'));
-        Ok(Self { call: Arc::new(Call { client, url, settings }) })
+        let base = base.as_str().trim_end_matches('/').to_owned();
+        Ok(Self { call: Arc::new(Call { client, base, settings }) })
     }
 }
 
@@ -66,6 +70,14 @@ impl Tts for OpenAiTts {
             }
         })
         .boxed()
+    }
+}
+
+impl Probe for OpenAiTts {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        let Call { client, base, settings } = &*self.call;
+        let within = ms(settings.connect_timeout_ms);
+        http::probe(PROVIDER, client, base, &settings.api_key, within).boxed()
     }
 }
 
@@ -100,7 +112,8 @@ impl Answer {
         if settings.speed != 1.0 {
             order["speed"] = json!(settings.speed);
         }
-        let mut request = call.client.post(&call.url).json(&order);
+        let url = format!("{}/audio/speech", call.base);
+        let mut request = call.client.post(url).json(&order);
         if !settings.api_key.is_empty() {
             request = request.bearer_auth(settings.api_key.expose());
         }

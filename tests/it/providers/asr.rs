@@ -6,7 +6,7 @@ use hearken::providers::{self, AsrSettings, FunAsrMode};
 use hearken_actors::ports::{ProviderError, ProviderErrorKind, UtteranceSpec};
 use hearken_proto::speech::asr::AudioFormat;
 
-use super::{check_failure, failures};
+use super::{DEAD, check_failure, failures};
 use crate::support::vendors::{
     Behaviour, FunAsr, ListenAiAsr, OpenAiTranscriptions, Stub, nowhere,
 };
@@ -64,6 +64,7 @@ async fn check_drop(stub: Stub, settings: AsrSettings) {
 async fn check_nowhere(mut settings: AsrSettings) {
     let scheme = settings.url.split(':').next().unwrap().to_owned();
     settings.url = nowhere(&scheme).await;
+    settings.more_urls.fill(settings.url.clone());
     let failure = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
     check_failure(Instant::now(), hear(&settings).await, failure);
 }
@@ -111,6 +112,17 @@ contract!(funasr_two_pass, FunAsr, |settings| {
     settings.result_timeout_ms = 1_200;
 });
 contract!(openai, OpenAiTranscriptions, |_| {});
+contract!(listenai_behind_a_dead_one, ListenAiAsr, behind_a_dead_one);
+contract!(funasr_behind_a_dead_one, FunAsr, behind_a_dead_one);
+contract!(openai_behind_a_dead_one, OpenAiTranscriptions, behind_a_dead_one);
+contract!(openai_twice, OpenAiTranscriptions, |settings| {
+    settings.more_urls = vec![settings.url.clone()];
+    settings.result_timeout_ms = 1_200;
+});
+
+fn behind_a_dead_one(settings: &mut AsrSettings) {
+    settings.more_urls = vec![std::mem::replace(&mut settings.url, DEAD.into())];
+}
 
 #[tokio::test]
 async fn listenai_gets_the_batch_as_its_protocol_says() {

@@ -8,6 +8,7 @@ mod llm;
 mod llm_anthropic;
 mod llm_fallback;
 mod pool;
+mod several;
 mod tts;
 
 use std::time::{Duration, Instant};
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 use hearken_actors::ports::{ProviderError, ProviderErrorKind};
 
 use crate::support::vendors::Behaviour;
+
+/// Where nobody listens: it is no port for servers.
+const DEAD: &str = "ws://127.0.0.1:1";
 
 /// Failures that every provider must tell apart, and how.
 fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {

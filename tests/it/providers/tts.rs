@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use hearken::providers::{self, TtsSettings};
 use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
 
-use super::{check_failure, failures};
+use super::{DEAD, check_failure, failures};
 use crate::support::vendors::{
     Behaviour, ListenAiTts, OpenAiSpeech, SPEECH_SAMPLES, Stub, nowhere, speech_sample,
 };
@@ -69,13 +69,15 @@ async fn check_drop(stub: Stub, settings: TtsSettings) -> Stub {
 }
 
 macro_rules! contract {
-    ($name:ident, $stub:ident) => {
+    ($name:ident, $stub:ident, $tweak:expr) => {
         mod $name {
             use super::*;
 
             async fn stub(behaviour: Behaviour) -> (Stub, TtsSettings) {
                 let stub = $stub::start(behaviour).await;
-                let settings = settings(stub.url());
+                let mut settings = settings(stub.url());
+                let tweak: fn(&mut TtsSettings) = $tweak;
+                tweak(&mut settings);
                 (stub, settings)
             }
 
@@ -90,6 +92,7 @@ macro_rules! contract {
                 let (stub, mut settings) = stub(Behaviour::Normal).await;
                 check_failures(stub, settings.clone()).await;
                 settings.url = nowhere(settings.url.split(':').next().unwrap()).await;
+                settings.more_urls.fill(settings.url.clone());
                 let failure = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
                 check_failure(Instant::now(), hear(&settings).await, failure);
             }
@@ -132,8 +135,14 @@ macro_rules! contract {
     };
 }
 
-contract!(listenai, ListenAiTts);
-contract!(openai, OpenAiSpeech);
+contract!(listenai, ListenAiTts, |_| {});
+contract!(openai, OpenAiSpeech, |_| {});
+contract!(listenai_behind_a_dead_one, ListenAiTts, behind_a_dead_one);
+contract!(openai_behind_a_dead_one, OpenAiSpeech, behind_a_dead_one);
+
+fn behind_a_dead_one(settings: &mut TtsSettings) {
+    settings.more_urls = vec![std::mem::replace(&mut settings.url, DEAD.into())];
+}
 
 #[tokio::test]
 async fn warmed_phrases_are_heard_when_the_vendor_is_down() {

@@ -5,10 +5,15 @@
 
 #[path = "real_engines/server.rs"]
 mod server;
+#[path = "real_engines/speech.rs"]
+mod speech;
 
 use std::time::Duration;
 
-use server::{Server, engines, read_back};
+use server::{Outcome, Server, engines, read_back};
+use speech::Speech;
+
+use crate::support::vendors::{Behaviour, OpenAiChat};
 
 /// Fixtures, with the part that the recogniser alone gets wrong on the same file
 /// (`fixtures/README.md`).
@@ -122,4 +127,64 @@ async fn an_engine_that_is_killed_costs_one_turn() {
         server.forget_log();
     }
     server.stop().await;
+}
+
+/// Each service holds its own models, about 900 MiB; the model is a stub, which needs no core.
+#[tokio::test]
+async fn one_of_three_speech_services_is_killed_and_no_turn_fails() {
+    let Some(binary) = engines() else { return };
+    let mut services: [Speech; 3] = std::array::from_fn(|_| Speech::start(&binary));
+    for service in &services {
+        service.ready().await;
+    }
+    let model = OpenAiChat::start(Behaviour::Normal, "It is a sunny day. You can go out.").await;
+    let [first, second, third] = &services;
+    let env = [
+        ("ASR_URL", first.asr_url()),
+        ("TTS_URL", first.tts_url()),
+        ("LLM_BASE_URL", model.url()),
+        ("HEARKEN__TOOLS__BUILTIN__ENABLED", String::new()),
+        ("HEARKEN__ASR__MORE_URLS", [second.asr_url(), third.asr_url()].join(",")),
+        ("HEARKEN__TTS__MORE_URLS", [second.tts_url(), third.tts_url()].join(",")),
+    ];
+    let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut server = Server::start(&binary, &env).await;
+    server.reads_back_at(second.asr_port);
+
+    let listening = r#"hearken_provider_in_flight{port="asr",backend="0"}"#;
+    let death = async {
+        server.until(listening, 1.0).await;
+        services[0].kill().await;
+    };
+    let (outcomes, ()) = tokio::join!(three_people(&server), death);
+    let after = three_people(&server).await;
+    for (fixture, outcome) in outcomes.iter().chain(&after) {
+        outcome.report(fixture);
+        outcome.assert_expectations(fixture);
+    }
+    eprintln!("each survivor holds {} MiB", services[1].resident_mib());
+    let all: Vec<_> = outcomes.iter().chain(&after).map(|(_, outcome)| outcome).collect();
+    let part = read_back(&all);
+    assert!(part >= 0.7, "{part} of the answers was read back");
+    assert_eq!(server.figure(r#"hearken_turns_total{end="failed"}"#).await, 0.0);
+    assert_eq!(server.figure(r#"hearken_turns_total{end="completed"}"#).await, 6.0);
+    for (backend, up) in [(0, 0.0), (1, 1.0), (2, 1.0)] {
+        let labels = format!(r#"{{port="asr",backend="{backend}"}}"#);
+        assert_eq!(server.figure(&format!("hearken_provider_up{labels}")).await, up, "{backend}");
+        let heard = format!(r#"{{port="asr",backend="{backend}",end="ok"}}"#);
+        let heard = server.figure(&format!("hearken_provider_requests_total{heard}")).await;
+        eprintln!("recogniser {backend}: {heard} utterances");
+        assert!((heard > 0.0) == (up > 0.0), "{backend} understood {heard}");
+    }
+    server.stop().await;
+}
+
+/// Three people at once, each with what they said and how they were answered.
+async fn three_people(server: &Server) -> Vec<(&'static str, Outcome)> {
+    let people = ["en_go_somewhere", "zh_trade_stalls", "en_amiable"].into_iter().enumerate();
+    let replays = people.map(|(n, fixture)| async move {
+        let device = format!("02:00:00:00:01:{n:02x}");
+        (fixture, server.replay(fixture, &["--device-id", &device, "--expect"]).await)
+    });
+    futures_util::future::join_all(replays).await
 }

@@ -13,9 +13,9 @@ use serde_json::Value;
 use tokio::process::{Child, Command};
 
 /// Time for models to load on two busy cores.
-const LOADING: Duration = Duration::from_secs(120);
+pub(super) const LOADING: Duration = Duration::from_secs(120);
 /// Between two looks at something that changes by itself.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The binary with engines, where there is one.
 pub(super) fn engines() -> Option<PathBuf> {
@@ -100,13 +100,28 @@ impl Server {
     }
 
     async fn health(&self) -> Value {
-        let url = format!("http://127.0.0.1:{}/healthz", self.port);
-        // Without TLS no provider is needed, but the client insists on one.
-        rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
-        match reqwest::get(url).await {
-            Ok(answer) => answer.json().await.unwrap_or_default(),
-            Err(_) => Value::Null,
+        health_of(self.port).await
+    }
+
+    /// One of its figures; 0 where there is no such.
+    pub(super) async fn figure(&self, name: &str) -> f64 {
+        let text = get(self.port, "/metrics").await.unwrap().text().await.unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().unwrap())
+    }
+
+    /// Waits until a figure has this value.
+    pub(super) async fn until(&self, name: &str, wanted: f64) {
+        let start = Instant::now();
+        while self.figure(name).await != wanted {
+            assert!(start.elapsed() < LOADING, "{name} is never {wanted}:\n{}", self.log_text());
+            tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// What it says is read back by another recogniser.
+    pub(super) fn reads_back_at(&mut self, asr_port: u16) {
+        self.asr_port = asr_port;
     }
 
     pub(super) async fn restarts(&self, engine: &str) -> u64 {
@@ -220,7 +235,21 @@ pub(super) fn read_back(outcomes: &[&Outcome]) -> f64 {
     weights.zip(outcomes).map(|(weight, o)| weight * o.agreement).sum::<f64>() / total
 }
 
-fn free_ports<const N: usize>() -> [u16; N] {
+async fn get(port: u16, path: &str) -> Result<reqwest::Response, reqwest::Error> {
+    // Without TLS no provider is needed, but the client insists on one.
+    rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
+    reqwest::get(format!("http://127.0.0.1:{port}{path}")).await
+}
+
+/// What `/healthz` says at this port; nothing where nobody answers.
+pub(super) async fn health_of(port: u16) -> Value {
+    match get(port, "/healthz").await {
+        Ok(answer) => answer.json().await.unwrap_or_default(),
+        Err(_) => Value::Null,
+    }
+}
+
+pub(super) fn free_ports<const N: usize>() -> [u16; N] {
     let taken: [TcpListener; N] =
         std::array::from_fn(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
     taken.map(|listener| listener.local_addr().unwrap().port())

@@ -88,7 +88,7 @@ pub fn start(
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let ahead = ports.llm.read_ahead(opening(&settings, &tools));
-    let audio = AudioPool::new(or_cores(config.server.audio_threads));
+    let audio = AudioPool::new(threads(config).1);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let doorman = Doorman {
         pipeline: Pipeline::new(ports, settings, audio, process.clone()),
@@ -260,9 +260,11 @@ fn settings(config: &Config) -> PipelineSettings {
     settings
 }
 
-/// This many, or as many as there are cores.
-fn or_cores(n: usize) -> usize {
-    if n == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { n }
+/// Threads for sockets and for speech. Where encoding may take all cores, packets leave late.
+fn threads(config: &Config) -> (usize, usize) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let or = |set: usize, else_: usize| if set == 0 { else_.max(1) } else { set };
+    (or(config.server.workers, cores), or(config.server.audio_threads, cores * 2 / 3))
 }
 
 /// Records every session into a folder, unless it is empty.

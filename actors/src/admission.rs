@@ -4,8 +4,8 @@
 //! connections, of which there are places.
 //!
 //! The limit falls by a tenth whenever too many packets of the last half second were late, and
-//! rises slowly while turns are held back and none are (additive increase, multiplicative
-//! decrease, as TCP does). Effort goes by the part of the cores that is in use, and comes back
+//! rises while it is nearly used up and none are: fast until they were late for the first time,
+//! slowly from then on, as TCP does. Effort goes by the part of the cores that is in use, and comes back
 //! when that is low for long.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::meters::{LATE, meters, whole};
+use crate::meters::{meters, whole};
 
 /// How often the limit is looked at.
 pub const WINDOW: Duration = Duration::from_millis(500);
@@ -24,13 +24,22 @@ const FEWEST_PACKETS: u64 = 50;
 const FEWEST_TURNS: usize = 2;
 /// What is left of the limit where packets were late.
 const DECREASE: f64 = 0.9;
-/// The limit's rise in a window, as a part of it; at least one turn.
+/// The limit's rise in a window, as a part of it, at least one turn: before packets were late for
+/// the first time, and later.
+const FIRST_INCREASE: f64 = 0.25;
 const INCREASE: f64 = 0.01;
+/// Part of the limit in use beyond which it rises.
+const NEARLY_FULL: f64 = 0.8;
+/// Turns for each core that are let in at first: everybody may come at once after a restart.
+const FIRST_TURNS: usize = 48;
+/// A packet that waits longer than this to be encoded is late: voices that wait for as long as a
+/// packet plays fall behind.
+const ENCODING_LATE: Duration = Duration::from_millis(45);
 
 /// Part of the cores in use beyond which effort is saved, and below which it need not be: saving
 /// brings it to about half.
-const STRAINED: f64 = 0.7;
-const CALM: f64 = 0.3;
+const STRAINED: f64 = 0.5;
+const CALM: f64 = 0.2;
 /// Windows of calm before effort is spent again.
 const CALM_WINDOWS: usize = 20;
 /// Windows for which saved effort is given time to show, before turns are held back.
@@ -41,13 +50,15 @@ const PATIENCE: usize = 4;
 pub struct AdmissionSettings {
     /// Turns that may run at once, however well it goes.
     pub max_turns: usize,
-    /// Packets that leave over 5 ms late, of all, %: beyond, fewer turns may run.
+    /// A packet that leaves later than this is late; devices have some to play meanwhile.
+    pub late: Duration,
+    /// Packets that may be late, of all, %: beyond, fewer turns may run.
     pub late_percent: f64,
 }
 
 impl Default for AdmissionSettings {
     fn default() -> Self {
-        Self { max_turns: 10_000, late_percent: 1.0 }
+        Self { max_turns: 10_000, late: Duration::from_millis(20), late_percent: 1.0 }
     }
 }
 
@@ -60,6 +71,8 @@ struct Inner {
     settings: AdmissionSettings,
     running: AtomicUsize,
     limit: AtomicUsize,
+    /// Packets have been late since the start.
+    met: AtomicBool,
     /// Effort is saved.
     strained: AtomicBool,
     /// Windows of calm so far, where it is.
@@ -79,11 +92,12 @@ pub struct Place(Arc<Inner>);
 impl Admission {
     /// Nobody is in.
     pub fn new(settings: AdmissionSettings) -> Self {
-        let limit = AtomicUsize::new(settings.max_turns);
+        let limit = AtomicUsize::new(settings.max_turns.min(FIRST_TURNS * cores()));
         Self(Arc::new(Inner {
             settings,
             running: AtomicUsize::new(0),
             limit,
+            met: AtomicBool::new(false),
             strained: AtomicBool::new(false),
             calm: AtomicUsize::new(0),
             patience: AtomicUsize::new(0),
@@ -109,8 +123,17 @@ impl Admission {
 
     /// A packet has been sent this long after it was due.
     pub(crate) fn packet_sent(&self, late_by: Duration) {
+        self.saw(late_by > self.0.settings.late);
+    }
+
+    /// A packet has waited this long to be encoded.
+    pub(crate) fn packet_encoded(&self, waited: Duration) {
+        self.saw(waited > ENCODING_LATE);
+    }
+
+    fn saw(&self, late: bool) {
         self.0.sent.fetch_add(1, Ordering::Relaxed);
-        if late_by > LATE {
+        if late {
             self.0.late.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -123,7 +146,7 @@ impl Admission {
     /// Looks at the packets, and at the process's CPU time, again and again and changes what may
     /// be done, until dropped.
     pub async fn govern(self, cpu_time: impl Fn() -> Duration) {
-        let cores = std::thread::available_parallelism().map_or(1.0, |n| whole(n.get()));
+        let cores = whole(cores());
         let mut before = (Instant::now(), cpu_time());
         let mut windows = interval(WINDOW);
         windows.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -177,19 +200,21 @@ impl Admission {
     }
 
     fn limit(&self, too_late: bool) {
-        let Inner { settings, running, limit, patience, refused, .. } = &*self.0;
+        let Inner { settings, running, limit, patience, refused, met, .. } = &*self.0;
         let waits = patience
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .is_ok();
         let held_back = refused.swap(0, Ordering::Relaxed) > 0;
         let now = limit.load(Ordering::Relaxed);
         let running = running.load(Ordering::Relaxed);
+        let full = held_back || whole(running) > whole(now) * NEARLY_FULL;
+        let first = !met.fetch_or(too_late, Ordering::Relaxed);
         let next = if too_late && waits {
             now
         } else if too_late {
             part(now.min(running.max(1)), DECREASE)
-        } else if held_back {
-            now + part(now, INCREASE).max(1)
+        } else if full {
+            now + part(now, if first { FIRST_INCREASE } else { INCREASE }).max(1)
         } else {
             now
         };
@@ -209,6 +234,10 @@ impl Drop for Place {
     }
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 fn part(count: usize, part: f64) -> usize {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a count")]
     let part = (whole(count) * part) as usize;
@@ -225,10 +254,10 @@ mod tests {
 
     fn sent(admission: &Admission, packets: u64, late: u64) {
         for n in 0..packets {
-            let late_by = if n < late { LATE * 2 } else { Duration::ZERO };
+            let late_by = Duration::from_millis(if n < late { 21 } else { 20 });
             admission.packet_sent(late_by);
         }
-        admission.look(0.5);
+        admission.look(0.4);
     }
 
     fn limit(admission: &Admission) -> usize {
@@ -246,24 +275,29 @@ mod tests {
     }
 
     #[test]
-    fn late_packets_let_fewer_in_and_the_limit_comes_back() {
+    fn the_limit_rises_fast_at_first_and_slowly_after_packets_were_late() {
         let admission = admission(1_000);
-        let places: Vec<_> = (0..100).map(|_| admission.enter()).collect();
+        let first = limit(&admission);
+        assert_eq!(first, FIRST_TURNS * cores());
+        let mut places: Vec<_> = (0..first).map(|_| admission.enter().unwrap()).collect();
         sent(&admission, 1_000, 10);
-        assert_eq!(limit(&admission), 1_000, "one in a hundred is not too many");
+        assert_eq!(limit(&admission), first + first / 4, "one in a hundred is not too many");
+        places.push(admission.enter().unwrap());
+        let before = limit(&admission);
         for _ in 0..PATIENCE {
             sent(&admission, 1_000, 11);
             assert!(admission.is_strained());
-            assert_eq!(limit(&admission), 1_000, "less effort comes first");
+            assert_eq!(limit(&admission), before, "less effort comes first");
         }
         sent(&admission, 1_000, 11);
-        assert_eq!(limit(&admission), 90, "a tenth less than ran");
+        let fewer = (first + 1) * 9 / 10;
+        assert_eq!(limit(&admission), fewer, "a tenth less than ran");
         assert!(admission.enter().is_none());
+        sent(&admission, 1_000, 0);
+        assert_eq!(limit(&admission), fewer + 1, "somebody was held back");
         drop(places);
         sent(&admission, 1_000, 0);
-        assert_eq!(limit(&admission), 91, "somebody was held back");
-        sent(&admission, 1_000, 0);
-        assert_eq!(limit(&admission), 91, "nobody was");
+        assert_eq!(limit(&admission), fewer + 1, "nobody was");
     }
 
     #[test]
@@ -274,7 +308,7 @@ mod tests {
         for _ in 1..CALM_WINDOWS {
             admission.look(CALM - 0.01);
         }
-        admission.look(0.5);
+        admission.look(0.4);
         assert!(admission.is_strained(), "calm begins anew");
         for _ in 1..CALM_WINDOWS {
             admission.look(CALM - 0.01);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix::{Actor as _, Addr, Arbiter, ArbiterHandle, Recipient};
 use hearken_proto::ids::{DeviceId, SessionId};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Admission;
@@ -24,7 +24,7 @@ use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
 use crate::tools::repair::Extras;
 use crate::tools::{Alike, Others, SourceDesk, Toolbox, Vision, VisionDesk};
-use crate::tts::TtsActor;
+use crate::tts::{Canned, Mouth, TtsActor};
 use crate::turns::Turns;
 use crate::vad::{VadActor, VadOutputs};
 
@@ -55,25 +55,38 @@ pub struct Ports {
 /// The threads that encode and pace, so that no socket waits for a codec.
 #[derive(Clone)]
 pub struct AudioPool {
-    arbiters: Arc<[ArbiterHandle]>,
+    threads: Arc<[AudioThread]>,
     next: Arc<AtomicUsize>,
 }
 
 impl AudioPool {
     /// This many threads of its own; they end with the actix system.
     pub fn new(threads: usize) -> Self {
-        let arbiters = (0..threads.max(1)).map(|_| Arbiter::new().handle()).collect();
-        Self { arbiters, next: Arc::default() }
+        let threads = (0..threads.max(1)).map(|_| AudioThread::of(Arbiter::new().handle()));
+        Self { threads: threads.collect(), next: Arc::default() }
     }
 
     /// The thread that asks: for tests in virtual time, which has one clock a thread.
     pub fn current_thread() -> Self {
-        Self { arbiters: Arc::new([Arbiter::current()]), next: Arc::default() }
+        Self { threads: Arc::new([AudioThread::of(Arbiter::current())]), next: Arc::default() }
     }
 
-    fn pick(&self) -> &ArbiterHandle {
+    fn pick(&self) -> &AudioThread {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
-        &self.arbiters[next % self.arbiters.len()]
+        &self.threads[next % self.threads.len()]
+    }
+}
+
+/// One of these threads.
+struct AudioThread {
+    arbiter: ArbiterHandle,
+    /// One place, for the voice that encodes.
+    encoding: Arc<Semaphore>,
+}
+
+impl AudioThread {
+    fn of(arbiter: ArbiterHandle) -> Self {
+        Self { arbiter, encoding: Arc::new(Semaphore::new(1)) }
     }
 }
 
@@ -86,6 +99,7 @@ pub struct Pipeline {
     audio: AudioPool,
     roster: Roster,
     alike: Alike,
+    canned: Canned,
     admission: Admission,
     process: CancellationToken,
 }
@@ -100,8 +114,9 @@ impl Pipeline {
     ) -> Self {
         let (dialogue, roster) = (Live::new(settings.dialogue.clone()), Roster::default());
         let admission = Admission::new(settings.admission.clone());
+        let canned = Canned::new(&settings.phrases);
         let (settings, alike) = (Arc::new(settings), Alike::default());
-        Self { ports, settings, dialogue, audio, roster, alike, admission, process }
+        Self { ports, settings, dialogue, audio, roster, alike, canned, admission, process }
     }
 
     /// How conversations are led, which may be changed: it holds from each one's next turn on.
@@ -155,10 +170,10 @@ impl Pipeline {
         let (uplink, from_socket) = mpsc::channel(lanes.uplink + LANE_RESERVE);
 
         let tts = {
-            let (token, tts) = (connection.clone(), Arc::clone(&self.ports.tts));
-            let (phrases, admission) = (settings.phrases.clone(), self.admission.clone());
-            TtsActor::start_in_arbiter(self.audio.pick(), move |_| {
-                TtsActor::new(token, tts, phrases, speaking, admission, to_socket)
+            let (token, thread) = (connection.clone(), self.audio.pick());
+            let mouth = self.mouth(speaking, thread);
+            TtsActor::start_in_arbiter(&thread.arbiter, move |_| {
+                TtsActor::new(token, mouth, to_socket)
             })
         };
         let outputs = SessionOutputs {
@@ -197,6 +212,18 @@ impl Pipeline {
             playback_ended: session.recipient(),
             said: host.recipient(),
             playback,
+        }
+    }
+
+    /// What speaking on this thread needs.
+    fn mouth(&self, settings: SpeakingSettings, thread: &AudioThread) -> Mouth {
+        Mouth {
+            tts: Arc::clone(&self.ports.tts),
+            phrases: self.settings.phrases.clone(),
+            settings,
+            canned: self.canned.clone(),
+            admission: self.admission.clone(),
+            encoding: Arc::clone(&thread.encoding),
         }
     }
 

@@ -2,16 +2,20 @@
 //! sentence is requested while one plays; packets leave on an absolute clock. Not for what is
 //! said.
 
+mod canned;
 mod pacing;
 
 use std::sync::Arc;
 
 use actix::fut::WrapFuture as _;
 use actix::{Actor, AsyncContext as _, Context, Handler, SpawnHandle};
+use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use self::canned::Canned;
 use self::pacing::Pacing;
 use crate::admission::Admission;
 use crate::audio::voice::Voice;
@@ -25,31 +29,36 @@ use crate::settings::SpeakingSettings;
 pub struct TtsActor {
     connection: CancellationToken,
     mouth: Mouth,
-    admission: Admission,
     lane: mpsc::Sender<PlaybackItem>,
     speaking: Option<SpawnHandle>,
 }
 
 /// What speaking needs, cheap to clone into a turn.
 #[derive(Clone)]
-struct Mouth {
-    tts: Arc<dyn Tts>,
-    phrases: Phrases,
-    settings: SpeakingSettings,
+pub struct Mouth {
+    /// The synthesiser.
+    pub tts: Arc<dyn Tts>,
+    /// What is said where it fails.
+    pub phrases: Phrases,
+    /// Shape, pace and quality.
+    pub settings: SpeakingSettings,
+    /// Fixed phrases that were spoken before.
+    pub canned: Canned,
+    /// Whether to spare effort.
+    pub admission: Admission,
+    /// One place: of all voices of a thread one encodes at a time, a packet each in turn. Packets
+    /// that are due wait for one encoding at most.
+    pub encoding: Arc<Semaphore>,
 }
 
 impl TtsActor {
     /// An actor that puts its packets on `lane`.
     pub fn new(
         connection: CancellationToken,
-        tts: Arc<dyn Tts>,
-        phrases: Phrases,
-        settings: SpeakingSettings,
-        admission: Admission,
+        mouth: Mouth,
         lane: mpsc::Sender<PlaybackItem>,
     ) -> Self {
-        let mouth = Mouth { tts, phrases, settings };
-        Self { connection, mouth, admission, lane, speaking: None }
+        Self { connection, mouth, lane, speaking: None }
     }
 }
 
@@ -74,11 +83,7 @@ impl Handler<StartSpeaking> for TtsActor {
         if let Some(old) = self.speaking.take() {
             ctx.cancel_future(old);
         }
-        let (mut mouth, lane) = (self.mouth.clone(), self.lane.clone());
-        if self.admission.is_strained() {
-            let settings = &mut mouth.settings;
-            settings.complexity = settings.complexity.min(settings.strained_complexity);
-        }
+        let (mouth, lane) = (self.mouth.clone(), self.lane.clone());
         let work = async move {
             let turn = start.turn.clone();
             let (ahead, steps) = mpsc::channel(mouth.settings.ahead_packets.max(1));
@@ -103,7 +108,7 @@ impl Mouth {
     /// and an apology ends the turn.
     async fn synthesise(&self, start: StartSpeaking, ahead: Ahead) {
         let StartSpeaking { turn, mut events, language } = start;
-        let mut voice = match Voice::new(&self.settings) {
+        let mut voice = match Voice::new(&self.quality()) {
             Ok(voice) => voice,
             Err(error) => {
                 tracing::error!(turn = %turn.id, %error, "no voice can be set up");
@@ -135,19 +140,55 @@ impl Mouth {
         language: Language,
         ahead: &Ahead,
     ) -> bool {
-        let Err(error) = self.speak(voice, &text, ahead).await else { return true };
+        let Err(error) = self.say(voice, &text, ahead).await else { return true };
         tracing::warn!(turn = %turn.id, error, "a sentence could not be spoken");
         let apology = self.phrases.apology.in_language(language).to_owned();
         if apology != text
-            && let Err(error) = self.speak(voice, &apology, ahead).await
+            && let Err(error) = self.say(voice, &apology, ahead).await
         {
             tracing::warn!(turn = %turn.id, error, "the apology is shown only");
         }
         false
     }
 
-    /// Speaks one sentence; where that fails, says why. Its beginning may have been spoken then.
-    async fn speak(&self, voice: &mut Voice, text: &str, ahead: &Ahead) -> Result<(), String> {
+    /// The settings of a turn that begins now.
+    fn quality(&self) -> SpeakingSettings {
+        let mut settings = self.settings.clone();
+        if self.admission.is_strained() {
+            settings.complexity = settings.complexity.min(settings.strained_complexity);
+        }
+        settings
+    }
+
+    /// Speaks one sentence, or what is canned of it.
+    async fn say(&self, voice: &mut Voice, text: &str, ahead: &Ahead) -> Result<(), String> {
+        if !voice.is_fresh() || !self.canned.is_fixed(text) {
+            return self.speak(voice, text, ahead, None).await;
+        }
+        let rate_hz = self.settings.sample_rate_hz;
+        let Some(packets) = self.canned.packets(text, rate_hz) else {
+            let mut voice = Voice::new(&self.settings).map_err(|e| e.to_string())?;
+            let mut kept = Vec::new();
+            self.speak(&mut voice, text, ahead, Some(&mut kept)).await?;
+            self.canned.keep(text, rate_hz, kept);
+            return Ok(());
+        };
+        ahead.send(PlaybackStep::SentenceStart(text.to_owned())).await.map_err(gone)?;
+        for packet in &*packets {
+            ahead.send(PlaybackStep::Packet(packet.clone())).await.map_err(gone)?;
+        }
+        ahead.send(PlaybackStep::SentenceEnd(text.to_owned())).await.map_err(gone)
+    }
+
+    /// Speaks one sentence, and keeps its packets where that is wanted; where it fails, says why.
+    /// Its beginning may have been spoken then.
+    async fn speak(
+        &self,
+        voice: &mut Voice,
+        text: &str,
+        ahead: &Ahead,
+        mut kept: Option<&mut Vec<Bytes>>,
+    ) -> Result<(), String> {
         let started = PlaybackStep::SentenceStart(text.to_owned());
         ahead.send(started).await.map_err(gone)?;
         voice.begin();
@@ -155,21 +196,36 @@ impl Mouth {
         while let Some(pcm) = sound.next().await {
             let pcm = pcm.map_err(|e| e.to_string())?;
             voice.take(&pcm.samples, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
-            send_whole_packets(voice, ahead).await?;
+            self.send_whole_packets(voice, ahead, &mut kept).await?;
         }
         voice.finish();
-        send_whole_packets(voice, ahead).await?;
+        self.send_whole_packets(voice, ahead, &mut kept).await?;
         ahead.send(PlaybackStep::SentenceEnd(text.to_owned())).await.map_err(gone)
     }
-}
 
-async fn send_whole_packets(voice: &mut Voice, ahead: &Ahead) -> Result<(), String> {
-    while let Some(packet) = voice.packet().map_err(|e| e.to_string())? {
-        ahead.send(PlaybackStep::Packet(packet)).await.map_err(gone)?;
-        // Encoding is the dearest thing on this thread: let the other voices' packets out.
-        tokio::task::yield_now().await;
+    async fn send_whole_packets(
+        &self,
+        voice: &mut Voice,
+        ahead: &Ahead,
+        kept: &mut Option<&mut Vec<Bytes>>,
+    ) -> Result<(), String> {
+        while voice.has_packet() {
+            let asked = Instant::now();
+            let turn = self.encoding.acquire().await.map_err(|e| e.to_string())?;
+            self.admission.packet_encoded(asked.elapsed());
+            let packet = voice.packet().map_err(|e| e.to_string())?;
+            // Encoding is the dearest thing on this thread: let what is due out before the next.
+            tokio::task::yield_now().await;
+            drop(turn);
+            let Some(packet) = packet else { break };
+            if let Some(kept) = kept {
+                // A copy, since a packet holds on to the block that it was written into.
+                kept.push(Bytes::copy_from_slice(&packet));
+            }
+            ahead.send(PlaybackStep::Packet(packet)).await.map_err(gone)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn gone(_: mpsc::error::SendError<PlaybackStep>) -> String {

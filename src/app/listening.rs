@@ -12,7 +12,7 @@ use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use socket2::SockRef;
 
-use super::{Faces, or_cores};
+use super::{Faces, threads};
 use crate::config::Config;
 use crate::http::{self, FrontDesk};
 use crate::tls::Certificate;
@@ -38,7 +38,7 @@ pub(super) fn listen(
     let taken =
         || format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1);
     let server = HttpServer::new(factory)
-        .workers(or_cores(config.server.workers))
+        .workers(threads(config).0)
         .on_connect(|connection, _| tune(connection))
         // Who closes their side waits for no answer: what is done for them ends.
         .h1_allow_half_closed(false)

@@ -92,6 +92,7 @@ fn lanes(config: &Config) -> Result<(), ConfigError> {
         within(key, size, 1, 10_000)?;
     }
     within("admission.max_turns", config.admission.max_turns, 1, 1_000_000)?;
+    within("admission.late_ms", config.admission.late_ms, 1, 1_000)?;
     within("admission.late_percent", config.admission.late_percent, 0.01, 100.0)
 }
 

@@ -138,7 +138,7 @@ pub struct ServerConfig {
     pub port: u16,
     /// Threads that serve sockets; 0 means one a core.
     pub workers: usize,
-    /// Threads that encode and pace speech; 0 means one a core.
+    /// Threads that encode and pace speech; 0 means two for each three cores.
     pub audio_threads: usize,
     /// Connections of devices at once; one more is refused with 503.
     pub max_connections: usize,
@@ -349,7 +349,9 @@ pub struct LanesConfig {
 pub struct AdmissionConfig {
     /// Turns that may run at once, however well it goes; one more is told that we are busy.
     pub max_turns: usize,
-    /// Packets that leave over 5 ms late, of all, %: beyond, fewer turns may run.
+    /// A packet that leaves later than this is late; devices have some to play meanwhile.
+    pub late_ms: u64,
+    /// Packets that may be late, of all, %: beyond, fewer turns may run.
     pub late_percent: f64,
 }
 

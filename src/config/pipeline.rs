@@ -44,6 +44,7 @@ impl Config {
             },
             admission: AdmissionSettings {
                 max_turns: self.admission.max_turns,
+                late: Duration::from_millis(self.admission.late_ms),
                 late_percent: self.admission.late_percent,
             },
         }
@@ -193,8 +194,8 @@ impl Default for DeviceConfig {
 
 impl Default for AdmissionConfig {
     fn default() -> Self {
-        let AdmissionSettings { max_turns, late_percent } = AdmissionSettings::default();
-        Self { max_turns, late_percent }
+        let AdmissionSettings { max_turns, late, late_percent } = AdmissionSettings::default();
+        Self { max_turns, late_ms: ms(late), late_percent }
     }
 }
 

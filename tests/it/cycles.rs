@@ -168,6 +168,8 @@ async fn ten_thousand_connections_leave_nothing_behind() {
         config.speaking.start_guard_ms = 20;
         config.speaking.stop_margin_ms = 20;
         config.server.max_connections = AT_ONCE * 2;
+        // A place that does not come back would be missed.
+        config.admission.max_turns = AT_ONCE * 2;
     })
     .await;
     cycles(&server, &vendors, WARM_UP).await;

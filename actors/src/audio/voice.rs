@@ -18,6 +18,8 @@ pub struct Voice {
     pending: Vec<i16>,
     /// Samples of `pending` that are encoded already.
     encoded: usize,
+    /// Nothing has been encoded yet.
+    fresh: bool,
 }
 
 impl Voice {
@@ -35,6 +37,7 @@ impl Voice {
             resampler: None,
             pending: Vec::new(),
             encoded: 0,
+            fresh: true,
         })
     }
 
@@ -76,6 +79,16 @@ impl Voice {
         self.pending.resize(padded, 0);
     }
 
+    /// Nothing has been encoded yet.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// There is a whole packet to be encoded.
+    pub fn has_packet(&self) -> bool {
+        self.pending.len() - self.encoded >= self.packet_samples
+    }
+
     /// The next whole packet, if there is one.
     ///
     /// # Errors
@@ -84,6 +97,7 @@ impl Voice {
         let end = self.encoded + self.packet_samples;
         let Some(frame) = self.pending.get(self.encoded..end) else { return Ok(None) };
         self.encoded = end;
+        self.fresh = false;
         self.encoder.encode(frame).map(Some)
     }
 }

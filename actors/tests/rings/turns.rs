@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hearken_actors::dialogue::phrases::Phrase;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, Ring, Told, TtsAct, sound};
 
 use crate::{
     audio_times, freeze, listening, listening_with, ms, next_turn_works, shown, speak, start,
@@ -343,5 +343,27 @@ async fn check_09_who_goes_on_speaking_after_the_wake_word_is_heard_and_not_gree
     assert!(heard.len() == 1 && heard[0] >= 16_000, "the first words were lost: {heard:?}");
     ring.pass(ms(5_000)).await;
     assert_eq!(ring.names().iter().filter(|n| *n == "tts/start").count(), 1);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_fixed_phrase_is_spoken_by_the_synthesiser_once() {
+    let mut ring = listening("auto").await;
+    let mut sounds = Vec::new();
+    for _ in 0..3 {
+        ring.forget();
+        ring.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+        ring.until("tts/stop").await;
+        let audio = ring.log.iter().filter_map(|d| match &d.what {
+            Told::Audio(packet) => Some(packet.clone()),
+            _ => None,
+        });
+        sounds.push(audio.collect::<Vec<_>>());
+    }
+    assert!(!sounds[0].is_empty() && sounds.iter().all(|sound| *sound == sounds[0]));
+    let asked: Vec<String> =
+        ring.script.lines.lock().unwrap().iter().map(|(_, text)| text.clone()).collect();
+    assert_eq!(asked, ["I'm here."], "words of English were heard last");
+    next_turn_works(&mut ring).await;
     ring.hang_up().await;
 }

@@ -87,6 +87,8 @@ impl Vendors {
         config.hearing.silence_ms = 400;
         // On a busy machine a device is late to see `tts start`; a packet right behind it is lost.
         config.speaking.start_guard_ms = 250;
+        // Machines that test are busy, and packets late; nobody is to be turned away for it.
+        config.admission.late_percent = 100.0;
         config.asr.url = self.asr.url();
         config.llm.base_url = self.llm.url();
         config.tts.url = self.tts.url();

@@ -86,6 +86,14 @@ pub struct LoadArgs {
     pub json: bool,
 }
 
+impl LoadArgs {
+    /// Devices that talk and hear the answer out.
+    fn talkers(&self) -> usize {
+        let others = self.interrupting + self.listening;
+        self.talking.unwrap_or(self.devices.saturating_sub(others))
+    }
+}
+
 fn mode(name: &str) -> Result<ListenMode, String> {
     match name {
         "auto" => Ok(ListenMode::Auto),
@@ -113,9 +121,9 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     } else {
         super::print(&table(&measured))?;
     }
-    let Figures { errors, packets, turns, .. } = &measured.figures;
-    let talks = args.talking != Some(0) && args.talking.is_some() || args.interrupting == 0;
-    let well = errors.is_empty() && packets.lost.is_empty() && (*turns > 0 || !talks);
+    let Figures { errors, packets, turns, interrupted, .. } = &measured.figures;
+    let talks = args.talkers() + args.interrupting > 0;
+    let well = errors.is_empty() && packets.lost.is_empty() && (turns + interrupted > 0 || !talks);
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -161,9 +169,8 @@ async fn crowd(args: &LoadArgs) -> anyhow::Result<Crowd> {
     if args.devices == 0 {
         bail!("--devices must be 1 or more");
     }
-    let others = args.interrupting + args.listening;
-    let talking = args.talking.unwrap_or(args.devices.saturating_sub(others));
-    if talking + others > args.devices {
+    let talking = args.talkers();
+    if talking + args.interrupting + args.listening > args.devices {
         bail!("--talking, --interrupting and --listening are more than --devices together");
     }
     let speech = speech(args)?;

@@ -15,6 +15,7 @@ use actix_web::dev::{Server, ServerHandle};
 use actix_web::web::{Data, ServiceConfig};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
+use hearken_actors::admission::cores;
 use hearken_actors::dialogue::{Dialogue, Manner};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::ports::{Prompt, ToolSource};
@@ -88,17 +89,17 @@ pub fn start(
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let ahead = ports.llm.read_ahead(opening(&settings, &tools));
-    let audio = AudioPool::new(threads(config).1);
+    let voices = AudioPool::new(threads(config).1);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let doorman = Doorman {
-        pipeline: Pipeline::new(ports, settings, audio, process.clone()),
+        pipeline: Pipeline::new(ports, settings, voices.clone(), process.clone()),
         places: Arc::clone(&places),
         recorder: recorder(&config.server.record_dir)?,
         door: door(config, Arc::clone(&store) as _)?,
         language,
     };
     hold(&fleet, &doorman, &tools);
-    let govern = doorman.pipeline.admission().clone().govern(cpu_time);
+    let govern = doorman.pipeline.admission().clone().govern(cpu_time, move || voices.busy());
     let supervisor = Supervisor::start(engines, &process);
     let (engines, metrics_shown) = (supervisor.states().clone(), metrics.clone());
     let (sight, kept) = (desk.sight(), Arc::clone(&store) as _);
@@ -262,7 +263,7 @@ fn settings(config: &Config) -> PipelineSettings {
 
 /// Threads for sockets and for speech. Where encoding may take all cores, packets leave late.
 fn threads(config: &Config) -> (usize, usize) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = cores();
     let or = |set: usize, else_: usize| if set == 0 { else_.max(1) } else { set };
     (or(config.server.workers, cores), or(config.server.audio_threads, cores * 2 / 3))
 }

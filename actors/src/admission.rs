@@ -1,12 +1,13 @@
 //! How many turns may run at once: as many as the server can, which it finds out by how late its
-//! packets leave. One more is told that the server is busy, at once, instead of making all of them
-//! stutter. Before that, speech is encoded with less effort. Not for how it is told, nor for
-//! connections, of which there are places.
+//! packets leave and by how busy the threads are that make them. One more is told that the server
+//! is busy, at once, instead of making all of them stutter. Before that, speech is encoded with less
+//! effort. Not for how it is told, nor for connections, of which there are places.
 //!
-//! The limit falls by a tenth whenever too many packets of the last half second were late, and
-//! rises while it is nearly used up and none are: fast until they were late for the first time,
-//! slowly from then on, as TCP does. Effort goes by the part of the cores that is in use, and comes back
-//! when that is low for long.
+//! The limit rises while it is nearly used up, the faster the less the busiest of these threads has
+//! to do; where that is too much, it falls to what would be just enough, before anything is late.
+//! Where packets are late all the same, as when other programs take the cores, it falls by a tenth,
+//! and rises slowly for a while. Effort goes by how busy these threads and all cores are, and comes
+//! back when that is low for long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,28 +24,36 @@ const FEWEST_PACKETS: u64 = 50;
 /// So many turns are let in whatever happens: where engines share the cores, packets of a single
 /// household may be late.
 const FEWEST_TURNS: usize = 8;
-/// What is left of the limit where packets were late.
+/// What is left of the limit, at least, after a window.
 const DECREASE: f64 = 0.9;
-/// The limit's rise in a window, as a part of it, at least one turn: before packets were late for
-/// the first time, and later.
-const FIRST_INCREASE: f64 = 0.25;
-const INCREASE: f64 = 0.01;
+/// The limit's rise in a window, as a part of it, at least one turn: at most, and while packets were
+/// late not long ago.
+const INCREASE: f64 = 0.25;
+const WARY_INCREASE: f64 = 0.01;
+/// Windows without late packets after which the limit may rise fast again.
+const WARY_WINDOWS: usize = 20;
+/// How much of the newest window's load goes into the mean: turns come in bunches.
+const NEWEST: f64 = 0.3;
 /// Part of the limit in use beyond which it rises.
 const NEARLY_FULL: f64 = 0.8;
 /// Turns for each core that are let in at first: everybody may come at once after a restart.
 const FIRST_TURNS: usize = 48;
-/// A packet that waits longer than this to be encoded is late: voices that wait for as long as a
-/// packet plays fall behind.
+/// A packet that is encoded this much after it was urgent is late: a voice that is behind by as long
+/// as a packet plays falls behind for good.
 const ENCODING_LATE: Duration = Duration::from_millis(45);
 
 /// Part of the cores in use beyond which effort is saved, and below which it need not be: saving
 /// brings it to about half.
 const STRAINED: f64 = 0.5;
+/// Effort is saved too where turns could be only so many times as many without that.
+const LITTLE_ROOM: f64 = 1.25;
 const CALM: f64 = 0.2;
 /// Windows of calm before effort is spent again.
 const CALM_WINDOWS: usize = 20;
-/// Windows for which saved effort is given time to show, before turns are held back.
+/// Windows for which saved effort, and fewer turns, are given time to show, before turns are held
+/// back, or held back again.
 const PATIENCE: usize = 4;
+const PATIENCE_AGAIN: usize = 1;
 
 /// When a turn is one too many.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,11 +64,18 @@ pub struct AdmissionSettings {
     pub late: Duration,
     /// Packets that may be late, of all, %: beyond, fewer turns may run.
     pub late_percent: f64,
+    /// How much of its time a thread that makes speech may be busy, %: beyond, fewer turns may run.
+    pub busy_percent: f64,
 }
 
 impl Default for AdmissionSettings {
     fn default() -> Self {
-        Self { max_turns: 10_000, late: Duration::from_millis(20), late_percent: 1.0 }
+        Self {
+            max_turns: 10_000,
+            late: Duration::from_millis(20),
+            late_percent: 1.0,
+            busy_percent: 75.0,
+        }
     }
 }
 
@@ -72,18 +88,25 @@ struct Inner {
     settings: AdmissionSettings,
     running: AtomicUsize,
     limit: AtomicUsize,
-    /// Packets have been late since the start.
-    met: AtomicBool,
     /// Effort is saved.
     strained: AtomicBool,
-    /// Windows of calm so far, where it is.
-    calm: AtomicUsize,
-    /// Windows for which the limit stays.
-    patience: AtomicUsize,
     /// Since the last look.
     refused: AtomicU64,
     sent: AtomicU64,
     late: AtomicU64,
+}
+
+/// What looks at an admission's packets and changes what may be done.
+struct Governor {
+    admission: Admission,
+    /// Part of its time for which the busiest thread that makes speech was busy, of late.
+    load: f64,
+    /// Windows for which the limit rises slowly.
+    wary: usize,
+    /// Windows of calm so far, while effort is saved.
+    calm: usize,
+    /// Windows for which the limit stays.
+    patience: usize,
 }
 
 /// A turn's place among those that run; given back when dropped.
@@ -98,10 +121,7 @@ impl Admission {
             settings,
             running: AtomicUsize::new(0),
             limit,
-            met: AtomicBool::new(false),
             strained: AtomicBool::new(false),
-            calm: AtomicUsize::new(0),
-            patience: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -127,9 +147,9 @@ impl Admission {
         self.saw(late_by > self.0.settings.late);
     }
 
-    /// A packet has waited this long to be encoded.
-    pub(crate) fn packet_encoded(&self, waited: Duration) {
-        self.saw(waited > ENCODING_LATE);
+    /// A packet is encoded this long after it was urgent.
+    pub(crate) fn packet_encoded(&self, urgent_for: Duration) {
+        self.saw(urgent_for > ENCODING_LATE);
     }
 
     fn saw(&self, late: bool) {
@@ -144,31 +164,30 @@ impl Admission {
         self.0.strained.load(Ordering::Relaxed)
     }
 
-    /// Looks at the packets, and at the process's CPU time, again and again and changes what may
-    /// be done, until dropped.
-    pub async fn govern(self, cpu_time: impl Fn() -> Duration) {
+    /// Looks at the packets, at the process's CPU time, and at the time for which each thread that
+    /// makes speech was busy, again and again and changes what may be done, until dropped.
+    pub async fn govern(
+        self,
+        cpu_time: impl Fn() -> Duration,
+        voices_busy: impl Fn() -> Vec<Duration>,
+    ) {
+        let mut governor = Governor::new(self);
         let cores = whole(cores());
-        let mut before = (Instant::now(), cpu_time());
+        let mut before = (Instant::now(), cpu_time(), voices_busy());
         let mut windows = interval(WINDOW);
         windows.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        windows.tick().await;
         loop {
             windows.tick().await;
-            let now = (Instant::now(), cpu_time());
-            let time = (now.0 - before.0).as_secs_f64() * cores;
-            let used = now.1.saturating_sub(before.1).as_secs_f64();
+            let now = (Instant::now(), cpu_time(), voices_busy());
+            let time = (now.0 - before.0).as_secs_f64();
+            let part = |now: Duration, before: Duration| {
+                now.saturating_sub(before).as_secs_f64() / time.max(f64::EPSILON)
+            };
+            let voices = now.2.iter().zip(&before.2).map(|(now, before)| part(*now, *before));
+            governor.look(part(now.1, before.1) / cores, voices.fold(0.0, f64::max));
             before = now;
-            self.look(if time > 0.0 { used / time } else { 0.0 });
         }
-    }
-
-    /// Ends a window in which this part of the cores was in use.
-    fn look(&self, busy: f64) {
-        let late = self.late();
-        self.spare(busy > STRAINED || late == Some(true), busy < CALM);
-        if let Some(late) = late {
-            self.limit(late);
-        }
-        meters().turn_limit.set(whole(self.0.limit.load(Ordering::Relaxed)));
     }
 
     /// Too many packets were late; none where there were too few to tell.
@@ -182,46 +201,71 @@ impl Admission {
         let too_late = late as f64 * 100.0 > settings.late_percent * sent as f64;
         Some(too_late)
     }
+}
 
-    /// Saves effort, or spends it again.
-    fn spare(&self, strain: bool, calm: bool) {
-        let Inner { strained, calm: windows, patience, .. } = &*self.0;
-        if strain {
-            windows.store(0, Ordering::Relaxed);
-            if !strained.swap(true, Ordering::Relaxed) {
-                patience.store(PATIENCE, Ordering::Relaxed);
-                tracing::info!("the cores are busy: speech is encoded with less effort");
-            }
-        } else if !calm {
-            windows.store(0, Ordering::Relaxed);
-        } else if windows.fetch_add(1, Ordering::Relaxed) + 1 >= CALM_WINDOWS {
-            strained.store(false, Ordering::Relaxed);
-        }
-        meters().strained.set(if self.is_strained() { 1.0 } else { 0.0 });
+impl Governor {
+    fn new(admission: Admission) -> Self {
+        Self { admission, load: 0.0, wary: 0, calm: 0, patience: 0 }
     }
 
-    fn limit(&self, too_late: bool) {
-        let Inner { settings, running, limit, patience, refused, met, .. } = &*self.0;
-        let waits = patience
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-            .is_ok();
+    /// Ends a window in which this part of the cores was in use, and the busiest thread that makes
+    /// speech was busy for this part of it.
+    fn look(&mut self, busy: f64, voices: f64) {
+        self.load += NEWEST * (voices - self.load);
+        let late = self.admission.late();
+        let busy_voices = self.room() < LITTLE_ROOM;
+        self.spare(busy > STRAINED || busy_voices || late == Some(true), busy < CALM);
+        if let Some(late) = late {
+            self.limit(late);
+        }
+        meters().turn_limit.set(whole(self.admission.0.limit.load(Ordering::Relaxed)));
+    }
+
+    /// What runs could be so many times as much.
+    fn room(&self) -> f64 {
+        self.admission.0.settings.busy_percent / 100.0 / self.load.max(0.01)
+    }
+
+    /// Saves effort, or spends it again.
+    fn spare(&mut self, strain: bool, calm: bool) {
+        let strained = &self.admission.0.strained;
+        self.calm = if calm && !strain { self.calm + 1 } else { 0 };
+        if strain && !strained.swap(true, Ordering::Relaxed) {
+            self.patience = PATIENCE;
+            tracing::info!("the cores are busy: speech is encoded with less effort");
+        } else if self.calm >= CALM_WINDOWS {
+            strained.store(false, Ordering::Relaxed);
+        }
+        meters().strained.set(if self.admission.is_strained() { 1.0 } else { 0.0 });
+    }
+
+    fn limit(&mut self, too_late: bool) {
+        let Inner { settings, running, limit, refused, .. } = &*self.admission.0;
         let held_back = refused.swap(0, Ordering::Relaxed) > 0;
         let now = limit.load(Ordering::Relaxed);
         let running = running.load(Ordering::Relaxed);
         let full = held_back || whole(running) > whole(now) * NEARLY_FULL;
-        let first = !met.fetch_or(too_late, Ordering::Relaxed);
-        let next = if too_late && waits {
+        let room = self.room();
+        let waits = self.patience > 0;
+        self.patience = self.patience.saturating_sub(1);
+        self.wary = if too_late { WARY_WINDOWS } else { self.wary.saturating_sub(1) };
+        let fewer = |factor: f64| part(now.min(running.max(1)), factor.max(DECREASE));
+        let next = if (too_late || room < 1.0) && waits {
             now
         } else if too_late {
-            part(now.min(running.max(1)), DECREASE)
+            self.patience = PATIENCE_AGAIN;
+            fewer(DECREASE)
+        } else if room < 1.0 {
+            fewer(room)
         } else if full {
-            now + part(now, if first { FIRST_INCREASE } else { INCREASE }).max(1)
+            let most = if self.wary > 0 { WARY_INCREASE } else { INCREASE };
+            now + part(now, ((room - 1.0) / 2.0).min(most)).max(1)
         } else {
             now
         };
         let most = settings.max_turns;
         let next = next.clamp(FEWEST_TURNS.min(most), most);
-        if next < now {
+        if next < now && too_late {
             tracing::warn!(running, limit = next, "packets leave late: fewer turns are let in");
         }
         limit.store(next, Ordering::Relaxed);
@@ -235,7 +279,8 @@ impl Drop for Place {
     }
 }
 
-fn cores() -> usize {
+/// Cores that this process may use.
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
@@ -253,12 +298,12 @@ mod tests {
         Admission::new(AdmissionSettings { max_turns, ..AdmissionSettings::default() })
     }
 
-    fn sent(admission: &Admission, packets: u64, late: u64) {
+    fn sent(governor: &mut Governor, packets: u64, late: u64) {
         for n in 0..packets {
             let late_by = Duration::from_millis(if n < late { 21 } else { 20 });
-            admission.packet_sent(late_by);
+            governor.admission.packet_sent(late_by);
         }
-        admission.look(0.4);
+        governor.look(0.4, 0.1);
     }
 
     fn limit(admission: &Admission) -> usize {
@@ -276,56 +321,87 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_rises_fast_at_first_and_slowly_after_packets_were_late() {
+    fn the_limit_rises_fast_and_for_a_while_after_packets_were_late_slowly() {
         let admission = admission(1_000);
+        let mut governor = Governor::new(admission.clone());
         let first = limit(&admission);
         assert_eq!(first, FIRST_TURNS * cores());
         let mut places: Vec<_> = (0..first).map(|_| admission.enter().unwrap()).collect();
-        sent(&admission, 1_000, 10);
+        sent(&mut governor, 1_000, 10);
         assert_eq!(limit(&admission), first + first / 4, "one in a hundred is not too many");
         places.push(admission.enter().unwrap());
         let before = limit(&admission);
         for _ in 0..PATIENCE {
-            sent(&admission, 1_000, 11);
+            sent(&mut governor, 1_000, 11);
             assert!(admission.is_strained());
             assert_eq!(limit(&admission), before, "less effort comes first");
         }
-        sent(&admission, 1_000, 11);
+        sent(&mut governor, 1_000, 11);
         let fewer = (first + 1) * 9 / 10;
         assert_eq!(limit(&admission), fewer, "a tenth less than ran");
         assert!(admission.enter().is_none());
-        sent(&admission, 1_000, 0);
+        sent(&mut governor, 1_000, 0);
         assert_eq!(limit(&admission), fewer + 1, "somebody was held back");
+        for _ in 0..WARY_WINDOWS {
+            sent(&mut governor, 1_000, 0);
+        }
+        assert!(limit(&admission) > fewer + WARY_WINDOWS + fewer / 5, "fast again");
         drop(places);
-        sent(&admission, 1_000, 0);
-        assert_eq!(limit(&admission), fewer + 1, "nobody was");
+        let before = limit(&admission);
+        sent(&mut governor, 1_000, 0);
+        assert_eq!(limit(&admission), before, "nobody was held back");
+    }
+
+    #[test]
+    fn the_limit_settles_where_the_busiest_thread_has_just_enough_to_do() {
+        let admission = admission(1_000);
+        let mut governor = Governor::new(admission.clone());
+        // Each turn keeps the thread busy for a 400th of its time.
+        let mut places = Vec::new();
+        let mut seen = Vec::new();
+        for _ in 0..200 {
+            places.truncate(limit(&admission));
+            while let Some(place) = admission.enter() {
+                places.push(place);
+            }
+            for _ in 0..FEWEST_PACKETS {
+                admission.packet_sent(Duration::ZERO);
+            }
+            governor.look(0.6, whole(places.len()) / 400.0);
+            seen.push(limit(&admission));
+        }
+        let settled = &seen[60..];
+        let (least, most) = (settled.iter().min().unwrap(), settled.iter().max().unwrap());
+        assert!((290..=310).contains(least) && (290..=310).contains(most), "{seen:?}");
     }
 
     #[test]
     fn effort_is_saved_while_the_cores_are_busy_and_spent_after_a_long_calm() {
         let admission = admission(10);
-        admission.look(STRAINED + 0.01);
+        let mut governor = Governor::new(admission.clone());
+        governor.look(STRAINED + 0.01, 0.1);
         assert!(admission.is_strained());
         for _ in 1..CALM_WINDOWS {
-            admission.look(CALM - 0.01);
+            governor.look(CALM - 0.01, 0.1);
         }
-        admission.look(0.4);
+        governor.look(0.4, 0.1);
         assert!(admission.is_strained(), "calm begins anew");
         for _ in 1..CALM_WINDOWS {
-            admission.look(CALM - 0.01);
+            governor.look(CALM - 0.01, 0.1);
             assert!(admission.is_strained());
         }
-        admission.look(CALM - 0.01);
+        governor.look(CALM - 0.01, 0.1);
         assert!(!admission.is_strained());
     }
 
     #[test]
     fn few_packets_say_nothing_and_some_turns_always_run() {
         let admission = admission(20);
-        sent(&admission, FEWEST_PACKETS - 1, FEWEST_PACKETS - 1);
+        let mut governor = Governor::new(admission.clone());
+        sent(&mut governor, FEWEST_PACKETS - 1, FEWEST_PACKETS - 1);
         assert_eq!(limit(&admission), 20);
         for _ in 0..20 + PATIENCE {
-            sent(&admission, 100, 100);
+            sent(&mut governor, 100, 100);
         }
         assert_eq!(limit(&admission), FEWEST_TURNS);
     }

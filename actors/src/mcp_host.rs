@@ -14,6 +14,7 @@ use tokio::time::{Instant, Interval, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
+use crate::meters::meters;
 use crate::tools::device::{Caller, DeviceTools, introduce_again};
 use crate::tools::iot::ThingTools;
 use crate::tools::link::{DeviceLink, INBOUND, Inbound};
@@ -206,7 +207,10 @@ impl Handler<DeviceSaid> for McpHostActor {
                 let taken = self.talk.as_ref().map(|talk| talk.inbound.try_send(message));
                 match taken {
                     Some(Ok(())) => self.tools.stir(),
-                    Some(Err(_)) => tracing::debug!("an MCP message that nobody takes is dropped"),
+                    Some(Err(_)) => {
+                        meters().drops.tools.increment(1);
+                        tracing::debug!("an MCP message that nobody takes is dropped");
+                    }
                     None => tracing::debug!("an MCP message of a device that offers no tools"),
                 }
             }

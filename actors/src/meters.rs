@@ -25,6 +25,7 @@ pub const COUNTS: [&str; 1] = [LANE_DEPTH];
 
 const LANE_DEPTH: &str = "hearken_lane_depth";
 
+const LANE_DROPS: &str = "hearken_lane_drops_total";
 const LLM_REQUESTS: &str = "hearken_llm_requests_total";
 const LLM_TOKENS: &str = "hearken_llm_tokens_total";
 const LLM_COST: &str = "hearken_llm_cost";
@@ -62,6 +63,17 @@ pub(crate) struct Meters {
     pub(crate) first_audio: Histogram,
     pub(crate) uplink_depth: Histogram,
     pub(crate) playback_depth: Histogram,
+    pub(crate) drops: LaneDrops,
+}
+
+/// What was dropped because a lane was full; packets of the uplink are counted with the others.
+pub(crate) struct LaneDrops {
+    /// Pieces of an utterance: the recogniser is too slow.
+    pub(crate) utterance: Counter,
+    /// Messages that were to be spoken.
+    pub(crate) messages: Counter,
+    /// What a device says of its tools.
+    pub(crate) tools: Counter,
 }
 
 /// Connected devices, by what they are doing.
@@ -111,6 +123,13 @@ impl Turns {
     }
 }
 
+impl LaneDrops {
+    fn new() -> Self {
+        let of = |lane| counter!(LANE_DROPS, "lane" => lane);
+        Self { utterance: of("utterance"), messages: of("messages"), tools: of("tools") }
+    }
+}
+
 impl Meters {
     fn new() -> Self {
         describe();
@@ -153,6 +172,7 @@ impl Meters {
             first_audio,
             uplink_depth: depth("uplink"),
             playback_depth: depth("playback"),
+            drops: LaneDrops::new(),
         }
     }
 
@@ -245,6 +265,10 @@ fn describe() {
     gauge("hearken_turns_limit", "turns that may run at once; it falls where packets are late");
     gauge("hearken_strained", "1 while speech is encoded with less effort, else 0");
     counter("hearken_turns_total", "turns of dialogues, by their end");
+    counter(
+        LANE_DROPS,
+        "what was dropped because a lane was full; uplink packets are counted there",
+    );
     counter(LLM_REQUESTS, "answers of the language model, by who asked and their end");
     counter(LLM_TOKENS, "tokens that the language model read and wrote, by who asked");
     gauge(LLM_COST, "what these tokens cost, in the currency of the configured prices");

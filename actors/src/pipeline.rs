@@ -1,12 +1,14 @@
 //! Starts one connection's actors and ties the ring. The only file that knows all of them; takes
 //! no decision about speech or talk.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use actix::{Actor as _, Addr, Arbiter, ArbiterHandle, Recipient};
 use hearken_proto::ids::{DeviceId, SessionId};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Admission;
@@ -24,7 +26,7 @@ use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
 use crate::tools::repair::Extras;
 use crate::tools::{Alike, Others, SourceDesk, Toolbox, Vision, VisionDesk};
-use crate::tts::{Canned, Mouth, TtsActor};
+use crate::tts::{Canned, Mouth, TtsActor, Turnstile};
 use crate::turns::Turns;
 use crate::vad::{VadActor, VadOutputs};
 
@@ -52,7 +54,7 @@ pub struct Ports {
     pub sight: Option<Arc<dyn Sight>>,
 }
 
-/// The threads that encode and pace, so that no socket waits for a codec.
+/// The threads that make speech, so that no socket waits for a codec.
 #[derive(Clone)]
 pub struct AudioPool {
     threads: Arc<[AudioThread]>,
@@ -71,6 +73,15 @@ impl AudioPool {
         Self { threads: Arc::new([AudioThread::of(Arbiter::current())]), next: Arc::default() }
     }
 
+    /// For how long each of them has been busy until now.
+    pub fn busy(&self) -> Vec<Duration> {
+        let busy = |thread: &AudioThread| {
+            let runtime = thread.runtime.get()?;
+            Some(runtime.metrics().worker_total_busy_duration(0))
+        };
+        self.threads.iter().map(|thread| busy(thread).unwrap_or_default()).collect()
+    }
+
     fn pick(&self) -> &AudioThread {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         &self.threads[next % self.threads.len()]
@@ -80,13 +91,20 @@ impl AudioPool {
 /// One of these threads.
 struct AudioThread {
     arbiter: ArbiterHandle,
-    /// One place, for the voice that encodes.
-    encoding: Arc<Semaphore>,
+    /// Its runtime, once it runs.
+    runtime: Arc<OnceLock<Handle>>,
+    /// For the voices that encode on it.
+    turnstile: Turnstile,
 }
 
 impl AudioThread {
     fn of(arbiter: ArbiterHandle) -> Self {
-        Self { arbiter, encoding: Arc::new(Semaphore::new(1)) }
+        let runtime = Arc::new(OnceLock::new());
+        let tells = Arc::clone(&runtime);
+        arbiter.spawn_fn(move || {
+            tells.get_or_init(Handle::current);
+        });
+        Self { arbiter, runtime, turnstile: Turnstile::default() }
     }
 }
 
@@ -170,11 +188,9 @@ impl Pipeline {
         let (uplink, from_socket) = mpsc::channel(lanes.uplink + LANE_RESERVE);
 
         let tts = {
-            let (token, thread) = (connection.clone(), self.audio.pick());
-            let mouth = self.mouth(speaking, thread);
-            TtsActor::start_in_arbiter(&thread.arbiter, move |_| {
-                TtsActor::new(token, mouth, to_socket)
-            })
+            let thread = self.audio.pick();
+            let (mouth, makes_speech) = (self.mouth(speaking, thread), thread.arbiter.clone());
+            TtsActor::new(connection.clone(), mouth, makes_speech, to_socket).start()
         };
         let outputs = SessionOutputs {
             transcribed: edge.clone().recipient(),
@@ -223,7 +239,7 @@ impl Pipeline {
             settings,
             canned: self.canned.clone(),
             admission: self.admission.clone(),
-            encoding: Arc::clone(&thread.encoding),
+            turnstile: thread.turnstile.clone(),
         }
     }
 

@@ -1,22 +1,24 @@
 //! TtsActor: sentences in, paced packets out. Synthesis runs ahead of playback, so the next
-//! sentence is requested while one plays; packets leave on an absolute clock. Not for what is
-//! said.
+//! sentence is requested while one plays; packets leave on an absolute clock. Speech is made on a
+//! thread for that, and paced on the socket's own. Not for what is said.
 
 mod canned;
 mod pacing;
+mod turnstile;
 
 use std::sync::Arc;
 
 use actix::fut::WrapFuture as _;
-use actix::{Actor, AsyncContext as _, Context, Handler, SpawnHandle};
+use actix::{Actor, ArbiterHandle, AsyncContext as _, Context, Handler, SpawnHandle};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::canned::Canned;
 use self::pacing::Pacing;
+use self::turnstile::Queuer;
+pub use self::turnstile::Turnstile;
 use crate::admission::Admission;
 use crate::audio::voice::Voice;
 use crate::dialogue::phrases::Language;
@@ -29,6 +31,7 @@ use crate::settings::SpeakingSettings;
 pub struct TtsActor {
     connection: CancellationToken,
     mouth: Mouth,
+    thread: ArbiterHandle,
     lane: mpsc::Sender<PlaybackItem>,
     speaking: Option<SpawnHandle>,
 }
@@ -46,19 +49,26 @@ pub struct Mouth {
     pub canned: Canned,
     /// Whether to spare effort.
     pub admission: Admission,
-    /// One place: of all voices of a thread one encodes at a time, a packet each in turn. Packets
-    /// that are due wait for one encoding at most.
-    pub encoding: Arc<Semaphore>,
+    /// Of all voices of a thread one encodes at a time, a packet each.
+    pub turnstile: Turnstile,
+}
+
+/// One turn's way to pacing.
+struct Speech {
+    voice: Voice,
+    queuer: Queuer,
+    ahead: mpsc::Sender<PlaybackStep>,
 }
 
 impl TtsActor {
-    /// An actor that puts its packets on `lane`.
+    /// An actor that has its speech made on this thread, and puts its packets on `lane`.
     pub fn new(
         connection: CancellationToken,
         mouth: Mouth,
+        thread: ArbiterHandle,
         lane: mpsc::Sender<PlaybackItem>,
     ) -> Self {
-        Self { connection, mouth, lane, speaking: None }
+        Self { connection, mouth, thread, lane, speaking: None }
     }
 }
 
@@ -83,46 +93,48 @@ impl Handler<StartSpeaking> for TtsActor {
         if let Some(old) = self.speaking.take() {
             ctx.cancel_future(old);
         }
-        let (mouth, lane) = (self.mouth.clone(), self.lane.clone());
+        let (mouth, turn) = (self.mouth.clone(), start.turn.clone());
+        let (ahead, steps) = mpsc::channel(mouth.settings.ahead_packets.max(1));
+        let pacing = Pacing::new(turn.clone(), &mouth.settings, steps, self.lane.clone());
+        // The one ends with the other; a thread that takes no more work makes no speech.
+        let over = CancellationToken::new();
+        let paced = over.clone().drop_guard();
+        self.thread.spawn(async move {
+            over.run_until_cancelled(mouth.synthesise(start, ahead)).await;
+        });
         let work = async move {
-            let turn = start.turn.clone();
-            let (ahead, steps) = mpsc::channel(mouth.settings.ahead_packets.max(1));
-            let pacing = Pacing::new(turn.clone(), &mouth.settings, steps, lane);
-            let both = async {
-                tokio::join!(mouth.synthesise(start, ahead), pacing.run());
-            };
+            let _paced = paced;
             tokio::select! {
                 biased;
                 () = turn.cancelled() => {}
-                () = both => {}
+                () = pacing.run() => {}
             }
         };
         self.speaking = Some(ctx.spawn(work.into_actor(self)));
     }
 }
 
-type Ahead = mpsc::Sender<PlaybackStep>;
-
 impl Mouth {
     /// Turns a turn's events into steps of playback. A sentence that cannot be spoken is shown,
     /// and an apology ends the turn.
-    async fn synthesise(&self, start: StartSpeaking, ahead: Ahead) {
+    async fn synthesise(&self, start: StartSpeaking, ahead: mpsc::Sender<PlaybackStep>) {
         let StartSpeaking { turn, mut events, language } = start;
-        let mut voice = match Voice::new(&self.quality()) {
+        let voice = match Voice::new(&self.quality()) {
             Ok(voice) => voice,
             Err(error) => {
                 tracing::error!(turn = %turn.id, %error, "no voice can be set up");
                 return;
             }
         };
+        let queuer = self.turnstile.queuer(self.settings.packet);
+        let mut speech = Speech { voice, queuer, ahead };
         while let Some(event) = events.recv().await {
             let spoken = match event {
                 TurnEvent::Emotion(emotion) => {
-                    ahead.send(PlaybackStep::Emotion(emotion)).await.is_ok()
+                    speech.put(PlaybackStep::Emotion(emotion)).await.is_ok()
                 }
                 TurnEvent::Sentence(sentence) => {
-                    self.speak_or_apologise(&turn, &mut voice, sentence.text, language, &ahead)
-                        .await
+                    self.speak_or_apologise(&turn, &mut speech, sentence.text, language).await
                 }
             };
             if !spoken {
@@ -135,16 +147,15 @@ impl Mouth {
     async fn speak_or_apologise(
         &self,
         turn: &Turn,
-        voice: &mut Voice,
+        speech: &mut Speech,
         text: String,
         language: Language,
-        ahead: &Ahead,
     ) -> bool {
-        let Err(error) = self.say(voice, &text, ahead).await else { return true };
+        let Err(error) = self.say(speech, &text).await else { return true };
         tracing::warn!(turn = %turn.id, error, "a sentence could not be spoken");
         let apology = self.phrases.apology.in_language(language).to_owned();
         if apology != text
-            && let Err(error) = self.say(voice, &apology, ahead).await
+            && let Err(error) = self.say(speech, &apology).await
         {
             tracing::warn!(turn = %turn.id, error, "the apology is shown only");
         }
@@ -161,73 +172,73 @@ impl Mouth {
     }
 
     /// Speaks one sentence, or what is canned of it.
-    async fn say(&self, voice: &mut Voice, text: &str, ahead: &Ahead) -> Result<(), String> {
-        if !voice.is_fresh() || !self.canned.is_fixed(text) {
-            return self.speak(voice, text, ahead, None).await;
+    async fn say(&self, speech: &mut Speech, text: &str) -> Result<(), String> {
+        if !speech.voice.is_fresh() || !self.canned.is_fixed(text) {
+            return self.speak(speech, text, None).await;
         }
         let rate_hz = self.settings.sample_rate_hz;
         let Some(packets) = self.canned.packets(text, rate_hz) else {
-            let mut voice = Voice::new(&self.settings).map_err(|e| e.to_string())?;
+            let voice = Voice::new(&self.settings).map_err(|e| e.to_string())?;
+            let (queuer, ahead) = (speech.queuer.clone(), speech.ahead.clone());
             let mut kept = Vec::new();
-            self.speak(&mut voice, text, ahead, Some(&mut kept)).await?;
+            self.speak(&mut Speech { voice, queuer, ahead }, text, Some(&mut kept)).await?;
             self.canned.keep(text, rate_hz, kept);
             return Ok(());
         };
-        ahead.send(PlaybackStep::SentenceStart(text.to_owned())).await.map_err(gone)?;
+        speech.put(PlaybackStep::SentenceStart(text.to_owned())).await?;
         for packet in &*packets {
-            ahead.send(PlaybackStep::Packet(packet.clone())).await.map_err(gone)?;
+            speech.put(PlaybackStep::Packet(packet.clone())).await?;
         }
-        ahead.send(PlaybackStep::SentenceEnd(text.to_owned())).await.map_err(gone)
+        speech.put(PlaybackStep::SentenceEnd(text.to_owned())).await
     }
 
     /// Speaks one sentence, and keeps its packets where that is wanted; where it fails, says why.
     /// Its beginning may have been spoken then.
     async fn speak(
         &self,
-        voice: &mut Voice,
+        speech: &mut Speech,
         text: &str,
-        ahead: &Ahead,
         mut kept: Option<&mut Vec<Bytes>>,
     ) -> Result<(), String> {
-        let started = PlaybackStep::SentenceStart(text.to_owned());
-        ahead.send(started).await.map_err(gone)?;
-        voice.begin();
+        speech.put(PlaybackStep::SentenceStart(text.to_owned())).await?;
+        speech.voice.begin();
         let mut sound = self.tts.speak(Line { text: text.into() });
         while let Some(pcm) = sound.next().await {
             let pcm = pcm.map_err(|e| e.to_string())?;
-            voice.take(&pcm.samples, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
-            self.send_whole_packets(voice, ahead, &mut kept).await?;
+            speech.voice.take(&pcm.samples, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
+            speech.put_whole_packets(&self.admission, &mut kept).await?;
         }
-        voice.finish();
-        self.send_whole_packets(voice, ahead, &mut kept).await?;
-        ahead.send(PlaybackStep::SentenceEnd(text.to_owned())).await.map_err(gone)
+        speech.voice.finish();
+        speech.put_whole_packets(&self.admission, &mut kept).await?;
+        speech.put(PlaybackStep::SentenceEnd(text.to_owned())).await
+    }
+}
+
+impl Speech {
+    /// Fails where nobody listens any more.
+    async fn put(&mut self, step: PlaybackStep) -> Result<(), String> {
+        self.ahead.send(step).await.map_err(|_| "nobody listens any more".to_owned())
     }
 
-    async fn send_whole_packets(
-        &self,
-        voice: &mut Voice,
-        ahead: &Ahead,
+    async fn put_whole_packets(
+        &mut self,
+        admission: &Admission,
         kept: &mut Option<&mut Vec<Bytes>>,
     ) -> Result<(), String> {
-        while voice.has_packet() {
-            let asked = Instant::now();
-            let turn = self.encoding.acquire().await.map_err(|e| e.to_string())?;
-            self.admission.packet_encoded(asked.elapsed());
-            let packet = voice.packet().map_err(|e| e.to_string())?;
-            // Encoding is the dearest thing on this thread: let what is due out before the next.
+        while self.voice.has_packet() {
+            let (pass, urgent_for) = self.queuer.enter().await;
+            admission.packet_encoded(urgent_for);
+            let packet = self.voice.packet().map_err(|e| e.to_string())?;
+            // Encoding is the dearest thing on this thread: let what came in be taken meanwhile.
             tokio::task::yield_now().await;
-            drop(turn);
+            drop(pass);
             let Some(packet) = packet else { break };
             if let Some(kept) = kept {
                 // A copy, since a packet holds on to the block that it was written into.
                 kept.push(Bytes::copy_from_slice(&packet));
             }
-            ahead.send(PlaybackStep::Packet(packet)).await.map_err(gone)?;
+            self.put(PlaybackStep::Packet(packet)).await?;
         }
         Ok(())
     }
-}
-
-fn gone(_: mpsc::error::SendError<PlaybackStep>) -> String {
-    "nobody listens any more".to_owned()
 }

@@ -188,6 +188,7 @@ impl Utterance {
         self.sent += pcm::duration(sound.len(), SAMPLE_RATE_HZ);
         if self.sent <= longest && !self.audio.send(sound) {
             self.dropped += 1;
+            meters().drops.utterance.increment(1);
         }
     }
 }

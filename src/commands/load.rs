@@ -17,6 +17,7 @@ use super::endpoint::Wanted;
 use crate::emulator::profile::Profile;
 use crate::emulator::socket::Endpoint;
 use crate::emulator::sound::{Sound, UPLINK_RATE_HZ};
+use crate::emulator::toolbox::Toolbox;
 use crate::load::{self, Course, Crowd, Figures, Spread, Used};
 use crate::shutdown::told_to_stop;
 
@@ -75,6 +76,9 @@ pub struct LoadArgs {
     /// Version of the binary framing: 1, 2 or 3.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3))]
     pub framing: u32,
+    /// Tools that each device offers beside those of its firmware.
+    #[arg(long, default_value_t = 0)]
+    pub tools: usize,
     /// Bearer token of all devices, instead of one each from the OTA address.
     #[arg(long)]
     pub token: Option<String>,
@@ -195,6 +199,7 @@ async fn crowd(args: &LoadArgs) -> anyhow::Result<Crowd> {
         pause: Duration::from_millis(args.pause_ms),
         busy_words: Phrases::default().busy.all().into(),
         profile: Profile::default(),
+        toolbox: Toolbox { generated: args.tools, ..Toolbox::default() },
     })
 }
 

@@ -93,7 +93,8 @@ fn lanes(config: &Config) -> Result<(), ConfigError> {
     }
     within("admission.max_turns", config.admission.max_turns, 1, 1_000_000)?;
     within("admission.late_ms", config.admission.late_ms, 1, 1_000)?;
-    within("admission.late_percent", config.admission.late_percent, 0.01, 100.0)
+    within("admission.late_percent", config.admission.late_percent, 0.01, 100.0)?;
+    within("admission.busy_percent", config.admission.busy_percent, 10.0, 100.0)
 }
 
 /// Checks the state server's values.

@@ -138,7 +138,7 @@ pub struct ServerConfig {
     pub port: u16,
     /// Threads that serve sockets; 0 means one a core.
     pub workers: usize,
-    /// Threads that encode and pace speech; 0 means two for each three cores.
+    /// Threads that encode speech; 0 means two for each three cores.
     pub audio_threads: usize,
     /// Connections of devices at once; one more is refused with 503.
     pub max_connections: usize,
@@ -353,6 +353,8 @@ pub struct AdmissionConfig {
     pub late_ms: u64,
     /// Packets that may be late, of all, %: beyond, fewer turns may run.
     pub late_percent: f64,
+    /// How much of its time a thread that makes speech may be busy, %: beyond, fewer turns may run.
+    pub busy_percent: f64,
 }
 
 /// What is logged, and how.

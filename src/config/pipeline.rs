@@ -46,6 +46,7 @@ impl Config {
                 max_turns: self.admission.max_turns,
                 late: Duration::from_millis(self.admission.late_ms),
                 late_percent: self.admission.late_percent,
+                busy_percent: self.admission.busy_percent,
             },
         }
     }
@@ -194,8 +195,9 @@ impl Default for DeviceConfig {
 
 impl Default for AdmissionConfig {
     fn default() -> Self {
-        let AdmissionSettings { max_turns, late, late_percent } = AdmissionSettings::default();
-        Self { max_turns, late_ms: ms(late), late_percent }
+        let AdmissionSettings { max_turns, late, late_percent, busy_percent } =
+            AdmissionSettings::default();
+        Self { max_turns, late_ms: ms(late), late_percent, busy_percent }
     }
 }
 

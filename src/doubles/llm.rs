@@ -52,6 +52,7 @@ pub(super) fn server(
             .route("/v1/chat/completions", web::post().to(chat))
     })
     .workers(1)
+    .tcp_nodelay(true)
     .disable_signals()
     .shutdown_timeout(1)
     .listen(listener)?

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue, header};
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use super::bench::{Bench, ToWire};
 use super::clock::Drift;
@@ -307,7 +307,8 @@ fn poll_upload(
 async fn connect(endpoint: &Endpoint) -> Result<Socket, SocketError> {
     let url = endpoint.url.clone();
     let request = request(endpoint)?;
-    match timeout(SOCKET_TIMEOUT, connect_async(request)).await {
+    // What is sent leaves at once, so that the times seen are the server's.
+    match timeout(SOCKET_TIMEOUT, connect_async_with_config(request, None, true)).await {
         Ok(Ok((socket, _))) => Ok(socket),
         Ok(Err(tungstenite::Error::Io(e))) => {
             Err(SocketError::Refused { url, reason: e.to_string() })

@@ -56,6 +56,8 @@ pub fn server(
             .default_service(web::to(not_found))
     })
     .workers(1)
+    // Words leave at once.
+    .tcp_nodelay(true)
     // A client that closes has lost interest; without this its answer would be made to the end.
     .h1_allow_half_closed(false)
     .shutdown_timeout(SHUTDOWN_TIMEOUT_S)

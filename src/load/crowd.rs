@@ -17,6 +17,7 @@ use crate::emulator::events::{Event, State};
 use crate::emulator::firmware::Firmware;
 use crate::emulator::profile::Profile;
 use crate::emulator::socket::{Device, Endpoint, SocketError};
+use crate::emulator::toolbox::Toolbox;
 
 /// From the wake word to the open microphone, and from the end of speech to the end of the answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,6 +61,8 @@ pub struct Crowd {
     pub busy_words: Arc<[String]>,
     /// The devices' firmware.
     pub profile: Profile,
+    /// Their tools.
+    pub toolbox: Toolbox,
 }
 
 /// What one device does.
@@ -124,6 +127,7 @@ async fn live(crowd: &Crowd, number: usize, wait: Duration, shared: &Shared) {
     let endpoint = &crowd.endpoints[number];
     let uplink = AudioParams::default();
     let firmware = Firmware::new(crowd.profile.clone(), mode, endpoint.framing, &uplink);
+    let firmware = firmware.with_tools(crowd.toolbox.clone());
     let meter = Meter::new(shared.clone(), Arc::clone(&crowd.busy_words));
     let device = Device::watched(endpoint.clone(), firmware, meter, Drift::default());
     let dice = fastrand::Rng::with_seed(number as u64);

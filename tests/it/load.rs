@@ -7,6 +7,7 @@ use hearken::doubles::{self, Addresses, Delay, Doubles, Reply};
 use hearken::emulator::profile::Profile;
 use hearken::emulator::socket::Endpoint;
 use hearken::emulator::sound::{Sound, UPLINK_RATE_HZ};
+use hearken::emulator::toolbox::Toolbox;
 use hearken::load::{Course, Crowd, Figures, run};
 use hearken_actors::dialogue::Phrases;
 use hearken_proto::device::ListenMode;
@@ -44,6 +45,7 @@ fn crowd(url: &str, devices: u16, talking: usize) -> Crowd {
         pause: Duration::from_millis(500),
         busy_words: Phrases::default().busy.all().into(),
         profile: Profile::default(),
+        toolbox: Toolbox::default(),
     }
 }
 

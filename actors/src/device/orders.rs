@@ -7,6 +7,7 @@ use hearken_proto::device::Downlink;
 use super::DeviceActor;
 use crate::dialogue::TurnInput;
 use crate::messages::DeviceOrder;
+use crate::meters::meters;
 use crate::ws_link::SocketContext;
 
 /// Spoken messages that may wait for the end of a turn.
@@ -26,6 +27,7 @@ impl DeviceActor {
         match order {
             DeviceOrder::Send(message) => self.pass_on(&message, ctx),
             DeviceOrder::Say(_) if self.talk.to_say.len() >= MAX_TO_SAY => {
+                meters().drops.messages.increment(1);
                 tracing::warn!("too many messages wait to be spoken; this one is dropped");
             }
             DeviceOrder::Say(text) => {

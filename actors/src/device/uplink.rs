@@ -64,6 +64,7 @@ impl DeviceActor {
 
     fn pass_to_host(&self, said: DeviceSaid) {
         if let Some(Err(error)) = self.wires.as_ref().map(|w| w.said.try_send(said)) {
+            meters().drops.tools.increment(1);
             tracing::warn!(%error, "what the device says of its tools is dropped");
         }
     }

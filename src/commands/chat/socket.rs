@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 /// Longest wait for a connection, and for a message to be accepted.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,7 +42,8 @@ impl Gateway {
     pub(super) async fn connect(url: &str, token: Option<&str>) -> anyhow::Result<Self> {
         let url = if url.contains("://") { url.to_owned() } else { format!("ws://{url}") };
         let request = request(&url, token)?;
-        let socket = match timeout(SOCKET_TIMEOUT, Box::pin(connect_async(request))).await {
+        let connecting = Box::pin(connect_async_with_config(request, None, true));
+        let socket = match timeout(SOCKET_TIMEOUT, connecting).await {
             Ok(Ok((socket, _))) => socket,
             Ok(Err(Error::Io(error))) => return Err(nobody(&url, &error.to_string())),
             Ok(Err(Error::Http(answer))) if answer.status() == StatusCode::UNAUTHORIZED => {

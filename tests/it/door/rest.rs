@@ -187,6 +187,28 @@ async fn a_connected_device_is_shown_alerted_made_to_speak_and_closed() {
 }
 
 #[tokio::test]
+async fn more_messages_than_wait_to_be_spoken_are_dropped_and_counted() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, guarded).await;
+    vendors.tts.until(|seen| seen.requests >= PHRASES).await;
+    let _socket = connected(&server).await;
+    let say = format!("/api/devices/{DEVICE}/say");
+    // One is spoken and eight wait.
+    for n in 0..10 {
+        let text =
+            json!({"text": format!("Message {n} is rather long, to be spoken for a while.")});
+        assert_eq!(ask(&server, Method::POST, &say, text).await.0, 202);
+    }
+    crate::support::app::eventually("one was dropped", async || {
+        let text = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
+        let name = r#"hearken_lane_drops_total{lane="messages"} "#;
+        let dropped = text.lines().find_map(|line| line.strip_prefix(name)).expect("it is shown");
+        (dropped.parse::<u32>().unwrap() > 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_device_that_never_asked_for_its_settings_is_listed_while_it_is_connected() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;

@@ -89,6 +89,7 @@ impl Vendors {
         config.speaking.start_guard_ms = 250;
         // Machines that test are busy, and packets late; nobody is to be turned away for it.
         config.admission.late_percent = 100.0;
+        config.admission.busy_percent = 100.0;
         config.asr.url = self.asr.url();
         config.llm.base_url = self.llm.url();
         config.tts.url = self.tts.url();

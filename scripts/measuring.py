@@ -1,0 +1,121 @@
+"""A server between doubles of its services and virtual devices, for scripts/capacity and scripts/fleet: it is built,
+started, loaded and looked at here. Not for tables.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+WORDS = TOP / "fixtures/audio/en_amiable.jsonl"
+VOICE = TOP / "fixtures/audio/en_sorrow_with_pauses.jsonl"
+TICKS = os.sysconf("SC_CLK_TCK")
+RAMP_S = 15
+# What people do unless it is said otherwise: 1.6 s in push-to-talk, an answer of two sentences of 1.9 s, a pause.
+USUAL = {"--mode": "manual", "--words-ms": 1600, "--pause-ms": 1600, "--ramp": RAMP_S}
+
+
+def say(text):
+    print(f"\033[1m==>\033[0m {text}", file=sys.stderr, flush=True)
+
+
+def built():
+    """A release build for this processor's generation."""
+    say("building")
+    env = dict(os.environ, RUSTFLAGS=os.environ.get("RUSTFLAGS", "-C target-cpu=x86-64-v3"))
+    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=TOP, env=env, check=True)
+    return TOP / "target/release/hearken"
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as open_:
+        taken = [open_.enter_context(socket.socket()) for _ in range(count)]
+        for one in taken:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in taken]
+
+
+def wait_for(port, process, log):
+    for _ in range(300):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    sys.exit(f"{sys.argv[0]}: nothing listens on port {port}:\n{log.read_text()[-2000:]}")
+
+
+class Server:
+    """A server and its doubles, until it is left."""
+
+    def __init__(self, binary, doubles=(), env=()):
+        self.binary, self.doubles, self.env = binary, list(doubles), dict(env)
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="hearken-capacity-")
+        folder = pathlib.Path(self.folder.name)
+        self.port, asr, tts, llm = free_ports(4)
+        self.processes = []
+        self.start(
+            folder / "doubles.log", asr,
+            ["doubles", VOICE, "--asr", f"127.0.0.1:{asr}", "--tts", f"127.0.0.1:{tts}",
+             "--llm", f"127.0.0.1:{llm}", *self.doubles],
+        )
+        env = {
+            "CLOUD_HOST": "127.0.0.1", "CLOUD_PORT": self.port,
+            "ASR_URL": f"ws://127.0.0.1:{asr}", "TTS_URL": f"ws://127.0.0.1:{tts}",
+            "LLM_BASE_URL": f"http://127.0.0.1:{llm}/v1",
+            "HEARKEN__EMBEDDED__ENABLED": "false", "HEARKEN__LOG__LEVEL": "warn",
+            "HEARKEN__ASR__POOL__MAX_CONNECTIONS": 4000, "HEARKEN__TTS__POOL__MAX_CONNECTIONS": 4000,
+            "HEARKEN__DEVICE__NO_VOICE_TIMEOUT_MS": 7200000, "HEARKEN__SERVER__DATA_DIR": folder / "data",
+            **self.env,
+        }
+        self.start(folder / "server.log", self.port, ["serve"], env)
+        self.pid = self.processes[-1].pid
+        return self
+
+    def start(self, log, port, arguments, env=()):
+        env = dict(os.environ, **{key: str(value) for key, value in dict(env).items()})
+        with open(log, "w") as out:
+            process = subprocess.Popen(
+                [self.binary, *map(str, arguments)], cwd=self.folder.name, env=env, stdout=out, stderr=out)
+        self.processes.append(process)
+        wait_for(port, process, log)
+
+    def load(self, for_s, **options):
+        """What `hearken load` measures, and the server's own metrics after it."""
+        flags = {**USUAL, **{"--" + key.replace("_", "-"): value for key, value in options.items()}}
+        arguments = [str(part) for pair in flags.items() for part in pair]
+        url = f"ws://127.0.0.1:{self.port}/xiaozhi/v1/"
+        ran = subprocess.run(
+            [self.binary, "load", WORDS, "--url", url, "--pid", str(self.pid), "--for", str(for_s), "--json", *arguments],
+            cwd=self.folder.name, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if ran.returncode == 2 or not ran.stdout:
+            sys.exit(f"{sys.argv[0]}: {ran.stderr[-2000:]}")
+        return {**json.loads(ran.stdout), "metrics": self.metrics()}
+
+    def metrics(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as page:
+            lines = page.read().decode().splitlines()
+        return {name: float(value) for name, value in
+                (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))}
+
+    def cpu_s(self):
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGTERM)
+        for process in reversed(self.processes):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
+        self.folder.cleanup()

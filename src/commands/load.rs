@@ -30,7 +30,7 @@ const MURMUR: f64 = 0.01;
 ///
 /// Each talking device says what the recording says, in real time, hears the answer out, pauses
 /// and goes on. Against a server that asks for tokens each device gets its own as firmware does,
-/// from the OTA address.
+/// from the OTA address. A server that says that it is busy is understood by this server's words.
 ///
 /// Examples:
 ///   hearken load fixtures/audio/en_amiable.jsonl --devices 20 --for 60
@@ -76,6 +76,9 @@ pub struct LoadArgs {
     /// Version of the binary framing: 1, 2 or 3.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3))]
     pub framing: u32,
+    /// Number of the first device, of which its address is made: servers may remember devices.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    pub first: u32,
     /// Tools that each device offers beside those of its firmware.
     #[arg(long, default_value_t = 0)]
     pub tools: usize,
@@ -107,8 +110,9 @@ fn mode(name: &str) -> Result<ListenMode, String> {
     }
 }
 
-/// Loads the server and prints what was measured. Exit status 0: every turn was answered and no
-/// packet was lost; 1: some were not; 2: it could not run, and the reason went to stderr.
+/// Loads the server and prints what was measured. Exit status 0: all devices were connected, every
+/// turn was answered and no packet was lost; 1: some were not; 2: it could not run, and the reason
+/// went to stderr.
 ///
 /// # Errors
 /// Only where stdout or stderr cannot be written.
@@ -125,9 +129,14 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     } else {
         super::print(&table(&measured))?;
     }
-    let Figures { errors, packets, turns, interrupted, .. } = &measured.figures;
+    let Figures { errors, packets, turns, interrupted, connected, unanswered, .. } =
+        &measured.figures;
     let talks = args.talkers() + args.interrupting > 0;
-    let well = errors.is_empty() && packets.lost.is_empty() && (turns + interrupted > 0 || !talks);
+    let well = errors.is_empty()
+        && packets.lost.is_empty()
+        && *unanswered == 0
+        && *connected == args.devices
+        && (turns + interrupted > 0 || !talks);
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -221,7 +230,8 @@ fn speech(args: &LoadArgs) -> anyhow::Result<Sound> {
 /// One endpoint a device, each with an address that is nobody's.
 async fn endpoints(args: &LoadArgs) -> anyhow::Result<Vec<Endpoint>> {
     let mut endpoints = Vec::with_capacity(args.devices);
-    for number in 1..=u32::try_from(args.devices).context("--devices is too large")? {
+    let devices = u32::try_from(args.devices).context("--devices is too large")?;
+    for number in args.first..args.first.saturating_add(devices) {
         let [a, b, c, d] = number.to_be_bytes();
         let wanted = Wanted {
             url: args.url.clone(),
@@ -253,17 +263,22 @@ fn table(measured: &Measured) -> String {
     let mut out = times(figures);
     let packets = &figures.packets;
     out += &format!(
-        "\nturns {}, interrupted {}, stalled {}, told busy {}, tool calls {}, connections closed by \
-         the server {}\npackets sent {}, received {}, played {}\n",
+        "\ndevices connected at the end {}, connections closed by the server {}\nturns {}, \
+         interrupted {}, stalled {}, told busy {}, answered too early {}, left unanswered {}, tool \
+         calls {}\npackets sent {}, received {}, played {}, of these cut {}\n",
+        figures.connected,
+        figures.closed,
         figures.turns,
         figures.interrupted,
         figures.stalled,
         figures.busy,
+        figures.early,
+        figures.unanswered,
         figures.tool_calls,
-        figures.closed,
         packets.sent,
         packets.received,
-        packets.played
+        packets.played,
+        packets.cut
     );
     #[allow(clippy::cast_precision_loss, reason = "for people")]
     let part = 100.0 * figures.late_at_wire as f64 / figures.paced.max(1) as f64;
@@ -280,21 +295,23 @@ fn table(measured: &Measured) -> String {
     if let Some(used) = &measured.server {
         let turn = used.cpu_ms_per_turn.map(|ms| format!(", {ms:.1} ms for each turn"));
         out += &format!(
-            "the server used {:.3} cores{}; it holds {:.1} MiB, {:.1} KiB for each device, which \
-             grew by {:.1} KiB in an hour\n",
+            "the server used {:.3} cores{}; it holds {:.1} MiB, {:.1} KiB more for each device than \
+             before the first came\n",
             used.cores,
             turn.unwrap_or_default(),
             used.resident_mib,
             used.kib_per_device,
-            used.kib_per_device_hour
         );
+        if let Some(kib) = used.kib_per_device_hour {
+            out += &format!("that grew by {kib:.1} KiB for each device in an hour\n");
+        }
     }
     if let Some(used) = &measured.load {
         out += &format!("this program used {:.3} cores\n", used.cores);
     }
     if measured.overloaded {
-        out += "this program was the bottleneck: it woke up late itself, so times and lateness \
-                above are partly its own. Use fewer devices, or another machine.\n";
+        out += "this program woke up late itself, so times and lateness above are partly its own: it \
+                is the bottleneck, or this machine is. Use fewer devices, or another machine.\n";
     }
     out
 }

@@ -25,7 +25,11 @@ pub struct Figures {
     pub interrupted: usize,
     /// Turns that were told that the server is busy.
     pub busy: usize,
-    /// Answers in which the loudspeaker ran dry.
+    /// Turns whose answer had not begun long after the person had finished, when the run ended.
+    pub unanswered: usize,
+    /// Answers that began before the person had finished; their times are not counted.
+    pub early: usize,
+    /// Answers in which the loudspeaker ran dry, for long enough to be heard.
     pub stalled: usize,
     /// Calls of devices' tools.
     pub tool_calls: usize,

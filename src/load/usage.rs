@@ -7,6 +7,9 @@ use anyhow::Context as _;
 use serde::Serialize;
 use tokio::time::Instant;
 
+/// Memory that is looked at for less than this grows for other reasons than with time.
+const LONG_ENOUGH_S: f64 = 300.0;
+
 /// What a process has used until now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
@@ -66,8 +69,8 @@ pub struct Used {
     pub resident_mib: f64,
     /// Memory taken since before the first device came, for each device, KiB.
     pub kib_per_device: f64,
-    /// How fast memory grew, KiB for each device in an hour.
-    pub kib_per_device_hour: f64,
+    /// How fast memory grew, KiB for each device in an hour; none where the run was too short.
+    pub kib_per_device_hour: Option<f64>,
 }
 
 impl Course {
@@ -100,7 +103,7 @@ impl Course {
             cpu_ms_per_turn: (turns > 0.0).then(|| cpu * 1_000.0 / turns),
             resident_mib: last.usage.resident_kib / 1_024.0,
             kib_per_device: (last.usage.resident_kib - self.before.resident_kib) / devices,
-            kib_per_device_hour: slope(looks) * 3_600.0 / devices,
+            kib_per_device_hour: (time >= LONG_ENOUGH_S).then(|| slope(looks) * 3_600.0 / devices),
         })
     }
 }
@@ -148,15 +151,17 @@ mod tests {
         let looks = vec![
             look(0, 0, 10_000.0, 0),
             look(10, 5_000, 20_000.0, 50),
-            look(20, 7_000, 20_010.0, 100),
-            look(30, 9_000, 20_020.0, 150),
+            look(200, 7_000, 20_190.0, 100),
+            look(400, 9_000, 20_390.0, 150),
         ];
         let course = Course { pid: 0, begun: Instant::now(), before, looks };
         let used = course.used(Duration::from_secs(10), 100).unwrap();
-        assert!((used.cores - 0.2).abs() < 1e-9, "{used:?}");
+        assert!((used.cores - 4.0 / 390.0).abs() < 1e-9, "{used:?}");
         assert!((used.cpu_ms_per_turn.unwrap() - 40.0).abs() < 1e-9, "{used:?}");
-        assert!((used.kib_per_device - 100.2).abs() < 1e-9, "{used:?}");
-        assert!((used.kib_per_device_hour - 36.0).abs() < 1e-6, "{used:?}");
-        assert!(course.used(Duration::from_secs(31), 100).is_none());
+        assert!((used.kib_per_device - 103.9).abs() < 1e-9, "{used:?}");
+        assert!((used.kib_per_device_hour.unwrap() - 36.0).abs() < 1e-6, "{used:?}");
+        let short = course.used(Duration::from_secs(200), 100).unwrap();
+        assert_eq!(short.kib_per_device_hour, None, "{short:?}");
+        assert!(course.used(Duration::from_secs(401), 100).is_none());
     }
 }

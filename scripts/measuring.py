@@ -55,8 +55,9 @@ def wait_for(port, process, log):
 class Server:
     """A server and its doubles, until it is left."""
 
-    def __init__(self, binary, doubles=(), env=()):
+    def __init__(self, binary, doubles=(), env=(), loader=None):
         self.binary, self.doubles, self.env = binary, list(doubles), dict(env)
+        self.loader = loader.resolve() if loader else binary
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="hearken-capacity-")
@@ -65,7 +66,7 @@ class Server:
         self.processes = []
         self.start(
             folder / "doubles.log", asr,
-            ["doubles", VOICE, "--asr", f"127.0.0.1:{asr}", "--tts", f"127.0.0.1:{tts}",
+            [self.loader, "doubles", VOICE, "--asr", f"127.0.0.1:{asr}", "--tts", f"127.0.0.1:{tts}",
              "--llm", f"127.0.0.1:{llm}", *self.doubles],
         )
         env = {
@@ -77,15 +78,15 @@ class Server:
             "HEARKEN__DEVICE__NO_VOICE_TIMEOUT_MS": 7200000, "HEARKEN__SERVER__DATA_DIR": folder / "data",
             **self.env,
         }
-        self.start(folder / "server.log", self.port, ["serve"], env)
+        self.start(folder / "server.log", self.port, [self.binary, "serve"], env)
         self.pid = self.processes[-1].pid
         return self
 
-    def start(self, log, port, arguments, env=()):
+    def start(self, log, port, command, env=()):
         env = dict(os.environ, **{key: str(value) for key, value in dict(env).items()})
         with open(log, "w") as out:
             process = subprocess.Popen(
-                [self.binary, *map(str, arguments)], cwd=self.folder.name, env=env, stdout=out, stderr=out)
+                list(map(str, command)), cwd=self.folder.name, env=env, stdout=out, stderr=out)
         self.processes.append(process)
         wait_for(port, process, log)
 
@@ -95,7 +96,7 @@ class Server:
         arguments = [str(part) for pair in flags.items() for part in pair]
         url = f"ws://127.0.0.1:{self.port}/xiaozhi/v1/"
         ran = subprocess.run(
-            [self.binary, "load", WORDS, "--url", url, "--pid", str(self.pid), "--for", str(for_s), "--json", *arguments],
+            [self.loader, "load", WORDS, "--url", url, "--pid", str(self.pid), "--for", str(for_s), "--json", *arguments],
             cwd=self.folder.name, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if ran.returncode == 2 or not ran.stdout:
             sys.exit(f"{sys.argv[0]}: {ran.stderr[-2000:]}")

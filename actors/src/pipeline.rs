@@ -62,9 +62,14 @@ pub struct AudioPool {
 }
 
 impl AudioPool {
-    /// This many threads of its own; they end with the actix system.
-    pub fn new(threads: usize) -> Self {
-        let threads = (0..threads.max(1)).map(|_| AudioThread::of(Arbiter::new().handle()));
+    /// This many threads of its own, each of which begins with `begins`; they end with the actix
+    /// system.
+    pub fn new(threads: usize, begins: fn()) -> Self {
+        let threads = (0..threads.max(1)).map(|_| {
+            let arbiter = Arbiter::new().handle();
+            arbiter.spawn_fn(begins);
+            AudioThread::of(arbiter)
+        });
         Self { threads: threads.collect(), next: Arc::default() }
     }
 

@@ -52,6 +52,16 @@ def wait_for(port, process, log):
     sys.exit(f"{sys.argv[0]}: nothing listens on port {port}:\n{log.read_text()[-2000:]}")
 
 
+def cpu_s(pids):
+    """CPU seconds of these processes, and of their children that have ended."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            total += sum(map(int, fields[11:15]))
+    return total / TICKS
+
+
 class Server:
     """A server and its doubles, until it is left."""
 
@@ -61,9 +71,16 @@ class Server:
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="hearken-capacity-")
-        folder = pathlib.Path(self.folder.name)
-        self.port, asr, tts, llm = free_ports(4)
         self.processes = []
+        try:
+            self.begin(pathlib.Path(self.folder.name))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def begin(self, folder):
+        self.port, asr, tts, llm = free_ports(4)
         self.start(
             folder / "doubles.log", asr,
             [self.loader, "doubles", VOICE, "--asr", f"127.0.0.1:{asr}", "--tts", f"127.0.0.1:{tts}",
@@ -80,7 +97,6 @@ class Server:
         }
         self.start(folder / "server.log", self.port, [self.binary, "serve"], env)
         self.pid = self.processes[-1].pid
-        return self
 
     def start(self, log, port, command, env=()):
         env = dict(os.environ, **{key: str(value) for key, value in dict(env).items()})
@@ -107,10 +123,6 @@ class Server:
             lines = page.read().decode().splitlines()
         return {name: float(value) for name, value in
                 (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))}
-
-    def cpu_s(self):
-        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
 
     def __exit__(self, *_):
         for process in reversed(self.processes):

@@ -21,6 +21,8 @@ use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 
 const TURNS: &str = "HEARKEN_FLEET_TURNS";
 const SESSIONS: usize = 20;
+/// Within this a session goes on that a dead instance had locked: its lock lives for 15 s.
+const LONGEST: Duration = Duration::from_secs(20);
 
 fn echo(asked: &[u8]) -> String {
     format!("You said {}", String::from_utf8_lossy(asked))
@@ -51,8 +53,7 @@ impl Watcher {
     }
 
     async fn next(&mut self) -> Option<Value> {
-        let wait = Duration::from_secs(5);
-        while let Ok(Some(Ok(frame))) = tokio::time::timeout(wait, self.0.next()).await {
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(LONGEST, self.0.next()).await {
             if let Message::Text(text) = frame {
                 return Some(serde_json::from_str(&text).unwrap());
             }
@@ -114,7 +115,7 @@ async fn one_is_killed(fleet: &mut Instances, turns: usize) {
         seen.percentile(100),
     );
     assert_eq!(seen.answered, messages * SESSIONS);
-    assert!(seen.percentile(100) < Duration::from_secs(20), "a dead instance's locks are freed");
+    assert!(seen.percentile(100) < LONGEST, "a dead instance's locks are freed");
     // Events: in order, each once. One may be missing that the instance died upon.
     let wanted: Vec<String> = (0..messages).map(|k| words(0, k)).collect();
     let mut rest = wanted.iter();

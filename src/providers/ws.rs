@@ -23,6 +23,9 @@ pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 /// Longest message taken from a provider: two minutes of 16 bit audio at 24 kHz fit.
 const MAX_MESSAGE_BYTES: usize = 8 << 20;
 
+/// What is read at once; a longer message takes as much as it needs. Each connection has all of it.
+const READ_BUFFER_BYTES: usize = 16 << 10;
+
 /// Where a provider's WebSocket is, and how long it may take to reach.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
@@ -59,7 +62,8 @@ impl Endpoint {
         }
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE_BYTES))
-            .max_frame_size(Some(MAX_MESSAGE_BYTES));
+            .max_frame_size(Some(MAX_MESSAGE_BYTES))
+            .read_buffer_size(READ_BUFFER_BYTES);
         let opening = connect_async_with_config(request, Some(config), true);
         match timeout(self.connect_timeout, Box::pin(opening)).await {
             Ok(Ok((socket, _))) => Ok(socket),

@@ -85,7 +85,8 @@ async fn shake(stream: TcpStream, paths: &'static [&'static str], room: bool) ->
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES))
-        .write_buffer_size(16 << 10);
+        .write_buffer_size(16 << 10)
+        .read_buffer_size(16 << 10);
     #[expect(clippy::result_large_err, reason = "the library's signature")]
     let check = |request: &Request, response: Response| {
         if !room {

@@ -50,6 +50,7 @@ pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<Exchange, St
     let mut request = url.as_str().into_client_request().map_err(|e| reason(&e))?;
     request.headers_mut().extend(headers);
     let config = WebSocketConfig::default()
+        .read_buffer_size(16 << 10)
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
     let opening = connect_async_with_config(request, Some(config), true);

@@ -1,6 +1,7 @@
 //! McpHostActor: asks one device for its tools and keeps them for the conversation. Not for when
 //! a tool is called, which is the turn's part, nor for sources elsewhere.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
 use rmcp::service::{RoleClient, RunningService, serve_directly};
 use serde_json::Value;
 use tokio::sync::{Mutex, Notify, mpsc};
-use tokio::time::{Instant, Interval, interval_at, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
@@ -20,8 +21,10 @@ use crate::tools::iot::ThingTools;
 use crate::tools::link::{DeviceLink, INBOUND, Inbound};
 use crate::tools::repair::Extras;
 
-/// How often a device gets a fresh token for its camera; tokens live an hour.
-const VISION_RENEWED: Duration = Duration::from_secs(30 * 60);
+/// Seconds after which a device gets a fresh token for its camera, drawn anew each time: devices
+/// that came together are not asked together, which would take memory for all their lines at once.
+/// Tokens live an hour.
+const VISION_RENEWED: Range<u64> = 20 * 60..40 * 60;
 
 /// How long a line stays open after it was last used.
 const LINGERS: Duration = Duration::from_secs(5);
@@ -92,6 +95,10 @@ fn tell(session: &Recipient<ToolsKnown>) {
     session.try_send(ToolsKnown).ok();
 }
 
+fn next_renewal() -> Instant {
+    Instant::now() + Duration::from_secs(fastrand::u64(VISION_RENEWED))
+}
+
 type Service = RunningService<RoleClient, Caller>;
 
 /// The talk with one device since its hello. rmcp holds tens of KiB for each line that is open, so
@@ -114,7 +121,7 @@ impl Host {
         let Some(mut service) = Box::pin(self.introduce()).await else { return };
         let Some(info) = service.peer().peer_info() else { return };
         Box::pin(self.refresh(&service)).await;
-        let mut renewal = interval_at(Instant::now() + VISION_RENEWED, VISION_RENEWED);
+        let mut renewal = next_renewal();
         loop {
             Box::pin(self.talk(&service, &mut renewal)).await;
             if service.cancel().await.is_err() {
@@ -122,7 +129,7 @@ impl Host {
             }
             tokio::select! {
                 () = self.tools.wanted() => {}
-                _ = renewal.tick(), if self.extras.vision.is_some() => renewal.reset_immediately(),
+                () = sleep_until(renewal), if self.extras.vision.is_some() => {}
             }
             service = serve_directly(self.caller(), self.link(), Some((*info).clone()));
             self.tools.open(service.peer());
@@ -155,13 +162,14 @@ impl Host {
     }
 
     /// As long as anybody talks on the line, and a while longer.
-    async fn talk(&self, service: &Service, renewal: &mut Interval) {
+    async fn talk(&self, service: &Service, renewal: &mut Instant) {
         loop {
             tokio::select! {
                 biased;
                 () = self.changed.notified() => self.refresh(service).await,
-                _ = renewal.tick(), if self.extras.vision.is_some() => {
+                () = sleep_until(*renewal), if self.extras.vision.is_some() => {
                     introduce_again(service.peer(), self.timeout).await;
+                    *renewal = next_renewal();
                 }
                 () = self.tools.wanted() => {}
                 () = sleep(LINGERS) => {

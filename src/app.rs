@@ -37,6 +37,7 @@ use crate::http::{
     self, Admin, Auth, Chats, Door, Doorman, Health, LiteMcp, MuseumClients, OtaRules, TextClients,
     ToolDesk,
 };
+use crate::priority::give_way;
 use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
 use crate::store::{self, DeviceStore, ToolStore};
@@ -49,10 +50,6 @@ use crate::tools::{
 
 /// Wait before the fixed phrases are asked for again.
 const WARM_AGAIN: Duration = Duration::from_secs(15);
-
-/// How much a thread that makes speech gives way, as `nice` counts.
-#[cfg(target_os = "linux")]
-const VOICES_NICE: i32 = 5;
 
 /// Longest wait for the store to write out what it holds, at the end.
 const STORE_CLOSES: Duration = Duration::from_secs(1);
@@ -93,7 +90,7 @@ pub fn start(
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let ahead = ports.llm.read_ahead(opening(&settings, &tools));
-    let voices = AudioPool::new(threads(config).1, yield_to_sockets);
+    let voices = AudioPool::new(threads(config).1, give_way);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let doorman = Doorman {
         pipeline: Pipeline::new(ports, settings, voices.clone(), process.clone()),
@@ -270,16 +267,6 @@ fn threads(config: &Config) -> (usize, usize) {
     let cores = cores();
     let or = |set: usize, else_: usize| if set == 0 { else_.max(1) } else { set };
     (or(config.server.workers, cores), or(config.server.audio_threads, cores * 2 / 3))
-}
-
-/// Has the thread that asks give way to those of sockets where cores are scarce: what it makes is
-/// needed later than what they have to send.
-fn yield_to_sockets() {
-    // On Linux this is a thread's own; elsewhere all would give way alike.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(VOICES_NICE) {
-        tracing::debug!(%error, "a thread that makes speech keeps its priority");
-    }
 }
 
 /// Records every session into a folder, unless it is empty.

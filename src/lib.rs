@@ -18,6 +18,7 @@ pub mod load;
 pub mod models;
 pub mod museum;
 pub mod open_files;
+mod priority;
 pub mod providers;
 pub mod recorder;
 pub mod shutdown;

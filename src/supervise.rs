@@ -9,9 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::priority::give_way;
 
 /// First wait before a dead engine is started again; doubles while it keeps dying young.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
@@ -145,7 +148,8 @@ async fn keep_running(engine: Engine, states: EngineStates, token: CancellationT
 }
 
 fn spawn(engine: &Engine) -> std::io::Result<Child> {
-    Command::new(&engine.program)
+    let mut command = Command::new(&engine.program);
+    command
         .args(&engine.args)
         .envs(engine.env.iter().cloned())
         .stdin(Stdio::piped())
@@ -153,8 +157,16 @@ fn spawn(engine: &Engine) -> std::io::Result<Child> {
         .stderr(Stdio::inherit())
         // Ctrl-C in a terminal is for the server, which then ends its engines in order.
         .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
+        .kill_on_drop(true);
+    // A process begins with the priority of the thread that starts it.
+    let runtime = Handle::current();
+    let start = || {
+        give_way();
+        let _entered = runtime.enter();
+        command.spawn()
+    };
+    let started = std::thread::scope(|scope| scope.spawn(start).join());
+    started.unwrap_or_else(|_| Err(std::io::Error::other("the thread that starts it broke")))
 }
 
 #[derive(PartialEq, Eq)]

@@ -41,6 +41,14 @@ async fn stop(supervisor: Supervisor) -> Duration {
     begun.elapsed()
 }
 
+/// What a process has given way, as Linux counts.
+fn nice(id: u32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    // From the third field on, since the second is a name that may have spaces.
+    let fields = stat.rsplit(") ").next().unwrap();
+    fields.split(' ').nth(16).unwrap().parse().unwrap()
+}
+
 fn is_alive(id: u32) -> bool {
     Path::new(&format!("/proc/{id}")).exists()
 }
@@ -73,6 +81,7 @@ async fn an_engine_is_ready_only_when_it_says_so() {
     let supervisor = start(engine("exec cat", &[], &health));
     let started = until(&supervisor, "a process", |r| r.pid.is_some()).await;
     assert_eq!(started.state, EngineState::Starting);
+    assert_eq!(nice(started.pid.unwrap()), (nice(std::process::id()) + 5).min(19), "sockets first");
     health.set(true);
     until(&supervisor, "ready", |r| r.state == EngineState::Ready).await;
     supervisor.stop().await;

@@ -33,6 +33,8 @@ pub(super) struct Meter {
     asked: Instant,
     /// Between `tts start` and `tts stop`.
     replying: bool,
+    /// The first sentence of a reply is still to come.
+    begins: bool,
     /// Replies that have begun to sound.
     pub(super) replies: usize,
     /// Replies that came to their end.
@@ -56,6 +58,7 @@ impl Meter {
             spoken: None,
             asked: Instant::now(),
             replying: false,
+            begins: false,
             replies: 0,
             answers: 0,
             busy: false,
@@ -78,7 +81,7 @@ impl Meter {
         }
         (self.spoken, self.asked) = (Some(at), Instant::now());
         self.waits_for_transcript = true;
-        (self.tts_start, self.busy, self.stalled) = (None, false, false);
+        self.tts_start = None;
     }
 
     /// The person interrupts at this time.
@@ -88,6 +91,8 @@ impl Meter {
 
     /// The socket is gone.
     pub(super) fn disconnected(&mut self) {
+        (self.replying, self.begins) = (false, false);
+        (self.spoken, self.tts_start, self.interrupted_at) = (None, None, None);
         if std::mem::take(&mut self.connected) {
             let mut figures = self.shared.lock();
             figures.connected -= 1;
@@ -102,7 +107,10 @@ impl Meter {
                 self.waits_for_transcript = false;
                 self.shared.lock().transcript.add(since);
             }
-            ("tts start", since) => (self.replying, self.tts_start) = (true, since),
+            ("tts start", since) => {
+                (self.replying, self.begins, self.tts_start) = (true, true, since);
+                (self.busy, self.stalled) = (false, false);
+            }
             ("tts sentence_start", _) => self.sentence(text.unwrap_or_default()),
             ("tts stop", _) => {
                 self.answers += 1;
@@ -120,15 +128,18 @@ impl Meter {
 
     /// The first sentence tells whether this is an answer.
     fn sentence(&mut self, text: &str) {
-        let Some(started) = self.tts_start.take() else { return };
-        let mut figures = self.shared.lock();
+        if !std::mem::take(&mut self.begins) {
+            return;
+        }
         self.busy = self.busy_words.iter().any(|words| words == text);
+        let mut figures = self.shared.lock();
         if self.busy {
             self.spoken = None;
             figures.busy += 1;
-            figures.busy_told.add(started);
-        } else {
-            figures.tts_start.add(started);
+        }
+        if let Some(started) = self.tts_start.take() {
+            let times = if self.busy { &mut figures.busy_told } else { &mut figures.tts_start };
+            times.add(started);
         }
     }
 
@@ -236,8 +247,29 @@ mod tests {
         meter.saw(at(600), What::Noticed(Fact::PacketReceived));
         meter.speech_ended(at(1_000));
         meter.saw(at(1_010), What::Noticed(Fact::PacketReceived));
+        hears(&mut meter, 1_500, "tts stop", "");
+        assert!(!meter.busy);
+        hears(&mut meter, 1_600, "tts start", "");
+        hears(&mut meter, 1_601, "tts sentence_start", "I'm busy.");
+        meter.speech_ended(at(2_000));
+        assert!(meter.busy, "it was told so before the person had finished");
         let figures = shared.lock();
-        assert_eq!((figures.early, figures.first_audio.count()), (1, 0));
+        assert_eq!((figures.early, figures.first_audio.count()), (2, 0));
+        assert_eq!((figures.busy, figures.busy_told.count()), (1, 0));
+    }
+
+    #[test]
+    fn an_answer_that_a_lost_connection_cut_is_over() {
+        let (shared, mut meter) = meter();
+        greeted(&mut meter);
+        meter.speech_ended(at(0));
+        hears(&mut meter, 10, "tts start", "");
+        meter.disconnected();
+        greeted(&mut meter);
+        meter.speech_ended(at(1_000));
+        meter.saw(at(1_100), What::Noticed(Fact::PacketReceived));
+        let figures = shared.lock();
+        assert_eq!((figures.early, figures.first_audio.count(), figures.closed), (0, 1, 1));
     }
 
     #[test]

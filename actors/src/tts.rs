@@ -99,8 +99,11 @@ impl Handler<StartSpeaking> for TtsActor {
         // The one ends with the other; a thread that takes no more work makes no speech.
         let over = CancellationToken::new();
         let paced = over.clone().drop_guard();
+        let broken = self.connection.clone().drop_guard();
         self.thread.spawn(async move {
             over.run_until_cancelled(mouth.synthesise(start, ahead)).await;
+            // Not reached after a panic: a connection without a voice must end.
+            broken.disarm();
         });
         let work = async move {
             let _paced = paced;
@@ -152,6 +155,9 @@ impl Mouth {
         language: Language,
     ) -> bool {
         let Err(error) = self.say(speech, &text).await else { return true };
+        if speech.ahead.is_closed() {
+            return false;
+        }
         tracing::warn!(turn = %turn.id, error, "a sentence could not be spoken");
         let apology = self.phrases.apology.in_language(language).to_owned();
         if apology != text

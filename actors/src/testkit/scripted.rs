@@ -64,6 +64,8 @@ pub enum TtsAct {
     Fail(ProviderErrorKind, Duration),
     /// Makes 300 ms of audio, then breaks off.
     Break(ProviderErrorKind),
+    /// Panics.
+    Panic,
 }
 
 /// What the ports will do, in order, and what they were asked.
@@ -274,6 +276,7 @@ impl Tts for ScriptedTts {
             TtsAct::Break(kind) => pieces_of_audio(3, PIECE, Duration::ZERO)
                 .chain(stream::once(async move { Err(failure(kind)) }))
                 .boxed(),
+            TtsAct::Panic => stream::once(async { panic!("as the script says") }).boxed(),
         }
     }
 }

@@ -82,6 +82,17 @@ async fn check_20_a_synthesiser_that_is_down_is_apologised_for_on_the_display() 
 }
 
 #[actix::test]
+async fn a_voice_that_panics_ends_the_connection() {
+    let mut ring = listening("auto").await;
+    ring.script.says(TtsAct::Panic);
+    speak(&ring).await;
+    ring.pass(ms(3_000)).await;
+    let ended = |name: &String| name.starts_with("closed") || name == "gone";
+    assert!(ring.names().iter().any(ended), "{:?}", ring.names());
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn slow_providers_are_waited_for() {
     let ring = listening("auto").await;
     ring.script.hears(AsrAct::Text("hello there", ms(20_000)));

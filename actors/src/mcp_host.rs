@@ -215,9 +215,12 @@ impl Handler<DeviceSaid> for McpHostActor {
                 let taken = self.talk.as_ref().map(|talk| talk.inbound.try_send(message));
                 match taken {
                     Some(Ok(())) => self.tools.stir(),
-                    Some(Err(_)) => {
+                    Some(Err(mpsc::error::TrySendError::Full(_))) => {
                         meters().drops.tools.increment(1);
-                        tracing::debug!("an MCP message that nobody takes is dropped");
+                        tracing::debug!("an MCP message is dropped: too many wait");
+                    }
+                    Some(Err(mpsc::error::TrySendError::Closed(_))) => {
+                        tracing::debug!("an MCP message of a device that was given up");
                     }
                     None => tracing::debug!("an MCP message of a device that offers no tools"),
                 }

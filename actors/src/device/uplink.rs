@@ -1,6 +1,7 @@
 //! What a device says, and what its socket makes of it. Not for what it is told.
 
 use actix::ActorContext as _;
+use actix::dev::SendError;
 use bytes::Bytes;
 use hearken_proto::device::{
     AudioParams, Downlink, Framing, Hello, ListenMode, ServerHello, Uplink,
@@ -63,7 +64,8 @@ impl DeviceActor {
     }
 
     fn pass_to_host(&self, said: DeviceSaid) {
-        if let Some(Err(error)) = self.wires.as_ref().map(|w| w.said.try_send(said)) {
+        let sent = self.wires.as_ref().map(|w| w.said.try_send(said));
+        if let Some(Err(error @ SendError::Full(_))) = sent {
             meters().drops.tools.increment(1);
             tracing::warn!(%error, "what the device says of its tools is dropped");
         }

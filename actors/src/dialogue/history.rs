@@ -284,4 +284,17 @@ mod tests {
         assert_eq!(cut("一二三四五六七八九", heard), "一二三四");
         assert_eq!(cut("unbreakable", heard), "unbreakable");
     }
+
+    #[test]
+    fn words_that_nobody_ever_answers_are_forgotten_from_their_beginning() {
+        let mut dialogue = dialogue();
+        for n in 0..5_000 {
+            dialogue.keep_words(&format!("第{n}次，你在吗"));
+        }
+        let waiting = dialogue.prompt("喂").messages.pop().unwrap().content;
+        assert!((16_000..=(16 << 10)).contains(&waiting.len()), "{}", waiting.len());
+        assert!(waiting.ends_with("第4999次，你在吗喂"), "{waiting}");
+        let long = "x".repeat(20_000);
+        assert_eq!(dialogue.prompt(&long).messages.pop().unwrap().content, long);
+    }
 }

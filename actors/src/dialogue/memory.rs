@@ -12,6 +12,8 @@ use crate::ports::{ChatMessage, Role};
 /// Characters a second spoken, for a sentence whose length is not known yet: Han, and others.
 const HAN_PER_SECOND: f64 = 4.5;
 const LATIN_PER_SECOND: f64 = 15.0;
+/// Words that nobody answered are kept up to this length, beside the newest.
+const UNANSWERED_BYTES: usize = 16 << 10;
 
 /// What is remembered, in order.
 #[derive(Debug, Clone, Default)]
@@ -84,9 +86,16 @@ impl Memory {
     }
 }
 
+/// Adds a person's words; to the last message where that is theirs too, whose beginning is
+/// forgotten where it gets too long: no model answers for hours, and the person goes on asking.
 pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
     match messages.last_mut() {
-        Some(last) if last.role == Role::User => join(&mut last.content, words),
+        Some(last) if last.role == Role::User => {
+            let room = UNANSWERED_BYTES.saturating_sub(words.len());
+            let kept = last.content.len().saturating_sub(room);
+            last.content.drain(..last.content.ceil_char_boundary(kept));
+            join(&mut last.content, words);
+        }
         _ => messages.push(ChatMessage::new(Role::User, words)),
     }
 }

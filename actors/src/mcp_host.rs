@@ -16,15 +16,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
 use crate::meters::meters;
-use crate::tools::device::{Caller, DeviceTools, introduce_again};
+use crate::tools::device::{Caller, DeviceTools, introduction};
 use crate::tools::iot::ThingTools;
 use crate::tools::link::{DeviceLink, INBOUND, Inbound};
 use crate::tools::repair::Extras;
 
-/// Seconds after which a device gets a fresh token for its camera, drawn anew each time: devices
-/// that came together are not asked together, which would take memory for all their lines at once.
-/// Tokens live an hour.
+/// Seconds after which a device gets a fresh token for its camera, drawn anew each time, so that
+/// devices that came together are not told together. Tokens live an hour.
 const VISION_RENEWED: Range<u64> = 20 * 60..40 * 60;
+
+/// Wait before a device that had too much to do is given its token again.
+const RENEWED_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long a line stays open after it was last used.
 const LINGERS: Duration = Duration::from_secs(5);
@@ -123,16 +125,51 @@ impl Host {
         Box::pin(self.refresh(&service)).await;
         let mut renewal = next_renewal();
         loop {
-            Box::pin(self.talk(&service, &mut renewal)).await;
+            Box::pin(self.talk(&service)).await;
             if service.cancel().await.is_err() {
                 return tracing::error!("the talk with a device's tools broke");
             }
-            tokio::select! {
-                () = self.tools.wanted() => {}
-                () = sleep_until(renewal), if self.extras.vision.is_some() => {}
-            }
-            service = serve_directly(self.caller(), self.link(), Some((*info).clone()));
+            let link = self.link().after(self.rest(&mut renewal).await);
+            service = serve_directly(self.caller(), link, Some((*info).clone()));
             self.tools.open(service.peer());
+        }
+    }
+
+    /// Until the line is to be taken up: by a call, or by what the device says of itself, which
+    /// is returned. Meanwhile its camera gets fresh tokens, without a line.
+    async fn rest(&self, renewal: &mut Instant) -> Option<Value> {
+        loop {
+            tokio::select! {
+                () = self.tools.wanted() => return None,
+                message = self.hear() => {
+                    if message.get("method").is_some() {
+                        return Some(message);
+                    }
+                    tracing::debug!("a device's answer that nobody waits for is dropped");
+                }
+                () = sleep_until(*renewal), if self.extras.vision.is_some() => {
+                    *renewal = self.renew();
+                }
+            }
+        }
+    }
+
+    /// The device's next message; never, where the talk is over.
+    async fn hear(&self) -> Value {
+        match self.inbound.lock().await.recv().await {
+            Some(message) => message,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Gives the device's camera a fresh token; tells when to do so again.
+    fn renew(&self) -> Instant {
+        match self.link().ask(introduction()) {
+            Ok(()) => next_renewal(),
+            Err(error) => {
+                tracing::warn!(%error, "a device's token for its camera is renewed later");
+                Instant::now() + RENEWED_AGAIN
+            }
         }
     }
 
@@ -162,15 +199,11 @@ impl Host {
     }
 
     /// As long as anybody talks on the line, and a while longer.
-    async fn talk(&self, service: &Service, renewal: &mut Instant) {
+    async fn talk(&self, service: &Service) {
         loop {
             tokio::select! {
                 biased;
                 () = self.changed.notified() => self.refresh(service).await,
-                () = sleep_until(*renewal), if self.extras.vision.is_some() => {
-                    introduce_again(service.peer(), self.timeout).await;
-                    *renewal = next_renewal();
-                }
                 () = self.tools.wanted() => {}
                 () = sleep(LINGERS) => {
                     if self.tools.rest(service.peer()) {
@@ -214,7 +247,7 @@ impl Handler<DeviceSaid> for McpHostActor {
             DeviceSaid::Mcp(message) => {
                 let taken = self.talk.as_ref().map(|talk| talk.inbound.try_send(message));
                 match taken {
-                    Some(Ok(())) => self.tools.stir(),
+                    Some(Ok(())) => {}
                     Some(Err(mpsc::error::TrySendError::Full(_))) => {
                         meters().drops.tools.increment(1);
                         tracing::debug!("an MCP message is dropped: too many wait");

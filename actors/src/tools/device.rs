@@ -33,7 +33,7 @@ pub struct DeviceTools {
     state: watch::Sender<State>,
     /// Calls that want the line, or are on it.
     calls: Arc<AtomicUsize>,
-    /// Notified when the line is to be taken up.
+    /// Notified when a call wants the line.
     wanted: Arc<Notify>,
 }
 
@@ -68,14 +68,9 @@ impl DeviceTools {
         self.state.send_replace(State::default());
     }
 
-    /// Waits until the line is to be taken up: by a call, or by a message that has come.
+    /// Waits until a call wants the line.
     pub(crate) async fn wanted(&self) {
         self.wanted.notified().await;
-    }
-
-    /// Something has come from the device, for whoever takes up the line.
-    pub(crate) fn stir(&self) {
-        self.wanted.notify_one();
     }
 
     /// The line is open.
@@ -142,14 +137,10 @@ fn described(tool: &rmcp::model::Tool) -> Tool {
     }
 }
 
-/// Introduces us once more, which gives a device a fresh token for its camera.
-pub async fn introduce_again(peer: &Peer<RoleClient>, timeout: Duration) {
+/// Introduces us; done once more it gives a device a fresh token for its camera.
+pub fn introduction() -> ClientRequest {
     let params = serde_json::to_value(us()).ok();
-    let request = ClientRequest::CustomRequest(CustomRequest::new("initialize", params));
-    let answered = tokio::time::timeout(timeout, peer.send_request(request)).await;
-    if !matches!(answered, Ok(Ok(_))) {
-        tracing::warn!("a device's token for its camera cannot be renewed");
-    }
+    ClientRequest::CustomRequest(CustomRequest::new("initialize", params))
 }
 
 fn us() -> ClientConfig {

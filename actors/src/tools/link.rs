@@ -8,6 +8,7 @@ use actix::Recipient;
 use actix::dev::SendError;
 use hearken_proto::device::Downlink;
 use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
@@ -41,6 +42,8 @@ pub struct DeviceLink {
     next_id: Arc<AtomicI64>,
     base: i64,
     extras: Extras,
+    /// What the device said before there was a link.
+    first: Option<Value>,
 }
 
 impl DeviceLink {
@@ -52,7 +55,21 @@ impl DeviceLink {
         extras: Extras,
     ) -> Self {
         let base = next_id.load(Ordering::Relaxed);
-        Self { device, inbound, next_id, base, extras }
+        Self { device, inbound, next_id, base, extras, first: None }
+    }
+
+    /// The same link, which reads this before anything else.
+    #[must_use]
+    pub fn after(self, first: Option<Value>) -> Self {
+        Self { first, ..self }
+    }
+
+    /// Sends a request whose answer nobody waits for; for a link that is not in use otherwise.
+    ///
+    /// # Errors
+    /// The socket did not take it.
+    pub fn ask(&self, request: ClientRequest) -> Result<(), LinkError> {
+        self.tell(&ClientJsonRpcMessage::request(request, RequestId::Number(0)))
     }
 
     fn tell(&self, message: &TxJsonRpcMessage<RoleClient>) -> Result<(), LinkError> {
@@ -94,7 +111,10 @@ impl Transport<RoleClient> for DeviceLink {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let message = self.inbound.lock().await.recv().await?;
+            let message = match self.first.take() {
+                Some(message) => message,
+                None => self.inbound.lock().await.recv().await?,
+            };
             match self.read(message) {
                 Some(message) => return Some(message),
                 None => tracing::debug!("a device's MCP message answers nothing and is dropped"),

@@ -240,15 +240,16 @@ impl Governor {
         self.admission.0.settings.busy_percent / 100.0 / load.max(0.01)
     }
 
-    /// Saves effort, or spends it again.
+    /// Saves effort, or spends it again; turns from now on make less load, or more.
     fn spare(&mut self, strain: bool, calm: bool) {
         let strained = &self.admission.0.strained;
         self.calm = if calm && !strain { self.calm + 1 } else { 0 };
         if strain && !strained.swap(true, Ordering::Relaxed) {
             self.patience = PATIENCE;
+            self.load /= FULL_EFFORT;
             tracing::info!("the cores are busy: speech is encoded with less effort");
-        } else if self.calm >= CALM_WINDOWS {
-            strained.store(false, Ordering::Relaxed);
+        } else if self.calm >= CALM_WINDOWS && strained.swap(false, Ordering::Relaxed) {
+            self.load *= FULL_EFFORT;
         }
         meters().strained.set(if self.admission.is_strained() { 1.0 } else { 0.0 });
     }
@@ -307,6 +308,8 @@ fn part(count: usize, part: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
 
     fn admission(max_turns: usize) -> Admission {
@@ -367,30 +370,48 @@ mod tests {
         assert_eq!(limit(&admission), before, "nobody was held back");
     }
 
-    #[test]
-    fn the_limit_settles_where_the_busiest_thread_has_just_enough_to_do() {
+    /// The least and the largest limit, once it has settled, where more ask than there are places
+    /// and a turn lasts for seven seconds. `load` is a window's, of the turns that began in each
+    /// window so far.
+    fn settled(mut load: impl FnMut(&[usize]) -> f64) -> (usize, usize) {
+        const WINDOWS_OF_A_TURN: usize = 14;
         let admission = admission(1_000);
         let mut governor = Governor::new(admission.clone());
-        // Each turn keeps the thread busy for a 400th of its time, and lasts for seven seconds; more
-        // ask than there are places.
-        let mut places = std::collections::VecDeque::new();
-        let mut seen = Vec::new();
-        for window in 0..400 {
-            while places.front().is_some_and(|(since, _)| since + 14 <= window) {
-                places.pop_front();
+        let (mut places, mut began, mut limits) = (VecDeque::new(), Vec::new(), Vec::new());
+        for window in 0..800 {
+            if window >= WINDOWS_OF_A_TURN {
+                let over: usize = began[window - WINDOWS_OF_A_TURN];
+                places.drain(..over);
             }
-            for _ in 0..100 {
-                places.extend(admission.enter().map(|place| (window, place)));
-            }
+            let new: Vec<_> = (0..100).map_while(|_| admission.enter()).collect();
+            began.push(new.len());
+            places.extend(new);
             for _ in 0..FEWEST_PACKETS {
                 admission.packet_sent(Duration::ZERO);
             }
-            governor.look(0.6, whole(places.len()) / 400.0);
-            seen.push(limit(&admission));
+            governor.look(0.6, load(&began));
+            limits.push(limit(&admission));
         }
-        let settled = &seen[100..];
-        let (least, most) = (settled.iter().min().unwrap(), settled.iter().max().unwrap());
-        assert!((280..=320).contains(least) && (280..=320).contains(most), "{seen:?}");
+        let limits = &limits[200..];
+        (*limits.iter().min().unwrap(), *limits.iter().max().unwrap())
+    }
+
+    #[test]
+    fn the_limit_settles_where_the_busiest_thread_has_just_enough_to_do() {
+        // Each turn keeps the thread busy for a 400th of its time.
+        let evenly = |began: &[usize]| whole(began.iter().rev().take(14).sum()) / 400.0;
+        let (least, most) = settled(evenly);
+        assert!(least >= 290 && most <= 310, "{least} to {most}");
+        // The same, but all of it a second after the turn began, or when the thread comes to it.
+        let mut work = 0.0;
+        let late_and_at_once = |began: &[usize]| {
+            work += whole(began.iter().rev().nth(2).copied().unwrap_or(0)) * 14.0 / 400.0;
+            let done = f64::min(work, 1.0);
+            work -= done;
+            done
+        };
+        let (least, most) = settled(late_and_at_once);
+        assert!(least >= 250 && most <= 420, "{least} to {most}");
     }
 
     #[test]
@@ -412,9 +433,9 @@ mod tests {
         assert!(!admission.is_strained());
         // The cores are idle, but one thread has so much to do that effort would strain it again.
         let _places: Vec<_> = (0..FEWEST_TURNS).map(|_| admission.enter().unwrap()).collect();
-        governor.look(STRAINED + 0.01, 0.3);
+        governor.look(STRAINED + 0.01, 0.4);
         for _ in 0..CALM_WINDOWS * 2 {
-            governor.look(CALM - 0.01, 0.3);
+            governor.look(CALM - 0.01, 0.4);
         }
         assert!(admission.is_strained());
     }

@@ -30,3 +30,4 @@ pub mod supervise;
 pub mod telemetry;
 pub mod tls;
 pub mod tools;
+mod websocket;

@@ -10,21 +10,19 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use super::http;
 use super::secret::Secret;
+use crate::websocket;
 
 /// One WebSocket connection to a provider.
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// Longest message taken from a provider: two minutes of 16 bit audio at 24 kHz fit.
 const MAX_MESSAGE_BYTES: usize = 8 << 20;
-
-/// What is read at once; a longer message takes as much as it needs. Each connection has all of it.
-const READ_BUFFER_BYTES: usize = 16 << 10;
 
 /// Where a provider's WebSocket is, and how long it may take to reach.
 #[derive(Debug, Clone)]
@@ -60,10 +58,7 @@ impl Endpoint {
                 .map_err(|e| self.failed(ProviderErrorKind::Unauthorized, e))?;
             request.headers_mut().insert("authorization", bearer);
         }
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(MAX_MESSAGE_BYTES))
-            .max_frame_size(Some(MAX_MESSAGE_BYTES))
-            .read_buffer_size(READ_BUFFER_BYTES);
+        let config = websocket::limited(MAX_MESSAGE_BYTES);
         let opening = connect_async_with_config(request, Some(config), true);
         match timeout(self.connect_timeout, Box::pin(opening)).await {
             Ok(Ok((socket, _))) => Ok(socket),

@@ -14,10 +14,12 @@ use tokio::time::{interval, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 use tokio_util::sync::CancellationToken;
+
+use crate::websocket;
 
 /// Largest inbound message; the original services use the same.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -66,10 +68,10 @@ pub(crate) async fn accept<F, C>(
             }
         };
         let permit = Arc::clone(&room).try_acquire_owned().ok();
-        let connection = connection.clone();
+        let (connection, stop) = (connection.clone(), stop.clone());
         open.spawn(async move {
-            let shaken = timeout(HANDSHAKE_DEADLINE, shake(stream, paths, permit.is_some())).await;
-            if let Ok(Some(socket)) = shaken {
+            let shaking = timeout(HANDSHAKE_DEADLINE, shake(stream, paths, permit.is_some()));
+            if let Some(Ok(Some(socket))) = stop.run_until_cancelled(shaking).await {
                 connection(socket).await;
             }
             drop(permit);
@@ -82,11 +84,7 @@ pub(crate) async fn accept<F, C>(
 async fn shake(stream: TcpStream, paths: &'static [&'static str], room: bool) -> Option<Socket> {
     // Small messages go out at once; a socket that refuses the option works without it.
     let _refused = stream.set_nodelay(true);
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(MAX_MESSAGE_BYTES))
-        .max_frame_size(Some(MAX_MESSAGE_BYTES))
-        .write_buffer_size(16 << 10)
-        .read_buffer_size(16 << 10);
+    let config = websocket::limited(MAX_MESSAGE_BYTES).write_buffer_size(16 << 10);
     #[expect(clippy::result_large_err, reason = "the library's signature")]
     let check = |request: &Request, response: Response| {
         if !room {
@@ -126,10 +124,12 @@ pub(super) async fn write(
             },
             _ = ping.tick() => Message::Ping(Bytes::new()),
         };
-        match timeout(WRITE_DEADLINE, sink.send(message)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return,
-            Err(_) => {
+        let sending = timeout(WRITE_DEADLINE, sink.send(message));
+        match stop.run_until_cancelled(sending).await {
+            None => break,
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(_))) => return,
+            Some(Err(_)) => {
                 tracing::warn!("a client does not read, its connection is closed");
                 return;
             }
@@ -161,4 +161,24 @@ pub(super) async fn next(stream: &mut SplitStream<Socket>) -> Option<Message> {
 pub(crate) fn now_ms() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio_tungstenite::connect_async;
+
+    #[tokio::test]
+    async fn who_says_nothing_does_not_hold_up_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let connection = |socket: Socket| async { drop(socket) };
+        let accepting = tokio::spawn(accept(listener, &["/"], 2, stop.clone(), connection));
+        let _silent = TcpStream::connect(address).await.unwrap();
+        // They are accepted in turn: with this one in, the silent one is being waited for.
+        connect_async(format!("ws://{address}/")).await.unwrap();
+        stop.cancel();
+        timeout(HANDSHAKE_DEADLINE / 2, accepting).await.expect("it ends at once").unwrap();
+    }
 }

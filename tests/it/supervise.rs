@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hearken::supervise::{Engine, EngineReport, EngineState, Supervisor};
+use rustix::process::{Pid, getpriority_process};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
@@ -41,12 +42,10 @@ async fn stop(supervisor: Supervisor) -> Duration {
     begun.elapsed()
 }
 
-/// What a process has given way, as Linux counts.
+/// How much a process gives way, as Linux counts.
 fn nice(id: u32) -> i32 {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    // From the third field on, since the second is a name that may have spaces.
-    let fields = stat.rsplit(") ").next().unwrap();
-    fields.split(' ').nth(16).unwrap().parse().unwrap()
+    let id = Pid::from_raw(id.try_into().unwrap());
+    getpriority_process(id).unwrap()
 }
 
 fn is_alive(id: u32) -> bool {

@@ -92,8 +92,8 @@ pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
     match messages.last_mut() {
         Some(last) if last.role == Role::User => {
             let room = UNANSWERED_BYTES.saturating_sub(words.len());
-            let kept = last.content.len().saturating_sub(room);
-            last.content.drain(..last.content.ceil_char_boundary(kept));
+            let too_long = last.content.len().saturating_sub(room);
+            last.content.drain(..last.content.ceil_char_boundary(too_long));
             join(&mut last.content, words);
         }
         _ => messages.push(ChatMessage::new(Role::User, words)),

@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_tungstenite::connect_async_with_config;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use url::Url;
 
@@ -23,6 +22,7 @@ use crate::providers::http as wire;
 use crate::tools::connection::CallFailed;
 use crate::tools::mapping::{short, transport_words};
 use crate::tools::remote::within_origin;
+use crate::websocket;
 
 /// Name in errors.
 const PROVIDER: &str = "litemcp";
@@ -49,10 +49,7 @@ pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<Exchange, St
     crate::tls::choose_provider();
     let mut request = url.as_str().into_client_request().map_err(|e| reason(&e))?;
     request.headers_mut().extend(headers);
-    let config = WebSocketConfig::default()
-        .read_buffer_size(16 << 10)
-        .max_message_size(Some(MAX_MESSAGE_BYTES))
-        .max_frame_size(Some(MAX_MESSAGE_BYTES));
+    let config = websocket::limited(MAX_MESSAGE_BYTES);
     let opening = connect_async_with_config(request, Some(config), true);
     let (socket, _) = Box::pin(opening).await.map_err(|e| reason(&e))?;
     let (sink, frames) = socket.split();

@@ -6,9 +6,10 @@
 //! The limit rises while it is nearly used up, the faster the less the busiest of these threads will
 //! have to do for the turns that run now; where that is too much, it falls to what would be just
 //! enough, before anything is late.
-//! Where packets are late all the same, as when other programs take the cores, it falls by a tenth,
-//! and rises slowly for a while. Effort goes by how busy these threads and all cores are, and comes
-//! back when that is low for long.
+//! Where packets are late again and again all the same, as when other programs take the cores, it
+//! falls by a tenth, and rises slowly for a while; once all goes well it finds back to where it
+//! began. Effort goes by how busy these threads and all cores are, and comes back when that is low
+//! for long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +32,8 @@ const DECREASE: f64 = 0.9;
 /// late not long ago.
 const INCREASE: f64 = 0.25;
 const WARY_INCREASE: f64 = 0.01;
-/// Windows without late packets after which the limit may rise fast again.
+/// Windows without late packets after which the limit may rise fast again, and after which late
+/// packets are thought to be a hiccup of the machine that will pass.
 const WARY_WINDOWS: usize = 20;
 /// How much of the newest window goes into the mean load and the mean of turns: about five seconds
 /// are looked at, since turns come in bunches, and their load only when somebody has understood,
@@ -123,7 +125,7 @@ pub struct Place(Arc<Inner>);
 impl Admission {
     /// Nobody is in.
     pub fn new(settings: AdmissionSettings) -> Self {
-        let limit = AtomicUsize::new(settings.max_turns.min(FIRST_TURNS * cores()));
+        let limit = AtomicUsize::new(settings.max_turns.min(first_turns()));
         Self(Arc::new(Inner {
             settings,
             running: AtomicUsize::new(0),
@@ -219,15 +221,14 @@ impl Governor {
     /// speech was busy for this part of it.
     fn look(&mut self, busy: f64, voices: f64) {
         self.load += NEWEST * (voices - self.load);
+        meters().encoding_busy.set(self.load);
         self.ran += NEWEST * (self.running() - self.ran);
         let late = self.admission.late();
-        let busy_voices = self.room() < LITTLE_ROOM;
-        let calm = busy < CALM && self.room() > LITTLE_ROOM * FULL_EFFORT;
-        self.spare(busy > STRAINED || busy_voices || late == Some(true), calm);
-        if let Some(late) = late {
-            self.limit(late);
-        }
-        meters().turn_limit.set(whole(self.admission.0.limit.load(Ordering::Relaxed)));
+        let room = self.room();
+        let strain = busy > STRAINED || room < LITTLE_ROOM || late == Some(true);
+        let calm = busy < CALM && room > LITTLE_ROOM * FULL_EFFORT;
+        self.spare(strain, calm);
+        self.limit(late);
     }
 
     fn running(&self) -> f64 {
@@ -254,8 +255,15 @@ impl Governor {
         meters().strained.set(if self.admission.is_strained() { 1.0 } else { 0.0 });
     }
 
-    fn limit(&mut self, too_late: bool) {
+    /// The limit after a while in which all went well: not below where it began for long.
+    fn recovered(&self) -> usize {
+        let now = self.admission.0.limit.load(Ordering::Relaxed);
+        if self.wary == 0 { (now + 1).min(first_turns().max(now)) } else { now }
+    }
+
+    fn limit(&mut self, late: Option<bool>) {
         let Inner { settings, running, limit, refused, .. } = &*self.admission.0;
+        let too_late = late == Some(true);
         let held_back = refused.swap(0, Ordering::Relaxed) > 0;
         let now = limit.load(Ordering::Relaxed);
         let running = running.load(Ordering::Relaxed);
@@ -263,28 +271,33 @@ impl Governor {
         let room = self.room();
         let waits = self.patience > 0;
         self.patience = self.patience.saturating_sub(1);
+        let again = self.wary > 0;
         self.wary = if too_late { WARY_WINDOWS } else { self.wary.saturating_sub(1) };
         // Of what runs, not of the limit: turns that were let in before it fell go on for seconds.
         let fewer = |factor: f64| now.min(part(running.max(1), factor.max(DECREASE)));
-        let next = if (too_late || room < 1.0) && waits {
+        let next = if late.is_none() {
+            self.recovered()
+        } else if (too_late || room < 1.0) && waits {
             now
-        } else if too_late {
+        } else if too_late && again {
             self.patience = PATIENCE_AGAIN;
-            fewer(DECREASE)
+            let next = fewer(DECREASE);
+            if next < now {
+                tracing::warn!(running, limit = next, "packets leave late: fewer turns are let in");
+            }
+            next
         } else if room < 1.0 {
             fewer(room)
-        } else if full {
+        } else if full && !too_late {
             let fastest = if self.wary > 0 { WARY_INCREASE } else { INCREASE };
             now + part(now, ((room - 1.0) / 2.0).min(fastest)).max(1)
         } else {
-            now
+            self.recovered()
         };
         let most = settings.max_turns;
         let next = next.clamp(FEWEST_TURNS.min(most), most);
-        if next < now && too_late {
-            tracing::warn!(running, limit = next, "packets leave late: fewer turns are let in");
-        }
         limit.store(next, Ordering::Relaxed);
+        meters().turn_limit.set(whole(next));
     }
 }
 
@@ -298,6 +311,10 @@ impl Drop for Place {
 /// Cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn first_turns() -> usize {
+    FIRST_TURNS * cores()
 }
 
 fn part(count: usize, part: f64) -> usize {
@@ -368,6 +385,32 @@ mod tests {
         let before = limit(&admission);
         sent(&mut governor, 1_000, 0);
         assert_eq!(limit(&admission), before, "nobody was held back");
+    }
+
+    #[test]
+    fn a_hiccup_takes_nothing_and_what_was_taken_from_few_turns_comes_back() {
+        let admission = admission(1_000);
+        let mut governor = Governor::new(admission.clone());
+        let first = first_turns();
+        for _ in 0..3 {
+            sent(&mut governor, 100, 100);
+            assert_eq!(limit(&admission), first, "once is a hiccup");
+            for _ in 0..WARY_WINDOWS {
+                sent(&mut governor, 100, 0);
+            }
+        }
+        for _ in 0..PATIENCE + 2 {
+            sent(&mut governor, 100, 100);
+        }
+        assert_eq!(limit(&admission), FEWEST_TURNS, "hardly any turn runs");
+        for _ in 0..WARY_WINDOWS - 1 {
+            governor.look(0.1, 0.0);
+        }
+        assert_eq!(limit(&admission), FEWEST_TURNS);
+        for _ in 0..first {
+            governor.look(0.1, 0.0);
+        }
+        assert_eq!(limit(&admission), first, "nobody has to be refused for that");
     }
 
     /// The least and the largest limit, once it has settled, where more ask than there are places

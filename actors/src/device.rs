@@ -72,6 +72,7 @@ impl DeviceActor {
             last_ping: now,
             last_voice: now,
             dropped_in_a_row: 0,
+            microphone_open: false,
             leaving: false,
             forgets: 0,
             to_say: VecDeque::new(),

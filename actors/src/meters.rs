@@ -45,6 +45,7 @@ pub(crate) fn meters() -> &'static Meters {
 
 pub(crate) struct Meters {
     pub(crate) connections: Gauge,
+    connections_refused: Counter,
     pub(crate) text_clients: Gauge,
     pub(crate) devices: Devices,
     pub(crate) uplink: Uplink,
@@ -57,6 +58,7 @@ pub(crate) struct Meters {
     pub(crate) running_turns: Gauge,
     pub(crate) turn_limit: Gauge,
     pub(crate) strained: Gauge,
+    pub(crate) encoding_busy: Gauge,
     pub(crate) transcript: Histogram,
     pub(crate) first_sentence: Histogram,
     pub(crate) voice: Histogram,
@@ -141,6 +143,7 @@ impl Meters {
         let states = ["idle", "listening", "thinking", "speaking"];
         Self {
             connections: gauge!("hearken_connections"),
+            connections_refused: counter!("hearken_connections_refused_total"),
             text_clients: gauge!("hearken_text_clients"),
             devices: Devices(states.map(|state| gauge!("hearken_devices", "state" => state))),
             uplink: Uplink {
@@ -166,6 +169,7 @@ impl Meters {
             running_turns: gauge!("hearken_turns_running"),
             turn_limit: gauge!("hearken_turns_limit"),
             strained: gauge!("hearken_strained"),
+            encoding_busy: gauge!("hearken_encoding_busy_ratio"),
             transcript,
             first_sentence,
             voice,
@@ -228,6 +232,11 @@ pub(crate) fn tool_called(source: &'static str, end: CallEnd, took: Duration) {
     histogram!(TOOL_CALL_SECONDS, "source" => source).record(took);
 }
 
+/// A device was not let in, since all places are taken.
+pub fn connection_refused() {
+    meters().connections_refused.increment(1);
+}
+
 /// An answer of the language model to this face ended, whole or by a failure.
 pub fn llm_ended(face: &'static str, whole: bool) {
     meters();
@@ -254,6 +263,8 @@ fn describe() {
     let counter = |name, text| metrics::describe_counter!(name, Unit::Count, text);
     let seconds = |name, text| metrics::describe_histogram!(name, Unit::Seconds, text);
     gauge("hearken_connections", "devices that are connected");
+    let refused = "devices that were not let in, since all places are taken";
+    counter("hearken_connections_refused_total", refused);
     gauge("hearken_text_clients", "text clients that are connected");
     gauge("hearken_devices", "devices that are connected, by what they are doing");
     counter("hearken_uplink_packets_total", "packets from devices, by what became of them");
@@ -264,6 +275,8 @@ fn describe() {
     gauge("hearken_turns_running", "turns of devices that are answered now");
     gauge("hearken_turns_limit", "turns that may run at once; it falls where packets are late");
     gauge("hearken_strained", "1 while speech is encoded with less effort, else 0");
+    let busy = "part of its time for which the busiest thread that encodes is busy, over 5 s";
+    gauge("hearken_encoding_busy_ratio", busy);
     counter("hearken_turns_total", "turns of dialogues, by their end");
     counter(
         LANE_DROPS,

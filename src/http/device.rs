@@ -60,6 +60,7 @@ pub(super) async fn connect(
         Err(refusal) => return Ok(*refusal),
     };
     let Ok(place) = Arc::clone(&doorman.places).try_acquire_owned() else {
+        hearken_actors::meters::connection_refused();
         return Ok(answer(Fault::Busy, "too many devices are connected"));
     };
     let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);

@@ -47,7 +47,7 @@ impl DeviceActor {
             Some(live) if live.speaking => Standing::Speaking,
             Some(live) if !live.hearing => Standing::Thinking,
             Some(_) => Standing::Listening,
-            None if self.talk.mode.is_some() => Standing::Listening,
+            None if self.talk.microphone_open => Standing::Listening,
             None => Standing::Idle,
         };
         self.counted.moved(standing);

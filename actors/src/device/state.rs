@@ -73,10 +73,13 @@ pub(super) struct Talk {
     pub(super) since: Instant,
     pub(super) greeted: bool,
     pub(super) mode: Option<ListenMode>,
+    /// Its microphone is open, by what it has told.
+    pub(super) microphone_open: bool,
     pub(super) last_inbound: Instant,
     pub(super) last_ping: Instant,
     pub(super) last_voice: Instant,
     pub(super) dropped_in_a_row: u32,
+    /// The farewell is said; not any more once somebody cuts that short.
     pub(super) leaving: bool,
     /// Orders to forget that were given.
     pub(super) forgets: u64,

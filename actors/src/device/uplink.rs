@@ -36,7 +36,10 @@ impl DeviceActor {
         match message {
             Uplink::Hello(hello) => self.hello(&hello, ctx),
             Uplink::ListenStart { mode } => self.listen_start(mode, ctx),
-            Uplink::ListenStop => self.order(UplinkItem::ListenStop, ctx),
+            Uplink::ListenStop => {
+                self.talk.microphone_open = false;
+                self.order(UplinkItem::ListenStop, ctx);
+            }
             Uplink::ListenDetect { text } => self.detect(text, ctx),
             Uplink::Abort { reason } => {
                 tracing::debug!(reason, "abort");
@@ -73,6 +76,7 @@ impl DeviceActor {
 
     fn listen_start(&mut self, mode: ListenMode, ctx: &mut Ctx) {
         self.talk.mode = Some(mode);
+        self.talk.microphone_open = true;
         self.talk.last_voice = Instant::now();
         if self.gives_notice(mode == ListenMode::Manual) {
             return;

@@ -43,6 +43,7 @@ async fn a_full_server_says_when_to_come_again_and_takes_the_next_when_one_has_g
     drop(first);
     let third = eventually("a free place", async || try_socket(&server).await.ok()).await;
     assert!(try_socket(&server).await.is_err(), "one place came free, no more");
+    assert!(counted(&server, "hearken_connections_refused_total").await > 1.5);
     drop((second, third));
     server.stop().await;
 }
@@ -140,15 +141,39 @@ async fn what_comes_in_and_goes_out_is_counted() {
     let mut person = Person::meet(&server.device_url(), 3, ListenMode::Auto).await;
     person.say(&SPEECH).await;
     assert_eq!(person.answer().await, good_answer());
-    let text = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
-    let value = |name: &str| {
-        let line = text.lines().find(|l| l.starts_with(name) && l[name.len()..].starts_with(' '));
-        let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
-        line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
-    };
-    assert!((value("hearken_connections") - 1.0).abs() < 0.5);
-    assert!(value(r#"hearken_uplink_packets_total{outcome="heard"}"#) > 10.0);
-    assert!(value("hearken_downlink_packets_total") > 1.0);
-    assert!(value("hearken_first_audio_seconds_count") > 0.5);
+    assert!((counted(&server, "hearken_connections").await - 1.0).abs() < 0.5);
+    assert!(counted(&server, r#"hearken_uplink_packets_total{outcome="heard"}"#).await > 10.0);
+    assert!(counted(&server, "hearken_downlink_packets_total").await > 1.0);
+    assert!(counted(&server, "hearken_first_audio_seconds_count").await > 0.5);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_is_counted_as_listening_only_while_its_microphone_is_open() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let mut socket = socket(&server).await;
+    let stands = async |state: &str| {
+        eventually(state, async || {
+            let name = format!(r#"hearken_devices{{state="{state}"}}"#);
+            (counted(&server, &name).await > 0.5).then_some(())
+        })
+        .await;
+    };
+    socket.send(Message::text(HELLO)).await.unwrap();
+    stands("idle").await;
+    let start = r#"{"type":"listen","state":"start","mode":"manual"}"#;
+    socket.send(Message::text(start)).await.unwrap();
+    stands("listening").await;
+    socket.send(Message::text(r#"{"type":"listen","state":"stop"}"#)).await.unwrap();
+    stands("idle").await;
+    drop(socket);
+    server.stop().await;
+}
+
+async fn counted(server: &TestServer, name: &str) -> f64 {
+    let text = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
+    let line = text.lines().find(|l| l.starts_with(name) && l[name.len()..].starts_with(' '));
+    let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
 }

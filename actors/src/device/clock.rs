@@ -48,11 +48,8 @@ impl DeviceActor {
         }
         let silent = self.live.as_ref().is_none_or(|l| l.hearing);
         if silent && self.talk.greeted && now - self.talk.last_voice >= device.no_voice_timeout {
-            if self.talk.leaving {
-                return self.leave(Fault::Idle, ctx);
-            }
-            self.talk.leaving = true;
             self.cut(ctx);
+            self.talk.leaving = true;
             self.begin(TurnInput::Farewell);
         }
     }

@@ -78,6 +78,7 @@ impl DeviceActor {
         }
         let heard = live.playout.heard(live.epoch.elapsed());
         self.talk.last_voice = Instant::now();
+        self.talk.leaving = false;
         if let Some(wires) = &self.wires {
             wires.playback_ended.do_send(PlaybackEnded { turn: live.turn.id, heard });
         }
@@ -134,8 +135,9 @@ impl DeviceActor {
             self.send(&Downlink::TtsStop, ctx);
         }
         live.turn.cut();
+        let leaves = self.talk.leaving;
         self.ended(&live, ctx);
-        if self.talk.leaving {
+        if leaves {
             return self.leave(Fault::Idle, ctx);
         }
         self.say_next();

@@ -283,6 +283,24 @@ async fn check_19_a_quiet_connection_is_closed_after_a_farewell() {
 }
 
 #[actix::test]
+async fn who_calls_during_the_farewell_is_heard_and_answered() {
+    let mut ring = listening("auto").await;
+    ring.until("tts/sentence_start").await;
+    ring.text(r#"{"type":"listen","state":"detect","text":"你好，小智"}"#);
+    start(&ring, "auto");
+    ring.until("tts/stop").await;
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring).last().map(String::as_str), Some("我在。"));
+    ring.forget();
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["Good day."]);
+    ring.until("closed 1000").await;
+    assert_eq!(ring.names().iter().filter(|n| *n == "tts/start").count(), 2, "a farewell again");
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn the_farewell_is_in_the_language_spoken_and_an_empty_one_is_not_spoken() {
     let mut ring = listening("auto").await;
     speak(&ring).await;

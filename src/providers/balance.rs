@@ -102,10 +102,14 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         Some(Lease { backends: Arc::clone(self), place, since: Instant::now(), errand })
     }
 
-    /// Passes a service over for at least this long, and has it probed then.
-    fn pass_over(self: &Arc<Self>, place: usize, pause: Option<Duration>) {
+    /// Passes a service over for at least this long, and has it probed then: it failed at what it
+    /// was asked at that time.
+    fn pass_over(self: &Arc<Self>, place: usize, asked_at: Instant, pause: Option<Duration>) {
         let backend = &self.all[place];
-        backend.circuit.failed(pause);
+        backend.circuit.failed_since(asked_at, pause);
+        if backend.circuit.again_at().is_none() {
+            return;
+        }
         backend.meters.up(false);
         let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
         if let Some(runtime) = runtime.filter(|_| self.several()) {
@@ -179,7 +183,7 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
             tracing::warn!(port, place, %error, "a service failed, and is passed over for a while");
         }
         self.errand.failed(error.kind);
-        self.backends.pass_over(place, shortest_pause(error));
+        self.backends.pass_over(place, self.since, shortest_pause(error));
     }
 }
 
@@ -236,7 +240,7 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         lease.answered();
         for place in self.refused.drain(..).filter(|place| *place != lease.place) {
             tracing::warn!(port = self.backends.name, place, "a service refuses what another does");
-            self.backends.pass_over(place, Some(PASSED_OVER));
+            self.backends.pass_over(place, Instant::now(), Some(PASSED_OVER));
         }
     }
 

@@ -86,6 +86,19 @@ impl Circuit {
         self.state().again_at = None;
     }
 
+    /// It failed at what it was asked at that time. Many that were asked of it then fail together:
+    /// that is one failure, of which only the longest pause counts, and none once it was reached.
+    pub(super) fn failed_since(&self, asked_at: Instant, asked: Option<Duration>) {
+        let mut state = self.state();
+        if state.failed_at.is_none_or(|failed_at| failed_at <= asked_at) {
+            drop(state);
+            return self.failed(asked);
+        }
+        if let (Some(then), Some(asked)) = (&mut state.again_at, asked) {
+            *then = (*then).max(Instant::now() + asked.min(LONGEST_PASSED_OVER));
+        }
+    }
+
     /// It failed; `asked` is the shortest pause, where one is known.
     pub(super) fn failed(&self, asked: Option<Duration>) {
         let mut state = self.state();
@@ -134,6 +147,25 @@ mod tests {
         assert!(!circuit.worked_since(before) && circuit.again_at().is_some());
         assert!(circuit.worked_since(Instant::now()) && circuit.again_at().is_none());
         assert!(circuit.worked_since(before));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_together_is_one_failure() {
+        let circuit = Circuit::new(Duration::from_secs(1));
+        let before = Instant::now();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for _ in 0..10 {
+            circuit.failed_since(before, None);
+            assert_eq!(left(&circuit), Some(1));
+        }
+        circuit.failed_since(before, Some(Duration::from_secs(7)));
+        circuit.failed_since(before, Some(Duration::from_secs(5)));
+        assert_eq!(left(&circuit), Some(7), "the longest pause that one of them asks for");
+        circuit.reached();
+        circuit.failed_since(before, Some(Duration::from_secs(7)));
+        assert_eq!(left(&circuit), None, "it was reached since");
+        circuit.failed_since(Instant::now(), None);
+        assert_eq!(left(&circuit), Some(2), "and failed again");
     }
 
     #[tokio::test(start_paused = true)]

@@ -65,32 +65,36 @@ async fn first(
     prompt: Prompt,
 ) -> Result<(Option<LlmDelta>, Reply), ProviderError> {
     let mut failed = None;
-    let mut open: Vec<usize> = (0..models.len()).filter(|n| models[*n].circuit.enter()).collect();
-    // Where all were passed over, it is still better to ask than to say no.
-    if open.is_empty() {
-        open = (0..models.len()).collect();
-    }
-    for place in open {
-        let Model { llm, circuit } = &models[place];
-        let mut reply = llm.reply(prompt.clone());
-        let error = match reply.next().await.transpose() {
-            Ok(delta) => {
-                circuit.worked();
-                if place > 0 {
-                    meters::llm_fell_back(place);
-                }
-                return Ok((delta, reply));
+    for passed_over_too in [false, true] {
+        for (place, Model { llm, circuit }) in models.iter().enumerate() {
+            // Only when its turn has come: the one trial after a pause is not for nothing.
+            if !passed_over_too && !circuit.enter() {
+                continue;
             }
-            Err(error) => error,
-        };
-        // The request itself is wrong: another would refuse it too.
-        if error.kind == ProviderErrorKind::BadRequest {
-            circuit.worked();
-            return Err(error);
+            let mut reply = llm.reply(prompt.clone());
+            let error = match reply.next().await.transpose() {
+                Ok(delta) => {
+                    circuit.worked();
+                    if place > 0 {
+                        meters::llm_fell_back(place);
+                    }
+                    return Ok((delta, reply));
+                }
+                Err(error) => error,
+            };
+            // The request itself is wrong: another would refuse it too.
+            if error.kind == ProviderErrorKind::BadRequest {
+                circuit.worked();
+                return Err(error);
+            }
+            circuit.failed(error.retry_after);
+            tracing::warn!(place, %error, "a language model failed");
+            failed = Some(error);
         }
-        circuit.failed(error.retry_after);
-        tracing::warn!(place, %error, "a language model failed");
-        failed = Some(error);
+        // Where all were passed over, it is still better to ask than to say no.
+        if failed.is_some() {
+            break;
+        }
     }
     Err(failed.unwrap_or_else(|| ProviderError::new("llm", ProviderErrorKind::Unavailable)))
 }
@@ -180,6 +184,17 @@ mod tests {
         // A trial that came to nothing does not close the way for ever.
         tokio::time::advance(PASSED_OVER).await;
         assert_eq!(ask(&models).await, "one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_whose_turn_does_not_come_keeps_its_trial() {
+        let one = model(vec![fails(Unavailable), says("one"), fails(Unavailable)]);
+        let two = model(vec![fails(Unavailable), says("two")]);
+        let models = Fallback::new(vec![one, two]);
+        assert_eq!(ask(&models).await, "unavailable");
+        tokio::time::advance(PASSED_OVER).await;
+        assert_eq!(ask(&models).await, "one");
+        assert_eq!(ask(&models).await, "two");
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,6 +16,10 @@ use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 /// Things of a device that are known; firmware has five at most.
 const MAX_THINGS: usize = 64;
 
+/// Properties of one thing whose values are kept, and the longest name and value together.
+const MAX_PROPERTIES: usize = 64;
+const MAX_VALUE_BYTES: usize = 1024;
+
 /// Tools of a device that are offered.
 const MAX_TOOLS: usize = 256;
 
@@ -58,7 +62,7 @@ impl ThingTools {
         }
         for state in report.states {
             if known.states.len() < MAX_THINGS || known.states.contains_key(&state.name) {
-                known.states.entry(state.name).or_default().extend(state.values);
+                keep(known.states.entry(state.name).or_default(), state.values);
             }
         }
         if described {
@@ -86,6 +90,16 @@ impl ThingTools {
         let value = known.states.get(&thing.name).and_then(|state| state.get(property));
         let unsaid = || ToolError::Failed("the device has not said yet".into());
         value.map(|value| Meaning::Told(value.to_string())).ok_or_else(unsaid)
+    }
+}
+
+/// Takes over what a thing told of its properties, as far as there is room.
+fn keep(kept: &mut Map<String, Value>, told: Map<String, Value>) {
+    for (property, value) in told {
+        let room = kept.len() < MAX_PROPERTIES || kept.contains_key(&property);
+        if room && property.len() + value.to_string().len() <= MAX_VALUE_BYTES {
+            kept.insert(property, value);
+        }
     }
 }
 
@@ -159,5 +173,25 @@ impl ToolSource for ThingTools {
 
     fn at_once(&self) -> usize {
         1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_a_device_tells_without_end_only_so_much_is_kept() {
+        let mut kept = Map::new();
+        let mut tell = |property: &str, value: Value| {
+            keep(&mut kept, Map::from_iter([(property.to_owned(), value)]));
+            kept.clone()
+        };
+        for n in 0..10 * MAX_PROPERTIES {
+            tell(&format!("p{n}"), json!(n));
+        }
+        assert_eq!(tell("p0", json!(7)).len(), MAX_PROPERTIES);
+        let kept = tell("p0", json!("x".repeat(MAX_VALUE_BYTES)));
+        assert_eq!(kept["p0"], 7, "one that is too long changes nothing");
     }
 }

@@ -35,9 +35,8 @@ const HEARS: Duration = Duration::from_secs(1);
 /// Who comes and what they do.
 #[derive(Debug, Clone)]
 pub struct Crowd {
-    /// Where each device connects, and as whom; their number is the number of devices. Those who
-    /// talk come first, then those who interrupt, then those who listen; the others stay
-    /// connected and are silent.
+    /// Where each device connects, and as whom; their number is the number of devices. Those of
+    /// whom nothing else is said stay connected and are silent.
     pub endpoints: Vec<Endpoint>,
     /// How many of them talk and hear the answer out.
     pub talking: usize,
@@ -75,14 +74,18 @@ enum Part {
 }
 
 impl Crowd {
-    fn part(&self, number: usize) -> Part {
-        let talkers = self.talking + self.interrupting;
-        match number {
+    /// What each device does, mixed: those who talk come neither first nor all at once.
+    fn parts(&self) -> Vec<Part> {
+        let (talkers, devices) = (self.talking + self.interrupting, self.endpoints.len());
+        let part = |number| match number {
             n if n < self.talking => Part::Talks,
             n if n < talkers => Part::Interrupts,
             n if n < talkers + self.listening => Part::Listens,
             _ => Part::Stays,
-        }
+        };
+        let mut parts: Vec<_> = (0..devices).map(part).collect();
+        fastrand::Rng::with_seed(0).shuffle(&mut parts);
+        parts
     }
 }
 
@@ -93,11 +96,11 @@ pub async fn run(crowd: Crowd, end: CancellationToken, mut look: impl FnMut(&Fig
     let crowd = Arc::new(crowd);
     let mut people = JoinSet::new();
     let each = crowd.ramp / u32::try_from(crowd.endpoints.len().max(1)).unwrap_or(u32::MAX);
-    for number in 0..crowd.endpoints.len() {
+    for (number, part) in crowd.parts().into_iter().enumerate() {
         let wait = each * u32::try_from(number).unwrap_or(u32::MAX);
         let (crowd, shared, end) = (Arc::clone(&crowd), shared.clone(), end.clone());
         people.spawn(async move {
-            let life = live(&crowd, number, wait, &shared);
+            let life = live(&crowd, number, part, wait, &shared);
             end.run_until_cancelled(life).await;
         });
     }
@@ -119,9 +122,8 @@ pub async fn run(crowd: Crowd, end: CancellationToken, mut look: impl FnMut(&Fig
 }
 
 /// One device, until it is dropped. A lost connection is made anew.
-async fn live(crowd: &Crowd, number: usize, wait: Duration, shared: &Shared) {
+async fn live(crowd: &Crowd, number: usize, part: Part, wait: Duration, shared: &Shared) {
     sleep(wait).await;
-    let part = crowd.part(number);
     let talks = matches!(part, Part::Talks | Part::Interrupts);
     let mode = if talks { crowd.mode } else { ListenMode::Auto };
     let endpoint = &crowd.endpoints[number];

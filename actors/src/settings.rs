@@ -56,7 +56,7 @@ impl Default for DeviceSettings {
         Self {
             hello_timeout: Duration::from_secs(10),
             no_voice_timeout: Duration::from_secs(120),
-            ping_every: Duration::from_secs(15),
+            ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(60),
             greeting_grace: Duration::from_millis(400),
             wake_words: wake_words.map(str::to_owned).to_vec(),

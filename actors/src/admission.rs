@@ -93,6 +93,8 @@ pub struct Admission(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     settings: AdmissionSettings,
+    /// The limit that it begins with.
+    first: usize,
     running: AtomicUsize,
     limit: AtomicUsize,
     /// Effort is saved.
@@ -125,11 +127,12 @@ pub struct Place(Arc<Inner>);
 impl Admission {
     /// Nobody is in.
     pub fn new(settings: AdmissionSettings) -> Self {
-        let limit = AtomicUsize::new(settings.max_turns.min(first_turns()));
+        let first = settings.max_turns.min(FIRST_TURNS * cores());
         Self(Arc::new(Inner {
             settings,
+            first,
             running: AtomicUsize::new(0),
-            limit,
+            limit: AtomicUsize::new(first),
             strained: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             sent: AtomicU64::new(0),
@@ -257,8 +260,9 @@ impl Governor {
 
     /// The limit after a while in which all went well: not below where it began for long.
     fn recovered(&self) -> usize {
-        let now = self.admission.0.limit.load(Ordering::Relaxed);
-        if self.wary == 0 { (now + 1).min(first_turns().max(now)) } else { now }
+        let Inner { first, limit, .. } = &*self.admission.0;
+        let now = limit.load(Ordering::Relaxed);
+        if self.wary == 0 && now < *first { now + 1 } else { now }
     }
 
     fn limit(&mut self, late: Option<bool>) {
@@ -281,11 +285,7 @@ impl Governor {
             now
         } else if too_late && again {
             self.patience = PATIENCE_AGAIN;
-            let next = fewer(DECREASE);
-            if next < now {
-                tracing::warn!(running, limit = next, "packets leave late: fewer turns are let in");
-            }
-            next
+            fewer(DECREASE)
         } else if room < 1.0 {
             fewer(room)
         } else if full && !too_late {
@@ -296,6 +296,9 @@ impl Governor {
         };
         let most = settings.max_turns;
         let next = next.clamp(FEWEST_TURNS.min(most), most);
+        if next < now && too_late {
+            tracing::warn!(running, limit = next, "packets leave late: fewer turns are let in");
+        }
         limit.store(next, Ordering::Relaxed);
         meters().turn_limit.set(whole(next));
     }
@@ -311,10 +314,6 @@ impl Drop for Place {
 /// Cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-fn first_turns() -> usize {
-    FIRST_TURNS * cores()
 }
 
 fn part(count: usize, part: f64) -> usize {
@@ -391,7 +390,7 @@ mod tests {
     fn a_hiccup_takes_nothing_and_what_was_taken_from_few_turns_comes_back() {
         let admission = admission(1_000);
         let mut governor = Governor::new(admission.clone());
-        let first = first_turns();
+        let first = limit(&admission);
         for _ in 0..3 {
             sent(&mut governor, 100, 100);
             assert_eq!(limit(&admission), first, "once is a hiccup");

@@ -34,7 +34,7 @@ const MURMUR: f64 = 0.01;
 ///
 /// Examples:
 ///   hearken load fixtures/audio/en_amiable.jsonl --devices 20 --for 60
-///   hearken load speech.wav --devices 1000 --talking 100 --pid $(pgrep -f 'hearken serve')
+///   hearken load speech.wav --devices 500 --talking 50 --ramp 30 --pid $(pgrep -f 'hearken serve')
 ///   hearken load speech.wav --devices 300 --mode manual --words-ms 1600 --json > run.json
 ///   hearken load speech.wav --devices 50 --interrupting 10 --listening 20 --talking 20
 #[derive(Debug, Clone, clap::Args)]

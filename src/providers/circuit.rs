@@ -91,8 +91,7 @@ impl Circuit {
     pub(super) fn failed_since(&self, asked_at: Instant, asked: Option<Duration>) {
         let mut state = self.state();
         if state.failed_at.is_none_or(|failed_at| failed_at <= asked_at) {
-            drop(state);
-            return self.failed(asked);
+            return self.count(&mut state, asked);
         }
         if let (Some(then), Some(asked)) = (&mut state.again_at, asked) {
             *then = (*then).max(Instant::now() + asked.min(LONGEST_PASSED_OVER));
@@ -101,7 +100,10 @@ impl Circuit {
 
     /// It failed; `asked` is the shortest pause, where one is known.
     pub(super) fn failed(&self, asked: Option<Duration>) {
-        let mut state = self.state();
+        self.count(&mut self.state(), asked);
+    }
+
+    fn count(&self, state: &mut State, asked: Option<Duration>) {
         let pause = self.first.saturating_mul(1 << state.failures.min(16)).min(PASSED_OVER);
         state.failures = state.failures.saturating_add(1);
         let pause = asked.unwrap_or_default().clamp(pause, LONGEST_PASSED_OVER);

@@ -134,9 +134,7 @@ impl Use {
 
 /// Connections of which the server knows.
 async fn connections(server: &TestServer) -> u32 {
-    let metrics = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
-    let line = metrics.lines().find(|l| l.starts_with("hearken_connections "));
-    line.map_or(0, |l| l.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u32)
+    server.metric("hearken_connections").await as u32
 }
 
 /// So many cycles, several at once; then nobody is left.

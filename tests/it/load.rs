@@ -49,12 +49,6 @@ fn crowd(url: &str, devices: u16, talking: usize) -> Crowd {
     }
 }
 
-async fn metric(server: &TestServer, name: &str) -> f64 {
-    let text = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
-    let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
-}
-
 /// Runs the crowd until it has had this many turns.
 async fn until_turns(crowd: Crowd, turns: usize) -> Figures {
     let end = CancellationToken::new();
@@ -92,21 +86,21 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
     let crowd = crowd(&server.device_url(), 1_000, 20);
     let end = CancellationToken::new();
     let watching = async {
-        let all = || async { (metric(&server, "hearken_connections").await > 999.5).then_some(()) };
+        let all = || async { (server.metric("hearken_connections").await > 999.5).then_some(()) };
         let patience = tokio::time::timeout(Duration::from_secs(40), async {
             while all().await.is_none() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         });
         patience.await.expect("all of them are connected at once");
-        assert!(metric(&server, "hearken_downlink_packets_total").await > 1.0);
+        assert!(server.metric("hearken_downlink_packets_total").await > 1.0);
         end.cancel();
     };
     let (figures, ()) = tokio::join!(run(crowd, end.clone(), |_| {}), watching);
     assert!(figures.turns > 0, "nobody was answered meanwhile");
     all_is_well(&figures);
     eventually("an empty server", async || {
-        (metric(&server, "hearken_connections").await < 0.5).then_some(())
+        (server.metric("hearken_connections").await < 0.5).then_some(())
     })
     .await;
     server.stop().await;

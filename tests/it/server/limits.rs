@@ -43,7 +43,7 @@ async fn a_full_server_says_when_to_come_again_and_takes_the_next_when_one_has_g
     drop(first);
     let third = eventually("a free place", async || try_socket(&server).await.ok()).await;
     assert!(try_socket(&server).await.is_err(), "one place came free, no more");
-    assert!(counted(&server, "hearken_connections_refused_total").await > 1.5);
+    assert!(server.metric("hearken_connections_refused_total").await > 1.5);
     drop((second, third));
     server.stop().await;
 }
@@ -141,10 +141,10 @@ async fn what_comes_in_and_goes_out_is_counted() {
     let mut person = Person::meet(&server.device_url(), 3, ListenMode::Auto).await;
     person.say(&SPEECH).await;
     assert_eq!(person.answer().await, good_answer());
-    assert!((counted(&server, "hearken_connections").await - 1.0).abs() < 0.5);
-    assert!(counted(&server, r#"hearken_uplink_packets_total{outcome="heard"}"#).await > 10.0);
-    assert!(counted(&server, "hearken_downlink_packets_total").await > 1.0);
-    assert!(counted(&server, "hearken_first_audio_seconds_count").await > 0.5);
+    assert!((server.metric("hearken_connections").await - 1.0).abs() < 0.5);
+    assert!(server.metric(r#"hearken_uplink_packets_total{outcome="heard"}"#).await > 10.0);
+    assert!(server.metric("hearken_downlink_packets_total").await > 1.0);
+    assert!(server.metric("hearken_first_audio_seconds_count").await > 0.5);
     server.stop().await;
 }
 
@@ -156,7 +156,7 @@ async fn a_device_is_counted_as_listening_only_while_its_microphone_is_open() {
     let stands = async |state: &str| {
         eventually(state, async || {
             let name = format!(r#"hearken_devices{{state="{state}"}}"#);
-            (counted(&server, &name).await > 0.5).then_some(())
+            (server.metric(&name).await > 0.5).then_some(())
         })
         .await;
     };
@@ -169,11 +169,4 @@ async fn a_device_is_counted_as_listening_only_while_its_microphone_is_open() {
     stands("idle").await;
     drop(socket);
     server.stop().await;
-}
-
-async fn counted(server: &TestServer, name: &str) -> f64 {
-    let text = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
-    let line = text.lines().find(|l| l.starts_with(name) && l[name.len()..].starts_with(' '));
-    let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
-    line.rsplit(' ').next().unwrap().parse().unwrap()
 }

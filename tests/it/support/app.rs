@@ -147,6 +147,13 @@ impl TestServer {
         format!("http://{}{path}", self.address)
     }
 
+    /// One of the server's figures, by its name and labels.
+    pub(crate) async fn metric(&self, name: &str) -> f64 {
+        let text = reqwest::get(self.http_url("/metrics")).await.unwrap().text().await.unwrap();
+        let value = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    }
+
     /// What a signal does.
     pub(crate) fn cancel(&self) {
         self.process.cancel();

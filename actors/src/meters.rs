@@ -76,6 +76,8 @@ pub(crate) struct LaneDrops {
     pub(crate) messages: Counter,
     /// What a device says of its tools.
     pub(crate) tools: Counter,
+    /// Frames of a recording: the disk is too slow.
+    recording: Counter,
 }
 
 /// Connected devices, by what they are doing.
@@ -128,7 +130,12 @@ impl Turns {
 impl LaneDrops {
     fn new() -> Self {
         let of = |lane| counter!(LANE_DROPS, "lane" => lane);
-        Self { utterance: of("utterance"), messages: of("messages"), tools: of("tools") }
+        Self {
+            utterance: of("utterance"),
+            messages: of("messages"),
+            tools: of("tools"),
+            recording: of("recording"),
+        }
     }
 }
 
@@ -235,6 +242,11 @@ pub(crate) fn tool_called(source: &'static str, end: CallEnd, took: Duration) {
 /// A device was not let in, since all places are taken.
 pub fn connection_refused() {
     meters().connections_refused.increment(1);
+}
+
+/// A frame was left out of a recording, since the disk is too slow.
+pub fn recording_frame_dropped() {
+    meters().drops.recording.increment(1);
 }
 
 /// An answer of the language model to this face ended, whole or by a failure.

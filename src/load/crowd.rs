@@ -23,7 +23,8 @@ use crate::emulator::toolbox::Toolbox;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Packets of a microphone come this often.
 const PACKET: Duration = Duration::from_millis(60);
-/// Wait before a device that was refused tries again.
+/// Wait before a device that was refused tries again, and between two looks at whether one that
+/// waits for its answer is still connected.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks at the figures.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -142,14 +143,15 @@ async fn live(crowd: &Crowd, number: usize, part: Part, wait: Duration, shared: 
             Part::Listens => person.listen().await,
             Part::Stays => person.stay().await,
         };
-        if !person.device.is_connected() {
+        let connected = person.device.is_connected();
+        if !connected {
             person.device.watcher_mut().disconnected();
         }
         match lived {
             Ok(Lived::Answered) => shared.lock().turns += 1,
             Ok(Lived::Interrupted) => shared.lock().interrupted += 1,
-            Ok(Lived::Unanswered) => shared.error("no answer within 60 s"),
-            Ok(Lived::On) => {}
+            Ok(Lived::Unanswered) if connected => shared.error("no answer within 60 s"),
+            Ok(Lived::Unanswered | Lived::On) => {}
             Err(error) => {
                 if matches!(error, SocketError::Status { status: 503, .. }) {
                     shared.lock().refused.add(asked.elapsed());
@@ -252,10 +254,10 @@ impl Person<'_> {
         let deadline = Instant::now() + PATIENCE;
         let device = &mut self.device;
         while !wanted(device.report()) && device.is_connected() && Instant::now() < deadline {
-            due += PACKET;
             let listening = device.firmware().microphone_open();
-            let until = if listening { due } else { deadline };
-            device.live_until(until, move |meter, _| wanted(meter)).await?;
+            // Not for long at once: the connection may end meanwhile.
+            due = if listening { due + PACKET } else { Instant::now() + AGAIN };
+            device.live_until(due.min(deadline), move |meter, _| wanted(meter)).await?;
             if listening {
                 device.happen(Event::Microphone(self.crowd.silence.clone())).await?;
             }

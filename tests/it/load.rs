@@ -1,8 +1,10 @@
 //! Many devices at once, at a whole server before stub vendors: none is lost, forgotten or cut.
 //! Not for how fast: that is measured, not tested.
 
+use std::cell::Cell;
 use std::time::Duration;
 
+use futures_util::{SinkExt, StreamExt};
 use hearken::doubles::{self, Addresses, Delay, Doubles, Reply};
 use hearken::emulator::profile::Profile;
 use hearken::emulator::socket::Endpoint;
@@ -11,7 +13,10 @@ use hearken::emulator::toolbox::Toolbox;
 use hearken::load::{Course, Crowd, Figures, run};
 use hearken_actors::dialogue::Phrases;
 use hearken_proto::device::ListenMode;
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio_tungstenite::accept_async;
+use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
 use crate::server::voices::voice;
@@ -84,20 +89,21 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
     assert!(figures.turns >= 200 && figures.first_audio.ms(0.99).is_some(), "{figures:?}");
 
     let crowd = crowd(&server.device_url(), 1_000, 20);
-    let end = CancellationToken::new();
+    let (end, turns) = (CancellationToken::new(), Cell::new(0));
     let watching = async {
-        let all = || async { (server.metric("hearken_connections").await > 999.5).then_some(()) };
+        let all =
+            || async { server.metric("hearken_connections").await > 999.5 && turns.get() > 0 };
         let patience = tokio::time::timeout(Duration::from_secs(40), async {
-            while all().await.is_none() {
+            while !all().await {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         });
-        patience.await.expect("all of them are connected at once");
+        patience.await.expect("all of them are connected at once, and somebody is answered");
         assert!(server.metric("hearken_downlink_packets_total").await > 1.0);
         end.cancel();
     };
-    let (figures, ()) = tokio::join!(run(crowd, end.clone(), |_| {}), watching);
-    assert!(figures.turns > 0, "nobody was answered meanwhile");
+    let look = |figures: &Figures| turns.set(figures.turns);
+    let (figures, ()) = tokio::join!(run(crowd, end.clone(), look), watching);
     all_is_well(&figures);
     eventually("an empty server", async || {
         (server.metric("hearken_connections").await < 0.5).then_some(())
@@ -159,4 +165,42 @@ async fn a_mixed_crowd_is_measured_before_doubles() {
     assert!(figures.packets.sent > 100, "those who listen send too: {figures:?}");
     stop.cancel();
     server.stop().await;
+}
+
+/// A server that hangs up as soon as somebody has spoken; its URL.
+async fn hangs_up() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut socket = accept_async(stream).await.unwrap();
+            while let Some(Ok(message)) = socket.next().await {
+                let text = message.to_text().unwrap_or_default();
+                if text.contains("hello") {
+                    let hello = r#"{"type":"hello","transport":"websocket","session_id":"1"}"#;
+                    socket.send(Message::text(hello)).await.unwrap();
+                }
+                if text.contains("stop") {
+                    break;
+                }
+            }
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn whoever_is_hung_up_on_comes_again_without_waiting_for_the_answer() {
+    let mut crowd = crowd(&hangs_up().await, 1, 1);
+    crowd.mode = ListenMode::Manual;
+    let end = CancellationToken::new();
+    let done = end.clone();
+    let twice = run(crowd, end, move |figures| {
+        if figures.closed >= 2 {
+            done.cancel();
+        }
+    });
+    let figures = tokio::time::timeout(Duration::from_secs(30), twice).await.expect("it waits");
+    assert!(figures.errors.is_empty(), "{:?}", figures.errors);
+    assert_eq!(figures.turns, 0);
 }

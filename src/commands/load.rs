@@ -70,7 +70,8 @@ pub struct LoadArgs {
     /// Go on for this many seconds after the last has come.
     #[arg(long = "for", default_value_t = 60)]
     pub length: u64,
-    /// Milliseconds from an answer's end to the next words, half as much more or less.
+    /// Milliseconds from an answer's end to the next words, in the mean: exponentially distributed,
+    /// at most five times as long.
     #[arg(long, default_value_t = 1_000)]
     pub pause_ms: u64,
     /// Version of the binary framing: 1, 2 or 3.

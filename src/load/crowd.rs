@@ -32,6 +32,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(10);
 /// An interrupting person hears the answer for between half and three halves of this.
 const HEARS: Duration = Duration::from_secs(1);
+/// No pause is more times as long as the mean.
+const LONGEST_PAUSE: f64 = 5.0;
 
 /// Who comes and what they do.
 #[derive(Debug, Clone)]
@@ -55,7 +57,8 @@ pub struct Crowd {
     pub murmur: Arc<[Bytes]>,
     /// Sent while the person waits: what an open microphone hears in a quiet room.
     pub silence: Bytes,
-    /// From the end of an answer to the next words; each time half as much more or less.
+    /// From the end of an answer to the next words, in the mean: exponentially distributed, so
+    /// that nobody keeps step with others.
     pub pause: Duration,
     /// What the server says where it is busy.
     pub busy_words: Arc<[String]>,
@@ -163,6 +166,14 @@ async fn live(crowd: &Crowd, number: usize, part: Part, wait: Duration, shared: 
     }
 }
 
+/// A pause, of those with this mean. Were they nearly equal, everybody whom a full server refused
+/// would come back at once, and be refused again: the crowd would fall into step and stay so, and
+/// the server would be idle in between.
+fn pause(mean: Duration, dice: &mut fastrand::Rng) -> Duration {
+    let times = (1.0 - dice.f64()).ln().abs();
+    mean.mul_f64(times.min(LONGEST_PAUSE))
+}
+
 /// What came of one turn, or of some other time.
 enum Lived {
     Answered,
@@ -235,7 +246,7 @@ impl Person<'_> {
             return self.interrupt(before.1).await;
         }
         // Firmware plays on for a moment and only then listens again.
-        let rest = Instant::now() + self.about(self.crowd.pause);
+        let rest = Instant::now() + pause(self.crowd.pause, &mut self.dice);
         let resting = self.device.live_until(rest, |_, _| false);
         timeout_at(rest + PATIENCE, resting).await.unwrap_or(Ok(()))?;
         Ok(match over {
@@ -313,5 +324,22 @@ fn short(error: &SocketError) -> String {
         SocketError::Refused { reason, .. } => format!("not reached: {reason}"),
         SocketError::Status { status, .. } => format!("refused with HTTP status {status}"),
         SocketError::Handshake { reason, .. } => format!("no WebSocket: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_as_long_as_they_should_be_in_the_mean_and_far_apart() {
+        let (mean, mut dice) = (Duration::from_secs(1), fastrand::Rng::with_seed(1));
+        let pauses: Vec<_> = (0..10_000).map(|_| pause(mean, &mut dice).as_secs_f64()).collect();
+        let measured = pauses.iter().sum::<f64>() / 10_000.0;
+        assert!((0.97..1.02).contains(&measured), "{measured}");
+        let part = |of: &dyn Fn(&&f64) -> bool| pauses.iter().filter(of).count();
+        assert!((800..1_100).contains(&part(&|p| **p < 0.1)), "{}", part(&|p| **p < 0.1));
+        assert!((1_200..1_500).contains(&part(&|p| **p > 2.0)), "{}", part(&|p| **p > 2.0));
+        assert!(pauses.iter().all(|p| *p <= LONGEST_PAUSE));
     }
 }

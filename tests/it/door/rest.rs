@@ -195,8 +195,8 @@ async fn more_messages_than_wait_to_be_spoken_are_dropped_and_counted() {
     let say = format!("/api/devices/{DEVICE}/say");
     // One is spoken and eight wait.
     for n in 0..10 {
-        let text =
-            json!({"text": format!("Message {n} is rather long, to be spoken for a while.")});
+        let text = format!("Message {n} is rather long, to be spoken for a while. ");
+        let text = json!({"text": text.repeat(20)});
         assert_eq!(ask(&server, Method::POST, &say, text).await.0, 202);
     }
     crate::support::app::eventually("one was dropped", async || {

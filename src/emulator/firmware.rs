@@ -146,6 +146,11 @@ impl Firmware {
         self.playback.waiting()
     }
 
+    /// Whether its socket is open.
+    pub fn is_connected(&self) -> bool {
+        self.socket_open
+    }
+
     /// Whether packets of the microphone go out.
     pub fn microphone_open(&self) -> bool {
         match self.state {

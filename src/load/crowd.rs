@@ -23,8 +23,7 @@ use crate::emulator::toolbox::Toolbox;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Packets of a microphone come this often.
 const PACKET: Duration = Duration::from_millis(60);
-/// Wait before a device that was refused tries again, and between two looks at whether one that
-/// waits for its answer is still connected.
+/// Wait before a device that was refused tries again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks at the figures.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -264,11 +263,12 @@ impl Person<'_> {
     ) -> Result<(), SocketError> {
         let deadline = Instant::now() + PATIENCE;
         let device = &mut self.device;
-        while !wanted(device.report()) && device.is_connected() && Instant::now() < deadline {
+        let over = |meter: &_, firmware: &Firmware| wanted(meter) || !firmware.is_connected();
+        while !over(device.report(), device.firmware()) && Instant::now() < deadline {
+            due += PACKET;
             let listening = device.firmware().microphone_open();
-            // Not for long at once: the connection may end meanwhile.
-            due = if listening { due + PACKET } else { Instant::now() + AGAIN };
-            device.live_until(due.min(deadline), move |meter, _| wanted(meter)).await?;
+            let until = if listening { due } else { deadline };
+            device.live_until(until, over).await?;
             if listening {
                 device.happen(Event::Microphone(self.crowd.silence.clone())).await?;
             }
@@ -291,7 +291,10 @@ impl Person<'_> {
         };
         self.device.happen(event).await?;
         let deadline = Instant::now() + PATIENCE;
-        self.device.live_until(deadline, |meter, _| meter.answers > answers).await?;
+        let over = |meter: &Meter, firmware: &Firmware| {
+            meter.answers > answers || !firmware.is_connected()
+        };
+        self.device.live_until(deadline, over).await?;
         Ok(Lived::Interrupted)
     }
 

@@ -6,6 +6,7 @@ pub mod ring;
 pub mod scripted;
 mod socket;
 pub mod sound;
+pub mod ten_turns;
 
 pub use ring::Ring;
 pub use scripted::{AsrAct, LlmAct, Script, ScriptedLlm, TtsAct};

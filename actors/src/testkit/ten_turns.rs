@@ -1,0 +1,124 @@
+//! Plays ten ordinary turns after a failure or an odd event, and compares them with ten turns
+//! before which nothing happened. Every face implements [`Conversation`] for its own clients. Not
+//! for the event itself: the test makes it happen.
+
+use crate::ports::{ChatMessage, Role};
+
+/// How many turns are played.
+pub const TURNS: usize = 10;
+
+/// One face's client, as far as ordinary turns need it.
+#[allow(async_fn_in_trait, reason = "tests alone use it, and need no Send")]
+pub trait Conversation {
+    /// Asks the `n`th ordinary question (from 0, the same words in each run) and waits for all that
+    /// it brings.
+    async fn turn(&mut self, n: usize) -> TurnSeen;
+}
+
+/// What one turn showed to everybody who could see it. Ids, times and durations that differ from
+/// run to run are replaced before they get here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TurnSeen {
+    /// The messages of each prompt that the model got, without the system's.
+    pub prompts: Vec<Vec<ChatMessage>>,
+    /// What the client got as the answer.
+    pub answer: String,
+    /// Everything else that was told meanwhile, in order.
+    pub events: Vec<String>,
+    /// What the store holds of the conversation afterwards.
+    pub rows: Vec<String>,
+}
+
+/// Plays the ten turns.
+pub async fn ten_turns(conversation: &mut impl Conversation) -> Vec<TurnSeen> {
+    let mut seen = Vec::with_capacity(TURNS);
+    for n in 0..TURNS {
+        seen.push(conversation.turn(n).await);
+    }
+    seen
+}
+
+/// Panics with the first difference between the ten turns after `event` and those of a run in
+/// which nothing happened. `remains` is what the event rightly left in the dialogue (an answer
+/// that was heard in part, say): it may stand at the beginning of each prompt, whole or without
+/// its oldest messages.
+pub fn assert_undisturbed(
+    event: &str,
+    undisturbed: &[TurnSeen],
+    after: &[TurnSeen],
+    remains: &[ChatMessage],
+) {
+    assert_eq!((undisturbed.len(), after.len()), (TURNS, TURNS), "after {event}: too few turns");
+    for (n, (plain, seen)) in undisturbed.iter().zip(after).enumerate() {
+        assert_eq!(plain.answer, seen.answer, "after {event}: the answer of turn {n}");
+        assert_eq!(plain.events, seen.events, "after {event}: what was told in turn {n}");
+        assert_eq!(plain.rows, seen.rows, "after {event}: what is stored after turn {n}");
+        let (asked, expected) = (&seen.prompts, &plain.prompts);
+        assert_eq!(
+            asked.len(),
+            expected.len(),
+            "after {event}: the prompts of turn {n}: {asked:?}"
+        );
+        for (got, want) in asked.iter().zip(expected) {
+            let own = without(got, remains);
+            assert!(ends_alike(own, want), "after {event}: turn {n} asked {got:?}, not {want:?}");
+        }
+    }
+}
+
+/// The messages behind what remains of the event.
+fn without<'a>(messages: &'a [ChatMessage], remains: &[ChatMessage]) -> &'a [ChatMessage] {
+    let kept = (0..=remains.len()).find(|from| messages.starts_with(&remains[*from..]));
+    &messages[kept.map_or(0, |from| remains.len() - from)..]
+}
+
+/// Both are the same, but for the oldest turns, which `got` may have forgotten already: what
+/// remains of the event took up room in its memory.
+fn ends_alike(got: &[ChatMessage], want: &[ChatMessage]) -> bool {
+    let whole_turns = got.len() > 1 && got.first().is_some_and(|m| m.role == Role::User);
+    got == want || (whole_turns && want.ends_with(got))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(texts: &[&str]) -> Vec<ChatMessage> {
+        let role = |n| if n % 2 == 0 { Role::User } else { Role::Assistant };
+        texts.iter().enumerate().map(|(n, text)| ChatMessage::new(role(n), *text)).collect()
+    }
+
+    fn run(prompt: &[&str]) -> Vec<TurnSeen> {
+        let seen = TurnSeen { prompts: vec![words(prompt)], ..TurnSeen::default() };
+        vec![seen; TURNS]
+    }
+
+    #[test]
+    fn what_rightly_remains_is_no_difference() {
+        let remains = words(&["tell a story", "Once"]);
+        let after = run(&["tell a story", "Once", "hello"]);
+        assert_undisturbed("an interruption", &run(&["hello"]), &after, &remains);
+    }
+
+    #[test]
+    #[should_panic(expected = "turn 0 asked")]
+    fn words_glued_to_the_next_question_are_found() {
+        let after = run(&["tell a story hello"]);
+        assert_undisturbed("a failure", &run(&["hello"]), &after, &[]);
+    }
+
+    #[test]
+    #[should_panic(expected = "turn 0 asked")]
+    fn a_turn_that_should_be_forgotten_is_found() {
+        let after = run(&["tell a story", "Once", "hello"]);
+        assert_undisturbed("a failure", &run(&["hello"]), &after, &[]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the answer of turn 0")]
+    fn another_answer_is_found() {
+        let mut after = run(&["hello"]);
+        after[0].answer = "something went wrong".into();
+        assert_undisturbed("a failure", &run(&["hello"]), &after, &[]);
+    }
+}

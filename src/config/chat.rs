@@ -28,7 +28,7 @@ pub struct ChatConfig {
     /// Longest answer, in tokens.
     pub max_tokens: u32,
     /// 0.0 to 1.0.
-    pub temperature: f32,
+    pub temperature: f64,
     /// The model may call the server's other tools too.
     pub server_tools: bool,
     /// Longest wait for a turn of the same session that is under way.

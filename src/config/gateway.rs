@@ -30,7 +30,7 @@ pub struct GatewayConfig {
     /// How the model is to behave.
     pub system_prompt: String,
     /// 0.0 to 1.0, until a client chooses.
-    pub temperature: f32,
+    pub temperature: f64,
     /// Longest answer in tokens, until a client chooses.
     pub max_tokens: u32,
     /// The model is told what was said before, until a client chooses.

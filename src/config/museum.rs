@@ -20,7 +20,7 @@ pub struct MuseumConfig {
     /// How the model is to behave.
     pub system_prompt: String,
     /// 0.0 to 2.0.
-    pub temperature: f32,
+    pub temperature: f64,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
     /// Messages that a session remembers.

@@ -108,7 +108,7 @@ impl Museum {
 
 /// Names a prompt to that model under the settings of that count; two that differ in anything differ in this.
 fn key(model: &str, settled: u64, prompt: &Prompt) -> [u8; 32] {
-    let Prompt { messages, tools, max_tokens, temperature } = prompt;
+    let Prompt { messages, tools, max_tokens, temperature, .. } = prompt;
     let tools: Vec<_> = tools.iter().map(|t| (&t.name, &t.description, &t.parameters)).collect();
     let whole = json!([model, settled, messages, tools, max_tokens, temperature.to_bits()]);
     Sha256::digest(whole.to_string()).into()
@@ -147,6 +147,7 @@ fn prompt(
         tools: Arc::clone(&functions.offered),
         max_tokens: settings.max_tokens,
         temperature: settings.temperature,
+        ..Prompt::default()
     }
 }
 

@@ -319,7 +319,7 @@ mod tests {
         let key = Secret::new("two\nlines");
         let llm_settings = LlmSettings { api_key: key, ..LlmSettings::default() };
         assert!(refused(llm(&llm_settings)).starts_with("`llm.api_key` is `***`"));
-        let fast = TtsSettings { speed: f32::NAN, ..TtsSettings::default() };
+        let fast = TtsSettings { speed: f64::NAN, ..TtsSettings::default() };
         assert!(refused(tts(&fast)).starts_with("`tts.speed` is `NaN`"));
         let never = AsrSettings { result_timeout_ms: 0, ..AsrSettings::default() };
         assert!(refused(asr(&never)).starts_with("`asr.result_timeout_ms` is `0`"));

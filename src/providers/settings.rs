@@ -96,7 +96,7 @@ pub struct TtsSettings {
     /// field is required).
     pub voice: String,
     /// Speaking rate, 0.25 to 4.0; 1.0 is normal.
-    pub speed: f32,
+    pub speed: f64,
     /// Sample rate of the PCM of an OpenAI-compatible base, which does not say it; OpenAI's own
     /// is 24000.
     pub http_sample_rate_hz: u32,
@@ -164,7 +164,7 @@ pub struct LlmSettings {
     /// Sent as a bearer token; empty sends none.
     pub api_key: Secret,
     /// 0.0 to 2.0.
-    pub temperature: f32,
+    pub temperature: f64,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
     /// Longest wait for a connection, its handshake included.

@@ -22,7 +22,7 @@ use super::socket::{self, OUT_LEN, Socket};
 use super::tts_request::{self, Request};
 
 /// Speaking rates accepted.
-const SPEEDS: std::ops::RangeInclusive<f32> = 0.5..=2.0;
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 
 /// What a synthesis service runs on.
 #[derive(Clone)]
@@ -161,7 +161,7 @@ impl Session {
             units,
             speaker,
             mode: params.mode,
-            speed: params.speed.unwrap_or(1.0),
+            speed: params.speed.unwrap_or(1.0) as f32,
             stop,
         };
         let (service, out) = (Arc::clone(&self.service), self.out.clone());

@@ -40,6 +40,15 @@ fn hearken(args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String, String)
 }
 
 #[test]
+fn numbers_are_shown_as_they_were_written() {
+    let shown = config::masked(&Config::default());
+    assert!(shown.contains("temperature = 0.7\n"), "{shown}");
+    assert_eq!(serde_json::json!(Config::default())["llm"]["temperature"].to_string(), "0.7");
+    let speed = toml::from_str::<Config>("tts.speed = 1.1").unwrap();
+    assert_eq!(serde_json::json!(speed)["tts"]["speed"].to_string(), "1.1");
+}
+
+#[test]
 fn the_whole_configuration_is_shown_with_its_secrets_masked() {
     let env = [("LLM_API_KEY", "sk-secret"), ("CLOUD_PORT", "8123")];
     let (code, out, err) = hearken(&["serve", "--check-config"], &env);

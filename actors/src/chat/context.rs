@@ -38,9 +38,9 @@ pub(super) fn prompt(
         .push(ChatMessage::new(Role::User, words(request.player_id.as_deref(), &request.message)));
     Prompt {
         messages,
-        tools: std::sync::Arc::default(),
         max_tokens: settings.max_tokens,
         temperature: settings.temperature,
+        ..Prompt::default()
     }
 }
 

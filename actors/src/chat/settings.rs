@@ -39,7 +39,7 @@ pub struct ChatSettings {
     /// Longest answer, in tokens.
     pub max_tokens: u32,
     /// 0.0 to 1.0.
-    pub temperature: f32,
+    pub temperature: f64,
     /// Longest wait for a turn of the same session that is under way.
     pub lock_wait: Duration,
     /// How often a watcher is pinged.

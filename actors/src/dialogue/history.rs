@@ -1,8 +1,6 @@
 //! One dialogue: what the model is told, in the person's language, before what is remembered.
 //! Not for what is remembered, which is [`super::memory`]'s.
 
-use std::sync::Arc;
-
 use super::manner::{LocalTime, MannerNow};
 use super::memory::{Memory, push_user};
 use super::phrases::Language;
@@ -29,7 +27,7 @@ pub struct DialogueSettings {
     /// Longest reply, in tokens.
     pub max_tokens: u32,
     /// 0.0 to 1.0.
-    pub temperature: f32,
+    pub temperature: f64,
     /// Spoken before the first words of a person are known.
     pub language: Language,
 }
@@ -101,9 +99,9 @@ impl Dialogue {
         messages.extend(self.memory.messages().iter().cloned());
         Prompt {
             messages,
-            tools: Arc::default(),
             max_tokens: settings.max_tokens,
             temperature: settings.temperature,
+            ..Prompt::default()
         }
     }
 
@@ -121,6 +119,8 @@ impl Dialogue {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use std::sync::Arc;
 
     use super::*;
     use crate::dialogue::manner::Manner;

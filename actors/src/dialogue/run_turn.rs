@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::reply::{Bridges, Reply};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
-use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolRequest, Usage};
+use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
 use crate::tools::{Offer, Toolbox};
 
 /// What a turn works with.
@@ -83,7 +83,8 @@ pub(crate) trait Face {
     fn said(&self) -> usize;
 
     /// After the last round of calls that it may have, a turn whose model wants more ends with an
-    /// error; else the model is asked without tools, so that it answers with what it knows.
+    /// error; else the model is asked once more and may not call, so that it answers with what it
+    /// knows.
     fn must_end_by_itself(&self) -> bool {
         false
     }
@@ -130,8 +131,9 @@ pub(crate) async fn answer(
             return Err(TurnError::TooManyRounds);
         }
         let may_call = rounds.len() < settings.max_rounds && !late;
-        let offer = if may_call { tools.offer() } else { Default::default() };
+        let offer = tools.offer();
         prompt.tools = offer.tools().clone();
+        prompt.tool_choice = if may_call { ToolChoice::Auto } else { ToolChoice::None };
         face.asks(&mut prompt);
         let said = converse(face, prompt.clone(), llm).await?;
         if said.calls.is_empty() || !may_call || face.is_over() {

@@ -44,7 +44,7 @@ pub struct GatewayDesk {
 /// How a connection wants its requests answered; what it did not choose is the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Preferences {
-    temperature: Option<f32>,
+    temperature: Option<f64>,
     max_tokens: Option<u32>,
     enable_context: Option<bool>,
     pub(super) stream: bool,
@@ -271,7 +271,7 @@ impl Counter {
         messages.push(ChatMessage::new(Role::User, text));
         let temperature = preferences.temperature.unwrap_or(settings.temperature);
         let max_tokens = preferences.max_tokens.unwrap_or(settings.max_tokens);
-        Prompt { messages, tools: Arc::default(), max_tokens, temperature }
+        Prompt { messages, max_tokens, temperature, ..Prompt::default() }
     }
 }
 

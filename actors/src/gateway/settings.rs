@@ -32,7 +32,7 @@ pub struct GatewaySettings {
     /// Tells the model how to behave; `{current_time}` is the local date and time.
     pub system_prompt: String,
     /// Before a client chooses: 0.0 to 1.0.
-    pub temperature: f32,
+    pub temperature: f64,
     /// Before a client chooses: longest answer, in tokens.
     pub max_tokens: u32,
     /// Before a client chooses: the model is told what was said before.

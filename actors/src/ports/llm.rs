@@ -30,10 +30,23 @@ pub struct Prompt {
     pub messages: Vec<ChatMessage>,
     /// What the model may call; empty offers nothing.
     pub tools: Arc<[OfferedTool]>,
+    /// Whether it may call them in this answer.
+    pub tool_choice: ToolChoice,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
     /// 0.0 to 1.0.
-    pub temperature: f32,
+    pub temperature: f64,
+}
+
+/// What a model may do with the tools that it is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolChoice {
+    /// It calls them or not, as it likes.
+    #[default]
+    Auto,
+    /// It only answers. The tools are offered all the same, since bases refuse a conversation with
+    /// calls of tools that nobody offers.
+    None,
 }
 
 /// A tool as a model sees it.

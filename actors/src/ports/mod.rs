@@ -27,7 +27,9 @@ pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
 pub use chat::{ChatStore, KeptMessage, KeptTurn, SessionFilter, SessionPage, TurnKept};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
 pub use events::{EventBus, KEPT_EVENTS, Watch};
-pub use llm::{ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolRequest, Usage};
+pub use llm::{
+    ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,
+};
 pub use locks::{SessionLock, SessionLocks};
 pub use sessions::{KeptSession, SessionStore};
 pub use sight::{Picture, Sight};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::ports::{
-    Picture, ProviderError, ProviderErrorKind, Sight, Tool, ToolCall, ToolContent, ToolError,
-    ToolOutput, ToolSource,
+    Picture, ProviderError, ProviderErrorKind, Sight, Tool, ToolCall, ToolChoice, ToolContent,
+    ToolError, ToolOutput, ToolSource,
 };
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{LlmAct, Ring, Told, TtsAct};
@@ -147,7 +147,7 @@ async fn mistakes_in_a_call_are_told_to_the_model_which_may_do_better() {
 }
 
 #[actix::test]
-async fn after_ten_rounds_the_model_is_asked_without_tools() {
+async fn after_ten_rounds_the_model_keeps_the_tools_and_may_not_call_them() {
     let (mut ring, source) = listening().await;
     for _ in 0..11 {
         ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 1}"#)]));
@@ -157,7 +157,8 @@ async fn after_ten_rounds_the_model_is_asked_without_tools() {
     assert_eq!(source.ended().len(), 10);
     let prompts = ring.script.prompts.lock().unwrap().clone();
     assert_eq!(prompts.len(), 11);
-    assert!(prompts[9].tools.len() == 2 && prompts[10].tools.is_empty());
+    let offered = |n: usize| (prompts[n].tools.len(), prompts[n].tool_choice);
+    assert_eq!([offered(9), offered(10)], [(2, ToolChoice::Auto), (2, ToolChoice::None)]);
     assert_eq!(shown(&ring), ["Sorry, something went wrong. Please try again."]);
     next_turn_works(&mut ring).await;
     ring.hang_up().await;
@@ -172,7 +173,7 @@ async fn a_turn_has_a_time_limit_for_all_its_tools() {
     speak(&ring).await;
     ring.until("tts/stop").await;
     assert_eq!(last_result(&ring), "error: the tool did not answer within 5 s");
-    assert!(ring.script.prompts.lock().unwrap()[1].tools.is_empty());
+    assert_eq!(ring.script.prompts.lock().unwrap()[1].tool_choice, ToolChoice::None);
     assert_eq!(source.ended(), [""; 0]);
     ring.hang_up().await;
 }

@@ -44,7 +44,7 @@ pub enum ClientMessage {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Configure {
     /// 0.0 to 1.0.
-    pub temperature: Option<f32>,
+    pub temperature: Option<f64>,
     /// Longest answer, in tokens.
     pub max_tokens: Option<u32>,
     /// The model is told what was said before.
@@ -184,8 +184,7 @@ impl Fields {
     fn configure(&self) -> Result<Configure, ReadError> {
         let temperature = match self.get("temperature").map(Value::as_f64) {
             None => None,
-            #[allow(clippy::cast_possible_truncation, reason = "between 0 and 1")]
-            Some(Some(t)) if (0.0..=1.0).contains(&t) => Some(t as f32),
+            Some(Some(t)) if (0.0..=1.0).contains(&t) => Some(t),
             Some(_) => return invalid("`temperature` must be a number from 0.0 to 1.0"),
         };
         let max_tokens = match self.get("max_tokens").map(whole_number) {

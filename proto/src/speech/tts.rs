@@ -47,7 +47,7 @@ pub struct TtsParams {
     pub voice_id: Option<String>,
     /// Speaking rate, 1.0 is normal; an extension of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub speed: Option<f32>,
+    pub speed: Option<f64>,
 }
 
 /// Delivery of the audio.

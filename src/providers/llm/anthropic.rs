@@ -137,7 +137,7 @@ impl Call {
     async fn ask_warmly(
         &self,
         order: Value,
-        temperature: f32,
+        temperature: f64,
         clock: &Clock,
     ) -> Result<Response, ProviderError> {
         if !self.temperature.is_wanted() {

@@ -3,9 +3,13 @@
 
 use std::collections::VecDeque;
 
-use hearken_actors::ports::{ChatMessage, LlmDelta, OfferedTool, Prompt, Role, ToolRequest, Usage};
+use hearken_actors::ports::{
+    ChatMessage, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use super::offered::offered;
 
 /// Calls of one answer that are read; what is beyond is ignored.
 const MAX_CALLS: usize = 64;
@@ -20,9 +24,11 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
         "max_tokens": max_tokens,
         "temperature": prompt.temperature,
     });
-    if !prompt.tools.is_empty() {
-        order["tools"] = prompt.tools.iter().map(tool).collect();
-        order["tool_choice"] = "auto".into();
+    let (tools, choice) = offered(prompt);
+    if !tools.is_empty() {
+        order["tools"] = tools.iter().map(tool).collect();
+        let choice = if choice == ToolChoice::None { "none" } else { "auto" };
+        order["tool_choice"] = choice.into();
     }
     order
 }

@@ -12,10 +12,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hearken_actors::ports::{
-    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderErrorKind, Role, ToolRequest, Usage,
+    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderErrorKind, Role, ToolChoice, ToolRequest,
+    Usage,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use super::offered::offered;
 
 /// Calls of one answer that are read; what is beyond is ignored.
 const MAX_CALLS: usize = 64;
@@ -40,15 +43,17 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
     if !system.is_empty() {
         order["system"] = system.join("\n\n").into();
     }
-    if !prompt.tools.is_empty() {
-        order["tools"] = prompt.tools.iter().map(tool).collect();
-        order["tool_choice"] = json!({ "type": "auto" });
+    let (tools, choice) = offered(prompt);
+    if !tools.is_empty() {
+        order["tools"] = tools.iter().map(tool).collect();
+        let choice = if choice == ToolChoice::None { "none" } else { "auto" };
+        order["tool_choice"] = json!({ "type": choice });
     }
     order
 }
 
 /// The same with a temperature, which goes to 1.0 there.
-pub(super) fn with_temperature(mut order: Value, temperature: f32) -> Value {
+pub(super) fn with_temperature(mut order: Value, temperature: f64) -> Value {
     order["temperature"] = temperature.clamp(0.0, 1.0).into();
     order
 }

@@ -30,9 +30,14 @@ fn a_conversation_is_told_in_turns_and_how_to_behave_apart() {
     let text = |text: &str| json!({ "type": "text", "text": text });
     let called = |id: &str, name: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
     let result = |id: &str, content: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": content });
+    let gone = |name: &str| {
+        json!({ "name": name, "description": "No longer available.",
+        "input_schema": { "type": "object", "properties": {} } })
+    };
     let expected = json!({
         "model": "m", "max_tokens": 10, "stream": true,
         "system": "Be brief.\n\nAnswer in English.",
+        "tools": [gone("f"), gone("g")], "tool_choice": { "type": "none" },
         "messages": [
             { "role": "user", "content": [text("Hi."), text("Weather?")] },
             { "role": "assistant", "content": [
@@ -62,6 +67,7 @@ fn a_conversation_begins_with_the_user_and_holds_no_blank_text() {
 fn a_temperature_keeps_to_the_scale() {
     let order = with_temperature(sent(vec![]), 1.7);
     assert_eq!(order["temperature"], 1.0);
+    assert_eq!(with_temperature(sent(vec![]), 0.7)["temperature"].to_string(), "0.7");
 }
 
 fn read(events: &[Value]) -> (Vec<LlmDelta>, Option<Broken>) {

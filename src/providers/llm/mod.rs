@@ -8,4 +8,5 @@ mod clock;
 mod extra;
 pub mod ledger;
 mod messages_json;
+mod offered;
 pub mod openai;

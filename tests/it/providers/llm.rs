@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, TryStreamExt};
 use hearken::providers::{self, LlmSettings};
 use hearken_actors::ports::{
-    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role,
+    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
 
@@ -86,6 +86,51 @@ async fn the_conversation_is_sent_as_the_api_wants_it() {
         ],
     });
     assert_eq!(asked, expected);
+}
+
+#[tokio::test]
+async fn a_temperature_is_written_as_it_was_set() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let usual = LlmSettings::default().temperature;
+    for (temperature, written) in [(usual, "0.7"), (0.1, "0.1"), (1.0, "1.0")] {
+        let prompt = Prompt { temperature, ..prompt() };
+        llm.reply(prompt).try_collect::<Vec<_>>().await.unwrap();
+        let body = stub.seen().texts.last().unwrap().clone();
+        assert!(body.contains(&format!("\"temperature\":{written}")), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_may_not_call_is_offered_its_tools_all_the_same() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let tool = OfferedTool {
+        name: "f".into(),
+        description: String::new(),
+        parameters: serde_json::json!({ "type": "object" }),
+    };
+    let tool_choice = ToolChoice::None;
+    let sent = async |prompt| {
+        llm.reply(prompt).try_collect::<Vec<_>>().await.unwrap();
+        let sent = stub.seen().texts.last().unwrap().clone();
+        serde_json::from_str::<serde_json::Value>(&sent).unwrap()
+    };
+    let last = sent(Prompt { tools: [tool].into(), tool_choice, ..prompt() }).await;
+    assert_eq!(
+        (&last["tools"][0]["function"]["name"], &last["tool_choice"]),
+        (&"f".into(), &"none".into())
+    );
+    // So are tools that are gone, where the conversation still holds calls of them.
+    let mut gone = prompt();
+    let call = ToolRequest { id: "a".into(), name: "g".into(), arguments: "{}".into() };
+    gone.messages.insert(2, ChatMessage::calling("", vec![call]));
+    gone.messages.insert(3, ChatMessage::result("a", "done"));
+    let last = sent(gone).await;
+    assert_eq!(
+        (&last["tools"][0]["function"]["name"], &last["tool_choice"]),
+        (&"g".into(), &"none".into())
+    );
 }
 
 #[tokio::test]

@@ -196,4 +196,8 @@ pub struct PlaybackEnded {
     pub turn: TurnId,
     /// How much was heard.
     pub heard: HeardPart,
+    /// The person went on speaking before anything was heard: the words of this turn will be
+    /// answered together with what comes. Otherwise no words up to this turn are to be answered
+    /// any more.
+    pub continued: bool,
 }

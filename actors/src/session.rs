@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
+use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +47,8 @@ pub struct SessionActor {
     running: Option<Running>,
     /// The turn that begins when the running one is remembered.
     next: Option<StartTurn>,
+    /// Words up to this turn are not to be answered any more.
+    over: TurnId,
     /// The model reads what the next prompt begins with.
     reading: Option<SpawnHandle>,
 }
@@ -78,6 +81,7 @@ impl SessionActor {
             dialogue,
             running: None,
             next: None,
+            over: TurnId(0),
             reading: None,
         }
     }
@@ -101,18 +105,22 @@ impl SessionActor {
 
     fn begin(&mut self, start: StartTurn, ctx: &mut Context<Self>) {
         if !start.turn.is_live() {
-            return;
+            return self.leave_out(start);
         }
         if let Some(running) = &self.running {
             let waited = running.turn.id;
-            self.next = Some(start);
+            if let Some(waiting) = self.next.replace(start) {
+                self.leave_out(waiting);
+            }
             ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
             return;
         }
         let StartTurn { turn, input } = start;
         let (sink, events) = mpsc::channel(self.sentence_lane);
-        if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
+        if let TurnInput::Words(words) = &input {
             self.dialogue.heard_words(words);
+        }
+        if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
             let text = words.clone();
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
@@ -162,22 +170,35 @@ impl SessionActor {
     /// Remembers the running turn when both halves of its end are known, and begins the next.
     fn settle(&mut self, ctx: &mut Context<Self>) {
         let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
-        let Some(Running { record: Some(record), heard: Some(heard), .. }) = over else { return };
-        self.dialogue.commit(&record, heard);
+        let Some(Running { turn, record: Some(record), heard: Some(heard) }) = over else { return };
+        let continued = turn.is_continued() && turn.id > self.over;
+        self.dialogue.commit(&record, heard, continued);
         if let Some(next) = self.next.take() {
             self.begin(next, ctx);
         }
     }
 
-    /// Words of a turn that the person went on from: kept for the turn that answers both.
+    /// A turn that is not to begin. Where the person went on from its words, another answers them.
+    fn leave_out(&mut self, StartTurn { turn, input }: StartTurn) {
+        if turn.is_continued()
+            && turn.id > self.over
+            && let TurnInput::Words(words) | TurnInput::Resumed(words) = input
+        {
+            self.dialogue.keep_words(&words);
+        }
+    }
+
+    /// Words of a turn that the person went on from: kept for the turn that answers both, unless
+    /// that was cut meanwhile.
     fn keep_words(&mut self, turn: Turn, outcome: Result<Transcript, Unheard>) {
         match outcome {
-            Ok(transcript) if !transcript.text.trim().is_empty() => {
-                let text = transcript.text.trim().to_owned();
+            Ok(_) if turn.id <= self.over => {}
+            Ok(transcript) => {
+                let Some(text) = spoken_words(&transcript) else { return };
                 self.dialogue.keep_words(&text);
                 self.outputs.transcribed.do_send(Transcribed { turn, text });
             }
-            Ok(_) | Err(Unheard::Busy) => {}
+            Err(Unheard::Busy) => {}
             Err(Unheard::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, %error, "recognition failed");
             }
@@ -190,7 +211,7 @@ impl SessionActor {
         idle.then(|| self.dialogue.take_unanswered()).flatten()
     }
 
-    fn give_up(&mut self, waited: hearken_proto::ids::TurnId, ctx: &mut Context<Self>) {
+    fn give_up(&mut self, waited: TurnId, ctx: &mut Context<Self>) {
         if self.running.take_if(|r| r.turn.id == waited).is_some() {
             tracing::error!(turn = %waited, "turn did not end after it was cut");
             if let Some(next) = self.next.take() {
@@ -255,6 +276,13 @@ impl Work {
     }
 }
 
+/// What a person said; nothing where the recogniser made no letter and no digit of it, as it does of
+/// noise.
+fn spoken_words(transcript: &Transcript) -> Option<String> {
+    let text = transcript.text.trim();
+    text.chars().any(char::is_alphanumeric).then(|| text.to_owned())
+}
+
 impl Actor for SessionActor {
     type Context = Context<Self>;
 
@@ -276,13 +304,15 @@ impl Handler<Heard> for SessionActor {
             return self.keep_words(turn, outcome);
         }
         let input = match outcome {
-            Ok(transcript) if transcript.text.trim().is_empty() => {
-                let Some(words) = self.unanswered() else {
-                    return self.outputs.nothing_heard.do_send(NothingHeard { turn: turn.id });
-                };
-                TurnInput::Resumed(words)
-            }
-            Ok(transcript) => TurnInput::Words(transcript.text.trim().to_owned()),
+            Ok(transcript) => match spoken_words(&transcript) {
+                Some(words) => TurnInput::Words(words),
+                None => {
+                    let Some(words) = self.unanswered() else {
+                        return self.outputs.nothing_heard.do_send(NothingHeard { turn: turn.id });
+                    };
+                    TurnInput::Resumed(words)
+                }
+            },
             Err(Unheard::Busy) => TurnInput::Busy,
             Err(Unheard::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, %error, "recognition failed");
@@ -305,9 +335,18 @@ impl Handler<PlaybackEnded> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, ended: PlaybackEnded, ctx: &mut Self::Context) {
-        if let Some(running) = self.running.as_mut().filter(|r| r.turn.id == ended.turn) {
-            running.heard = Some(ended.heard);
-            self.settle(ctx);
+        if !ended.continued {
+            self.over = self.over.max(ended.turn);
+        }
+        match &mut self.running {
+            Some(running) if running.turn.id == ended.turn => {
+                running.heard = Some(ended.heard);
+                self.settle(ctx);
+            }
+            // It forgets them when it is settled.
+            Some(_) => {}
+            None if ended.continued => {}
+            None => drop(self.dialogue.take_unanswered()),
         }
     }
 }

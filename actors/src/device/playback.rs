@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use super::state::LiveTurn;
-use crate::audio::playout::Playout;
+use crate::audio::playout::{Heard as HeardPart, Playout};
 use crate::dialogue::{Turn, TurnInput};
 use crate::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
 use crate::meters::meters;
@@ -54,17 +54,20 @@ impl DeviceActor {
         if live.speaking {
             self.send(&Downlink::TtsStop, ctx);
         }
-        self.ended(&live, ctx);
+        self.ended(&live, false, ctx);
         live.speaking
     }
 
-    /// The person speaks: a reply that is heard is cut; words that are not answered yet will be
-    /// answered together with what comes.
+    /// The person speaks: a reply that is heard is cut; words of which no answer was heard yet will
+    /// be answered together with what comes.
     pub(super) fn give_way(&mut self, ctx: &mut Ctx) {
-        match self.live.take_if(|l| !l.speaking) {
+        match self.live.take_if(|l| l.heard() == HeardPart::default()) {
             Some(live) => {
                 live.turn.continued();
-                self.ended(&live, ctx);
+                if live.speaking {
+                    self.send(&Downlink::TtsStop, ctx);
+                }
+                self.ended(&live, true, ctx);
             }
             None => {
                 self.cut(ctx);
@@ -72,15 +75,15 @@ impl DeviceActor {
         }
     }
 
-    fn ended(&mut self, live: &LiveTurn, ctx: &mut Ctx) {
+    fn ended(&mut self, live: &LiveTurn, continued: bool, ctx: &mut Ctx) {
         if live.speaking && self.talk.mode == Some(ListenMode::Realtime) {
             self.order(UplinkItem::Speaking(false), ctx);
         }
-        let heard = live.playout.heard(live.epoch.elapsed());
+        let heard = live.heard();
         self.talk.last_voice = Instant::now();
         self.talk.leaving = false;
         if let Some(wires) = &self.wires {
-            wires.playback_ended.do_send(PlaybackEnded { turn: live.turn.id, heard });
+            wires.playback_ended.do_send(PlaybackEnded { turn: live.turn.id, heard, continued });
         }
     }
 
@@ -136,7 +139,7 @@ impl DeviceActor {
         }
         live.turn.cut();
         let leaves = self.talk.leaving;
-        self.ended(&live, ctx);
+        self.ended(&live, false, ctx);
         if leaves {
             return self.leave(Fault::Idle, ctx);
         }

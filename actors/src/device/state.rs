@@ -1,5 +1,5 @@
 //! What a device's socket knows: who connected, the ends of the ring that it holds, how the talk
-//! stands and which turn is live. No behaviour.
+//! stands and which turn is live. No decisions.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use crate::admission::Admission;
-use crate::audio::playout::Playout;
+use crate::audio::playout::{Heard, Playout};
 use crate::dialogue::Turn;
 use crate::messages::{DeviceSaid, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
 use crate::ports::SessionTap;
@@ -98,4 +98,11 @@ pub(super) struct LiveTurn {
     pub(super) heard_at: Option<Instant>,
     pub(super) epoch: Instant,
     pub(super) playout: Playout,
+}
+
+impl LiveTurn {
+    /// How much of it was heard by now.
+    pub(super) fn heard(&self) -> Heard {
+        self.playout.heard(self.epoch.elapsed())
+    }
 }

@@ -105,9 +105,15 @@ impl Dialogue {
         }
     }
 
-    /// Remembers a finished turn, as far as it was heard.
-    pub fn commit(&mut self, record: &TurnRecord, heard: Heard) {
-        self.memory.commit(record, heard);
+    /// Remembers a finished turn, as far as it was heard. The words of one that was not answered
+    /// are forgotten, unless the person went on speaking while it was thought about: then they are
+    /// answered together with the next ones.
+    pub fn commit(&mut self, record: &TurnRecord, heard: Heard, continued: bool) {
+        let continued = continued && !record.is_refused();
+        let before = continued.then(|| self.memory.unanswered().map(str::to_owned)).flatten();
+        if !self.memory.commit(record, heard) && continued {
+            before.iter().chain(&record.user).for_each(|words| self.memory.push_words(words));
+        }
     }
 
     /// What is remembered, oldest first.
@@ -125,8 +131,8 @@ mod tests {
     use super::*;
     use crate::dialogue::manner::Manner;
     use crate::dialogue::memory::cut;
-    use crate::dialogue::turn::{Said, ToolRound, TurnEnd};
-    use crate::ports::ToolRequest;
+    use crate::dialogue::turn::{Said, ToolRound, TurnEnd, TurnError};
+    use crate::ports::{ProviderError, ProviderErrorKind, ToolRequest};
     use proptest::prelude::*;
 
     const ALL: Heard = Heard { whole: 99, partial: Duration::ZERO, partial_of: None };
@@ -149,6 +155,11 @@ mod tests {
             language: Language::Chinese,
         };
         Dialogue::new(settings, Arc::new(move || manner.clone()), Arc::new(|| "noon".into()))
+    }
+
+    /// The turn is over and was heard whole.
+    fn commit(dialogue: &mut Dialogue, record: &TurnRecord) {
+        dialogue.commit(record, ALL, false);
     }
 
     fn record(user: &str, said: &[&str]) -> TurnRecord {
@@ -177,18 +188,54 @@ mod tests {
             partial: Duration::from_millis(500),
             partial_of: Some(Duration::from_secs(1)),
         };
-        d.commit(&record("hi", &["One.", "Two three four five.", "Six."]), heard);
+        d.commit(&record("hi", &["One.", "Two three four five.", "Six."]), heard, false);
         assert_eq!(contents(&d), ["hi", "One. Two three"]);
         let mut d = dialogue();
-        d.commit(&record("你好", &["你好呀！", "今天很好。"]), ALL);
+        commit(&mut d, &record("你好", &["你好呀！", "今天很好。"]));
         assert_eq!(contents(&d), ["你好", "你好呀！今天很好。"]);
     }
 
     #[test]
-    fn a_turn_cut_before_it_was_heard_joins_the_next() {
+    fn a_turn_that_the_person_went_on_from_joins_the_next_and_one_that_was_cut_is_forgotten() {
         let mut d = dialogue();
-        d.commit(&record("Tell me", &["Sure."]), Heard::default());
-        assert_eq!(d.prompt("about cats.").messages[1].content, "Tell me about cats.");
+        d.commit(&record("Tell me", &["Sure."]), Heard::default(), true);
+        d.commit(&record("all", &[]), Heard::default(), true);
+        assert_eq!(d.prompt("about cats.").messages[1].content, "Tell me all about cats.");
+        d.commit(&record("about cats.", &["Sure."]), Heard::default(), false);
+        assert_eq!(d.prompt("Hello.").messages[1].content, "Hello.");
+    }
+
+    fn failed(kind: ProviderErrorKind, mut record: TurnRecord) -> TurnRecord {
+        record.end = TurnEnd::Failed(TurnError::Llm(ProviderError::new("m", kind)));
+        record
+    }
+
+    #[test]
+    fn of_a_turn_that_failed_only_what_was_heard_is_remembered() {
+        let mut d = remembering(10);
+        commit(&mut d, &record("1", &["ok."]));
+        let mut broke_off = failed(ProviderErrorKind::Unavailable, record("2", &["Well."]));
+        broke_off.rounds = vec![round(1, &["a"])];
+        commit(&mut d, &broke_off);
+        assert_eq!(contents(&d), ["1", "ok.", "2", "Well."]);
+        d.commit(&broke_off, Heard::default(), false);
+        let continued = failed(ProviderErrorKind::BadRequest, record("3", &[]));
+        d.commit(&continued, Heard::default(), true);
+        assert_eq!(contents(&d), ["1", "ok.", "2", "Well."]);
+        assert_eq!(d.prompt("hi").messages.last().unwrap().content, "hi");
+    }
+
+    #[test]
+    fn what_the_model_refuses_twice_in_a_row_is_forgotten_with_all_before_it() {
+        let mut d = remembering(10);
+        let refused = failed(ProviderErrorKind::BadRequest, record("no", &["Well."]));
+        for _ in 0..3 {
+            commit(&mut d, &record("1", &["ok."]));
+            commit(&mut d, &refused);
+        }
+        assert_eq!(contents(&d), ["1", "ok.", "1", "ok.", "1", "ok."]);
+        commit(&mut d, &refused);
+        assert_eq!(contents(&d), [""; 0]);
     }
 
     #[test]
@@ -218,15 +265,15 @@ mod tests {
         let mut d = dialogue();
         let mut apology = record("hi", &["Sorry."]);
         apology.said[0].remembered = false;
-        d.commit(&apology, ALL);
-        assert_eq!(contents(&d), ["hi"]);
+        commit(&mut d, &apology);
+        assert_eq!(contents(&d), [""; 0]);
     }
 
     #[test]
     fn old_messages_are_forgotten_from_a_question_on() {
         let mut d = dialogue();
         for n in ["1", "2", "3"] {
-            d.commit(&record(n, &["ok."]), ALL);
+            commit(&mut d, &record(n, &["ok."]));
         }
         assert_eq!(contents(&d), ["2", "ok.", "3", "ok."]);
     }
@@ -236,7 +283,7 @@ mod tests {
         let mut d = remembering(10);
         let mut turn = record("hi", &["One.", "Two.", "Three."]);
         turn.rounds = vec![round(1, &["a", "b"])];
-        d.commit(&turn, Heard { whole: 2, ..Heard::default() });
+        d.commit(&turn, Heard { whole: 2, ..Heard::default() }, false);
         assert_eq!(contents(&d), ["hi", "One.", "result a", "result b", "Two."]);
         assert_eq!(d.messages()[1].calls, turn.rounds[0].calls);
         assert_eq!(d.messages()[3].answers, "b");
@@ -247,9 +294,9 @@ mod tests {
         let mut d = dialogue();
         let mut turn = record("hi", &["Done."]);
         turn.rounds = vec![round(0, &["a"]), round(0, &["b", "c"]), round(0, &["d"])];
-        d.commit(&turn, ALL);
+        commit(&mut d, &turn);
         assert_eq!(contents(&d), ["hi", "", "result d", "Done."]);
-        d.commit(&record("2", &["ok."]), ALL);
+        commit(&mut d, &record("2", &["ok."]));
         assert_eq!(contents(&d), ["2", "ok."]);
     }
 
@@ -264,7 +311,7 @@ mod tests {
             for (sizes, sentences, whole) in turns {
                 let mut turn = record("hi", &["One.", "Two."][..sentences.min(2)]);
                 turn.rounds = sizes.iter().map(|n| round(sentences.min(1), &["a", "b", "c"][..*n])).collect();
-                d.commit(&turn, Heard { whole, ..Heard::default() });
+                d.commit(&turn, Heard { whole, ..Heard::default() }, false);
                 let mut messages = d.messages().iter().peekable();
                 prop_assert!(messages.peek().is_none_or(|m| m.role == Role::User));
                 while let Some(message) = messages.next() {

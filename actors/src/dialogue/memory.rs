@@ -4,8 +4,9 @@
 
 use std::ops::Range;
 
+use super::legal;
 use super::phrases::is_han;
-use super::turn::{Said, ToolRound, TurnRecord};
+use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
 use crate::audio::playout::Heard;
 use crate::ports::{ChatMessage, Role};
 
@@ -20,13 +21,24 @@ const UNANSWERED_BYTES: usize = 16 << 10;
 pub struct Memory {
     messages: Vec<ChatMessage>,
     max_messages: usize,
+    /// The model refused the last turn.
+    refused: bool,
 }
 
 impl Memory {
-    /// A memory of at most this many messages, which holds these; what is too old of them is
-    /// forgotten.
+    /// A memory of at most this many messages, which holds these. Of them is left out what is too
+    /// old, what no prompt may hold, and words that were not answered.
     pub fn new(max_messages: usize, messages: Vec<ChatMessage>) -> Self {
-        let mut memory = Self { messages, max_messages };
+        let mut memory = Self { messages, max_messages, refused: false };
+        legal::mend(&mut memory.messages);
+        memory.messages.dedup_by(|next, before| {
+            let unanswered = next.role == Role::User && before.role == Role::User;
+            if unanswered {
+                std::mem::swap(next, before);
+            }
+            unanswered
+        });
+        memory.take_unanswered();
         memory.forget();
         memory
     }
@@ -41,28 +53,55 @@ impl Memory {
         push_user(&mut self.messages, words);
     }
 
+    /// The words at the end that nobody has answered.
+    pub(super) fn unanswered(&self) -> Option<&str> {
+        self.messages.last().filter(|m| m.role == Role::User).map(|m| m.content.as_str())
+    }
+
     /// Takes back the words at the end that nobody has answered.
     pub(super) fn take_unanswered(&mut self) -> Option<String> {
         let last = self.messages.pop_if(|m| m.role == Role::User)?;
         Some(last.content)
     }
 
-    /// Remembers a finished turn, as far as it was heard.
-    pub fn commit(&mut self, record: &TurnRecord, heard: Heard) {
-        if let Some(words) = &record.user {
-            push_user(&mut self.messages, words);
+    /// Remembers a finished turn, as far as it was heard, and gives whether it was answered at all:
+    ///
+    /// - Of a turn of which nothing was heard and in which no tool was called nothing is
+    ///   remembered, nor of words before it that were still to be answered.
+    /// - Of a turn that failed only what was heard is remembered: a model may have failed because
+    ///   of a tool's result.
+    /// - Of a turn that the model refused nothing is remembered; where it refuses two turns in a
+    ///   row, what is wrong stands in what is remembered, and all of it is forgotten.
+    pub fn commit(&mut self, record: &TurnRecord, heard: Heard) -> bool {
+        if record.is_refused() {
+            self.take_unanswered();
+            if std::mem::replace(&mut self.refused, true) {
+                self.messages.clear();
+            }
+            return false;
         }
+        let mut answer = Vec::new();
         let mut from = 0;
-        for round in &record.rounds {
+        let failed = matches!(record.end, TurnEnd::Failed(_));
+        for round in record.rounds.iter().filter(|_| !failed) {
             let text = heard_text(&record.said, from..round.after, heard);
             from = round.after;
-            self.messages.extend(called(text, round));
+            answer.extend(called(text, round));
         }
         let reply = heard_text(&record.said, from..record.said.len(), heard);
         if !reply.is_empty() {
-            self.messages.push(ChatMessage::new(Role::Assistant, reply));
+            answer.push(ChatMessage::new(Role::Assistant, reply));
         }
+        let Some(words) = record.user.as_ref().filter(|_| !answer.is_empty()) else {
+            self.take_unanswered();
+            return false;
+        };
+        self.refused = false;
+        self.push_words(words);
+        self.messages.append(&mut answer);
+        legal::mend(&mut self.messages);
         self.forget();
+        true
     }
 
     /// Forgets whole turns, the oldest first; of a turn that is too long in itself its first

@@ -2,9 +2,10 @@
 //! SQL, no vendor's JSON.
 //!
 //! Reading order: [`turn`], [`mod@run_turn`], `reply`, `spoken`, [`speakable`], [`sentence`],
-//! [`memory`], [`history`], [`manner`], [`phrases`].
+//! [`legal`], [`memory`], [`history`], [`manner`], [`phrases`].
 
 pub mod history;
+pub mod legal;
 pub mod manner;
 pub mod memory;
 pub(crate) mod parts;

@@ -5,9 +5,11 @@
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
+use super::legal;
 use super::reply::{Bridges, Reply};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
+use crate::tools::names::nearest;
 use crate::tools::{Offer, Toolbox};
 
 /// What a turn works with.
@@ -122,6 +124,7 @@ pub(crate) async fn answer(
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
     let settings = tools.settings();
+    legal::mend(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
     let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
     let mut until = None;
@@ -143,11 +146,10 @@ pub(crate) async fn answer(
             return Ok(());
         }
         let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
-        let mut calls = said.calls;
-        number_anew(&mut calls, &prompt, rounds.len());
+        let calls = as_meant(said.calls, &offer, &prompt);
         let after = face.said();
         let results = face.calls(tools, &offer, &calls, &asked, until).await?;
-        let round = ToolRound { after, calls, results };
+        let round = told_round(after, calls, results);
         tell_results(&mut prompt, said.text, &round);
         rounds.push(round);
         if face.is_over() {
@@ -160,21 +162,26 @@ pub(crate) async fn answer(
 fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
     let ToolRound { calls, results, .. } = round;
     let told = calls.iter().zip(results).map(|(c, r)| ChatMessage::result(&c.id, r));
-    prompt.messages.push(ChatMessage::calling(text, calls.clone()));
+    prompt.messages.push(ChatMessage::calling(legal::text(text), calls.clone()));
     prompt.messages.extend(told);
 }
 
-/// Some bases leave the ids of calls out, or use one twice.
-fn number_anew(calls: &mut [ToolRequest], prompt: &Prompt, round: usize) {
-    let before: Vec<&str> =
-        prompt.messages.iter().flat_map(|m| &m.calls).map(|c| c.id.as_str()).collect();
-    for n in 0..calls.len() {
-        let (earlier, rest) = calls.split_at_mut(n);
-        let id = &mut rest[0].id;
-        if id.is_empty() || before.contains(&id.as_str()) || earlier.iter().any(|c| c.id == *id) {
-            *id = format!("call_{}_{round}_{n}", prompt.messages.len());
-        }
+/// The calls under the names of the tools that they mean, or names that stand for none, and ids of
+/// their own. Their arguments are as the model wrote them.
+fn as_meant(mut calls: Vec<ToolRequest>, offer: &Offer, prompt: &Prompt) -> Vec<ToolRequest> {
+    for call in &mut calls {
+        call.name = offer.meant(&call.name).map_or_else(|| nearest(&call.name), str::to_owned);
     }
+    legal::number(&mut calls, &prompt.messages);
+    calls
+}
+
+/// A round as models may be told it again and again.
+fn told_round(after: usize, mut calls: Vec<ToolRequest>, results: Vec<String>) -> ToolRound {
+    for call in &mut calls {
+        call.arguments = legal::arguments(std::mem::take(&mut call.arguments));
+    }
+    ToolRound { after, calls, results: results.into_iter().map(legal::result).collect() }
 }
 
 /// What the model wrote in one go.

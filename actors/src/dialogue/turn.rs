@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::admission::{Admission, Place};
-use crate::ports::{ProviderError, ToolError, ToolRequest};
+use crate::ports::{ProviderError, ProviderErrorKind, ToolError, ToolRequest};
 
 /// One turn's identity and the means to end it. Travels in every message; a stage whose turn is
 /// no longer live does nothing, so what is late dies where it is.
@@ -201,6 +201,13 @@ pub struct TurnRecord {
     pub rounds: Vec<ToolRound>,
     /// How it ended.
     pub end: TurnEnd,
+}
+
+impl TurnRecord {
+    /// The model understood what it was asked, and refused it.
+    pub fn is_refused(&self) -> bool {
+        matches!(&self.end, TurnEnd::Failed(TurnError::Llm(error)) if error.kind == ProviderErrorKind::BadRequest)
+    }
 }
 
 /// Calls of tools that the model asked for at once.

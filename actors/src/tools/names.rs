@@ -52,6 +52,11 @@ fn is_legal(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
+/// The name where it is legal, else the nearest legal one.
+pub(crate) fn nearest(name: &str) -> String {
+    legal(name.trim())
+}
+
 /// The nearest legal name. One that loses letters, or is cut, ends in a hash of the whole, so that
 /// different tools stay different.
 fn legal(tool: &str) -> String {

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::ToolSettings;
 use super::alike::{Alike, Recipe};
-use super::names::{Names, rename};
+use super::names::{Names, nearest, rename};
 use super::schema::Schema;
 use crate::ports::{OfferedTool, Sight, Tool, ToolSource};
 
@@ -78,6 +78,25 @@ impl Offer {
     /// The names of the source and of its tool that a name stands for.
     pub fn origin(&self, name: &str) -> Option<(&str, &str)> {
         self.find(name).map(|found| (found.source.as_str(), found.tool.name.as_str()))
+    }
+
+    /// The offered name that a model means, which may have written it as its source has it, or in
+    /// other letter case; none where nothing, or more than one, is meant.
+    pub fn meant(&self, name: &str) -> Option<&str> {
+        let legal = nearest(name);
+        let exact = self.by_name.get_key_value(name).or_else(|| self.by_name.get_key_value(&legal));
+        if let Some((name, _)) = exact {
+            return Some(name);
+        }
+        let own = self.only(|_, offered| offered.tool.name == name.trim());
+        own.or_else(|| self.only(|offered, _| offered.eq_ignore_ascii_case(&legal)))
+    }
+
+    /// The one name of which this holds.
+    fn only(&self, holds: impl Fn(&str, &Offered) -> bool) -> Option<&str> {
+        let mut found = self.by_name.iter().filter(|(name, offered)| holds(name, offered));
+        let (name, _) = found.next()?;
+        found.next().is_none().then_some(name.as_str())
     }
 
     /// The tool that a name stands for.
@@ -300,6 +319,29 @@ mod tests {
         assert_eq!(names(&toolbox), ["notes_self_b"], "a tool keeps its name");
         *device.1.lock().unwrap() = list(&["self.b", "self.a", "self.a"]);
         assert_eq!(names(&toolbox), ["self_b", "self_a", "notes_self_b"]);
+    }
+
+    #[test]
+    fn a_name_that_was_not_offered_stands_for_the_one_tool_that_is_meant() {
+        let (device, other) = (
+            source("device", &["self.audio.set_volume", "天气", "Get", "get"]),
+            source("notes", &["self_audio_set volume", "天气"]),
+        );
+        let offer = fixed(vec![device, other], ToolSettings::default()).offer();
+        for (name, meant) in [
+            ("self_audio_set_volume", Some("self_audio_set_volume")),
+            ("self.audio.set_volume", Some("self_audio_set_volume")),
+            (" Self.Audio.set_volume", Some("self_audio_set_volume")),
+            ("self_audio_set volume", Some("self_audio_set_volume")),
+            ("notes.self_audio_set_volume", Some("notes_self_audio_set_volume")),
+            ("天气", Some("tool_dd4acd3f")),
+            ("Get", Some("Get")),
+            ("GET", None),
+            ("weather", None),
+            ("", None),
+        ] {
+            assert_eq!(offer.meant(name), meant, "{name}");
+        }
     }
 
     #[test]

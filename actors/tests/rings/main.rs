@@ -1,5 +1,6 @@
 //! One device's whole ring in virtual time, on scripted ports. Not for real engines or sockets.
 
+mod afterwards;
 mod checks;
 mod device_tools;
 mod failures;

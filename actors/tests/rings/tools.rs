@@ -132,7 +132,7 @@ async fn mistakes_in_a_call_are_told_to_the_model_which_may_do_better() {
             r#"{"ms": "#,
             "error: the arguments are wrong: they are not JSON: EOF while parsing a value at line 1 column 7",
         ),
-        ("wait.here", "{}", "error: there is no tool `wait.here`"),
+        ("wait.there", "{}", "error: there is no tool `wait_there`"),
     ] {
         ring.forget();
         start(&ring, "auto");

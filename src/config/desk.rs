@@ -13,7 +13,8 @@ use crate::providers::Secret;
 pub struct HttpConfig {
     /// Requests to `/api` of one client in a minute; beyond, 429. 0 sets no limit.
     pub requests_per_minute: u32,
-    /// Sites whose pages may ask, such as `https://museum.example`; `*` lets all.
+    /// Sites whose pages may ask, such as `https://museum.example`; `*` lets all. It holds for
+    /// every address, also for the OTA address: a page that plays a device boots there.
     pub cors_origins: Vec<String>,
 }
 

@@ -88,3 +88,72 @@ async fn pages_of_other_sites_ask_where_that_is_configured_and_only_there() {
     let told: Value = refused.json().await.unwrap();
     assert_eq!(told["error"]["code"], json!("UNAUTHORIZED"));
 }
+
+/// What a browser asks before a page of another site may send a request with these headers.
+async fn may_send(server: &TestServer, path: &str, origin: &str) -> Response {
+    Client::new()
+        .request(Method::OPTIONS, server.http_url(path))
+        .header("origin", origin)
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "client-id,content-type,device-id,authorization")
+        .send()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_page_that_plays_a_device_boots_where_its_site_is_let_in() {
+    const PAGE: &str = "https://museum.example";
+    let vendors = Vendors::start().await;
+    for (origins, origin, let_in) in [
+        (vec![PAGE], PAGE, Some(PAGE)),
+        (vec![PAGE], "https://evil.example", None),
+        // A page that was opened as a file.
+        (vec!["*"], "null", Some("*")),
+        (vec![], PAGE, None),
+    ] {
+        let server = TestServer::start(&vendors, |config| {
+            config.http.cors_origins = origins.iter().map(|&site| site.to_owned()).collect();
+        })
+        .await;
+        let allowed = |answer: &Response| {
+            let site = answer.headers().get("access-control-allow-origin");
+            site.map(|site| site.to_str().unwrap().to_owned())
+        };
+        for path in [
+            "/xiaozhi/ota/",
+            "/xiaozhi/ota",
+            "/xiaozhi/ota/activate",
+            "/vision/explain",
+            "/api/devices",
+            "/api/sessions",
+            "/api/v1/sessions",
+            "/api/agent/parse",
+            "/litemcp/tool",
+        ] {
+            let answer = may_send(&server, path, origin).await;
+            assert_eq!(allowed(&answer).as_deref(), let_in, "{origins:?} {origin} {path}");
+            if let_in.is_some() {
+                assert_eq!(answer.status(), 200, "{path}");
+                let headers = answer.headers()["access-control-allow-headers"].to_str().unwrap();
+                let headers = headers.to_lowercase();
+                for header in ["client-id", "content-type", "device-id", "authorization"] {
+                    assert!(headers.contains(header), "{path}: {headers}");
+                }
+                let methods = answer.headers()["access-control-allow-methods"].to_str().unwrap();
+                assert!(methods.contains("POST"), "{path}: {methods}");
+            }
+        }
+        let boot = Client::new()
+            .post(server.http_url("/xiaozhi/ota/"))
+            .header("origin", origin)
+            .header("device-id", "02:00:00:00:00:07")
+            .json(&json!({}));
+        let answer = boot.send().await.unwrap();
+        // Without these headers the browser keeps it from the page.
+        assert_eq!(allowed(&answer).as_deref(), let_in, "{origins:?} {origin}");
+        let told: Value = answer.json().await.unwrap();
+        assert!(told["websocket"]["url"].is_string(), "{told}");
+        server.stop().await;
+    }
+}

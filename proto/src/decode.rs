@@ -1,6 +1,8 @@
 //! Why some bytes or some JSON are not a message of ours. Not for errors of providers or faults
 //! told to clients.
 
+use crate::json::JsonError;
+
 /// What was wrong with a message, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -10,6 +12,9 @@ pub enum DecodeError {
         /// What the parser says.
         reason: String,
     },
+    /// The text is JSON, but a field is missing, is of another type, or stands twice.
+    #[error(transparent)]
+    Json(#[from] JsonError),
     /// A field is absent, of the wrong type, or out of range.
     #[error("field `{field}`: {reason}")]
     Field {

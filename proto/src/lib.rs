@@ -1,7 +1,7 @@
 //! The words on every wire that Hearken speaks: messages, byte layouts, faults and the session
 //! recording format. Pure data: no I/O, no clock, no behaviour and no defaults of behaviour.
 //!
-//! Reading order: [`ids`], [`device`], [`jsonrpc`], [`litemcp`], [`gateway`], [`chat`], [`museum`], [`speech`], [`recording`], [`fault`].
+//! Reading order: [`ids`], [`json`], [`device`], [`jsonrpc`], [`litemcp`], [`gateway`], [`chat`], [`museum`], [`speech`], [`recording`], [`fault`].
 #![doc = include_str!("../README.md")]
 
 pub mod chat;
@@ -10,6 +10,7 @@ pub mod device;
 pub mod fault;
 pub mod gateway;
 pub mod ids;
+pub mod json;
 pub mod jsonrpc;
 pub mod litemcp;
 pub mod museum;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::DecodeError;
+use crate::json::{self, JsonError, Step};
 
 /// The version that we speak.
 pub const VERSION: Version = Version { major: 1, minor: 0, patch: 0 };
@@ -186,6 +187,8 @@ pub struct Envelope {
     /// `get`, `info`, `call`, `result`, or what a peer made up.
     pub kind: String,
     content: Value,
+    /// A name that stands twice; the last holds where we do not refuse it.
+    twice: Option<JsonError>,
 }
 
 impl Envelope {
@@ -194,9 +197,12 @@ impl Envelope {
     /// # Errors
     /// The text is no JSON object, or has no version, whole id or type.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
-        let mut value: Value = serde_json::from_str(text)?;
-        let Some(fields) = value.as_object_mut() else {
-            return Err(DecodeError::NotJson { reason: "it is another value".into() });
+        let (mut fields, twice) = match json::object(text.as_bytes()) {
+            Ok(fields) => (fields, None),
+            Err(error) => match serde_json::from_str(text) {
+                Ok(Value::Object(fields)) => (fields, Some(error)),
+                _ => return Err(error.into()),
+            },
         };
         let version = fields.get("version").cloned().unwrap_or_default();
         let version = serde_json::from_value(version)
@@ -206,11 +212,12 @@ impl Envelope {
         let kind = fields.get("type").and_then(Value::as_str);
         let kind = kind.ok_or_else(|| DecodeError::field("type", "a string"))?;
         let kind = kind.chars().take(MAX_KIND_CHARS).collect();
-        Ok(Self { version, id, kind, content: fields.remove("data").unwrap_or_default() })
+        let content = fields.remove("data").unwrap_or_default();
+        Ok(Self { version, id, kind, content, twice })
     }
 
     /// Reads what is in it. A `get` may hold anything: the document's words say null, its examples
-    /// an empty object.
+    /// an empty object. A name may stand twice in an answer, but not in a call.
     ///
     /// # Errors
     /// The type is unknown, or the content does not fit it.
@@ -218,15 +225,22 @@ impl Envelope {
         Ok(match self.kind.as_str() {
             "get" => Body::Get,
             "info" => Body::Info(content(self.content)?),
-            "call" => Body::Call(content(self.content)?),
+            "call" => match self.twice {
+                Some(twice) => return Err(twice.into()),
+                None => Body::Call(content(self.content)?),
+            },
             "result" => Body::Result(content(self.content)?),
             _ => return Err(DecodeError::field("type", "get, info, call or result")),
         })
     }
 }
 
-fn content<T: DeserializeOwned>(value: Value) -> Result<T, DecodeError> {
-    serde_json::from_value(value).map_err(|error| DecodeError::field("data", error.to_string()))
+fn content<T: DeserializeOwned>(value: Value) -> Result<T, JsonError> {
+    let read = match value {
+        Value::Object(fields) => json::typed(fields),
+        other => Err(JsonError::new(json::mismatch("an object", &other))),
+    };
+    read.map_err(|error| error.within(Step::Field("data".into())))
 }
 
 impl Body {
@@ -332,9 +346,9 @@ mod tests {
     #[test]
     fn what_is_no_message_is_refused_with_the_reason() {
         for (text, says) in [
-            ("", "not a JSON object: EOF while parsing"),
-            ("hello", "not a JSON object: expected value"),
-            ("[1]", "not a JSON object: it is another value"),
+            ("", "the message is empty, but must be a JSON object"),
+            ("hello", "the message is not JSON: expected value"),
+            ("[1]", "the message must be a JSON object, not an array"),
             ("{}", "field `version`: a version is [major, minor, patch]"),
             (r#"{"version":[1,0],"id":1,"type":"get"}"#, "field `version`: a version is"),
             (r#"{"version":"1.0.0","id":1,"type":"get"}"#, "field `version`: a version is"),
@@ -344,9 +358,20 @@ mod tests {
             (r#"{"version":[1,0,0],"id":1.5,"type":"get"}"#, "field `id`: a whole number"),
             (r#"{"version":[1,0,0],"id":1}"#, "field `type`: a string"),
             (r#"{"version":[1,0,0],"id":1,"type":"put"}"#, "field `type`: get, info, call or"),
-            (r#"{"version":[1,0,0],"id":1,"type":"info"}"#, "field `data`: invalid type: null"),
-            (r#"{"version":[1,0,0],"id":1,"type":"call","data":{}}"#, "missing field `tool`"),
-            (r#"{"version":[1,0,0],"id":1,"type":"result","data":{}}"#, "missing field `response`"),
+            (r#"{"version":[1,0,0],"id":1,"type":"info"}"#, "`data` must be an object, not null"),
+            (r#"{"version":[1,0,0],"id":1,"type":"call","data":{}}"#, "`data.tool` is missing"),
+            (
+                r#"{"version":[1,0,0],"id":1,"type":"result","data":{}}"#,
+                "`data.response` is missing",
+            ),
+            (
+                r#"{"version":[1,0,0],"id":1,"type":"call","data":{"tool":"t","tool":"u"}}"#,
+                "`data.tool` stands twice",
+            ),
+            (
+                r#"{"version":[1,0,0],"id":1,"type":"result","data":{"response":[[],true]}}"#,
+                "`data.response` must be an object, not an array",
+            ),
         ] {
             let told = read(text).unwrap_err().to_string();
             assert!(told.contains(says), "{text}: {told}");

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::json::{JsonError, Step};
+
 /// Longest words of a person, in characters.
 pub const MAX_INPUT_CHARS: usize = 2_000;
 /// Longest name of a client's type, or of a spirit, in characters.
@@ -32,6 +34,14 @@ impl Mistake {
     pub fn at(path: &[&str], msg: impl Into<String>) -> Self {
         let body = std::iter::once("body").chain(path.iter().copied());
         Self { loc: body.map(str::to_owned).collect(), msg: msg.into() }
+    }
+}
+
+impl From<JsonError> for Mistake {
+    fn from(error: JsonError) -> Self {
+        let steps: Vec<String> = error.path().map(Step::to_string).collect();
+        let path: Vec<&str> = steps.iter().map(String::as_str).collect();
+        Self::at(&path, error.what())
     }
 }
 

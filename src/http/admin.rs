@@ -2,6 +2,7 @@
 //! reads what was asked and who did what. Not for deciding any of it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -177,7 +178,7 @@ pub(super) async fn change(
 async fn changed(request: &HttpRequest, payload: web::Payload, admin: &Admin) -> Answer {
     let seated = admin.seated(request)?;
     let body: Map<String, Value> = json_body(payload).await?;
-    let wanted = flat(body);
+    let wanted = flat(body)?;
     if wanted.is_empty() {
         return Err(refusal(Fault::BadRequest, "name at least one setting"));
     }
@@ -191,21 +192,28 @@ async fn changed(request: &HttpRequest, payload: web::Payload, admin: &Admin) ->
 }
 
 /// Settings by their names with dots: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are the
-/// same.
-fn flat(body: Map<String, Value>) -> BTreeMap<String, Value> {
+/// same, and only one of them may be there.
+fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
     let mut wanted = BTreeMap::new();
+    let mut put = |name: String, value| match wanted.entry(name) {
+        Entry::Vacant(place) => {
+            place.insert(value);
+            Ok(())
+        }
+        Entry::Occupied(place) => {
+            Err(refusal(Fault::BadRequest, &format!("`{}` stands twice", place.key())))
+        }
+    };
     for (name, value) in body {
         match value {
             Value::Object(section) => {
-                let named = |(field, value)| (format!("{name}.{field}"), value);
-                wanted.extend(section.into_iter().map(named));
+                let mut fields = section.into_iter();
+                fields.try_for_each(|(field, value)| put(format!("{name}.{field}"), value))?;
             }
-            value => {
-                wanted.insert(name, value);
-            }
+            value => put(name, value)?,
         }
     }
-    wanted
+    Ok(wanted)
 }
 
 /// A number of the query.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix_web::{HttpRequest, web};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
+use hearken_proto::json;
 use serde::de::DeserializeOwned;
 use url::Url;
 
@@ -162,7 +163,8 @@ pub(super) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web:
 /// A JSON body of a request of a few texts.
 ///
 /// # Errors
-/// There is none, or not with the fields that are needed; the message names what is wrong.
+/// It is none, or not with the fields that are needed; the message names what is wrong. How it is
+/// read stands at [`hearken_proto::json`].
 pub(super) async fn json<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
     json_or(payload, Fault::BadRequest).await
 }
@@ -178,7 +180,7 @@ pub(super) async fn json_or<T: DeserializeOwned>(
     // A device's instructions in the longest writing of their characters, `\ud83d\ude00`.
     const MAX_BYTES: usize = 128 * 1024;
     let bytes = body(payload, MAX_BYTES).await?;
-    serde_json::from_slice(&bytes).map_err(|e| refusal(fault, &e.to_string()))
+    json::read(&bytes).map_err(|error| refusal(fault, &error.about("the body")))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use hearken_actors::chat::watching::{WatchActor, fits};
 use hearken_actors::ws_link;
 use hearken_proto::chat::{CharactersBody, CreateSnapshot, Snapshot, SnapshotsBody};
 use hearken_proto::fault::Fault;
+use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
 use super::Door;
@@ -90,12 +91,8 @@ pub(super) async fn make_snapshot(
     let made = async {
         chats.let_in(&request, &door)?;
         let bytes = body(payload, MAX_SNAPSHOT_BYTES).await?;
-        let wanted = match bytes.as_ref() {
-            b"" => CreateSnapshot::default(),
-            bytes => serde_json::from_slice::<Option<CreateSnapshot>>(bytes)
-                .map_err(|e| unfit(&e))?
-                .unwrap_or_default(),
-        };
+        let wanted = json::read_optional::<CreateSnapshot>(&bytes);
+        let wanted = wanted.map_err(|e| unfit(&e.about("the body")))?.unwrap_or_default();
         wanted.check().map_err(|e| unfit(&e))?;
         let made = chats.desk.make_snapshot(&session_of(&id), wanted).await;
         Ok(HttpResponse::Created().json(made.map_err(|e| failed(&e))?))

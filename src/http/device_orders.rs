@@ -9,6 +9,7 @@ use hearken_actors::roster::{Roster, Unreachable};
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
+use hearken_proto::json;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -58,7 +59,7 @@ const FORGET: &str = " forget";
 #[derive(Serialize, Deserialize)]
 struct Wanted {
     name: String,
-    body: Value,
+    body: Map<String, Value>,
 }
 
 impl Wanted {
@@ -66,7 +67,7 @@ impl Wanted {
         let body = match name {
             "alert" | "say" | "custom" => json_body(payload).await?,
             FORGET => return Err(unknown()),
-            _ => Value::Null,
+            _ => Map::new(),
         };
         Ok(Self { name: name.to_owned(), body })
     }
@@ -78,7 +79,7 @@ pub(super) async fn forgotten(
     doorman: &Doorman,
     id: &DeviceId,
 ) -> Result<Result<(), Unreachable>, Refusal> {
-    passed_on(fleet, doorman, id, Wanted { name: FORGET.into(), body: Value::Null }).await
+    passed_on(fleet, doorman, id, Wanted { name: FORGET.into(), body: Map::new() }).await
 }
 
 /// Gives an order to a device of this instance, or to that which has it.
@@ -143,7 +144,8 @@ struct Custom {
 }
 
 fn body_of<T: DeserializeOwned>(wanted: &Wanted) -> Result<T, Refusal> {
-    T::deserialize(&wanted.body).map_err(|error| refusal(Fault::BadRequest, &error.to_string()))
+    let read = json::typed(wanted.body.clone());
+    read.map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))
 }
 
 fn order_of(wanted: &Wanted) -> Result<DeviceOrder, Refusal> {

@@ -9,9 +9,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::roster::Roster;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
+use hearken_proto::json;
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::caller::{json as json_body, query, tidy};
@@ -260,13 +261,19 @@ pub(super) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<Strin
 struct Change {
     name: Option<String>,
     agent: Option<String>,
-    /// Null is there too, and removes it.
-    #[serde(default, deserialize_with = "given")]
-    system_prompt: Option<Option<String>>,
+    /// An empty one removes it, and so does null.
+    system_prompt: Option<String>,
 }
 
-fn given<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(json).map(Some)
+impl Change {
+    async fn read(payload: web::Payload) -> Result<Self, Refusal> {
+        let mut fields: Map<String, Value> = json_body(payload).await?;
+        if let Some(prompt) = fields.get_mut("system_prompt").filter(|prompt| prompt.is_null()) {
+            *prompt = "".into();
+        }
+        let read = json::typed(fields);
+        read.map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))
+    }
 }
 
 /// `PATCH /api/devices/{id}`: names a device, gives it the tool clients of an agent, or tells the
@@ -285,11 +292,11 @@ pub(super) async fn change(
 ) -> HttpResponse {
     let changed = async {
         door.auth.admin(&request)?;
-        let asked: Change = json_body(payload).await?;
+        let asked = Change::read(payload).await?;
         let id = id_of(&id);
         let name = asked.name.as_deref().map(name_of).transpose()?;
         let agent = asked.agent.as_deref().map(agent_of).transpose()?;
-        let prompt = asked.system_prompt.map(|text| prompt_of(text.as_deref())).transpose()?;
+        let prompt = asked.system_prompt.as_deref().map(prompt_of).transpose()?;
         let mut device = match (&name, &agent, &prompt) {
             (None, None, None) => {
                 let about = "give a `name`, an `agent` or a `system_prompt`";
@@ -320,8 +327,8 @@ fn agent_of(text: &str) -> Result<String, Refusal> {
 }
 
 /// Instructions as they may be kept, in lines; empty where there are none.
-fn prompt_of(text: Option<&str>) -> Result<String, Refusal> {
-    let text = text.unwrap_or_default().trim();
+fn prompt_of(text: &str) -> Result<String, Refusal> {
+    let text = text.trim();
     if text.chars().count() > MAX_PROMPT_CHARS {
         let about = format!("a `system_prompt` has at most {MAX_PROMPT_CHARS} characters");
         return Err(refusal(Fault::BadRequest, &about));

@@ -11,6 +11,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use hearken_actors::ports::{ToolError, ToolSource};
 use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
+use hearken_proto::json;
 use hearken_proto::litemcp::{TOKEN_HEADERS, ToolCall, VERSION};
 use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -120,8 +121,8 @@ async fn call(
 
 async fn carried_out(face: Face, payload: web::Payload, tools: &LiteMcp) -> Answer {
     let body = body(payload, MAX_MESSAGE_BYTES).await?;
-    let call: ToolCall = serde_json::from_slice(&body)
-        .map_err(|error| refusal(Fault::BadRequest, &error.to_string()))?;
+    let call: ToolCall =
+        json::read(&body).map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))?;
     if !call.version.is_ours() {
         let about = format!("the call is of LiteMCP {}, and this is {VERSION}", call.version);
         return Err(refusal(Fault::BadRequest, &about));

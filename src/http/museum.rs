@@ -12,6 +12,7 @@ use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::wall_clock::now;
 use hearken_proto::ids::SessionId;
+use hearken_proto::json;
 use hearken_proto::museum::{
     Alive, Envelope, FEATURES, Mistake, ParseRequest, Refused, Register, Registered, SessionTold,
     Stats, Unregistered,
@@ -147,12 +148,12 @@ impl MuseumClients {
     }
 }
 
-async fn json(payload: web::Payload) -> Result<Value, Refusal> {
+async fn read(payload: web::Payload) -> Result<Value, Refusal> {
     let bytes = body(payload, MAX_BODY_BYTES).await.map_err(|fault| {
         let msg = format!("the body has at most {MAX_BODY_BYTES} bytes, and comes in time");
         refused(fault.status(), msg, Vec::new())
     })?;
-    serde_json::from_slice(&bytes).map_err(|_| wrong(vec![Mistake::at(&[], "must be JSON")]))
+    json::object(&bytes).map(Value::Object).map_err(|error| wrong(vec![error.into()]))
 }
 
 /// `POST /api/session/register`.
@@ -172,7 +173,7 @@ async fn registered(
     clients: &MuseumClients,
 ) -> Answer {
     clients.let_in(request, None).await?;
-    let wanted = Register::read(&json(payload).await?).map_err(wrong)?;
+    let wanted = Register::read(&read(payload).await?).map_err(wrong)?;
     let session = clients.museum.register(wanted).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(Registered {
         session_id: session.id.to_string(),
@@ -249,7 +250,7 @@ pub(super) async fn parse(
 ) -> HttpResponse {
     let answering = async {
         let id = clients.session(&request).await?;
-        let said = ParseRequest::read(&json(payload).await?).map_err(wrong)?;
+        let said = ParseRequest::read(&read(payload).await?).map_err(wrong)?;
         let data = clients.museum.parse(&id, said).await.map_err(failed)?;
         let envelope = Envelope { code: 200, msg: "success".into(), data: Some(data) };
         Ok(HttpResponse::Ok().json(envelope))

@@ -1,6 +1,7 @@
 //! The body of `POST /v1/chat/completions`: OpenAI's JSON in, a checked [`Generation`] out, or
 //! which field is wrong. Fields that are not understood are ignored.
 
+use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
 use super::generation::{Generation, Message, Role, Sampling, Tool, ToolCall, ToolChoice};
@@ -56,10 +57,8 @@ const LONGEST_TOOL_NAME: usize = 128;
 
 /// Reads and checks a body.
 pub fn parse(body: &[u8], limits: RequestLimits) -> Result<ChatRequest, BadRequest> {
-    let fields: Map<String, Value> = serde_json::from_slice(body).map_err(|error| BadRequest {
-        message: format!("the body is not a JSON object: {error}"),
-        param: None,
-    })?;
+    let fields = json::object(body)
+        .map_err(|error| BadRequest { message: error.about("the body"), param: error.field() })?;
     let fields = Fields(&fields);
     if fields.integer("n", 1..=128)?.is_some_and(|n| n != 1) {
         return Err(BadRequest::new("n", "only one answer can be made"));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use hearken_actors::audio::opus::Decoder;
+use hearken_proto::json;
 use hearken_proto::speech::asr::{
     AsrCommand, AsrEvent, AudioFormat, BatchState, SAMPLE_RATE_HZ, VadEvent, code,
 };
@@ -393,11 +394,14 @@ fn language_named(name: &str) -> Option<Language> {
 
 /// Reads a command, or says with the protocol's own codes what is wrong with it.
 fn parse(text: &str) -> Result<AsrCommand, AsrEvent> {
-    let value: serde_json::Value =
-        serde_json::from_str(text).map_err(|_| error(code::BAD_JSON, "the message is not JSON"))?;
-    let name = value.get("command").and_then(|c| c.as_str()).unwrap_or_default().to_owned();
-    serde_json::from_value(value).map_err(|reason| match name.as_str() {
-        "set_audio_format" => error(code::FORMAT, "audio format must be pcm or opus"),
+    let fields = json::object(text.as_bytes());
+    let fields = fields.map_err(|reason| {
+        let code = if reason.is_json() { code::UNKNOWN_COMMAND } else { code::BAD_JSON };
+        error(code, reason.to_string())
+    })?;
+    let name = fields.get("command").and_then(|c| c.as_str()).unwrap_or_default().to_owned();
+    AsrCommand::of(fields).map_err(|reason| match name.as_str() {
+        "set_audio_format" => error(code::FORMAT, format!("audio format: {reason}")),
         "batch_start" => error(code::EXCEPTION, format!("batch_start: {reason}")),
         _ => error(code::UNKNOWN_COMMAND, "unknown command"),
     })

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use hearken_proto::json;
 use hearken_proto::speech::tts::{MAX_TEXT_CHARS, TtsCommand, TtsEvent, TtsFailure, TtsParams};
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -212,9 +213,9 @@ pub(super) fn refused(request_id: Option<String>, code: &str, message: &str) -> 
 
 /// Reads a command, or says with the protocol's own codes what is wrong with it.
 fn parse(text: &str) -> Result<TtsCommand, TtsEvent> {
-    let value: Value = serde_json::from_str(text)
-        .map_err(|_| refused(None, "INVALID_JSON", "the message is not JSON"))?;
-    let request_id = value.get("request_id").and_then(Value::as_str).map(str::to_owned);
-    serde_json::from_value(value)
+    let fields = json::object(text.as_bytes())
+        .map_err(|error| refused(None, "INVALID_JSON", &error.to_string()))?;
+    let request_id = fields.get("request_id").and_then(Value::as_str).map(str::to_owned);
+    TtsCommand::of(fields)
         .map_err(|error| refused(request_id, "INVALID_PARAMS", &error.to_string()))
 }

@@ -3,11 +3,14 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use actix_web::dev::Server;
+use actix_web::dev::{Payload, Server};
 use actix_web::http::StatusCode;
-use actix_web::{App, HttpResponse, HttpServer, web};
+use actix_web::{App, FromRequest, HttpRequest, HttpResponse, HttpServer, web};
+use futures_util::future::LocalBoxFuture;
+use hearken_proto::json;
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Wrong;
@@ -42,21 +45,13 @@ pub fn server(listen: SocketAddr, keeping: Keeping) -> std::io::Result<(Server, 
 }
 
 fn routes(services: &mut web::ServiceConfig) {
-    let wrong = |what: String| {
-        let answer = refused(StatusCode::BAD_REQUEST, "INVALID_REQUEST", &what);
-        actix_web::error::InternalError::from_response(what, answer).into()
-    };
-    let json = web::JsonConfig::default()
-        .limit(MAX_BODY_BYTES)
-        .content_type_required(false)
-        .error_handler(move |error, _| wrong(error.to_string()));
-    let query = web::QueryConfig::default().error_handler(move |error, _| wrong(error.to_string()));
+    let query = web::QueryConfig::default().error_handler(|error, _| wrong(error.to_string()));
     let state = web::resource("/state")
         .route(web::get().to(state))
         .route(web::post().to(create))
         .route(web::delete().to(delete));
     services
-        .app_data(json)
+        .app_data(web::PayloadConfig::new(MAX_BODY_BYTES))
         .app_data(query)
         .route("/tools", web::get().to(|| async { HttpResponse::Ok().json(tools::list()) }))
         .route("/tools/call", web::post().to(call))
@@ -69,6 +64,27 @@ fn routes(services: &mut web::ServiceConfig) {
         .default_service(web::to(|| async {
             refused(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing here")
         }));
+}
+
+fn wrong(what: String) -> actix_web::Error {
+    let answer = refused(StatusCode::BAD_REQUEST, "INVALID_REQUEST", &what);
+    actix_web::error::InternalError::from_response(what, answer).into()
+}
+
+/// A JSON body.
+struct Body<T>(T);
+
+impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
+    type Error = actix_web::Error;
+    type Future = LocalBoxFuture<'static, Result<Self, Self::Error>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let bytes = web::Bytes::from_request(request, payload);
+        Box::pin(async move {
+            let bytes = bytes.await.map_err(|error| wrong(error.to_string()))?;
+            json::read(&bytes).map(Self).map_err(|error| wrong(error.about("the body")))
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -99,8 +115,7 @@ struct Session {
     session_id: String,
 }
 
-async fn call(keeping: web::Data<Keeping>, call: web::Json<Call>) -> HttpResponse {
-    let call = call.into_inner();
+async fn call(keeping: web::Data<Keeping>, Body(call): Body<Call>) -> HttpResponse {
     let session = call.session_id.clone();
     let done = off_the_loop(move || {
         keeping.call(&call.session_id, &call.tool_name, &call.arguments, call.version)
@@ -132,8 +147,8 @@ async fn state(keeping: web::Data<Keeping>, session: web::Query<Session>) -> Htt
     }
 }
 
-async fn create(keeping: web::Data<Keeping>, asked: web::Json<Creation>) -> HttpResponse {
-    let Creation { session_id, name } = asked.into_inner();
+async fn create(keeping: web::Data<Keeping>, Body(asked): Body<Creation>) -> HttpResponse {
+    let Creation { session_id, name } = asked;
     if session_id.is_empty() || session_id.len().max(name.len()) > MAX_TEXT_BYTES {
         let what = "`session_id` must be there, and it and `name` at most 200 bytes long";
         return refused(StatusCode::BAD_REQUEST, "INVALID_REQUEST", what);
@@ -154,8 +169,8 @@ async fn delete(keeping: web::Data<Keeping>, session: web::Query<Session>) -> Ht
     }
 }
 
-async fn restore(keeping: web::Data<Keeping>, asked: web::Json<Restoration>) -> HttpResponse {
-    let Restoration { session_id, version } = asked.into_inner();
+async fn restore(keeping: web::Data<Keeping>, Body(asked): Body<Restoration>) -> HttpResponse {
+    let Restoration { session_id, version } = asked;
     let id = session_id.clone();
     match off_the_loop(move || keeping.restore(&session_id, version)).await {
         Ok(version) => HttpResponse::Ok().json(json!({ "session_id": id, "version": version })),

@@ -48,6 +48,7 @@ async fn every_wrong_word_has_its_code() {
         ("{", 1),
         (r#"{"command":"dance"}"#, 3),
         ("[]", 3),
+        (r#"{"command":"ping","command":"reset"}"#, 3),
         (r#"{"command":"speaker_list"}"#, 3),
         (r#"{"command":"batch_end"}"#, 4),
         (r#"{"command":"set_audio_format","format":"mp3"}"#, 17),

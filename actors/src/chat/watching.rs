@@ -93,7 +93,7 @@ impl WatchActor {
     }
 
     fn text(&mut self, text: &str, ctx: &mut Ctx) {
-        match serde_json::from_str(text) {
+        match WatchRequest::decode(text) {
             Ok(WatchRequest::Subscribe { types }) if fits(&types) => {
                 self.types = types;
                 ctx.text(WatchTold::Subscribed { types: &self.types }.encode());
@@ -105,8 +105,9 @@ impl WatchActor {
                 );
                 self.refuse(&about, ctx);
             }
-            Err(_) => {
-                self.refuse(r#"say {"type": "subscribe", "types": [..]} or {"type": "ping"}"#, ctx);
+            Err(error) => {
+                let known = r#"say {"type": "subscribe", "types": [..]} or {"type": "ping"}"#;
+                self.refuse(&format!("{error}: {known}"), ctx);
             }
         }
     }

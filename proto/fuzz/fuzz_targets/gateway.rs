@@ -5,6 +5,7 @@
 use hearken_proto::gateway::{
     ClientMessage, Configure, MAX_TOKENS, MAX_TOOL_NAME_CHARS, ReadError, is_tool_name,
 };
+use hearken_proto::json;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ fuzz_target!(|text: &str| {
         _ => assert_eq!(read, without, "streaming changes nothing but `cancel`"),
     }
     // However it was written: on one line, without a byte order mark.
-    if let Ok(value) = serde_json::from_str::<Value>(text) {
+    if let Ok(value) = json::object(text.trim().as_bytes()).map(Value::Object) {
         assert_eq!(read, ClientMessage::decode(&value.to_string(), true), "{value}");
     }
     match read {

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Event;
 use crate::ids::SessionId;
+use crate::json::{self, JsonError};
 
 /// What a watcher says.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchRequest {
     /// From now on tell events of these types only; `combat.*` stands for all that begin so, and
     /// no type at all for every event.
@@ -18,6 +18,28 @@ pub enum WatchRequest {
     },
     /// Are you there?
     Ping,
+}
+
+impl WatchRequest {
+    /// Reads a text message.
+    ///
+    /// # Errors
+    /// No JSON object, a field that is missing or of another type, or an unknown `type`.
+    pub fn decode(text: &str) -> Result<Self, JsonError> {
+        #[derive(Deserialize)]
+        struct Subscribe {
+            types: Vec<String>,
+        }
+        let mut fields = json::object(text.as_bytes())?;
+        match json::take_text(&mut fields, "type")?.as_str() {
+            "subscribe" => {
+                let Subscribe { types } = json::typed(fields)?;
+                Ok(Self::Subscribe { types })
+            }
+            "ping" => Ok(Self::Ping),
+            other => Err(json::unknown("type", &["subscribe", "ping"], other)),
+        }
+    }
 }
 
 /// What a watcher is told.
@@ -106,9 +128,17 @@ mod tests {
         assert_eq!(told["event"]["timestamp"], "2024-01-01T12:00:00Z");
         let error = read(WatchTold::error("INVALID_REQUEST", "no"));
         assert_eq!(error["error"], json!({"code": "INVALID_REQUEST", "message": "no"}));
-        let wish: WatchRequest =
-            serde_json::from_str(r#"{"type":"subscribe","types":["combat.*"]}"#).unwrap();
-        assert_eq!(wish, WatchRequest::Subscribe { types: vec!["combat.*".into()] });
+        let wish = WatchRequest::decode(r#"{"type":"subscribe","types":["combat.*"]}"#);
+        assert_eq!(wish, Ok(WatchRequest::Subscribe { types: vec!["combat.*".into()] }));
+        for (text, told) in [
+            ("[]", "the message must be a JSON object, not an array"),
+            (r#"{"type":"sing"}"#, "`type` must be `subscribe` or `ping`, not `sing`"),
+            (r#"{"type":"subscribe","types":null}"#, "`types` is missing"),
+            (r#"{"type":"subscribe","types":["a",1]}"#, "`types[1]` must be text, not a number"),
+            (r#"{"type":"ping","type":"subscribe"}"#, "`type` stands twice"),
+        ] {
+            assert_eq!(WatchRequest::decode(text).unwrap_err().to_string(), told, "{text}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{ErrorCode, MAX_TOKENS};
 use crate::ids::SessionId;
+use crate::json::{self, mismatch};
 
 /// Most characters of an unknown `type` that are told back.
 const MAX_KIND_CHARS: usize = 64;
@@ -118,14 +119,8 @@ impl ClientMessage {
     /// # Errors
     /// See [`ReadError`].
     pub fn decode(text: &str, streams: bool) -> Result<Self, ReadError> {
-        // A byte order mark and what is around a message does no harm.
-        let text = text.trim_start_matches('\u{feff}').trim();
-        let fields = match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => fields,
-            Ok(_) => return invalid("the message is not a JSON object"),
-            Err(error) => return invalid(format!("the message is not JSON: {error}")),
-        };
-        let fields = Fields(fields);
+        let fields = json::object(text.trim().as_bytes());
+        let fields = Fields(fields.map_err(|error| ReadError::Invalid(error.to_string()))?);
         match fields.required_text("type")?.as_str() {
             "text_input" => fields.text_input(),
             "configure" => fields.configure().map(Self::Configure),
@@ -152,7 +147,7 @@ impl Fields {
         match self.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => invalid(format!("`{name}` must be a string")),
+            Some(other) => invalid(format!("`{name}` {}", mismatch("text", other))),
         }
     }
 
@@ -164,7 +159,7 @@ impl Fields {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
-            Some(_) => invalid(format!("`{name}` must be true or false")),
+            Some(other) => invalid(format!("`{name}` {}", mismatch("true or false", other))),
         }
     }
 
@@ -209,7 +204,7 @@ impl Fields {
             Some(Value::Array(tools)) => {
                 Ok(ClientMessage::RegisterTools { tools: tools.iter().map(tool).collect() })
             }
-            Some(_) => invalid("`tools` must be an array"),
+            Some(other) => invalid(format!("`tools` {}", mismatch("an array", other))),
             None => invalid("`tools` is required"),
         }
     }
@@ -258,7 +253,7 @@ fn tool(value: &Value) -> Result<RegisteredTool, ToolRefusal> {
     let Some(description) = text("description") else {
         return Err(refusal(ErrorCode::ToolRegistrationFailed, "`description` is required"));
     };
-    match value.get("parameters") {
+    match value.get("parameters").filter(|parameters| !parameters.is_null()) {
         Some(parameters @ Value::Object(_)) => {
             Ok(RegisteredTool { name, description, parameters: parameters.clone() })
         }
@@ -287,16 +282,16 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (text, told) in [
-            ("[]", "the message is not a JSON object"),
+            ("[]", "the message must be a JSON object, not an array"),
             (r#"{"text": "hi"}"#, "`type` is required"),
-            (r#"{"type": 1}"#, "`type` must be a string"),
+            (r#"{"type": 1}"#, "`type` must be text, not a number"),
             (r#"{"type": "sing"}"#, "Unknown message type: sing"),
             (r#"{"type": "text_input"}"#, "`text` is required"),
             (r#"{"type": "text_input", "text": " \n"}"#, "Text cannot be empty"),
-            (r#"{"type": "text_input", "text": 5}"#, "`text` must be a string"),
+            (r#"{"type": "text_input", "text": 5}"#, "`text` must be text, not a number"),
             (
                 r#"{"type": "text_input", "text": "hi", "session_id": 5}"#,
-                "`session_id` must be a string",
+                "`session_id` must be text, not a number",
             ),
             (
                 r#"{"type": "configure", "temperature": 1.1}"#,
@@ -312,10 +307,13 @@ mod tests {
             ),
             (
                 r#"{"type": "configure", "enable_context": 1}"#,
-                "`enable_context` must be true or false",
+                "`enable_context` must be true or false, not a number",
             ),
             (r#"{"type": "register_tools"}"#, "`tools` is required"),
-            (r#"{"type": "register_tools", "tools": {}}"#, "`tools` must be an array"),
+            (
+                r#"{"type": "register_tools", "tools": {}}"#,
+                "`tools` must be an array, not an object",
+            ),
             (r#"{"type": "tool_result", "success": true}"#, "`call_id` is required"),
             (r#"{"type": "tool_result", "call_id": "x"}"#, "`success` is required"),
         ] {

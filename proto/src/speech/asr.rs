@@ -2,8 +2,10 @@
 //! mono, any length) or, after `set_audio_format opus`, one Opus packet each.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::DecodeError;
+use crate::json::{self, JsonError};
 
 /// Sample rate of everything on this wire.
 pub const SAMPLE_RATE_HZ: u32 = 16_000;
@@ -20,7 +22,7 @@ pub enum AudioFormat {
 }
 
 /// A text message from the client.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum AsrCommand {
     /// Asks for a `pong`.
@@ -35,10 +37,9 @@ pub enum AsrCommand {
     /// Opens one utterance: what follows is one piece of audio, without server-side endpointing.
     BatchStart {
         /// Always 16000.
-        #[serde(default = "default_rate")]
         sample_rate: u32,
         /// Name of the language in Chinese (`中文`, `英文`), or absent to detect it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         language: Option<String>,
     },
     /// Ends the utterance: recognise it now.
@@ -190,12 +191,45 @@ impl AsrEvent {
 }
 
 impl AsrCommand {
+    const NAMES: [&str; 5] = ["ping", "reset", "set_audio_format", "batch_start", "batch_end"];
+
     /// Reads one text frame of a client.
     ///
     /// # Errors
-    /// Not JSON, an unknown `command`, or a field of the wrong type.
-    pub fn decode(text: &str) -> Result<Self, DecodeError> {
-        Ok(serde_json::from_str(text)?)
+    /// No JSON object, an unknown `command`, or a field that is missing or of the wrong type.
+    pub fn decode(text: &str) -> Result<Self, JsonError> {
+        Self::of(json::object(text.as_bytes())?)
+    }
+
+    /// Reads the fields of one text frame.
+    ///
+    /// # Errors
+    /// As [`AsrCommand::decode`].
+    pub fn of(mut fields: Map<String, Value>) -> Result<Self, JsonError> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: AudioFormat,
+        }
+        #[derive(Deserialize)]
+        struct Start {
+            #[serde(default = "default_rate")]
+            sample_rate: u32,
+            language: Option<String>,
+        }
+        Ok(match json::take_text(&mut fields, "command")?.as_str() {
+            "ping" => Self::Ping,
+            "reset" => Self::Reset,
+            "set_audio_format" => {
+                let Format { format } = json::typed(fields)?;
+                Self::SetAudioFormat { format }
+            }
+            "batch_start" => {
+                let Start { sample_rate, language } = json::typed(fields)?;
+                Self::BatchStart { sample_rate, language }
+            }
+            "batch_end" => Self::BatchEnd,
+            other => return Err(json::unknown("command", &Self::NAMES, other)),
+        })
     }
 
     /// The JSON text of the command.

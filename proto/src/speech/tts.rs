@@ -3,15 +3,16 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::DecodeError;
+use crate::json::{self, JsonError};
 
 /// Longest text of one request, in characters.
 pub const MAX_TEXT_CHARS: usize = 5_000;
 
 /// A text message from the client.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum TtsCommand {
     /// Asks for speech.
@@ -29,7 +30,7 @@ pub enum TtsCommand {
     /// Asks for a `pong`.
     Ping {
         /// Echoed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<Value>,
     },
 }
@@ -265,9 +266,44 @@ impl TtsCommand {
     /// Reads one text frame of a client.
     ///
     /// # Errors
-    /// Not JSON, an unknown `type`, or a field of the wrong type.
-    pub fn decode(text: &str) -> Result<Self, DecodeError> {
-        Ok(serde_json::from_str(text)?)
+    /// No JSON object, an unknown `type`, or a field that is missing or of the wrong type.
+    pub fn decode(text: &str) -> Result<Self, JsonError> {
+        Self::of(json::object(text.as_bytes())?)
+    }
+
+    /// Reads the fields of one text frame.
+    ///
+    /// # Errors
+    /// As [`TtsCommand::decode`].
+    pub fn of(mut fields: Map<String, Value>) -> Result<Self, JsonError> {
+        #[derive(Deserialize)]
+        struct Request {
+            request_id: String,
+            params: TtsParams,
+        }
+        #[derive(Deserialize)]
+        struct Cancel {
+            request_id: String,
+        }
+        #[derive(Deserialize)]
+        struct Ping {
+            timestamp: Option<Value>,
+        }
+        Ok(match json::take_text(&mut fields, "type")?.as_str() {
+            "tts_request" => {
+                let Request { request_id, params } = json::typed(fields)?;
+                Self::TtsRequest { request_id, params }
+            }
+            "cancel" => {
+                let Cancel { request_id } = json::typed(fields)?;
+                Self::Cancel { request_id }
+            }
+            "ping" => {
+                let Ping { timestamp } = json::typed(fields)?;
+                Self::Ping { timestamp }
+            }
+            other => return Err(json::unknown("type", &["tts_request", "cancel", "ping"], other)),
+        })
     }
 
     /// The JSON text of the command.

@@ -150,7 +150,8 @@ async fn what_cannot_be_used_changes_nothing() {
         (json!({"llm.api_key": "x"}), 400, "what can: llm.model"),
         (json!({"llm.model": "x"}), 409, "is set by the environment"),
         (json!({}), 400, "name at least one setting"),
-        (json!([]), 400, "invalid type"),
+        (json!([]), 400, "the body must be a JSON object, not an array"),
+        (json!({"llm": {"model": "x"}, "llm.model": "y"}), 400, "`llm.model` stands twice"),
     ] {
         let mut body = body;
         if let Some(all) = body.as_object_mut().filter(|all| !all.is_empty()) {

@@ -164,8 +164,8 @@ async fn a_connected_device_is_shown_alerted_made_to_speak_and_closed() {
         ("alert", json!({"status": "x", "message": "y", "emotion": "z"}), "emotion"),
         ("say", json!({"text": " "}), "text"),
         ("say", json!({"text": "x".repeat(2_001)}), "text"),
-        ("say", json!([]), "expected"),
-        ("custom", json!({"payload": [1]}), "expected a map"),
+        ("say", json!([]), "must be a JSON object, not an array"),
+        ("custom", json!({"payload": [1]}), "`payload` must be an object, not an array"),
     ] {
         let (status, told) =
             ask(&server, Method::POST, &format!("{one}/{order}"), body.clone()).await;

@@ -40,7 +40,7 @@ async fn a_question_is_answered_with_every_field_of_the_document() {
 /// What is wrong with a message, its code, and what its error says.
 const WRONG: [(&str, &str, &str); 14] = [
     ("{", "INVALID_MESSAGE", "not JSON"),
-    ("[1]", "INVALID_MESSAGE", "not a JSON object"),
+    ("[1]", "INVALID_MESSAGE", "must be a JSON object, not an array"),
     (r#"{"text": "hi"}"#, "INVALID_MESSAGE", "`type` is required"),
     (r#"{"type": "dance"}"#, "UNKNOWN_MESSAGE_TYPE", "dance"),
     (r#"{"type": "cancel"}"#, "UNKNOWN_MESSAGE_TYPE", "cancel"),

@@ -188,7 +188,7 @@ async fn a_call_always_has_an_end() {
     assert_eq!(both, (Err(timeout.clone()), Err(timeout)));
     for (name, error) in [
         ("wrong", failed("its answer cannot be read: it is no result")),
-        ("broken", failed("its answer cannot be read: field `data`: missing field `response`")),
+        ("broken", failed("its answer cannot be read: `data.response` is missing")),
         ("newer", failed("it speaks LiteMCP 2.0.0, and we speak 1.0.0")),
     ] {
         // At once: their time is long.

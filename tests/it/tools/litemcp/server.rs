@@ -116,7 +116,7 @@ async fn what_is_no_question_gets_silence_and_mistakes_get_a_reason() {
         (1, "0"),
         (2, "there is no tool `say 好`"),
         (3, "the call is of LiteMCP 2.0.0, and this is 1.0.0"),
-        (4, "missing field `tool`"),
+        (4, "`data.tool` is missing"),
         (5, "there are 4, and the tool takes 3"),
         (6, "\"b\" is a required property"),
         (7, "\"two\" is not of type \"number\""),
@@ -187,7 +187,7 @@ async fn http_statuses_say_what_came_of_a_request() {
         ("fail", call("fail", json!([])), 502, "the tool failed: no rain"),
         ("waits", call("waits", json!([])), 504, "the tool did not answer"),
         ("none", call("none", json!([])), 404, "there is no tool of this name"),
-        ("subtract", "hello".into(), 400, "expected value"),
+        ("subtract", "hello".into(), 400, "the body is not JSON: expected value"),
         ("subtract", newer, 400, "the call is of LiteMCP 2.0.0"),
         ("subtract", "x".repeat((1 << 20) + 1), 413, ""),
     ] {

@@ -1,0 +1,156 @@
+//! Every message that a client may send over a WebSocket of ours, wrong in every way that JSON can
+//! be. Not for what right ones mean, which stands beside each.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use hearken_proto::chat::WatchRequest;
+use hearken_proto::device::Uplink;
+use hearken_proto::gateway::ClientMessage;
+use hearken_proto::jsonrpc;
+use hearken_proto::litemcp::Envelope;
+use hearken_proto::speech::{asr::AsrCommand, tts::TtsCommand};
+use serde_json::{Map, Value, json};
+
+/// How a text is read: what came of it, or what is told of it.
+type Read = fn(&str) -> Result<String, String>;
+
+fn told<T: std::fmt::Debug, E: std::fmt::Display>(read: Result<T, E>) -> Result<String, String> {
+    read.map(|message| format!("{message:?}")).map_err(|error| error.to_string())
+}
+
+/// Each wire whose clients we serve, and one right message of each kind.
+fn wires() -> Vec<(&'static str, Read, Vec<Value>)> {
+    let lite = |data: Value| json!({"version": [1, 0, 0], "id": 1, "type": "call", "data": data});
+    vec![
+        (
+            "text clients",
+            |text| told(ClientMessage::decode(text, true)),
+            vec![
+                json!({"type": "text_input", "text": "hi", "session_id": "s"}),
+                json!({"type": "configure", "temperature": 0.5, "max_tokens": 5,
+                    "enable_context": true, "stream": true, "system_prompt": "p"}),
+                json!({"type": "start_session", "session_id": "s"}),
+                json!({"type": "end_session"}),
+                json!({"type": "register_tools", "tools": [
+                    {"name": "a", "description": "b", "parameters": {"type": "object"}}]}),
+                json!({"type": "tool_result", "call_id": "c", "success": true, "result": {"x": 1}}),
+                json!({"type": "ping"}),
+                json!({"type": "cancel"}),
+            ],
+        ),
+        (
+            "watchers of events",
+            |text| told(WatchRequest::decode(text)),
+            vec![json!({"type": "subscribe", "types": ["a.*"]}), json!({"type": "ping"})],
+        ),
+        (
+            "LiteMCP clients",
+            |text| told(Envelope::decode(text).and_then(Envelope::body)),
+            vec![lite(json!({"tool": "t", "arguments": ["a"]}))],
+        ),
+        (
+            "clients of the recogniser",
+            |text| told(AsrCommand::decode(text)),
+            vec![
+                json!({"command": "ping"}),
+                json!({"command": "reset"}),
+                json!({"command": "set_audio_format", "format": "opus"}),
+                json!({"command": "batch_start", "sample_rate": 16_000, "language": "中文"}),
+                json!({"command": "batch_end"}),
+            ],
+        ),
+        (
+            "clients of the synthesiser",
+            |text| told(TtsCommand::decode(text)),
+            vec![
+                json!({"type": "tts_request", "request_id": "r", "params": {"text": "hi",
+                    "mode": "streaming", "voice_id": "v", "speed": 1.5}}),
+                json!({"type": "cancel", "request_id": "r"}),
+                json!({"type": "ping", "timestamp": 1}),
+            ],
+        ),
+    ]
+}
+
+/// The message with this field twice.
+fn twice(message: &Map<String, Value>, field: &str) -> String {
+    let fields: Vec<String> =
+        message.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+    format!("{{{},{}:{}}}", fields.join(","), json!(field), message[field])
+}
+
+#[test]
+fn a_message_is_one_object_whose_names_stand_there_once() {
+    for (wire, read, messages) in wires() {
+        for message in messages {
+            let text = message.to_string();
+            let right = read(&text).unwrap_or_else(|error| panic!("{wire}: {text}: {error}"));
+            let pretty = serde_json::to_string_pretty(&message).unwrap();
+            assert_eq!(read(&format!("\u{feff}{pretty}\n")), Ok(right), "{wire}: {text}");
+            let fields = message.as_object().unwrap();
+            let values: Vec<&Value> = fields.values().collect();
+            for (text, says) in [
+                (json!(values).to_string(), "must be a JSON object, not an array"),
+                (json!([message]).to_string(), "must be a JSON object, not an array"),
+                (json!(text).to_string(), "must be a JSON object, not text"),
+                ("null".to_owned(), "must be a JSON object, not null"),
+                (String::new(), "is empty, but must be a JSON object"),
+                (format!("{text}{text}"), "is not JSON: trailing characters"),
+                (text[..text.len() - 1].to_owned(), "is not JSON: EOF"),
+                (text.replacen('{', r#"{"x":"\udc00","#, 1), "is not JSON: "),
+            ] {
+                let told = read(&text).unwrap_err();
+                assert!(told.contains(says), "{wire}: {text}: {told}");
+            }
+            for field in fields.keys() {
+                let told = read(&twice(fields, field)).unwrap_err();
+                assert_eq!(told, format!("`{field}` stands twice"), "{wire}: {text}");
+            }
+            let deep = format!(r#"{{"x":{}{}}}"#, "[".repeat(127), "]".repeat(127));
+            assert_eq!(read(&deep).unwrap_err(), "the message is nested deeper than 127 levels");
+        }
+    }
+}
+
+#[test]
+fn a_field_that_is_null_is_read_as_one_that_is_not_there() {
+    for (wire, read, messages) in wires() {
+        for message in messages {
+            for field in message.as_object().unwrap().keys() {
+                let (mut null, mut absent) = (message.clone(), message.clone());
+                null[field] = Value::Null;
+                absent.as_object_mut().unwrap().remove(field);
+                let (null, absent) = (read(&null.to_string()), read(&absent.to_string()));
+                assert_eq!(null, absent, "{wire}: {message}: `{field}`");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_struct_within_a_message_is_an_object_too() {
+    let tts = r#"{"type":"tts_request","request_id":"r","params":["hi","streaming",null,null]}"#;
+    let told = TtsCommand::decode(tts).unwrap_err().to_string();
+    assert_eq!(told, "`params` must be an object, not an array");
+    let call = r#"{"version":[1,0,0],"id":1,"type":"call","data":[[1,0,0],"t",[]]}"#;
+    let told = Envelope::decode(call).unwrap().body().unwrap_err().to_string();
+    assert_eq!(told, "`data` must be an object, not an array");
+}
+
+/// Firmware, and peers that we call, are read as far as they can be: of a name that stands twice
+/// the last holds.
+#[test]
+fn devices_and_services_may_be_careless() {
+    let text = r#"{"type":"abort","type":"listen","state":"detect","text":"a","text":"b"}"#;
+    assert_eq!(Uplink::decode(text), Ok(Uplink::ListenDetect { text: "b".into() }));
+    let answer = r#"{"id":1,"id":2,"result":{"a":1,"a":2}}"#;
+    let jsonrpc::Message::Response { id, outcome } = jsonrpc::Message::decode(answer).unwrap()
+    else {
+        panic!("{answer}")
+    };
+    assert_eq!((id, outcome), (Some(jsonrpc::Id::Number(2)), Ok(json!({"a": 2}))));
+    let result = r#"{"version":[1,0,0],"id":1,"id":2,"type":"result",
+        "data":{"response":{"content":[],"content":[{"data":"x"}]}}}"#;
+    let envelope = Envelope::decode(result).unwrap();
+    assert_eq!(envelope.id, 2);
+    assert!(format!("{:?}", envelope.body()).contains("\"x\""));
+}

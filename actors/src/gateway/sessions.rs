@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use hearken_proto::ids::SessionId;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::dialogue::{Manner, Memory, SharedManner};
 use crate::live::Live;
 use crate::ports::{BoxError, ChatMessage, KeptSession, SessionLock, SessionLocks, SessionStore};
+use crate::wall_clock::{self, Clock};
 
 /// Longest wait for another instance that talks in a session.
 const OTHERS_FINISH: Duration = Duration::from_secs(120);
@@ -123,13 +124,7 @@ pub struct Sessions {
     locks: Option<Arc<dyn SessionLocks>>,
     idle: Live<Duration>,
     max_messages: usize,
-}
-
-/// The time as the store keeps it, in milliseconds.
-fn now() -> SystemTime {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = u64::try_from(since_1970.as_millis()).unwrap_or_default();
-    UNIX_EPOCH + Duration::from_millis(millis)
+    clock: Clock,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -143,7 +138,18 @@ impl Sessions {
         idle: impl Into<Live<Duration>>,
         max_messages: usize,
     ) -> Self {
-        Self { live: Mutex::default(), store, locks: None, idle: idle.into(), max_messages }
+        let (live, idle) = (Mutex::default(), idle.into());
+        Self { live, store, locks: None, idle, max_messages, clock: Arc::new(wall_clock::now) }
+    }
+
+    /// By this clock instead of the time of day.
+    pub fn clocked(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The time as the store keeps it, in milliseconds.
+    fn now(&self) -> SystemTime {
+        (self.clock)().into()
     }
 
     /// After how long without use a session is over, which may be changed.
@@ -250,7 +256,8 @@ impl Sessions {
     async fn found(&self, id: &SessionId) -> Result<Arc<TextSession>, SessionLost> {
         let unknown = || SessionLost::Unknown(id.clone());
         let kept = self.store.load(id).await.map_err(SessionLost::Store)?.ok_or_else(unknown)?;
-        if kept.last_used.elapsed().is_ok_and(|unused| unused >= *self.idle.get()) {
+        if self.now().duration_since(kept.last_used).is_ok_and(|unused| unused >= *self.idle.get())
+        {
             return Err(unknown());
         }
         let Kept { messages, manner } =
@@ -271,7 +278,7 @@ impl Sessions {
         let manner = session.manner().clone();
         let kept = Kept { messages: memory.messages().to_vec(), manner };
         let state = serde_json::to_string(&kept)?;
-        let (id, last_used) = (session.id.clone(), now());
+        let (id, last_used) = (session.id.clone(), self.now());
         self.store.keep(&KeptSession { id, state, last_used }).await?;
         *locked(&session.known) = Some(last_used);
         Ok(())
@@ -293,7 +300,7 @@ impl Sessions {
     /// The store failed; memory is cleared.
     pub async fn sweep(&self) -> Result<(), BoxError> {
         locked(&self.live).retain(|_, session| self.is_alive(session));
-        let since = SystemTime::now().checked_sub(*self.idle.get());
+        let since = self.now().checked_sub(*self.idle.get());
         match since {
             Some(since) => self.store.forget_unused(since).await.map(|_| ()),
             None => Ok(()),

@@ -7,6 +7,7 @@ mod failures;
 mod interruptions;
 mod orders;
 mod text_clients;
+mod text_sessions;
 mod tools;
 mod turns;
 mod watchers;

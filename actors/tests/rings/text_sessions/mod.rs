@@ -6,7 +6,7 @@
 
 mod oracle;
 mod peers;
-mod world;
+pub(crate) mod world;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -30,6 +30,8 @@ pub(super) struct Known {
     kept: bool,
     /// The store failed while it was there: nothing is certain any more.
     pub(super) murky: bool,
+    /// Somebody asked for its end, and was told of it.
+    ending: bool,
     pub(super) ended: Option<Instant>,
     /// Requests in it that are worked on or wait.
     busy: usize,
@@ -92,6 +94,7 @@ impl Oracle {
             here: BTreeSet::new(),
             kept: false,
             murky,
+            ending: false,
             ended: None,
             busy: 0,
             used: (at, at),
@@ -106,6 +109,18 @@ impl Oracle {
             known.used = (at.max(known.used.0), at.max(known.used.1));
             known.idle = (self.idle, self.idle);
         }
+    }
+
+    /// Somebody asked for the end of this session, unless another is gone on with before.
+    pub(super) fn may_end(&mut self, id: &str) {
+        if let Some(known) = self.sessions.get_mut(id) {
+            known.ending = true;
+        }
+    }
+
+    /// It may have ended, or has.
+    pub(super) fn may_have_ended(&self, id: &str) -> bool {
+        self.sessions.get(id).is_none_or(|known| known.ending || known.ended.is_some())
     }
 
     pub(super) fn idles(&mut self, idle: Duration) {
@@ -132,7 +147,7 @@ impl Oracle {
                 Life::Over
             };
         }
-        if known.murky || self.store_fails {
+        if known.murky || known.ending || self.store_fails {
             return Life::Unsure;
         }
         if known.busy == 0 && at.saturating_duration_since(known.used.1) > known.idle.1 + MARGIN {

@@ -24,17 +24,18 @@ use tokio_util::sync::CancellationToken;
 use crate::ms;
 
 /// Sessions unused for this long are over, unless a sequence changes it.
-pub(super) const IDLE: Duration = Duration::from_secs(60);
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
 /// What it changes it to.
-pub(super) const SHORT_IDLE: Duration = Duration::from_secs(25);
+pub(crate) const SHORT_IDLE: Duration = Duration::from_secs(25);
 /// What a session remembers.
-pub(super) const MAX_MESSAGES: usize = 10;
+pub(crate) const MAX_MESSAGES: usize = 10;
 
 /// Keeps sessions for all instances, unless it is told to fail.
 #[derive(Default)]
-pub(super) struct Shelf {
-    pub(super) rows: Mutex<HashMap<SessionId, KeptSession>>,
-    pub(super) fails: AtomicBool,
+pub(crate) struct Shelf {
+    pub(crate) rows: Mutex<HashMap<SessionId, KeptSession>>,
+    pub(crate) fails: AtomicBool,
+    pub(crate) has_failed: AtomicBool,
 }
 
 impl Shelf {
@@ -59,6 +60,18 @@ impl SessionStore for Shelf {
         self.works().await?;
         self.rows.lock().unwrap().insert(session.id.clone(), session.clone());
         Ok(())
+    }
+
+    async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError> {
+        self.works().await?;
+        let mut rows = self.rows.lock().unwrap();
+        Ok(rows.get_mut(&session.id).map(|row| *row = session.clone()).is_some())
+    }
+
+    async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {
+        self.works().await?;
+        let mut rows = self.rows.lock().unwrap();
+        Ok(rows.get_mut(id).map(|row| row.last_used = last_used).is_some())
     }
 
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {
@@ -102,11 +115,20 @@ impl SessionLocks for Locks {
 
 /// A model that does what the last words of a person tell it: `q7 slow`.
 #[derive(Default)]
-pub(super) struct Mind {
+pub(crate) struct Mind {
     /// What it was asked first for each request, by the request's words.
-    pub(super) asked: Mutex<Vec<(String, Vec<ChatMessage>)>>,
+    pub(crate) asked: Mutex<Vec<(String, Vec<ChatMessage>)>>,
     calls: AtomicU64,
 }
+
+/// More calls than a round may have, some of them wrong.
+const MANY: [(&str, &str); 21] = {
+    let mut calls = [("lamp", "{}"); 21];
+    calls[0] = ("lamp", "[1]");
+    calls[3] = ("lamp", "{");
+    calls[5] = ("nothing", "{}");
+    calls
+};
 
 /// What a model does with these words.
 fn deeds(kind: &str) -> (Duration, &'static [(&'static str, &'static str)]) {
@@ -115,6 +137,8 @@ fn deeds(kind: &str) -> (Duration, &'static [(&'static str, &'static str)]) {
         "slower" => (ms(100_000), &[]),
         "server" => (ms(10), &[("turn_on", "{}")]),
         "client" => (ms(10), &[("lamp", "{}"), ("lamp", "[1]"), ("radio", "{}")]),
+        "many" => (ms(10), &MANY),
+        "hang" => (ms(10), &[("hang", "{}")]),
         "mixed" => (ms(10), &[("lamp", "{}"), ("turn_on", "null"), ("lamp", "")]),
         _ => (ms(10), &[]),
     }
@@ -142,14 +166,16 @@ impl Llm for Mind {
             Ok(LlmDelta::Call(ToolRequest { id: format!("c{number}-{n}"), name, arguments }))
         };
         let deltas: Vec<Result<LlmDelta, ProviderError>> = match kind.as_str() {
-            "fail" => vec![Err(fault)],
+            "fail" | "refused" | "late" => vec![Err(fault)],
             "break" => vec![text("Half".into()), Err(fault)],
             "silent" => vec![finished],
+            "hesitant" => vec![text("To be".into())],
             _ if calls.is_empty() => vec![text(format!("To {asked}.")), finished],
             _ => calls.iter().enumerate().map(call).chain([finished]).collect(),
         };
         let begins = stream::once(async move { tokio::time::sleep(wait).await });
-        begins.filter_map(|()| async { None }).chain(stream::iter(deltas)).boxed()
+        let told = begins.filter_map(|()| async { None }).chain(stream::iter(deltas));
+        if kind == "hesitant" { told.chain(stream::pending()).boxed() } else { told.boxed() }
     }
 }
 
@@ -163,14 +189,17 @@ impl ToolSource for World {
 
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object"});
-        let (name, description) = ("turn_on".into(), "Turns it on.".into());
-        [Tool { name, description, parameters, finishes: false }].into()
+        let tool = |name: &str| {
+            let (name, description) = (name.into(), "Changes the world.".into());
+            Tool { name, description, parameters: parameters.clone(), finishes: false }
+        };
+        [tool("turn_on"), tool("hang")].into()
     }
 
-    fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let done = Arc::clone(&self.0);
         Box::pin(async move {
-            tokio::time::sleep(ms(5_000)).await;
+            tokio::time::sleep(if call.name == "hang" { ms(60_000) } else { ms(5_000) }).await;
             done.fetch_add(1, Ordering::Relaxed);
             Ok(ToolOutput::text("on"))
         })
@@ -178,16 +207,16 @@ impl ToolSource for World {
 }
 
 /// The instances of a server, and what they share.
-pub(super) struct Instances {
-    pub(super) desks: Vec<GatewayDesk>,
-    pub(super) shelf: Arc<Shelf>,
-    pub(super) mind: Arc<Mind>,
+pub(crate) struct Instances {
+    pub(crate) desks: Vec<GatewayDesk>,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) mind: Arc<Mind>,
     /// Calls of the server's tool that ran to their end.
-    pub(super) turned_on: Arc<AtomicU64>,
+    pub(crate) turned_on: Arc<AtomicU64>,
 }
 
 impl Instances {
-    pub(super) fn start(count: usize) -> Self {
+    pub(crate) fn start(count: usize) -> Self {
         let (shelf, mind) = (Arc::<Shelf>::default(), Arc::<Mind>::default());
         let (locks, turned_on) = (Arc::<Locks>::default(), Arc::<AtomicU64>::default());
         let (began, day) = (Instant::now(), jiff::Timestamp::from_second(1_750_000_000).unwrap());

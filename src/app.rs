@@ -20,15 +20,17 @@ use hearken_actors::dialogue::{Dialogue, Manner};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::ports::{Prompt, ToolSource};
 use hearken_actors::settings::PipelineSettings;
+use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::Toolbox;
 use jiff::Zoned;
 use metrics_exporter_prometheus::PrometheusHandle;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::admin::Changing;
-use self::faces::{chats, purge, sweep, text_clients};
+use self::faces::{chats, purge, sweep, text_clients, visits};
 use self::models::Models;
 use crate::bus::Fleet;
 use crate::config::{Config, ProcessEnv, env};
@@ -51,6 +53,13 @@ use crate::tools::{
 /// Wait before the fixed phrases are asked for again.
 const WARM_AGAIN: Duration = Duration::from_secs(15);
 
+/// Requests with effects that are carried out at once.
+const MAX_TASKS: u32 = 4_096;
+
+/// Who still asks without changing anything, once what has effects took this long to end, is not
+/// waited for.
+const WAITED_ENOUGH: Duration = Duration::from_secs(1);
+
 /// Longest wait for the store to write out what it holds, at the end.
 const STORE_CLOSES: Duration = Duration::from_secs(1);
 
@@ -62,7 +71,8 @@ pub struct Running {
     supervisor: Supervisor,
     /// The places of devices and of text clients, and how many there are.
     places: [(Arc<Semaphore>, usize); 2],
-    process: CancellationToken,
+    /// Requests with effects, and the server's end.
+    tasks: Tasks,
     /// What is done once, or now and again, beside serving.
     tending: Vec<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
@@ -105,14 +115,14 @@ pub fn start(
     let (engines, metrics_shown) = (supervisor.states().clone(), metrics.clone());
     let (sight, kept) = (desk.sight(), Arc::clone(&store) as _);
     let clients = text_clients(config, (kept, &models), &tools, sight.clone(), &fleet, &process)?;
-    let kept = Arc::clone(&store) as _;
-    let chats = chats(config, (kept, &models), &tools, sight, &fleet, &process)?;
+    let tasks = tasks(config, &process);
+    let chats = chats(config, (Arc::clone(&store) as _, &models), &tools, sight, &fleet, &tasks)?;
     let museum = museum::museum(config, Arc::clone(&store) as _, &models, &fleet)?;
-    let (visitors, text_places) = (Arc::clone(&museum.museum), Arc::clone(&clients.places));
+    let (visits, text_places) = (visits(&museum), Arc::clone(&clients.places));
     let changing = changing(&doorman, &clients, &chats, &museum);
     let admin = admin::admin(config, Arc::clone(&store) as _, models, changing)?;
-    let mut tending =
-        vec![sweep(&clients), purge(&chats), admin::keep_in_step(&admin), tidy(metrics)];
+    let mut tending = vec![sweep(&clients), purge(&chats), tidy(metrics)];
+    let in_step = admin::keep_in_step(&admin);
     let faces = Faces {
         doorman,
         health: Health::new(engines, metrics_shown, fleet.clone(), process.clone()),
@@ -122,18 +132,24 @@ pub fn start(
         chats: Some(chats).filter(|_| config.chat.enabled),
         museum: Some(museum).filter(|_| config.museum.enabled),
         admin: Some(Arc::new(admin)).filter(|_| config.admin.enabled),
+        tasks: tasks.clone(),
     };
     let certificate = Certificate::load(&config.tls)?;
     let (server, address) = listening::listen(config, certificate.as_ref(), faces)?;
     cameras.are_at(pictures_at(config, address)?);
-    tending.push(warm(tts, phrases, ahead, supervisor.states().clone(), process.clone()));
-    tending.push(follow(registry, fleet.is_shared()));
-    tending.push(tokio::spawn(async move { visitors.keep_sweeping().await }));
-    tending.push(tokio::spawn(govern));
+    let warms = warm(tts, phrases, ahead, supervisor.states().clone(), process);
+    let follows = follow(registry, fleet.is_shared());
+    tending.extend([warms, follows, in_step, visits, tokio::spawn(govern)]);
     tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
     let places =
         [(places, config.server.max_connections), (text_places, config.gateway.max_connections)];
-    Ok(Running { address, server, supervisor, places, process, tending, store, tools, fleet })
+    Ok(Running { address, server, supervisor, places, tasks, tending, store, tools, fleet })
+}
+
+/// Requests with effects, which go on as long as requests do when the server stops.
+fn tasks(config: &Config, process: &CancellationToken) -> Tasks {
+    let grace = Duration::from_millis(config.server.shutdown_timeout_ms);
+    Tasks::new(MAX_TASKS, grace, process.clone())
 }
 
 /// What changes with the settings.
@@ -185,6 +201,7 @@ struct Faces {
     chats: Option<Chats>,
     museum: Option<MuseumClients>,
     admin: Option<Arc<Admin>>,
+    tasks: Tasks,
 }
 
 impl Faces {
@@ -201,6 +218,7 @@ impl Faces {
         if let Some(admin) = self.admin {
             http::admin_routes(services, admin);
         }
+        services.app_data(Data::new(self.tasks));
         services.app_data(Data::new(self.health.fleet.clone()));
         http::litemcp_routes(services, self.own_tools);
         http::routes(services, self.doorman, self.health, self.desk);
@@ -352,7 +370,7 @@ impl Running {
     /// The server failed.
     pub async fn serve(self) -> anyhow::Result<()> {
         let handle = self.server.handle();
-        let ending = end(handle, self.places, self.process);
+        let ending = end(handle, self.places, self.tasks);
         let (served, ()) = tokio::join!(self.server, ending);
         self.tending.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop(), self.fleet.stop());
@@ -363,13 +381,11 @@ impl Running {
     }
 }
 
-/// Sockets hear of the end by their tokens; those that are gone give their places back.
-async fn end(
-    handle: ServerHandle,
-    places: [(Arc<Semaphore>, usize); 2],
-    process: CancellationToken,
-) {
-    process.cancelled().await;
+/// Sockets hear of the end by their tokens; those that are gone give their places back. What has
+/// begun to change something ends before the threads do that it runs on.
+async fn end(handle: ServerHandle, places: [(Arc<Semaphore>, usize); 2], tasks: Tasks) {
+    tasks.process().cancelled().await;
+    let begun = Instant::now();
     let all = async {
         for (places, connections) in &places {
             let all = places.acquire_many(u32::try_from(*connections).unwrap_or(u32::MAX)).await;
@@ -377,10 +393,16 @@ async fn end(
             all.map(tokio::sync::SemaphorePermit::forget).unwrap_or_default();
         }
     };
-    if tokio::time::timeout(Duration::from_secs(2), all).await.is_err() {
+    let closed = tokio::time::timeout(Duration::from_secs(2), all);
+    let (ended, closed) =
+        tokio::join!(async { tasks.ended().await.then(|| begun.elapsed()) }, closed);
+    if closed.is_err() {
         tracing::warn!("some connections did not end in time");
     }
-    handle.stop(true).await;
+    if ended.is_none() {
+        tracing::warn!("some requests did not end in time");
+    }
+    handle.stop(ended.is_some_and(|took| took < WAITED_ENOUGH)).await;
 }
 
 /// What every prompt begins with: the tools that all devices have, and how to behave.

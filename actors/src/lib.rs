@@ -23,6 +23,7 @@ pub mod ports;
 pub mod roster;
 pub mod session;
 pub mod settings;
+pub mod tasks;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 pub mod tools;

@@ -7,6 +7,7 @@ use hearken_actors::chat::watching::WatchSettings;
 use hearken_actors::dialogue::SharedManner;
 use hearken_actors::gateway::{GatewayDesk, Sessions};
 use hearken_actors::ports::{ChatStore, SessionStore, Sight};
+use hearken_actors::tasks::Tasks;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,7 @@ use super::models::Models;
 use super::{llm, local_time};
 use crate::bus::Fleet;
 use crate::config::Config;
-use crate::http::{Chats, TextClients};
+use crate::http::{Chats, MuseumClients, TextClients};
 use crate::providers::LlmSettings;
 use crate::state;
 use crate::tools::Sources;
@@ -58,7 +59,7 @@ pub(super) fn chats(
     tools: &Sources,
     sight: Option<Arc<dyn Sight>>,
     fleet: &Fleet,
-    process: &CancellationToken,
+    tasks: &Tasks,
 ) -> anyhow::Result<Chats> {
     let (settings, tools) = (config.chat_sessions(), tools.clone());
     let watching =
@@ -75,7 +76,7 @@ pub(super) fn chats(
         sight,
         now: Arc::new(local_time),
         settings: settings.into(),
-        process: process.clone(),
+        tasks: tasks.clone(),
     };
     let places = Arc::new(Semaphore::new(config.chat.max_watchers));
     Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
@@ -91,6 +92,12 @@ pub(super) fn patient(config: &Config) -> LlmSettings {
 pub(super) fn purge(chats: &Chats) -> tokio::task::JoinHandle<()> {
     let desk = chats.desk.clone();
     tokio::spawn(async move { desk.keep_purging().await })
+}
+
+/// Clears away the sessions of museum clients that are over.
+pub(super) fn visits(clients: &MuseumClients) -> tokio::task::JoinHandle<()> {
+    let museum = Arc::clone(&clients.museum);
+    tokio::spawn(async move { museum.keep_sweeping().await })
 }
 
 /// Clears away sessions that are over.

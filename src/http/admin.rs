@@ -14,10 +14,11 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::auth::from_no_other_site;
-use super::caller::{bearer, json as json_body, query};
+use super::caller::{bearer, json as json_body};
 use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
 use super::middleware::limits::{LocalLimit, RateLimit as _};
 use super::middleware::{desk_of, too_often};
+use super::params;
 use crate::admin::seats::Seated;
 use crate::admin::{ChangeError, RunTime, SeatError, Seats, TokenPair};
 use crate::museum::Museum;
@@ -216,19 +217,9 @@ fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
     Ok(wanted)
 }
 
-/// A number of the query.
-fn number<T: std::str::FromStr>(request: &HttpRequest, name: &str) -> Result<Option<T>, Refusal> {
-    let Some(text) = query(request, name) else { return Ok(None) };
-    let wrong = |_| refusal(Fault::BadRequest, &format!("`{name}` must be a whole number"));
-    text.parse().map(Some).map_err(wrong)
-}
-
 fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
-    let limit = number(request, "limit")?.unwrap_or(PAGE);
-    if (1..=MAX_PAGE).contains(&limit) {
-        return Ok(limit);
-    }
-    Err(refusal(Fault::BadRequest, &format!("`limit` must be 1 to {MAX_PAGE}")))
+    let limit = params::number(request, "limit", (1, MAX_PAGE), Fault::BadRequest)?;
+    Ok(limit.unwrap_or(PAGE))
 }
 
 /// `GET /api/admin/sessions?offset=&limit=`: sessions of museum clients, those used last first.
@@ -238,7 +229,8 @@ fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
 pub(super) async fn sessions(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let listing = async {
         admin.seated(&request)?;
-        let (offset, limit) = (number(&request, "offset")?.unwrap_or(0), limit(&request)?);
+        let offset = params::number(&request, "offset", (0, u32::MAX), Fault::BadRequest)?;
+        let (offset, limit) = (offset.unwrap_or(0), limit(&request)?);
         let listed = admin.museum.sessions(offset, limit).await;
         let (sessions, total) = listed.map_err(|error| store_failed(&error))?;
         let sessions: Vec<Value> = sessions.iter().map(session).collect();
@@ -318,7 +310,8 @@ pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> Ht
 pub(super) async fn audit(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let reading = async {
         admin.seated(&request)?;
-        let (before, limit) = (number(&request, "before")?, limit(&request)?);
+        let before = params::number(&request, "before", (1, i64::MAX), Fault::BadRequest)?;
+        let limit = limit(&request)?;
         let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
         let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;
         let next = entries.last().map(|entry| entry.number).filter(|_| full);

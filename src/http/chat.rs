@@ -11,23 +11,24 @@ use futures_util::stream::{Stream, unfold};
 use hearken_actors::chat::turns::Ask;
 use hearken_actors::chat::watching::WatchSettings;
 use hearken_actors::chat::{ChatDesk, ChatError, ChatPiece};
-use hearken_actors::ports::SessionFilter;
+use hearken_actors::ports::{RequestKey, SessionFilter};
 use hearken_proto::chat::{
     ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,
-    SessionsBody,
+    SessionsBody, check_user,
 };
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
 
-use super::Door;
-use super::caller::{json_or, query, tidy};
+use super::caller::json_or;
 use super::fault::{Answer, FaultBody, Faults, Refusal, refusal, rendered};
+use super::{Door, params};
 use crate::providers::Secret;
 
 /// Sessions or messages of a page where the request does not say.
@@ -80,27 +81,14 @@ pub(super) fn session_of(path: &str) -> SessionId {
 
 /// A body that fits, or what is wrong with it.
 pub(super) async fn fitting<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
-    json_or(payload, Fault::InvalidRequest).await
+    json_or(payload, UNFIT).await
 }
+
+/// What a request does not do that is refused.
+pub(super) const UNFIT: Fault = Fault::InvalidRequest;
 
 pub(super) fn unfit(about: &impl ToString) -> Refusal {
-    refusal(Fault::InvalidRequest, &about.to_string())
-}
-
-/// A number of the query within its limits.
-pub(super) fn number<T>(
-    request: &HttpRequest,
-    name: &str,
-    least: T,
-    most: T,
-) -> Result<Option<T>, Refusal>
-where
-    T: std::str::FromStr + PartialOrd + std::fmt::Display,
-{
-    let Some(text) = query(request, name) else { return Ok(None) };
-    let number = text.parse().ok().filter(|n| (&least..=&most).contains(&n));
-    let about = format!("`{name}` is {least} to {most}");
-    number.map(Some).ok_or_else(|| unfit(&about))
+    refusal(UNFIT, &about.to_string())
 }
 
 /// A session that was just made.
@@ -124,6 +112,7 @@ pub(super) async fn create(
     let made = async {
         chats.let_in(&request, &door)?;
         let wanted: CreateSession = fitting(payload).await?;
+        let wanted = wanted.trimmed();
         wanted.check().map_err(|e| unfit(&e))?;
         let session = chats.desk.create(wanted).await.map_err(|e| failed(&e))?;
         let session_id = session.id.as_str().to_owned();
@@ -133,18 +122,22 @@ pub(super) async fn create(
 }
 
 fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
-    let status = match query(request, "status") {
+    let status = match params::text(request, "status", UNFIT)? {
         None => None,
         Some(word) => {
             let about = "`status` is active, archived or deleted";
             Some(ChatStatus::of(&word).ok_or_else(|| unfit(&about))?)
         }
     };
+    let user_id = params::text(request, "user_id", UNFIT)?;
+    if let Some(user_id) = &user_id {
+        check_user("user_id", user_id).map_err(|e| unfit(&e))?;
+    }
     Ok(SessionFilter {
-        user_id: query(request, "user_id").and_then(|id| tidy(&id, MAX_KEY_CHARS)),
+        user_id,
         status,
-        limit: number(request, "limit", 1, MAX_PAGE)?.unwrap_or(PAGE),
-        offset: number(request, "offset", 0, u32::MAX)?.unwrap_or(0),
+        limit: params::number(request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(PAGE),
+        offset: params::number(request, "offset", (0, u32::MAX), UNFIT)?.unwrap_or(0),
     })
 }
 
@@ -241,25 +234,35 @@ pub(super) async fn messages(
 ) -> HttpResponse {
     let shown = async {
         chats.let_in(&request, &door)?;
-        let limit = number(&request, "limit", 1, MAX_PAGE)?.unwrap_or(MESSAGES);
-        let before = number(&request, "before", 1, i64::MAX)?;
+        let limit = params::number(&request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(MESSAGES);
+        let before = params::number(&request, "before", (1, i64::MAX), UNFIT)?;
         let page = chats.desk.messages(&session_of(&id), before, limit).await;
         Ok(HttpResponse::Ok().json(page.map_err(|e| failed(&e))?))
     };
     rendered(shown.await)
 }
 
-/// The client's name for a request, by which it may be repeated safely.
-fn key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+/// The client's name for a request, by which it may be repeated safely, and what it asks. How the
+/// answer is told makes no other request of it.
+fn key(
+    headers: &HeaderMap,
+    id: &SessionId,
+    said: &ChatRequest,
+) -> Result<Option<RequestKey>, Refusal> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let key = value.to_str().ok().filter(|k| (1..=MAX_KEY_CHARS).contains(&k.len()));
+    let name = value.to_str().ok().filter(|k| (1..=MAX_KEY_CHARS).contains(&k.len()));
     let about = format!("the header Idempotency-Key has 1 to {MAX_KEY_CHARS} visible characters");
-    key.map(|k| Some(k.to_owned())).ok_or_else(|| unfit(&about))
+    let name = name.ok_or_else(|| unfit(&about))?.to_owned();
+    let asked = json!(["chat", id, said.message, said.player_id, said.context_only]);
+    let hash = format!("{:x}", Sha256::digest(asked.to_string()));
+    Ok(Some(RequestKey { name, hash }))
 }
 
 /// Says something in a session and tells the answer, as JSON or, with `stream`, as server-sent
 /// events: `delta` `{"content"}`, `event` (as on the WebSocket), then `done` with the whole answer,
-/// or `error`. A request with the header `Idempotency-Key` may be repeated safely.
+/// or `error`. A request with the header `Idempotency-Key` may be repeated safely: it is answered
+/// once, also where its client leaves. Without one, a message whose client leaves is dropped as
+/// long as no tool was called.
 #[utoipa::path(post, path = "/api/sessions/{id}/chat", tag = "chat sessions",
     params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128)),
     request_body = ChatRequest,
@@ -274,9 +277,10 @@ pub(super) async fn chat(
 ) -> HttpResponse {
     let answered = async {
         chats.let_in(&request, &door)?;
-        let (id, key) = (session_of(&id), key(request.headers())?);
+        let id = session_of(&id);
         let said: ChatRequest = fitting(payload).await?;
         said.check(&id).map_err(|e| unfit(&e))?;
+        let key = key(request.headers(), &id, &said)?;
         if said.stream {
             return streamed(chats.desk.clone(), id, said, key).await;
         }
@@ -289,7 +293,7 @@ pub(super) async fn chat(
 
 type Work = BoxFuture<'static, Result<ChatResponse, ChatError>>;
 
-/// An answer that is told as it comes. Dropping it ends the turn.
+/// An answer that is told as it comes. Dropping it ends the waiting for the turn.
 struct Telling {
     first: Option<ChatPiece>,
     pieces: mpsc::Receiver<ChatPiece>,
@@ -298,7 +302,12 @@ struct Telling {
 }
 
 /// A failure before the first piece is an ordinary answer.
-async fn streamed(desk: ChatDesk, id: SessionId, said: ChatRequest, key: Option<String>) -> Answer {
+async fn streamed(
+    desk: ChatDesk,
+    id: SessionId,
+    said: ChatRequest,
+    key: Option<RequestKey>,
+) -> Answer {
     let (out, mut pieces) = mpsc::channel(PIECES);
     let ask = Ask { key, out: Some(out) };
     let mut work: Work = Box::pin(async move { desk.chat(&id, &said, ask).await });

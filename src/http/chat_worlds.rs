@@ -11,10 +11,10 @@ use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
-use super::Door;
 use super::caller::{body, query};
-use super::chat::{Chats, failed, session_of, unfit};
+use super::chat::{Chats, UNFIT, failed, session_of, unfit};
 use super::fault::{Answer, Faults, refusal, rendered};
+use super::{Door, params};
 
 /// Longest body of a request for a snapshot.
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
@@ -156,11 +156,14 @@ async fn watched(
     door: &Door,
 ) -> Answer {
     chats.let_in(request, door)?;
-    let types: Vec<String> = query(request, "types").map_or_else(Vec::new, |types| {
-        types.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect()
-    });
+    let types: Vec<String> = params::text(request, "types", UNFIT)?
+        .map_or_else(Vec::new, |types| {
+            types.split(',').map(|kind| kind.trim().to_owned()).collect()
+        });
     if !fits(&types) {
-        return Err(unfit(&"`types` has at most 64 entries of at most 128 bytes"));
+        return Err(unfit(
+            &"`types` has at most 64 entries of 1 to 128 bytes, with commas between",
+        ));
     }
     let desk = &chats.desk;
     let session = desk.session(&session_of(id)).await.map_err(|e| failed(&e))?.id;
@@ -168,11 +171,13 @@ async fn watched(
     let place = Arc::clone(&chats.places).try_acquire_owned().map_err(|_| full())?;
     let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());
     let after = header.map(str::to_owned).or_else(|| query(request, "last_event_id"));
+    // A cursor may be blank: from now on.
+    let after = after.filter(|id| !id.trim().is_empty());
     let watch = desk.events.watch(&session, after.as_deref()).await.map_err(|error| {
         tracing::warn!(error, "a session cannot be watched");
         refusal(Fault::Unavailable, "events cannot be had now")
     })?;
-    let process = desk.process.clone();
+    let process = desk.tasks.process().clone();
     let actor = WatchActor::new(session, types, watch, chats.watching, place, process);
     ws_link::upgrade(actor, request, payload)
         .map_err(|_| refusal(Fault::BadRequest, "this is no WebSocket handshake"))

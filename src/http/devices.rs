@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::caller::{json as json_body, query, tidy};
 use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
-use super::{Door, Doorman, ToolDesk, device_orders};
+use super::{Door, Doorman, ToolDesk, device_orders, params};
 use crate::auth::bytes_of_hex;
 use crate::bus::Fleet;
 use crate::store::Device;
@@ -153,14 +153,8 @@ pub(super) async fn list(
 
 async fn listed(request: &HttpRequest, door: &Door, roster: &Roster, fleet: &Fleet) -> Answer {
     door.auth.admin(request)?;
-    let limit = match query(request, "limit") {
-        None => PAGE,
-        Some(text) => {
-            let limit = text.parse().ok().filter(|n| (1..=MAX_PAGE).contains(n));
-            let about = format!("`limit` must be 1 to {MAX_PAGE}");
-            limit.ok_or_else(|| refusal(Fault::BadRequest, &about))?
-        }
-    };
+    let limit = params::number(request, "limit", (1, MAX_PAGE), Fault::BadRequest)?.unwrap_or(PAGE);
+    // A cursor may be blank: from the beginning on.
     let after = query(request, "after").unwrap_or_default().to_lowercase();
     let page = door.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
     let mut here = connected(fleet, roster).await;

@@ -23,6 +23,8 @@ use super::fault::{Answer, Refusal, refusal, rendered};
 use super::lanes::Lanes;
 use crate::tools::litemcp::{Called, Face};
 
+/// Where a tool is.
+pub(super) const PATH: &str = "/litemcp/{tool}";
 /// Largest message of a client, and largest body.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Clients over WebSocket at once.
@@ -63,8 +65,8 @@ impl LiteMcp {
 pub fn litemcp_routes(services: &mut ServiceConfig, tools: Arc<LiteMcp>) {
     services
         .app_data(web::Data::from(tools))
-        .route("/litemcp/{tool}", web::get().to(get))
-        .route("/litemcp/{tool}", web::post().to(call));
+        .route(PATH, web::get().to(get))
+        .route(PATH, web::post().to(call));
 }
 
 /// `GET /litemcp/{tool}`: what the tool is, or a WebSocket to it.

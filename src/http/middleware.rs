@@ -1,8 +1,10 @@
 //! What every request passes before its route, from the outside in: `/api/v1` is made `/api`, the
-//! request gets its name, is logged, may come from other sites' pages, survives a panic, and is
-//! held back where its client asks too often. Who may ask what is the routes' own.
+//! request gets its name, is logged, may come from other sites' pages, survives a panic, is held
+//! back where its client asks too often, and runs to its end where it changes something. Who may
+//! ask what is the routes' own.
 
 pub mod limits;
+mod outliving;
 pub mod traffic;
 
 use std::borrow::Cow;
@@ -121,6 +123,7 @@ where
 {
     let cors = desk.cors();
     app.app_data(web::Data::from(desk))
+        .wrap(from_fn(outliving::outliving))
         .wrap(from_fn(limited))
         .wrap(from_fn(recovered))
         .wrap(cors)

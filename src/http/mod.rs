@@ -21,6 +21,7 @@ pub mod middleware;
 mod museum;
 pub mod openapi;
 mod ota;
+mod params;
 mod tool_desk;
 mod tool_servers;
 mod vision;

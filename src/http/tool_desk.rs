@@ -12,9 +12,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use super::Door;
-use super::caller::{json as json_body, query};
+use super::caller::json as json_body;
 use super::fault::{Answer, Faults, refusal, rendered};
+use super::{Door, params};
 use crate::tools::{AgentTokens, DEFAULT_AGENT, Registry, Sources, Vision, VisionTokens};
 
 /// Pictures that are looked at at once, each of at most 10 MiB.
@@ -78,7 +78,8 @@ pub(super) async fn list(
 ) -> HttpResponse {
     let listed = || {
         door.auth.admin(&request)?;
-        let agent = query(&request, "agent").unwrap_or_else(|| DEFAULT_AGENT.into());
+        let agent = params::text(&request, "agent", Fault::BadRequest)?;
+        let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
         Ok(HttpResponse::Ok().json(desk.sources.inventory(&agent)))
     };
     rendered(listed())

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use hearken_actors::ports::{StateError, StateEvent, StateOutcome, Tool};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// Longest text of a server that is told on.
@@ -40,7 +41,16 @@ fn event(value: &Value) -> Option<StateEvent> {
         None | Some(Value::Null) => Map::new(),
         Some(other) => Map::from_iter([("value".to_owned(), other.clone())]),
     };
-    Some(StateEvent { id: text("id").map(str::to_owned), kind: kind.to_owned(), data })
+    let at = value.get("timestamp").and_then(time);
+    Some(StateEvent { id: text("id").map(str::to_owned), at, kind: kind.to_owned(), data })
+}
+
+/// A time as RFC 3339, or as milliseconds since 1970.
+fn time(value: &Value) -> Option<Timestamp> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        other => Timestamp::from_millisecond(other.as_i64()?).ok(),
+    }
 }
 
 /// The tools of a list; those without a name, and those that come again, are left out.
@@ -149,6 +159,8 @@ mod tests {
             "events": [
                 { "id": "e1", "type": "dice.rolled", "data": { "total": 7 }, "timestamp": "now" },
                 "combat.started", { "data": {} }, 7, { "type": "x", "data": 3 }, "",
+                { "type": "y", "timestamp": "2026-01-02T03:04:05.678+08:00" },
+                { "type": "z", "timestamp": 1 },
             ],
         }));
         let told = told.unwrap();
@@ -159,12 +171,14 @@ mod tests {
         let events: Vec<String> = told
             .events
             .iter()
-            .map(|e| format!("{:?} {} {}", e.id, e.kind, json!(e.data)))
+            .map(|e| format!("{:?} {:?} {} {}", e.id, e.at, e.kind, json!(e.data)))
             .collect();
         let expected = [
-            r#"Some("e1") dice.rolled {"total":7}"#,
-            "None combat.started {}",
-            r#"None x {"value":3}"#,
+            r#"Some("e1") None dice.rolled {"total":7}"#,
+            "None None combat.started {}",
+            r#"None None x {"value":3}"#,
+            "None Some(2026-01-01T19:04:05.678Z) y {}",
+            "None Some(1970-01-01T00:00:00.001Z) z {}",
         ];
         assert_eq!(events, expected);
         for (error, words) in [

@@ -2,7 +2,7 @@
 //! putting one back, nor for where it is kept.
 //!
 //! ```text
-//! {"format":"hearken-store","version":1,"schema":6,"made_at":"...","tables":["devices",...]}
+//! {"format":"hearken-store","version":1,"schema":7,"made_at":"...","tables":["devices",...]}
 //! {"table":"devices","row":{"device_id":"...","bound":1,...}}       one line a row
 //! {"end":{"devices":1,...}}                                         rows of each table
 //! ```

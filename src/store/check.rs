@@ -40,12 +40,13 @@ impl CheckReport {
 }
 
 /// Tables whose rows belong to rows of another: both, and the column that says to which.
-const BELONGS: [(&str, &str, &str); 5] = [
+const BELONGS: [(&str, &str, &str); 6] = [
     ("chat_people", "chat_sessions", "session_id"),
     ("chat_messages", "chat_sessions", "session_id"),
     ("chat_turns", "chat_sessions", "session_id"),
     ("chat_snapshots", "chat_sessions", "session_id"),
     ("chat_snapshot_messages", "chat_snapshots", "snapshot_id"),
+    ("chat_snapshot_turns", "chat_snapshots", "snapshot_id"),
 ];
 
 /// Tables whose rows number messages without gaps: whose, the messages, and the key of both.

@@ -54,7 +54,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables.
-pub(super) const TABLES: [Table; 14] = [
+pub(super) const TABLES: [Table; 15] = [
     Table {
         name: "devices",
         columns: &[
@@ -134,7 +134,13 @@ pub(super) const TABLES: [Table; 14] = [
     },
     Table {
         name: "chat_turns",
-        columns: &[text("session_id"), text("request_key"), text("answer")],
+        columns: &[
+            text("session_id"),
+            text("request_key"),
+            text("answer"),
+            text("request_hash"),
+            number("fence"),
+        ],
         key: "session_id, request_key",
     },
     Table {
@@ -153,6 +159,17 @@ pub(super) const TABLES: [Table; 14] = [
         name: "chat_snapshot_messages",
         columns: &[text("snapshot_id"), number("number"), json("message")],
         key: "snapshot_id, number",
+    },
+    Table {
+        name: "chat_snapshot_turns",
+        columns: &[
+            text("snapshot_id"),
+            text("request_key"),
+            text("answer"),
+            text("request_hash"),
+            number("fence"),
+        ],
+        key: "snapshot_id, request_key",
     },
     Table {
         name: "museum_sessions",

@@ -1,31 +1,36 @@
 //! Chat sessions of applications: a message in, the model and its tools round by round, an answer
 //! and events out; the same rounds of a turn as devices and text clients have. Nothing is kept in
-//! memory between two requests, so that any instance takes any. Not for HTTP, nor for where
-//! sessions, states and events are kept.
+//! memory between two requests, so that any instance takes any; a message that has called a tool
+//! runs to its end, also when its client leaves. Not for HTTP, nor for where sessions, states and
+//! events are kept.
 //!
-//! Reading order: this file, [`turns`], `context`, `narration`, `world`, `budget`, [`sessions`],
-//! [`watching`].
+//! Reading order: this file, [`turns`], `running`, `context`, `narration`, `world`, `rolls`,
+//! `budget`, [`sessions`], `snapshots`, [`watching`].
 
 mod budget;
 mod context;
 mod narration;
+mod rolls;
+mod running;
 pub mod sessions;
 mod settings;
+mod snapshots;
 pub mod turns;
 pub mod watching;
 mod world;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
-use tokio_util::sync::CancellationToken;
 
 use crate::dialogue::{LocalTime, TurnError};
 use crate::live::Live;
 use crate::ports::{
     BoxError, ChatStore, EventBus, Llm, SessionLocks, Sight, StateError, StateServer, ToolSource,
 };
+use crate::tasks::{NotBegun, Tasks};
 
 pub use narration::ChatPiece;
 pub use settings::ChatSettings;
@@ -54,8 +59,8 @@ pub struct ChatDesk {
     pub now: LocalTime,
     /// How sessions are served.
     pub settings: Live<ChatSettings>,
-    /// Turns end with it.
-    pub process: CancellationToken,
+    /// Where messages are answered, until the server's end.
+    pub tasks: Tasks,
 }
 
 /// Why a request about a session was not carried out.
@@ -67,8 +72,8 @@ pub enum ChatError {
     /// It does not stand so that this could be done.
     #[error("{0}")]
     Status(String),
-    /// Another turn of the session takes too long.
-    #[error("another message of this session is being answered")]
+    /// Another request about the session takes too long.
+    #[error("another request about this session is being carried out")]
     Busy,
     /// Somebody else went on with the session, or its world, meanwhile.
     #[error("the session was changed meanwhile")]
@@ -76,6 +81,12 @@ pub enum ChatError {
     /// The model did not stop calling tools.
     #[error("tools were called in {0} rounds, and more were wanted")]
     TooManyRounds(usize),
+    /// The message took longer than any may.
+    #[error("the message was not answered within {} s", .0.as_secs())]
+    TooLong(Duration),
+    /// As many messages are being answered as may be.
+    #[error(transparent)]
+    Full(NotBegun),
     /// The model failed.
     #[error("the language model failed")]
     Llm(#[source] TurnError),
@@ -99,15 +110,15 @@ impl ChatError {
         match self {
             Self::NotFound(_) => Fault::SessionNotFound,
             Self::Status(_) => Fault::Conflict,
-            Self::Busy => Fault::Busy,
+            Self::Busy | Self::Full(NotBegun::Full) => Fault::Busy,
             Self::Overtaken => Fault::VersionConflict,
             Self::TooManyRounds(_) => Fault::MaxIterations,
             Self::Llm(_) => Fault::LlmUnavailable,
             Self::State(StateError::Conflict(_)) => Fault::VersionConflict,
             Self::State(_) => Fault::StateServer,
             Self::NoState(_) => Fault::NotFound,
-            Self::Store(_) => Fault::Unavailable,
-            Self::GoingAway => Fault::GoingAway,
+            Self::Store(_) | Self::TooLong(_) => Fault::Unavailable,
+            Self::GoingAway | Self::Full(NotBegun::Stopping) => Fault::GoingAway,
         }
     }
 }

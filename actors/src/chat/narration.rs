@@ -1,12 +1,14 @@
 //! An application's face of a turn: the model's words as they come, calls made all at once, and
-//! what all of it cost. Not for what is made of it when the turn is over.
+//! what all of it cost. Who reads the words may leave. Not for what is made of it when the turn is
+//! over.
 
 use hearken_proto::chat::Event;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::budget;
+use super::running::Beginning;
 use super::world::World;
+use super::{ChatError, budget};
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::Face;
 use crate::dialogue::{Turn, TurnError};
@@ -31,8 +33,10 @@ pub(super) struct Narration<'a> {
     budget: usize,
     /// Tokens of the prompt that is being answered, as we count them.
     asked: u64,
-    /// Nobody reads any more.
-    gone: bool,
+    /// What must be on disk before the first call.
+    beginning: Beginning<'a>,
+    /// Why the turn may not call anything.
+    pub(super) refused: Option<ChatError>,
     /// The words so far.
     pub(super) parts: Parts,
     /// What it cost so far.
@@ -45,6 +49,7 @@ impl<'a> Narration<'a> {
         world: Option<&'a World>,
         out: Option<&'a mpsc::Sender<ChatPiece>>,
         budget: usize,
+        beginning: Beginning<'a>,
     ) -> Self {
         Self {
             turn,
@@ -52,7 +57,8 @@ impl<'a> Narration<'a> {
             out,
             budget,
             asked: 0,
-            gone: false,
+            beginning,
+            refused: None,
             parts: Parts::default(),
             usage: Usage::default(),
         }
@@ -65,7 +71,7 @@ impl Face for Narration<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.gone || !self.turn.is_live()
+        !self.turn.is_live()
     }
 
     fn said(&self) -> usize {
@@ -94,12 +100,12 @@ impl Face for Narration<'_> {
 
     async fn words(&mut self, text: &str) {
         let (Some(piece), Some(out)) = (self.parts.add(text), self.out) else { return };
-        let sent = tokio::select! {
+        tokio::select! {
             biased;
-            () = self.turn.cancelled() => false,
-            sent = out.send(ChatPiece::Delta(piece)) => sent.is_ok(),
-        };
-        self.gone |= !sent;
+            () = self.turn.cancelled() => {}
+            // Who has left needs none.
+            sent = out.send(ChatPiece::Delta(piece)) => sent.unwrap_or_default(),
+        }
     }
 
     async fn pause(&mut self) {
@@ -114,6 +120,10 @@ impl Face for Narration<'_> {
         asked: &str,
         until: Instant,
     ) -> Result<Vec<String>, TurnError> {
+        if let Err(error) = self.beginning.begin().await {
+            self.refused = Some(error);
+            return Err(failed(calls, "the request could not be noted"));
+        }
         let source = |call: &ToolRequest| offer.origin(&call.name).map(|(source, _)| source);
         if let Some(world) = self.world {
             let its = calls.iter().filter(|call| source(call).is_some_and(World::is));
@@ -130,11 +140,24 @@ impl Face for Narration<'_> {
                 break;
             }
         }
-        if self.world.is_some_and(|world| world.deeds().conflict) {
-            let tool = calls.first().map(|call| call.name.clone()).unwrap_or_default();
-            let error = ToolError::Failed("the state was changed meanwhile".into());
-            return Err(TurnError::Tool { tool, error });
+        let ended = running.end();
+        let others = calls.iter().zip(&ended).filter(|(call, ended)| {
+            let refused = ended.failure.as_ref();
+            source(call).is_some_and(|source| !World::is(source))
+                && !matches!(refused, Some(ToolError::Unknown(_) | ToolError::Arguments(_)))
+        });
+        if others.count() > 0 {
+            self.beginning.running.acts();
         }
-        Ok(running.end().into_iter().map(|ended| ended.told).collect())
+        if self.world.is_some_and(|world| world.deeds().conflict) {
+            return Err(failed(calls, "the state was changed meanwhile"));
+        }
+        Ok(ended.into_iter().map(|ended| ended.told).collect())
     }
+}
+
+/// A round of calls that ends its turn.
+fn failed(calls: &[ToolRequest], why: &str) -> TurnError {
+    let tool = calls.first().map(|call| call.name.clone()).unwrap_or_default();
+    TurnError::Tool { tool, error: ToolError::Failed(why.into()) }
 }

@@ -1,10 +1,9 @@
-//! Chat sessions as such: made, listed, archived, deleted, restored, gone back in; their worlds
-//! read. Not for what is said in them.
+//! Chat sessions as such: made, listed, archived, deleted, restored, forgotten; their worlds read.
+//! Not for what is said in them, nor for snapshots.
 
-use hearken_proto::chat::{
-    ChatSession, ChatStatus, CreateSession, CreateSnapshot, MessagesBody, Snapshot,
-};
+use hearken_proto::chat::{ChatSession, ChatStatus, CreateSession, MessagesBody};
 use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::world::nowhere;
@@ -67,7 +66,7 @@ impl ChatDesk {
     /// Deletes a session; it can be restored until it is purged, and so its world is kept as long.
     ///
     /// # Errors
-    /// There is none, or the store failed.
+    /// There is none, a request about it takes too long, or the store failed.
     pub async fn delete(&self, id: &SessionId) -> Result<(), ChatError> {
         self.turn_to(id, &[ChatStatus::Active, ChatStatus::Archived], ChatStatus::Deleted).await
     }
@@ -75,7 +74,7 @@ impl ChatDesk {
     /// Archives an active session; an archived one stays so.
     ///
     /// # Errors
-    /// There is none, or the store failed.
+    /// As [`ChatDesk::delete`].
     pub async fn archive(&self, id: &SessionId) -> Result<(), ChatError> {
         self.turn_to(id, &[ChatStatus::Active, ChatStatus::Archived], ChatStatus::Archived).await
     }
@@ -83,7 +82,7 @@ impl ChatDesk {
     /// Makes a session active again, a deleted one too.
     ///
     /// # Errors
-    /// There is none, or the store failed.
+    /// As [`ChatDesk::delete`].
     pub async fn restore(&self, id: &SessionId) -> Result<(), ChatError> {
         let any = [ChatStatus::Active, ChatStatus::Archived, ChatStatus::Deleted];
         self.turn_to(id, &any, ChatStatus::Active).await
@@ -95,8 +94,15 @@ impl ChatDesk {
         from: &[ChatStatus],
         to: ChatStatus,
     ) -> Result<(), ChatError> {
+        let missing = || ChatError::NotFound(id.clone());
+        let session = self.store.session(id).await?.ok_or_else(missing)?;
+        if !from.contains(&session.status) {
+            return Err(missing());
+        }
+        // A message that is being answered is kept first.
+        let _lock = self.lock(id).await?;
         let changed = self.store.set_status(id, from, to, now()).await?;
-        changed.ok_or_else(|| ChatError::NotFound(id.clone()))?;
+        changed.ok_or_else(missing)?;
         let kind = match to {
             ChatStatus::Active => "session.restored",
             ChatStatus::Archived => "session.archived",
@@ -138,61 +144,6 @@ impl ChatDesk {
         })
     }
 
-    /// Makes a snapshot that was checked.
-    ///
-    /// # Errors
-    /// There is no such session, or the store failed.
-    pub async fn make_snapshot(
-        &self,
-        id: &SessionId,
-        wanted: CreateSnapshot,
-    ) -> Result<Snapshot, ChatError> {
-        let session = self.session(id).await?;
-        let at = now();
-        let snapshot = Snapshot {
-            id: uuid::Uuid::now_v7().to_string(),
-            session_id: id.clone(),
-            name: wanted.name.unwrap_or_else(|| at.to_string()),
-            message_count: session.message_count,
-            state_version: session.state_version,
-            created_at: at,
-        };
-        let made = self.store.keep_snapshot(&snapshot).await?;
-        made.ok_or_else(|| ChatError::NotFound(id.clone()))
-    }
-
-    /// A session's snapshots, oldest first.
-    ///
-    /// # Errors
-    /// There is no such session, or the store failed.
-    pub async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, ChatError> {
-        self.session(id).await?;
-        Ok(self.store.snapshots(id).await?)
-    }
-
-    /// Goes back to a snapshot: the world first, where its server can, then the dialogue.
-    ///
-    /// # Errors
-    /// There is no such session or snapshot, a message is being answered, or a server failed.
-    pub async fn go_back(&self, id: &SessionId, snapshot_id: &str) -> Result<Snapshot, ChatError> {
-        self.session(id).await?;
-        let missing = || ChatError::NoState(format!("the session has no snapshot {snapshot_id}"));
-        let all = self.store.snapshots(id).await?;
-        let wanted = all.into_iter().find(|s| s.id == snapshot_id).ok_or_else(missing)?;
-        let lock = self.locks.lock(id.as_str(), self.settings.get().lock_wait).await?;
-        let lock = lock.ok_or(ChatError::Busy)?;
-        if let (Some(server), Some(version)) = (&self.state, wanted.state_version) {
-            let restored = server.restore(id, version).await.map_err(ChatError::State)?;
-            if !restored {
-                tracing::warn!(session = %id, version, "the state server cannot go back");
-            }
-        }
-        let back = self.store.restore_snapshot(id, snapshot_id, lock.fence, now()).await?;
-        let back = back.ok_or(ChatError::Overtaken)?;
-        self.tell(id, "session.rolled_back", json!({ "snapshot_id": snapshot_id })).await;
-        Ok(back)
-    }
-
     /// Forgets the sessions that were deleted long ago, with their worlds, for ever and ever.
     pub async fn keep_purging(&self) {
         let mut ticks = tokio::time::interval(self.settings.get().purge_every);
@@ -205,26 +156,46 @@ impl ChatDesk {
         }
     }
 
-    /// Forgets the sessions that were deleted long ago; tells how many.
+    /// Forgets the sessions that were deleted long ago; tells how many. One that cannot be
+    /// forgotten is left for the next time.
     ///
     /// # Errors
-    /// The store or the state server failed; what is left is for the next time.
+    /// The store failed.
     pub async fn purge(&self) -> Result<usize, ChatError> {
         let Ok(before) = now().checked_sub(self.settings.get().purge_after) else { return Ok(0) };
-        let mut purged = 0;
+        let (mut purged, mut left) = (0, 0);
         loop {
-            let ids = self.store.purgeable(before, PURGED_AT_ONCE).await?;
+            let ids = self.store.purgeable(before, left, PURGED_AT_ONCE).await?;
             let last = ids.len() < PURGED_AT_ONCE as usize;
             for id in ids {
-                if let Some(state) = &self.state {
-                    state.delete(&id).await.map_err(ChatError::State)?;
+                match self.forget(&id, before).await {
+                    Ok(true) => purged += 1,
+                    Ok(false) => {}
+                    Err(error @ ChatError::Store(_)) => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(%error, session = %id, "a deleted session cannot be purged yet");
+                        left += 1;
+                    }
                 }
-                purged += usize::from(self.store.purge(&id).await?);
             }
             if last {
                 return Ok(purged);
             }
         }
+    }
+
+    /// Forgets a session with its world, if it is still deleted, and was before this time.
+    async fn forget(&self, id: &SessionId, before: Timestamp) -> Result<bool, ChatError> {
+        let _lock = self.lock(id).await?;
+        let session = self.store.session(id).await?;
+        let is_old = |s: &ChatSession| s.status == ChatStatus::Deleted && s.updated_at < before;
+        if !session.as_ref().is_some_and(is_old) {
+            return Ok(false);
+        }
+        if let Some(state) = &self.state {
+            state.delete(id).await.map_err(ChatError::State)?;
+        }
+        Ok(self.store.purge(id).await?)
     }
 
     async fn forget_world(&self, id: &SessionId) {

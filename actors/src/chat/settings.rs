@@ -42,6 +42,8 @@ pub struct ChatSettings {
     pub temperature: f64,
     /// Longest wait for a turn of the same session that is under way.
     pub lock_wait: Duration,
+    /// Longest time for a message, whatever it has begun.
+    pub turn_limit: Duration,
     /// How often a watcher is pinged.
     pub ping_every: Duration,
     /// A watcher that sends nothing at all for this long is gone.
@@ -66,6 +68,7 @@ impl Default for ChatSettings {
             max_tokens: 4_096,
             temperature: 0.7,
             lock_wait: Duration::from_secs(30),
+            turn_limit: Duration::from_secs(600),
             ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(60),
             purge_after: Duration::from_secs(30 * 86_400),

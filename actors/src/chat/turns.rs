@@ -1,5 +1,6 @@
 //! One message in a chat session, from the request to the answer: the session locked, the prompt
-//! made, the rounds run, the turn kept. Not for sessions otherwise.
+//! made, the rounds run, the turn kept. All of that is done by a task of the server; the request
+//! only waits for it. Not for sessions otherwise.
 
 use std::sync::Arc;
 
@@ -10,9 +11,13 @@ use hearken_proto::chat::{
 use hearken_proto::ids::{SessionId, TurnId};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::context::{as_kept, prompt};
 use super::narration::{ChatPiece, Narration};
+use super::rolls::asks_to_roll;
+use super::running::{Beginning, Running, kept};
 use super::world::{World, nowhere, version_of};
 use super::{ChatDesk, ChatError, budget};
 use crate::audio::playout::Heard;
@@ -21,23 +26,10 @@ use crate::dialogue::run_turn::answer;
 use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::meters::meters;
 use crate::ports::{
-    ChatMessage, KeptMessage, KeptTurn, Prompt, SessionLock, StateError, ToolSource, TurnKept,
+    ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
 };
 use crate::tools::{Others, ToolSettings, Toolbox};
 use crate::wall_clock::now;
-
-/// Words that ask a player to roll dice, where no tool says so.
-const ASKS_TO_ROLL: [&str; 9] = [
-    "请投",
-    "请掷",
-    "投一次",
-    "掷一次",
-    "投个骰",
-    "进行一次检定",
-    "please roll",
-    "roll a d",
-    "make a roll",
-];
 
 /// What a turn begins from.
 struct Scene {
@@ -54,14 +46,31 @@ struct Scene {
 #[derive(Debug, Default)]
 pub struct Ask {
     /// By which a repeated request is known; within the session.
-    pub key: Option<String>,
+    pub key: Option<RequestKey>,
     /// Where the answer is told as it comes.
     pub out: Option<mpsc::Sender<ChatPiece>>,
 }
 
+/// What is known of a request.
+enum Known {
+    /// Nothing.
+    Not,
+    /// It called tools, and has no answer, or none yet.
+    Begun,
+    Answered(Box<ChatResponse>),
+}
+
+/// A message on its way to its answer.
+struct Said {
+    id: SessionId,
+    request: ChatRequest,
+    ask: Ask,
+    running: Running,
+}
+
 impl ChatDesk {
-    /// Answers a message that was checked. Dropping the future ends everything that was begun;
-    /// what tools have done by then is done.
+    /// Answers a message that was checked. Dropping the future ends what was begun as long as no
+    /// tool was called and the request has no name; else it goes on to its end and is kept.
     ///
     /// # Errors
     /// See [`ChatError`]; nothing is kept of the turn then.
@@ -71,42 +80,115 @@ impl ChatDesk {
         request: &ChatRequest,
         ask: Ask,
     ) -> Result<ChatResponse, ChatError> {
-        let session = self.active(id).await?;
-        if let Some(answered) = self.answered(id, ask.key.as_deref()).await? {
-            return Ok(answered);
-        }
         if request.context_only {
+            let session = self.active(id).await?;
+            if let Known::Answered(answered) = self.known(id, &ask).await? {
+                return Ok(*answered);
+            }
             let scene = self.scene(session, None).await?;
             return Ok(self.context(&scene, request));
         }
-        let lock = self.locks.lock(id.as_str(), self.settings.get().lock_wait).await?;
-        let lock = lock.ok_or(ChatError::Busy)?;
-        // The request may be a repeated one whose first was just answered.
-        if let Some(answered) = self.answered(id, ask.key.as_deref()).await? {
-            return Ok(answered);
-        }
-        let scene = self.scene(self.active(id).await?, ask.out.clone()).await?;
-        let lost = lock.lost.clone();
-        tokio::select! {
-            biased;
-            () = lost.cancelled() => Err(ChatError::Overtaken),
-            answered = self.answer(&scene, request, &ask, &lock) => answered,
+        let place = self.tasks.enter().map_err(ChatError::Full)?;
+        let left = CancellationToken::new();
+        let running = Running::new(self.tasks.clone(), left.clone(), ask.key.is_some());
+        let said = Said { id: id.clone(), request: request.clone(), ask, running };
+        let desk = self.clone();
+        let work = async move {
+            let _place = place;
+            tokio::select! {
+                biased;
+                () = said.running.dropped() => Err(ChatError::GoingAway),
+                answered = Box::pin(desk.in_turn(&said)) => answered,
+            }
+        };
+        let _leaving = left.drop_guard();
+        match tokio::spawn(work.in_current_span()).await {
+            Ok(answered) => answered,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(ChatError::GoingAway),
         }
     }
 
-    async fn answered(
+    /// Waits for the session, and answers.
+    async fn in_turn(&self, said: &Said) -> Result<ChatResponse, ChatError> {
+        let Said { id, ask, .. } = said;
+        self.active(id).await?;
+        if let Known::Answered(answered) = self.known(id, ask).await? {
+            return Ok(*answered);
+        }
+        let lock = self.lock(id).await?;
+        // The request may be a repeated one whose first has ended meanwhile.
+        match self.known(id, ask).await? {
+            Known::Answered(answered) => return Ok(*answered),
+            Known::Begun => {
+                let about = "the request with this Idempotency-Key called tools and brought no \
+                             answer: look at the session, and ask with another key";
+                return Err(ChatError::Status(about.into()));
+            }
+            Known::Not => {}
+        }
+        let scene = self.scene(self.active(id).await?, ask.out.clone()).await?;
+        let beginning = Beginning {
+            store: &*self.store,
+            running: &said.running,
+            session: id,
+            key: ask.key.as_ref(),
+            fence: lock.fence,
+        };
+        let answered = self.in_time(said, &scene, &lock, beginning).await;
+        if let Some(world) = &scene.world {
+            world.settled().await;
+        }
+        if answered.is_err() {
+            let changed = scene.world.as_ref().is_some_and(|world| world.deeds().changed);
+            beginning.failed(changed || said.running.has_acted()).await;
+        }
+        answered
+    }
+
+    /// Answers, or cuts the turn where it must end.
+    async fn in_time(
         &self,
-        id: &SessionId,
-        key: Option<&str>,
-    ) -> Result<Option<ChatResponse>, ChatError> {
-        let Some(key) = key else { return Ok(None) };
-        let Some(answer) = self.store.answered(id, key).await? else { return Ok(None) };
+        said: &Said,
+        scene: &Scene,
+        lock: &SessionLock,
+        beginning: Beginning<'_>,
+    ) -> Result<ChatResponse, ChatError> {
+        let turn = Turn::new(TurnId(1), &CancellationToken::new());
+        let mut answering = std::pin::pin!(self.answer(said, scene, &turn, beginning));
+        let why = tokio::select! {
+            biased;
+            why = said.running.ends(lock, self.settings.get().turn_limit) => why,
+            answered = &mut answering => return answered,
+        };
+        turn.cut();
+        match answering.await {
+            Err(ChatError::GoingAway) => Err(why),
+            other => other,
+        }
+    }
+
+    /// The session, for one request at a time.
+    pub(super) async fn lock(&self, id: &SessionId) -> Result<SessionLock, ChatError> {
+        let lock = self.locks.lock(id.as_str(), self.settings.get().lock_wait).await?;
+        lock.ok_or(ChatError::Busy)
+    }
+
+    /// What is known of the request by its name.
+    async fn known(&self, id: &SessionId, ask: &Ask) -> Result<Known, ChatError> {
+        let Some(key) = &ask.key else { return Ok(Known::Not) };
+        let Some(known) = self.store.request(id, &key.name).await? else { return Ok(Known::Not) };
+        if !known.hash.is_empty() && known.hash != key.hash {
+            let about = "this Idempotency-Key was used for another request";
+            return Err(ChatError::Status(about.into()));
+        }
+        let Some(answer) = known.answer else { return Ok(Known::Begun) };
         let answer = serde_json::from_str(&answer).map_err(|e| ChatError::Store(e.into()))?;
-        Ok(Some(answer))
+        Ok(Known::Answered(answer))
     }
 
     /// A session that can be talked in.
-    async fn active(&self, id: &SessionId) -> Result<ChatSession, ChatError> {
+    pub(super) async fn active(&self, id: &SessionId) -> Result<ChatSession, ChatError> {
         let session = self.session(id).await?;
         match session.status {
             ChatStatus::Active => Ok(session),
@@ -196,15 +278,16 @@ impl ChatDesk {
     /// Runs the rounds, and keeps the turn before it is answered.
     async fn answer(
         &self,
+        said: &Said,
         scene: &Scene,
-        request: &ChatRequest,
-        ask: &Ask,
-        lock: &SessionLock,
+        turn: &Turn,
+        beginning: Beginning<'_>,
     ) -> Result<ChatResponse, ChatError> {
-        let turn = Turn::new(TurnId(1), &self.process);
+        let Said { request, ask, .. } = said;
         let mut rounds = Vec::new();
         let budget = self.settings.get().token_budget;
-        let mut face = Narration::new(&turn, scene.world.as_ref(), ask.out.as_ref(), budget);
+        let (world, out) = (scene.world.as_ref(), ask.out.as_ref());
+        let mut face = Narration::new(turn, world, out, budget, beginning);
         let prompt = self.prompt(scene, request);
         let outcome = answer(&mut face, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
         let outcome = match outcome {
@@ -213,7 +296,11 @@ impl ChatDesk {
             }
             other => other,
         };
-        let Narration { parts: Parts { content, said, .. }, usage, .. } = face;
+        let Narration { parts: Parts { content, said: words, .. }, usage, refused, .. } = face;
+        if let Some(error) = refused {
+            meters().turns.count(&TurnEnd::Interrupted);
+            return Err(error);
+        }
         if !turn.is_live() {
             meters().turns.count(&TurnEnd::Interrupted);
             return Err(ChatError::GoingAway);
@@ -223,13 +310,13 @@ impl ChatDesk {
         }
         let record = TurnRecord {
             user: Some(request.message.clone()),
-            said,
+            said: words,
             rounds,
             end: TurnEnd::Completed,
         };
         meters().turns.count(&record.end);
         let response = self.response(scene, content, usage).await;
-        self.keep(scene, request, ask, lock, &record, &response).await?;
+        self.keep(scene, said, beginning.fence, &record, &response).await?;
         Ok(response)
     }
 
@@ -260,10 +347,8 @@ impl ChatDesk {
             Some(server) if deeds.touched => server.state(&scene.session.id).await.ok(),
             _ => None,
         };
-        let lower = content.to_lowercase();
         ChatResponse {
-            requires_roll: deeds.requires_roll
-                || ASKS_TO_ROLL.iter().any(|ask| lower.contains(ask)),
+            requires_roll: deeds.requires_roll || asks_to_roll(&content),
             response: content,
             state_changes: deeds.changes,
             turn_info: turn_info(after.as_ref().unwrap_or(&scene.state)),
@@ -279,35 +364,28 @@ impl ChatDesk {
     async fn keep(
         &self,
         scene: &Scene,
-        request: &ChatRequest,
-        ask: &Ask,
-        lock: &SessionLock,
+        said: &Said,
+        fence: i64,
         record: &TurnRecord,
         response: &ChatResponse,
     ) -> Result<(), ChatError> {
+        let Said { request, ask, .. } = said;
         let id = &scene.session.id;
         let at = now();
         let player = request.player_id.as_deref();
-        let messages = said(record).iter().map(|m| as_kept(m, player, at)).collect();
+        let messages = messages_of(record).iter().map(|m| as_kept(m, player, at)).collect();
         let deeds = scene.world.as_ref().map(|world| world.deeds().version);
         let turn = KeptTurn {
             session_id: id.clone(),
             after: scene.before.last().map_or(0, |kept| kept.number),
-            fence: lock.fence,
+            fence,
             key: ask.key.clone(),
             answer: serde_json::to_string(response).map_err(|e| ChatError::Store(e.into()))?,
             messages,
             state_version: deeds.flatten(),
             at,
         };
-        match self.store.keep_turn(&turn).await? {
-            TurnKept::Kept => {}
-            TurnKept::Overtaken => return Err(ChatError::Overtaken),
-            TurnKept::Closed => {
-                let about = "the session was archived or deleted meanwhile";
-                return Err(ChatError::Status(about.into()));
-            }
-        }
+        kept(self.store.keep_turn(&turn).await?)?;
         let told = json!({
             "player_id": request.player_id,
             "message": request.message,
@@ -333,7 +411,7 @@ impl ChatDesk {
 }
 
 /// Everything that was said in a turn, in order: an application reads all of it.
-fn said(record: &TurnRecord) -> Vec<ChatMessage> {
+fn messages_of(record: &TurnRecord) -> Vec<ChatMessage> {
     let mut memory = Memory::new(usize::MAX, Vec::new());
     memory.commit(record, Heard::ALL);
     memory.messages().to_vec()

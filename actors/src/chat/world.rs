@@ -1,6 +1,6 @@
 //! The state server as a source of tools for one turn: calls carry the session and the version
-//! that we know, and what they change and cause is noted. Not for the protocol, which is the
-//! port's implementation.
+//! that we know, and what they change and cause is noted and told. A call that has begun runs to
+//! its end, also when its turn is cut. Not for the protocol, which is the port's implementation.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -8,15 +8,17 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use super::narration::ChatPiece;
 use crate::ports::{
     EventBus, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolCall, ToolError,
     ToolOutput, ToolSource,
 };
+use crate::wall_clock::now;
 
 /// The source's name in a conversation.
 const NAME: &str = "state";
@@ -32,8 +34,10 @@ pub(super) struct Deeds {
     pub(super) requires_roll: bool,
     /// A call came too late twice.
     pub(super) conflict: bool,
-    /// Some call was made.
+    /// Some call was answered.
     pub(super) touched: bool,
+    /// Something may have changed, or been told.
+    pub(super) changed: bool,
     /// More than one call of the round that is under way is for the state server.
     pub(super) many: bool,
 }
@@ -52,6 +56,8 @@ struct Means {
     /// Who asked sees events too, where they want to.
     out: Option<mpsc::Sender<ChatPiece>>,
     deeds: Mutex<Deeds>,
+    /// Calls under way.
+    calls: TaskTracker,
 }
 
 impl World {
@@ -64,7 +70,8 @@ impl World {
         version: Option<i64>,
     ) -> Self {
         let deeds = Mutex::new(Deeds { version, ..Deeds::default() });
-        Self { means: Arc::new(Means { server, session, tools, events, out, deeds }) }
+        let calls = TaskTracker::new();
+        Self { means: Arc::new(Means { server, session, tools, events, out, deeds, calls }) }
     }
 
     /// What was done so far; hold it only as long as it takes to read or change it.
@@ -75,6 +82,12 @@ impl World {
     /// The tools of a round are called next: so many of them are for the state server.
     pub(super) fn round(&self, calls: usize) {
         self.deeds().many = calls > 1;
+    }
+
+    /// Waits until all calls have ended and what they did is known and told; each has a deadline.
+    pub(super) async fn settled(&self) {
+        self.means.calls.close();
+        self.means.calls.wait().await;
     }
 
     /// This source is the one of that name.
@@ -103,44 +116,59 @@ impl Means {
         self.server.call(&self.session, name, arguments, Some(fresh)).await
     }
 
-    /// Notes what a call came to, and tells what happened.
-    async fn note(&self, outcome: &StateOutcome) {
-        {
-            let mut deeds = self.deeds();
-            deeds.touched = true;
-            // Answers of one round may come in any order.
-            deeds.version = deeds.version.max(outcome.version);
-            deeds.requires_roll |= outcome.result.get("requires_roll") == Some(&Value::Bool(true));
-            let told = outcome.result.get("state_changes").and_then(Value::as_object);
-            match told {
-                Some(changes) => merge(&mut deeds.changes, changes),
-                None => merge(&mut deeds.changes, &changes_of(&outcome.events)),
+    /// Calls, notes what it came to, and tells everybody what happened.
+    async fn carry_out(&self, call: ToolCall) -> Result<(StateOutcome, Vec<Event>), StateError> {
+        let outcome = self.call(call).await;
+        self.deeds().note(&outcome);
+        let outcome = outcome?;
+        let events: Vec<Event> = outcome.events.iter().map(|event| self.event(event)).collect();
+        for event in &events {
+            if let Err(error) = self.events.publish(event.clone()).await {
+                tracing::warn!(error, session = %self.session, "an event could not be told");
             }
         }
-        for event in &outcome.events {
-            self.tell(event).await;
-        }
+        Ok((outcome, events))
     }
 
-    async fn tell(&self, event: &StateEvent) {
-        let event = Event {
+    fn event(&self, event: &StateEvent) -> Event {
+        Event {
             id: event.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string()),
             session_id: self.session.clone(),
             kind: event.kind.clone(),
             data: event.data.clone(),
-            timestamp: Timestamp::now(),
-        };
-        if let Some(out) = &self.out {
-            // Who has left needs none.
-            out.send(ChatPiece::Event(event.clone())).await.unwrap_or_default();
+            timestamp: event.at.unwrap_or_else(now),
         }
-        if let Err(error) = self.events.publish(event).await {
-            tracing::warn!(error, session = %self.session, "an event could not be told");
+    }
+
+    /// Tells who asked; waits for nobody who has left.
+    async fn show(&self, events: Vec<Event>) {
+        let Some(out) = &self.out else { return };
+        for event in events {
+            out.send(ChatPiece::Event(event)).await.unwrap_or_default();
         }
     }
 }
 
 impl Deeds {
+    fn note(&mut self, outcome: &Result<StateOutcome, StateError>) {
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(StateError::Conflict(_)) => return self.conflict = true,
+            Err(StateError::Unknown(_) | StateError::Refused(_)) => return,
+            // It may have been done, though nobody told.
+            Err(StateError::Timeout(_) | StateError::Failed(_)) => return self.changed = true,
+        };
+        self.touched = true;
+        self.changed |= outcome.error.is_none() || !outcome.events.is_empty();
+        // Answers of one round may come in any order.
+        self.version = self.version.max(outcome.version);
+        self.requires_roll |= outcome.result.get("requires_roll") == Some(&Value::Bool(true));
+        match outcome.result.get("state_changes").and_then(Value::as_object) {
+            Some(changes) => merge(&mut self.changes, changes),
+            None => merge(&mut self.changes, &changes_of(&outcome.events)),
+        }
+    }
+
     fn version_to_send(&self) -> Option<i64> {
         self.version.filter(|_| !self.many)
     }
@@ -156,17 +184,21 @@ impl ToolSource for World {
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let means = Arc::clone(&self.means);
+        let (means, name) = (Arc::clone(&self.means), call.name.clone());
+        let own = Arc::clone(&means);
+        // Dropping what is given back does not end it.
+        let work = async move { own.carry_out(call).await }.in_current_span();
+        let work = means.calls.spawn(work);
         Box::pin(async move {
-            let name = call.name.clone();
-            match means.call(call).await {
-                Ok(outcome) => {
-                    means.note(&outcome).await;
+            match work.await {
+                Ok(Ok((outcome, events))) => {
+                    means.show(events).await;
                     Ok(output(outcome))
                 }
-                Err(error) => {
-                    means.deeds().conflict |= matches!(error, StateError::Conflict(_));
-                    Err(as_tool(error, name))
+                Ok(Err(error)) => Err(as_tool(error, name)),
+                Err(_) => {
+                    means.deeds().changed = true;
+                    Err(ToolError::Failed("it broke off".into()))
                 }
             }
         })
@@ -201,9 +233,10 @@ fn as_tool(error: StateError, tool: String) -> ToolError {
     }
 }
 
-/// The version that a state itself tells.
+/// The version that a state itself tells, as a number or as its digits.
 pub(super) fn version_of(state: &Map<String, Value>) -> Option<i64> {
-    state.get("version").and_then(Value::as_i64)
+    let version = state.get("version")?;
+    version.as_i64().or_else(|| version.as_str()?.parse().ok())
 }
 
 /// What events say of changes, where the tool itself said nothing: of a character what is told
@@ -292,8 +325,12 @@ mod tests {
 
     #[test]
     fn events_of_characters_tell_changes() {
-        let event =
-            |kind: &str, data| StateEvent { id: None, kind: kind.into(), data: object(data) };
+        let event = |kind: &str, data| StateEvent {
+            id: None,
+            at: None,
+            kind: kind.into(),
+            data: object(data),
+        };
         let changes = changes_of(&[
             event("dice.rolled", json!({"id": "x"})),
             event("character.hp_changed", json!({"character_id": "g", "hp": 5})),

@@ -39,6 +39,25 @@ pub struct KeptMessage {
     pub message: Message,
 }
 
+/// The client's name for a request, by which a repeated one is known; unique in a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestKey {
+    /// As the client gives it.
+    pub name: String,
+    /// Of what is asked; a request of this name that asks for something else is another.
+    pub hash: String,
+}
+
+/// What is known of a request that its client named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownRequest {
+    /// Of what it asked; empty where that was not kept.
+    pub hash: String,
+    /// The answer as the client was told it; none where the request called tools and brought no
+    /// answer, or not yet.
+    pub answer: Option<String>,
+}
+
 /// A turn of a session, once it is complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptTurn {
@@ -48,8 +67,8 @@ pub struct KeptTurn {
     pub after: i64,
     /// The fencing number of the lock under which the turn ran.
     pub fence: i64,
-    /// The client's name for the request, by which a repeated one is known; unique in a session.
-    pub key: Option<String>,
+    /// The client's name for the request.
+    pub key: Option<RequestKey>,
     /// The answer as the client is told it, for a repeated request.
     pub answer: String,
     /// What was said, in order: the question, calls with their results, the answer.
@@ -94,8 +113,14 @@ pub trait ChatStore: Send + Sync {
         at: Timestamp,
     ) -> Result<Option<ChatSession>, BoxError>;
 
-    /// At most this many sessions that were deleted before this time.
-    async fn purgeable(&self, before: Timestamp, limit: u32) -> Result<Vec<SessionId>, BoxError>;
+    /// At most this many sessions that were deleted before this time, the oldest first; so many of
+    /// the first are left out.
+    async fn purgeable(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, BoxError>;
 
     /// Forgets a deleted session with all that belongs to it. False where there is none.
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError>;
@@ -109,21 +134,40 @@ pub trait ChatStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<KeptMessage>, BoxError>;
 
+    /// Notes that a request begins to call tools, under the lock of this fencing number: from now
+    /// on its name is known, without an answer.
+    async fn begin_request(
+        &self,
+        id: &SessionId,
+        key: &RequestKey,
+        fence: i64,
+    ) -> Result<TurnKept, BoxError>;
+
+    /// Forgets a request that was begun under the lock of this fencing number and brought no
+    /// answer.
+    async fn forget_request(&self, id: &SessionId, key: &str, fence: i64) -> Result<(), BoxError>;
+
     /// Keeps a turn, all of it or nothing; the session counts as used.
     async fn keep_turn(&self, turn: &KeptTurn) -> Result<TurnKept, BoxError>;
 
-    /// The answer that was given to the request of this name.
-    async fn answered(&self, id: &SessionId, key: &str) -> Result<Option<String>, BoxError>;
+    /// What is known of the request of this name. The last 256 of a session are known.
+    async fn request(&self, id: &SessionId, key: &str) -> Result<Option<KnownRequest>, BoxError>;
 
-    /// Keeps the dialogue of a session as it is now under this snapshot's id and name; tells the
-    /// snapshot with what it holds. None where there is no such session that is not deleted.
-    async fn keep_snapshot(&self, snapshot: &Snapshot) -> Result<Option<Snapshot>, BoxError>;
+    /// Keeps the dialogue and the named requests of a session as they are now, with this
+    /// snapshot's id, name and version of the world, under the lock of this fencing number; tells
+    /// the snapshot with what it holds. None where there is no such session that is not deleted,
+    /// or it was locked later.
+    async fn keep_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        fence: i64,
+    ) -> Result<Option<Snapshot>, BoxError>;
 
     /// A session's snapshots, oldest first.
     async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, BoxError>;
 
-    /// Makes a session's dialogue what it was, under the lock of this fencing number; tells the
-    /// snapshot. None where there is no such snapshot, or the session is not active, or was
+    /// Makes a session's dialogue and named requests what they were, under the lock of this fencing
+    /// number; tells the snapshot. None where there is no such snapshot, or the session is not active, or was
     /// locked later.
     async fn restore_snapshot(
         &self,

@@ -24,7 +24,10 @@ pub mod tools;
 pub mod tts;
 
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
-pub use chat::{ChatStore, KeptMessage, KeptTurn, SessionFilter, SessionPage, TurnKept};
+pub use chat::{
+    ChatStore, KeptMessage, KeptTurn, KnownRequest, RequestKey, SessionFilter, SessionPage,
+    TurnKept,
+};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
 pub use events::{EventBus, KEPT_EVENTS, Watch};
 pub use llm::{

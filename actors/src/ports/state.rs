@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::tools::Tool;
@@ -67,6 +68,8 @@ pub struct StateOutcome {
 pub struct StateEvent {
     /// Its id, where the server gave one.
     pub id: Option<String>,
+    /// When it happened, where the server told.
+    pub at: Option<Timestamp>,
     /// For example `combat.attack_resolved`.
     pub kind: String,
     /// What is to be known of it.

@@ -32,6 +32,14 @@ fn text(field: &str, value: &str, max_chars: usize) -> Result<(), Unfit> {
     Ok(())
 }
 
+/// The id of a user fits.
+///
+/// # Errors
+/// It does not have 1 to 128 characters, or holds control characters.
+pub fn check_user(field: &str, id: &str) -> Result<(), Unfit> {
+    text(field, id, MAX_NAME_CHARS)
+}
+
 /// A new session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreateSession {
@@ -56,15 +64,28 @@ pub struct CreateSession {
 }
 
 impl CreateSession {
+    /// The same without blanks around its texts: nobody would find a user by them.
+    #[must_use]
+    pub fn trimmed(self) -> Self {
+        let trim = |text: String| text.trim().to_owned();
+        Self {
+            name: trim(self.name),
+            creator_id: trim(self.creator_id),
+            dm_user_id: self.dm_user_id.map(trim),
+            max_players: self.max_players,
+            players: self.players.into_iter().map(trim).collect(),
+        }
+    }
+
     /// Everything is within its limits.
     ///
     /// # Errors
     /// What is not.
     pub fn check(&self) -> Result<(), Unfit> {
         text("name", &self.name, MAX_NAME_CHARS)?;
-        text("creator_id", &self.creator_id, MAX_NAME_CHARS)?;
+        check_user("creator_id", &self.creator_id)?;
         if let Some(dm) = &self.dm_user_id {
-            text("dm_user_id", dm, MAX_NAME_CHARS)?;
+            check_user("dm_user_id", dm)?;
         }
         let most = self.most_players();
         if !(1..=MAX_PLAYERS).contains(&most) {
@@ -76,7 +97,7 @@ impl CreateSession {
                 "`players` has {players} entries, but `max_players` is {most}"
             )));
         }
-        self.players.iter().try_for_each(|player| text("players", player, MAX_NAME_CHARS))
+        self.players.iter().try_for_each(|player| check_user("players", player))
     }
 
     /// How many may play.
@@ -277,6 +298,17 @@ mod tests {
         assert_eq!(session().check(), Ok(()));
         assert_eq!(session().most_players(), 5);
         let long = "x".repeat(129);
+        let spaced = CreateSession {
+            name: " n ".into(),
+            creator_id: " ann lee ".into(),
+            dm_user_id: Some("\tbob".into()),
+            players: vec!["cid ".into()],
+            ..session()
+        };
+        let trimmed = spaced.trimmed();
+        let users = (trimmed.creator_id.as_str(), trimmed.dm_user_id.as_deref(), &*trimmed.players);
+        assert_eq!(users, ("ann lee", Some("bob"), &["cid".to_owned()][..]));
+        assert_eq!((trimmed.name.as_str(), trimmed.check()), ("n", Ok(())));
         for unfit in [
             CreateSession { name: String::new(), ..session() },
             CreateSession { name: "  ".into(), ..session() },

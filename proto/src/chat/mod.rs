@@ -15,7 +15,7 @@ use crate::ids::SessionId;
 pub use bodies::{
     AnswerUsage, CharactersBody, ChatContext, ChatRequest, ChatResponse, ContextTool,
     CreateSession, CreateSnapshot, Done, MessagesBody, SessionsBody, SnapshotsBody, TurnInfo,
-    Unfit,
+    Unfit, check_user,
 };
 pub use watch::{WatchRequest, WatchTold, matches};
 

@@ -1,9 +1,10 @@
-//! The SQL of chat sessions, their messages and turns. Not for what is said in them; snapshots
-//! have a file of their own.
+//! The SQL of chat sessions, their messages and turns. Not for what is said in them; snapshots and
+//! named requests have files of their own.
 
 use async_trait::async_trait;
 use hearken_actors::ports::{
-    BoxError, ChatStore, KeptMessage, KeptTurn, SessionFilter, SessionPage, TurnKept,
+    BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, RequestKey, SessionFilter,
+    SessionPage, TurnKept,
 };
 use hearken_proto::chat::{ChatSession, ChatStatus, Snapshot};
 use hearken_proto::ids::SessionId;
@@ -11,7 +12,7 @@ use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{SqlStore, Work, in_time_for_ports, text, time, unusable};
+use super::{SqlStore, Work, in_time_for_ports, requests, text, time, unusable};
 use crate::store::StoreError;
 
 /// All columns of a session, by name.
@@ -123,15 +124,21 @@ impl ChatStore for SqlStore {
         .await
     }
 
-    async fn purgeable(&self, before: Timestamp, limit: u32) -> Result<Vec<SessionId>, BoxError> {
+    async fn purgeable(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, BoxError> {
         in_time_for_ports(async {
             // Nothing changes a deleted session, so it was deleted when it was last changed.
             let ids: Vec<String> = sqlx::query_scalar(
                 "SELECT session_id FROM chat_sessions WHERE status = 'deleted' \
-                 AND updated_ms < $1 ORDER BY updated_ms, session_id LIMIT $2",
+                 AND updated_ms < $1 ORDER BY updated_ms, session_id LIMIT $2 OFFSET $3",
             )
             .bind(before.as_millisecond())
             .bind(i64::from(limit))
+            .bind(i64::from(offset))
             .fetch_all(self.pool().await?)
             .await?;
             Ok(ids.into_iter().map(SessionId::new).collect())
@@ -179,20 +186,29 @@ impl ChatStore for SqlStore {
         in_time_for_ports(self.keep_chat_turn(turn)).await
     }
 
-    async fn answered(&self, id: &SessionId, key: &str) -> Result<Option<String>, BoxError> {
-        in_time_for_ports(async {
-            let sql = "SELECT answer FROM chat_turns WHERE session_id = $1 AND request_key = $2";
-            Ok(sqlx::query_scalar(sql)
-                .bind(text(id.as_str()))
-                .bind(text(key))
-                .fetch_optional(self.pool().await?)
-                .await?)
-        })
-        .await
+    async fn begin_request(
+        &self,
+        id: &SessionId,
+        key: &RequestKey,
+        fence: i64,
+    ) -> Result<TurnKept, BoxError> {
+        in_time_for_ports(self.begin_chat_request(id, key, fence)).await
     }
 
-    async fn keep_snapshot(&self, snapshot: &Snapshot) -> Result<Option<Snapshot>, BoxError> {
-        in_time_for_ports(self.keep_chat_snapshot(snapshot)).await
+    async fn forget_request(&self, id: &SessionId, key: &str, fence: i64) -> Result<(), BoxError> {
+        in_time_for_ports(self.forget_chat_request(id, key, fence)).await
+    }
+
+    async fn request(&self, id: &SessionId, key: &str) -> Result<Option<KnownRequest>, BoxError> {
+        in_time_for_ports(self.known_request(id, key)).await
+    }
+
+    async fn keep_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        fence: i64,
+    ) -> Result<Option<Snapshot>, BoxError> {
+        in_time_for_ports(self.keep_chat_snapshot(snapshot, fence)).await
     }
 
     async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, BoxError> {
@@ -270,21 +286,10 @@ impl SqlStore {
             work.rollback().await?;
             return Ok(why);
         }
-        if let Some(key) = &turn.key {
-            let answered = sqlx::query(
-                "INSERT INTO chat_turns (session_id, request_key, answer) VALUES ($1, $2, $3) \
-                 ON CONFLICT (session_id, request_key) DO NOTHING",
-            )
-            .bind(&id)
-            .bind(text(key))
-            .bind(text(&turn.answer))
-            .execute(&mut *work)
-            .await?;
-            if answered.rows_affected() == 0 {
-                // The request was answered before.
-                work.rollback().await?;
-                return Ok(TurnKept::Overtaken);
-            }
+        if !requests::answer(&mut work, turn).await? {
+            // The request was answered before.
+            work.rollback().await?;
+            return Ok(TurnKept::Overtaken);
         }
         for (number, message) in (turn.after.saturating_add(1)..).zip(&turn.messages) {
             sqlx::query(
@@ -302,7 +307,7 @@ impl SqlStore {
 }
 
 /// Why a turn of this session was not taken.
-async fn why_not(work: &mut Work, id: &str) -> Result<TurnKept, StoreError> {
+pub(super) async fn why_not(work: &mut Work, id: &str) -> Result<TurnKept, StoreError> {
     let sql = "SELECT status FROM chat_sessions WHERE session_id = $1";
     let status: Option<String> =
         sqlx::query_scalar(sql).bind(id).fetch_optional(&mut **work).await?;

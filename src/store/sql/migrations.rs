@@ -10,9 +10,9 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::Dialect;
 
 /// The number of the last step.
-pub(in crate::store) const SCHEMA: i64 = 6;
+pub(in crate::store) const SCHEMA: i64 = 7;
 
-const SQLITE: [(i64, &str, &str); 6] = [
+const SQLITE: [(i64, &str, &str); 7] = [
     (1, "devices", include_str!("../../../migrations/sqlite/0001_devices.sql")),
     (2, "tools", include_str!("../../../migrations/sqlite/0002_tools.sql")),
     (3, "agents", include_str!("../../../migrations/sqlite/0003_agents.sql")),
@@ -23,10 +23,13 @@ const SQLITE: [(i64, &str, &str); 6] = [
         "chat, museum, settings",
         include_str!("../../../migrations/sqlite/0006_chat_museum_settings.sql"),
     ),
+    (7, "requests", include_str!("../../../migrations/sqlite/0007_requests.sql")),
 ];
 
-const POSTGRES: [(i64, &str, &str); 1] =
-    [(6, "all", include_str!("../../../migrations/postgres/0006_all.sql"))];
+const POSTGRES: [(i64, &str, &str); 2] = [
+    (6, "all", include_str!("../../../migrations/postgres/0006_all.sql")),
+    (7, "requests", include_str!("../../../migrations/postgres/0007_requests.sql")),
+];
 
 /// What takes the steps of this kind of database that it has not taken.
 pub(super) fn steps(dialect: Dialect) -> Migrator {

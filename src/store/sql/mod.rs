@@ -8,6 +8,7 @@ mod chat;
 mod devices;
 pub(super) mod migrations;
 mod museum;
+mod requests;
 mod sessions;
 mod settings;
 mod snapshots;

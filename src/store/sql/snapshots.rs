@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{SqlStore, text, time};
+use super::{SqlStore, requests, text, time};
 use crate::store::StoreError;
 
 /// All columns of a snapshot, by name.
@@ -29,26 +29,34 @@ fn snapshot(row: &AnyRow) -> Result<Snapshot, StoreError> {
 }
 
 impl SqlStore {
-    /// A version of the state that the snapshot names itself is kept before the session's.
     pub(super) async fn keep_chat_snapshot(
         &self,
         new: &Snapshot,
+        fence: i64,
     ) -> Result<Option<Snapshot>, StoreError> {
+        let (id, snapshot_id) = (text(new.session_id.as_str()), text(&new.id));
         let mut work = self.begin().await?;
-        // Changes nothing, but from now on no turn comes in between.
-        sqlx::query("UPDATE chat_sessions SET fence = fence WHERE session_id = $1")
-            .bind(text(new.session_id.as_str()))
-            .execute(&mut *work)
-            .await?;
+        // From now on no turn comes in between.
+        let taken = sqlx::query(
+            "UPDATE chat_sessions SET fence = $2 WHERE session_id = $1 AND fence <= $2",
+        )
+        .bind(&id)
+        .bind(fence)
+        .execute(&mut *work)
+        .await?;
+        if taken.rows_affected() == 0 {
+            work.rollback().await?;
+            return Ok(None);
+        }
         let row = sqlx::query(concat!(
             "INSERT INTO chat_snapshots (",
             columns!(),
-            ") SELECT $1, session_id, $3, message_count, COALESCE($4, state_version), $5 \
+            ") SELECT $1, session_id, $3, message_count, $4, $5 \
              FROM chat_sessions WHERE session_id = $2 AND status <> 'deleted' RETURNING ",
             columns!()
         ))
-        .bind(text(&new.id))
-        .bind(text(new.session_id.as_str()))
+        .bind(&snapshot_id)
+        .bind(&id)
         .bind(text(&new.name))
         .bind(new.state_version)
         .bind(new.created_at.as_millisecond())
@@ -62,10 +70,11 @@ impl SqlStore {
             "INSERT INTO chat_snapshot_messages (snapshot_id, number, message) \
              SELECT $1, number, message FROM chat_messages WHERE session_id = $2",
         )
-        .bind(text(&new.id))
-        .bind(text(new.session_id.as_str()))
+        .bind(&snapshot_id)
+        .bind(&id)
         .execute(&mut *work)
         .await?;
+        requests::copy_to_snapshot(&mut work, &id, &snapshot_id).await?;
         work.commit().await?;
         snapshot(&row).map(Some)
     }
@@ -122,6 +131,7 @@ impl SqlStore {
         .bind(&snapshot_id)
         .execute(&mut *work)
         .await?;
+        requests::copy_from_snapshot(&mut work, &id, &snapshot_id).await?;
         let row = sqlx::query(concat!(
             "SELECT ",
             columns!(),

@@ -10,6 +10,7 @@ use hearken::state::state_server;
 use hearken::store::SqlStore;
 use hearken_actors::chat::{ChatDesk, ChatSettings};
 use hearken_actors::ports::{ChatStore as _, StateError};
+use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::ScriptedLlm;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
         sight: None,
         now: Arc::new(|| "noon".into()),
         settings: ChatSettings { purge_after, ..ChatSettings::default() }.into(),
-        process: CancellationToken::new(),
+        tasks: Tasks::new(8, Duration::ZERO, CancellationToken::new()),
     };
     let (later, now) = (desk(Duration::from_secs(60)), desk(Duration::ZERO));
     let wanted = json!({"name": "n", "creator_id": "c"});
@@ -135,9 +136,42 @@ async fn sessions_are_found_by_person_and_status_a_page_at_a_time() {
     assert!(!first.contains(&rest[0]));
     table.post(&format!("/api/sessions/{a}/chat"), json!({"message": "hi"})).await;
     assert_eq!(list("?limit=1").await.0, [a], "the one used last comes first");
-    for wrong in ["?status=asleep", "?limit=0", "?limit=201", "?limit=x", "?offset=-1"] {
+    let long = format!("?user_id={}", "x".repeat(129));
+    for wrong in [
+        "?status=asleep",
+        "?limit=0",
+        "?limit=201",
+        "?limit=x",
+        "?offset=-1",
+        "?user_id=",
+        "?user_id",
+        "?user_id=%20",
+        "?user_id=a%00b",
+        &long,
+        "?status=",
+        "?limit=",
+        "?offset=%20",
+    ] {
         let told = table.get(&format!("/api/sessions{wrong}")).await;
         assert_eq!(code(told), (400, "INVALID_REQUEST".into()), "{wrong}");
+    }
+    table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn blanks_around_a_users_name_are_no_part_of_it() {
+    let table = Table::start().await;
+    let wanted = json!({"name": " n ", "creator_id": " ann lee\t", "dm_user_id": " bob", "players": ["cid "]});
+    let (status, made) = table.post("/api/sessions", wanted).await;
+    assert_eq!((status, &made["creator_id"], &made["name"]), (201, &json!("ann lee"), &json!("n")));
+    for user in ["ann%20lee", "%20ann+lee%20", "bob", "cid", "cid%20"] {
+        let (_, told) = table.get(&format!("/api/sessions?user_id={user}")).await;
+        assert_eq!(told["total"], 1, "{user}");
+    }
+    let session = format!("/api/sessions/{}", made["session_id"].as_str().unwrap());
+    for blank in ["/messages?limit=", "/messages?before=%20", "/ws?types=", "/ws?types=a,,b"] {
+        let told = table.get(&format!("{session}{blank}")).await;
+        assert_eq!(code(told), (400, "INVALID_REQUEST".into()), "{blank}");
     }
     table.server.stop().await;
 }

@@ -1,9 +1,12 @@
 //! Chat sessions over real sockets: the orchestrator's document, row by row, with the reference
 //! state server behind. Not for the store alone, nor for several instances.
 
+mod desk;
 mod events;
+mod leaving;
 mod lifecycle;
 mod scenario;
+mod snapshots;
 mod talk;
 mod trouble;
 

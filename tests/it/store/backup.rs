@@ -15,7 +15,7 @@ use serde_json::json;
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
-use super::chat::{message, session, turn};
+use super::chat::{key, message, session, turn};
 use super::settings::entry;
 use super::{HOUR, Place, at, museum, on, on_every_store};
 
@@ -67,7 +67,7 @@ async fn talk(store: &SqlStore) {
         ChatStore::create(store, &session(name)).await.unwrap();
     }
     let mut first = turn("s1", 0, 7, &["what is \0 that?", "A lamp \u{1f4a1}.\u{2028}"]);
-    (first.key, first.answer, first.state_version) = (Some("k".into()), "{}".into(), Some(4));
+    (first.key, first.answer, first.state_version) = (Some(key("k")), "{}".into(), Some(4));
     first.messages.push(message(Role::Tool, "9"));
     store.keep_turn(&first).await.unwrap();
     let snapshot = Snapshot {
@@ -78,7 +78,7 @@ async fn talk(store: &SqlStore) {
         state_version: None,
         created_at: at(9),
     };
-    store.keep_snapshot(&snapshot).await.unwrap().unwrap();
+    store.keep_snapshot(&snapshot, 7).await.unwrap().unwrap();
     // Enough that rows are put back in more than one go.
     for round in 0..100 {
         store.keep_turn(&turn("s2", round * 2, 1, &["q", "r"])).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_backup_comes_back_as_it_was(place: Arc<Place>) {
         on(other, |other| async move {
             let other = other.open();
             let rows = restore(&other, &first, false).await.unwrap();
-            assert_eq!(rows, 235);
+            assert_eq!(rows, 236);
             let again = backup(&other).await;
             assert_eq!(String::from_utf8(again).unwrap(), String::from_utf8(first).unwrap());
             assert_eq!(faults(&other).await, [""; 0]);
@@ -176,13 +176,13 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("SQLite format 3\0".into(), "line 1: this is no backup"),
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
-        (changed("\"schema\":6", "\"schema\":7"), "line 1: the backup is of a store of version 7"),
+        (changed("\"schema\":7", "\"schema\":8"), "line 1: the backup is of a store of version 8"),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
-        (without("\"end\""), "line 236: the file ends too early"),
-        (backup[..backup.len() - 1].into(), "line 237: the line has no end"),
+        (without("\"end\""), "line 237: the file ends too early"),
+        (backup[..backup.len() - 1].into(), "line 238: the line has no end"),
         (backup[..backup.len() / 2].into(), "the line has no end"),
         (without("\"table\":\"audit\""), "rows are missing"),
-        (format!("{backup}{{}}\n"), "line 238: there is something after the end"),
+        (format!("{backup}{{}}\n"), "line 239: there is something after the end"),
         (
             changed("\"bound\":1", "\"bound\":\"1\""),
             "`bound` of a row of `devices` must be a whole number",
@@ -224,7 +224,7 @@ async fn a_backup_is_of_one_moment_while_others_write(place: Arc<Place>) {
         let store = Arc::clone(&store);
         async move {
             for round in 0..150 {
-                let key = Some(round.to_string());
+                let key = Some(key(&round.to_string()));
                 let turn = KeptTurn { key, ..turn("a", round * 2, 1, &["q", "r"]) };
                 assert_eq!(store.keep_turn(&turn).await.unwrap(), TurnKept::Kept);
             }
@@ -307,7 +307,7 @@ async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
     assert!(!place.folder.path().join("new").exists(), "looking makes nothing");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(6));
+    assert_eq!(store.version().await.unwrap(), Some(7));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 

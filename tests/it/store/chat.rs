@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hearken::store::{DeviceStore as _, SqlStore};
-use hearken_actors::ports::{ChatStore, KeptTurn, SessionFilter, TurnKept};
+use hearken_actors::ports::{ChatStore, KeptTurn, RequestKey, SessionFilter, TurnKept};
 use hearken_proto::chat::{
     ChatSession, ChatStatus, FunctionCall, Message, Role, Snapshot, ToolCall,
 };
@@ -17,7 +17,6 @@ on_every_store!(
     sessions_are_kept_found_and_paged,
     states_change_only_from_those_named,
     turns_are_kept_whole_and_in_order,
-    a_request_is_answered_once,
     of_turns_at_once_exactly_one_is_kept,
     many_sessions_at_once_are_all_kept,
     snapshots_bring_a_dialogue_back,
@@ -25,7 +24,7 @@ on_every_store!(
     whatever_comes_messages_have_no_gaps,
 );
 
-fn id(name: &str) -> SessionId {
+pub(super) fn id(name: &str) -> SessionId {
     SessionId::new(name)
 }
 
@@ -57,6 +56,11 @@ pub(super) fn message(role: Role, content: &str) -> Message {
     }
 }
 
+/// The name of a request that always asks the same.
+pub(super) fn key(name: &str) -> RequestKey {
+    RequestKey { name: name.into(), hash: "h".into() }
+}
+
 /// A turn in which these were said in turn.
 pub(super) fn turn(name: &str, after: i64, fence: i64, said: &[&str]) -> KeptTurn {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();
@@ -72,7 +76,7 @@ pub(super) fn turn(name: &str, after: i64, fence: i64, said: &[&str]) -> KeptTur
     }
 }
 
-async fn said(store: &SqlStore, name: &str) -> Vec<String> {
+pub(super) async fn said(store: &SqlStore, name: &str) -> Vec<String> {
     let kept = store.messages(&id(name), None, 1_000).await.unwrap();
     let numbers: Vec<i64> = kept.iter().map(|m| m.number).collect();
     let count = i64::try_from(kept.len()).unwrap();
@@ -189,26 +193,6 @@ async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
     assert!(store.messages(&id("none"), None, 3).await.unwrap().is_empty());
 }
 
-async fn a_request_is_answered_once(place: Arc<Place>) {
-    let store = place.open();
-    store.create(&session("a")).await.unwrap();
-    store.create(&session("b")).await.unwrap();
-    let named = |name: &str, after, key: &str, answer: &str| KeptTurn {
-        key: Some(key.into()),
-        answer: answer.into(),
-        ..turn(name, after, 0, &["q", "r"])
-    };
-    assert_eq!(store.answered(&id("a"), "k").await.unwrap(), None);
-    assert_eq!(store.keep_turn(&named("a", 0, "k", "one")).await.unwrap(), TurnKept::Kept);
-    assert_eq!(store.keep_turn(&named("a", 2, "k", "two")).await.unwrap(), TurnKept::Overtaken);
-    assert_eq!(said(&store, "a").await.len(), 2, "nothing of the second is kept");
-    assert_eq!(store.answered(&id("a"), "k").await.unwrap(), Some("one".into()));
-    assert_eq!(store.keep_turn(&named("a", 2, "K\0", "three")).await.unwrap(), TurnKept::Kept);
-    assert_eq!(store.answered(&id("a"), "K\0").await.unwrap(), Some("three".into()));
-    assert_eq!(store.answered(&id("b"), "k").await.unwrap(), None, "names are a session's own");
-    assert_eq!(store.keep_turn(&named("b", 0, "k", "four")).await.unwrap(), TurnKept::Kept);
-}
-
 /// Two servers with many tasks each, all on one session.
 async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
     let one = Arc::new(place.open());
@@ -271,12 +255,18 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     let mut first = turn("a", 0, 1, &["one", "two"]);
     first.state_version = Some(5);
     store.keep_turn(&first).await.unwrap();
-    let kept = store.keep_snapshot(&snapshot("cave", 20)).await.unwrap().unwrap();
-    assert_eq!((kept.message_count, kept.state_version), (2, Some(5)));
+    assert_eq!(store.keep_snapshot(&snapshot("early", 20), 0).await.unwrap(), None, "locked later");
+    let cave = Snapshot { state_version: Some(4), ..snapshot("cave", 20) };
+    let kept = store.keep_snapshot(&cave, 1).await.unwrap().unwrap();
+    assert_eq!(
+        (kept.message_count, kept.state_version),
+        (2, Some(4)),
+        "the world's, not the turn's"
+    );
     store.keep_turn(&turn("a", 2, 2, &["three", "four"])).await.unwrap();
     let told = Snapshot { state_version: Some(9), ..snapshot("dragon", 21) };
-    let later = store.keep_snapshot(&told).await.unwrap().unwrap();
-    assert_eq!((later.message_count, later.state_version), (4, Some(9)), "the one that is told");
+    let later = store.keep_snapshot(&told, 2).await.unwrap().unwrap();
+    assert_eq!((later.message_count, later.state_version), (4, Some(9)));
     assert_eq!(store.snapshots(&id("a")).await.unwrap(), [kept.clone(), later.clone()]);
     assert!(store.snapshots(&id("b")).await.unwrap().is_empty());
 
@@ -289,7 +279,7 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     assert_eq!(restore("a", "s-cave", 3).await, Some(kept.clone()));
     assert_eq!(said(&store, "a").await, ["one", "two"]);
     let now = ChatStore::session(&store, &id("a")).await.unwrap().unwrap();
-    assert_eq!((now.state_version, now.updated_at), (Some(5), at(30)));
+    assert_eq!((now.state_version, now.updated_at), (Some(4), at(30)));
     let late = turn("a", 4, 2, &["five", "six"]);
     assert_eq!(store.keep_turn(&late).await.unwrap(), TurnKept::Overtaken);
     assert_eq!(store.keep_turn(&turn("a", 2, 3, &["3", "4", "5"])).await.unwrap(), TurnKept::Kept);
@@ -300,11 +290,11 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     let active = [ChatStatus::Active];
     store.set_status(&id("a"), &active, ChatStatus::Archived, at(40)).await.unwrap();
     assert_eq!(restore("a", "s-cave", 5).await, None, "it is archived");
-    assert!(store.keep_snapshot(&snapshot("end", 41)).await.unwrap().is_some());
+    assert!(store.keep_snapshot(&snapshot("end", 41), 9).await.unwrap().is_some());
     store.set_status(&id("a"), &[ChatStatus::Archived], ChatStatus::Deleted, at(42)).await.unwrap();
-    assert!(store.keep_snapshot(&snapshot("grave", 43)).await.unwrap().is_none());
+    assert!(store.keep_snapshot(&snapshot("grave", 43), 9).await.unwrap().is_none());
     let nowhere = Snapshot { session_id: id("none"), ..snapshot("none", 44) };
-    assert!(store.keep_snapshot(&nowhere).await.unwrap().is_none());
+    assert!(store.keep_snapshot(&nowhere, 9).await.unwrap().is_none());
 }
 
 async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
@@ -312,7 +302,7 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
     for name in ["a", "b", "c"] {
         store.create(&session(name)).await.unwrap();
     }
-    let key = Some("k".into());
+    let key = Some(key("k"));
     store.keep_turn(&KeptTurn { key, ..turn("a", 0, 0, &["one"]) }).await.unwrap();
     let snapshot = Snapshot {
         id: "s".into(),
@@ -322,23 +312,25 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
         state_version: None,
         created_at: at(2),
     };
-    store.keep_snapshot(&snapshot).await.unwrap();
+    store.keep_snapshot(&snapshot, 0).await.unwrap();
     assert!(!store.purge(&id("a")).await.unwrap(), "only what is deleted is purged");
     for (name, seconds) in [("a", 100), ("b", 90)] {
         let active = [ChatStatus::Active];
         store.set_status(&id(name), &active, ChatStatus::Deleted, at(seconds)).await.unwrap();
     }
-    let purgeable = async |before, limit| store.purgeable(at(before), limit).await.unwrap();
-    assert!(purgeable(90, 9).await.is_empty());
-    assert_eq!(purgeable(91, 9).await, [id("b")]);
-    assert_eq!(purgeable(200, 9).await, [id("b"), id("a")]);
-    assert_eq!(purgeable(200, 1).await, [id("b")]);
+    let purgeable =
+        async |before, offset, limit| store.purgeable(at(before), offset, limit).await.unwrap();
+    assert!(purgeable(90, 0, 9).await.is_empty());
+    assert_eq!(purgeable(91, 0, 9).await, [id("b")]);
+    assert_eq!(purgeable(200, 0, 9).await, [id("b"), id("a")]);
+    assert_eq!(purgeable(200, 0, 1).await, [id("b")]);
+    assert_eq!(purgeable(200, 1, 9).await, [id("a")], "what cannot be purged is left out");
     assert!(store.purge(&id("a")).await.unwrap());
     assert!(!store.purge(&id("a")).await.unwrap());
     assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), None);
     assert!(store.messages(&id("a"), None, 9).await.unwrap().is_empty());
     assert!(store.snapshots(&id("a")).await.unwrap().is_empty());
-    assert_eq!(store.answered(&id("a"), "k").await.unwrap(), None);
+    assert_eq!(store.request(&id("a"), "k").await.unwrap(), None);
     store.create(&session("a")).await.expect("the id is free again");
     assert_eq!(store.keep_turn(&turn("a", 0, 0, &["new"])).await.unwrap(), TurnKept::Kept);
 }
@@ -374,7 +366,7 @@ struct Model {
     fence: i64,
     archived: bool,
     keys: BTreeMap<String, String>,
-    snapshots: Vec<Vec<String>>,
+    snapshots: Vec<(Vec<String>, BTreeMap<String, String>)>,
 }
 
 impl Model {
@@ -382,14 +374,14 @@ impl Model {
         if self.archived {
             return TurnKept::Closed;
         }
-        let known = turn.key.as_ref().is_some_and(|key| self.keys.contains_key(key));
+        let known = turn.key.as_ref().is_some_and(|key| self.keys.contains_key(&key.name));
         let after = usize::try_from(turn.after).ok();
         if known || turn.fence < self.fence || after != Some(self.said.len()) {
             return TurnKept::Overtaken;
         }
         self.fence = turn.fence;
         self.said.extend(turn.messages.iter().map(|m| m.content.clone()));
-        self.keys.extend(turn.key.clone().map(|key| (key, turn.answer.clone())));
+        self.keys.extend(turn.key.clone().map(|key| (key.name, turn.answer.clone())));
         TurnKept::Kept
     }
 }
@@ -399,12 +391,12 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
     store.create(&session(name)).await.unwrap();
     for (n, step) in steps.into_iter().enumerate() {
         match step {
-            Step::Turn { back, fence, messages, key } => {
+            Step::Turn { back, fence, messages, key: named } => {
                 let after = i64::try_from(model.said.len()).unwrap() - back;
                 let words: Vec<String> = (0..messages).map(|m| format!("{n}.{m}")).collect();
                 let said: Vec<&str> = words.iter().map(String::as_str).collect();
                 let mut turn = turn(name, after, fence, &said);
-                (turn.key, turn.answer) = (key.map(|k| k.to_string()), n.to_string());
+                (turn.key, turn.answer) = (named.map(|k| key(&k.to_string())), n.to_string());
                 let kept = store.keep_turn(&turn).await.unwrap();
                 assert_eq!(kept, model.take(&turn));
             }
@@ -417,8 +409,8 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
                     state_version: None,
                     created_at: at(0),
                 };
-                store.keep_snapshot(&new).await.unwrap().unwrap();
-                model.snapshots.push(model.said.clone());
+                store.keep_snapshot(&new, model.fence).await.unwrap().unwrap();
+                model.snapshots.push((model.said.clone(), model.keys.clone()));
             }
             Step::Restore { number, fence } => {
                 let snapshot = format!("{name}-{number}");
@@ -427,8 +419,8 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
                 let may = !model.archived && fence >= model.fence;
                 let expected = model.snapshots.get(number).filter(|_| may);
                 assert_eq!(told.is_some(), expected.is_some());
-                if let Some(said) = expected {
-                    (model.said, model.fence) = (said.clone(), fence);
+                if let Some((said, keys)) = expected.cloned() {
+                    (model.said, model.keys, model.fence) = (said, keys, fence);
                 }
             }
             Step::Status(status) => {
@@ -439,9 +431,9 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
         }
         assert_eq!(said(store, name).await, model.said);
     }
-    for (key, answer) in model.keys {
-        let told = store.answered(&id(name), &key).await.unwrap();
-        assert_eq!(told, Some(answer));
+    for name_of_key in (0..4).map(|key| key.to_string()) {
+        let told = store.request(&id(name), &name_of_key).await.unwrap();
+        assert_eq!(told.and_then(|known| known.answer), model.keys.get(&name_of_key).cloned());
     }
 }
 

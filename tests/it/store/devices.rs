@@ -168,7 +168,7 @@ async fn codes_are_few(place: Arc<Place>) {
 /// A backup of a store in which so many devices wait for an hour.
 fn waiting(devices: u32) -> String {
     let header = json!({
-        "format": "hearken-store", "version": 1, "schema": 6, "made_at": at(0),
+        "format": "hearken-store", "version": 1, "schema": 7, "made_at": at(0),
         "tables": ["activations"],
     });
     let row = |n| {
@@ -191,6 +191,7 @@ fn waiting(devices: u32) -> String {
         "chat_turns",
         "chat_snapshots",
         "chat_snapshot_messages",
+        "chat_snapshot_turns",
         "museum_sessions",
         "settings",
         "audit",

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hearken::store::{DeviceStore as _, SqlStore, StoreErrorKind, ToolStore as _};
-use hearken_proto::ids::DeviceId;
+use hearken_actors::ports::{ChatStore as _, KnownRequest};
+use hearken_proto::ids::{DeviceId, SessionId};
 use sqlx::SqlSafeStr as _;
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
@@ -68,5 +69,38 @@ async fn a_file_of_the_first_version_is_used_on() {
     assert_eq!((device.name.as_str(), device.agent.as_str()), ("kitchen", "default"));
     assert_eq!(device.system_prompt, "");
     assert!(device.tools_off.is_empty() && store.tool_servers().await.unwrap().is_empty());
+    store.close().await;
+}
+
+/// A file of the sixth version with a session that has a named request and a snapshot.
+async fn sixth_version(file: &Path) {
+    let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
+    let pool = SqlitePool::connect_with(options).await.unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite");
+    let mut steps = Migrator::new(folder).await.unwrap();
+    steps.migrations.to_mut().retain(|step| step.version <= 6);
+    steps.run(&pool).await.unwrap();
+    for row in [
+        "INSERT INTO chat_sessions VALUES ('s', 'n', 'c', 'c', 'active', 5, '[]', 0, NULL, 3, 1, 1, 1)",
+        "INSERT INTO chat_turns VALUES ('s', 'k', 'yes')",
+        "INSERT INTO chat_snapshots VALUES ('p', 's', 'before', 0, NULL, 2)",
+    ] {
+        sqlx::query(row).execute(&pool).await.unwrap();
+    }
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn requests_that_were_answered_before_stay_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hearken.db");
+    sixth_version(&file).await;
+    let store = SqlStore::file(&file).unwrap();
+    let session = SessionId::new("s");
+    let answered = KnownRequest { hash: String::new(), answer: Some("yes".into()) };
+    assert_eq!(store.request(&session, "k").await.unwrap(), Some(answered.clone()));
+    let time = jiff::Timestamp::UNIX_EPOCH;
+    assert!(store.restore_snapshot(&session, "p", 4, time).await.unwrap().is_some());
+    assert_eq!(store.request(&session, "k").await.unwrap(), Some(answered), "none is done twice");
     store.close().await;
 }

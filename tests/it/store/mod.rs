@@ -11,6 +11,7 @@ mod devices;
 mod killed;
 mod migrations;
 mod museum;
+mod requests;
 mod sessions;
 mod settings;
 mod tools;

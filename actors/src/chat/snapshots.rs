@@ -1,0 +1,127 @@
+//! Snapshots of chat sessions: a dialogue and the version of its world, made and gone back to under
+//! the session's lock, so that both are of one moment. Not for where they are kept.
+
+use hearken_proto::chat::{CreateSnapshot, Snapshot};
+use hearken_proto::ids::SessionId;
+use serde_json::json;
+
+use super::world::version_of;
+use super::{ChatDesk, ChatError};
+use crate::ports::StateError;
+use crate::wall_clock::now;
+
+impl ChatDesk {
+    /// Makes a snapshot that was checked.
+    ///
+    /// # Errors
+    /// There is no such session, a message is being answered, or a server failed.
+    pub async fn make_snapshot(
+        &self,
+        id: &SessionId,
+        wanted: CreateSnapshot,
+    ) -> Result<Snapshot, ChatError> {
+        self.session(id).await?;
+        let lock = self.lock(id).await?;
+        let session = self.session(id).await?;
+        let at = now();
+        let snapshot = Snapshot {
+            id: uuid::Uuid::now_v7().to_string(),
+            session_id: id.clone(),
+            name: wanted.name.unwrap_or_else(|| at.to_string()),
+            message_count: session.message_count,
+            state_version: self.world_version(id).await?,
+            created_at: at,
+        };
+        match self.store.keep_snapshot(&snapshot, lock.fence).await? {
+            Some(made) => Ok(made),
+            // Deleted, or locked by somebody else.
+            None => self.session(id).await.and(Err(ChatError::Overtaken)),
+        }
+    }
+
+    /// A session's snapshots, oldest first.
+    ///
+    /// # Errors
+    /// There is no such session, or the store failed.
+    pub async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, ChatError> {
+        self.session(id).await?;
+        Ok(self.store.snapshots(id).await?)
+    }
+
+    /// Goes back to a snapshot: the world first, where its server can, then the dialogue. Where the
+    /// dialogue cannot, the world is made again what it was.
+    ///
+    /// # Errors
+    /// There is no such session or snapshot, it is not active, a message is being answered, or a
+    /// server failed.
+    pub async fn go_back(&self, id: &SessionId, snapshot_id: &str) -> Result<Snapshot, ChatError> {
+        self.active(id).await?;
+        let missing = || ChatError::NoState(format!("the session has no snapshot {snapshot_id}"));
+        let all = self.store.snapshots(id).await?;
+        let wanted = all.into_iter().find(|s| s.id == snapshot_id).ok_or_else(missing)?;
+        let lock = self.lock(id).await?;
+        self.active(id).await?;
+        let before = match wanted.state_version {
+            Some(version) => self.world_back(id, version).await?,
+            None => None,
+        };
+        let back = self.store.restore_snapshot(id, snapshot_id, lock.fence, now()).await;
+        match back {
+            Ok(Some(back)) => {
+                self.tell(id, "session.rolled_back", json!({ "snapshot_id": snapshot_id })).await;
+                Ok(back)
+            }
+            other => {
+                if let Some(version) = before {
+                    self.world_again(id, version).await;
+                }
+                other?;
+                Err(ChatError::Overtaken)
+            }
+        }
+    }
+
+    /// The version of a session's world; none where there is no world.
+    async fn world_version(&self, id: &SessionId) -> Result<Option<i64>, ChatError> {
+        let Some(server) = &self.state else { return Ok(None) };
+        match server.state(id).await {
+            Ok(state) => Ok(version_of(&state)),
+            Err(StateError::Unknown(_)) => Ok(None),
+            Err(error) => Err(ChatError::State(error)),
+        }
+    }
+
+    /// Makes a session's world what it was at this version; gives the version that it had before,
+    /// where it was changed.
+    async fn world_back(&self, id: &SessionId, version: i64) -> Result<Option<i64>, ChatError> {
+        let Some(server) = &self.state else { return Ok(None) };
+        let before = self.world_version(id).await?;
+        match server.restore(id, version).await {
+            Ok(true) => Ok(before),
+            Ok(false) => {
+                tracing::warn!(session = %id, version, "the state server cannot go back");
+                Ok(None)
+            }
+            Err(error) => {
+                // It may have been done, though nobody told.
+                if let Some(before) = before
+                    && matches!(error, StateError::Timeout(_) | StateError::Failed(_))
+                {
+                    self.world_again(id, before).await;
+                }
+                Err(ChatError::State(error))
+            }
+        }
+    }
+
+    /// Makes a session's world again what it was before it was to go back.
+    async fn world_again(&self, id: &SessionId, version: i64) {
+        let Some(server) = &self.state else { return };
+        let error = match server.restore(id, version).await {
+            Ok(true) => return,
+            Ok(false) => StateError::Unknown(format!("version {version}")),
+            Err(error) => error,
+        };
+        tracing::error!(%error, session = %id, version, "a world went back and its dialogue did not");
+    }
+}

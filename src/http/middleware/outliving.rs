@@ -1,0 +1,62 @@
+//! Lets a request that changes something run to its end, also when its client leaves in the middle.
+//! Not for chat messages, which decide by what they have done.
+
+use actix_web::body::BoxBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::Method;
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpResponse, web};
+use hearken_actors::tasks::{NotBegun, Tasks};
+use hearken_proto::fault::Fault;
+use tracing::Instrument as _;
+
+use crate::http::fault::answer;
+
+/// Routes that end with their client, by rules of their own: a message is dropped as long as
+/// nothing has happened, and the others change nothing before their end.
+const ENDING_WITH_CLIENT: [&str; 4] = [
+    "/api/sessions/{id}/chat",
+    "/api/agent/parse",
+    crate::http::litemcp::PATH,
+    crate::http::VISION_PATH,
+];
+
+/// The request may change something.
+fn has_effects(request: &ServiceRequest) -> bool {
+    let changes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    changes.contains(request.method())
+        && request.match_pattern().is_some_and(|r| !ENDING_WITH_CLIENT.contains(&r.as_str()))
+}
+
+/// Carries out a request that may change something apart from its connection.
+pub(super) async fn outliving(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let tasks = request.app_data::<web::Data<Tasks>>().cloned();
+    let Some(tasks) = tasks.filter(|_| has_effects(&request)) else {
+        return next.call(request).await;
+    };
+    let place = match tasks.enter() {
+        Ok(place) => place,
+        Err(error) => return Ok(request.into_response(refused(error))),
+    };
+    let work = async move {
+        let _place = place;
+        next.call(request).await
+    };
+    match actix_web::rt::spawn(work.in_current_span()).await {
+        Ok(answered) => answered,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // Its thread ends with the server.
+        Err(_) => Err(actix_web::error::ErrorServiceUnavailable("the server is stopping")),
+    }
+}
+
+fn refused(error: NotBegun) -> HttpResponse {
+    let fault = match error {
+        NotBegun::Full => Fault::Busy,
+        NotBegun::Stopping => Fault::GoingAway,
+    };
+    answer(fault, &error.to_string())
+}

@@ -1,0 +1,74 @@
+//! Parameters of the query of a REST request, by one rule for all: what is left out is the usual,
+//! and what is there fits, or is refused; blank fits nothing. Not for ids and tokens, which clients
+//! may also put there.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use actix_web::HttpRequest;
+use hearken_proto::fault::Fault;
+
+use super::caller::query;
+use super::fault::{Refusal, refusal};
+
+/// A text, trimmed; none where the parameter is left out.
+///
+/// # Errors
+/// This fault, where it is blank.
+pub(super) fn text(
+    request: &HttpRequest,
+    name: &str,
+    fault: Fault,
+) -> Result<Option<String>, Refusal> {
+    let Some(given) = query(request, name) else { return Ok(None) };
+    let given = given.trim();
+    if given.is_empty() {
+        return Err(refusal(fault, &format!("`{name}` is blank: leave it out, or say which")));
+    }
+    Ok(Some(given.to_owned()))
+}
+
+/// A whole number within its limits; none where the parameter is left out.
+///
+/// # Errors
+/// This fault, where it is none.
+pub(super) fn number<T>(
+    request: &HttpRequest,
+    name: &str,
+    (least, most): (T, T),
+    fault: Fault,
+) -> Result<Option<T>, Refusal>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    let Some(text) = text(request, name, fault)? else { return Ok(None) };
+    let number = text.parse().ok().filter(|n| (&least..=&most).contains(&n));
+    let about = || format!("`{name}` is a whole number from {least} to {most}");
+    number.map(Some).ok_or_else(|| refusal(fault, &about()))
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn what_is_there_fits_or_is_refused() {
+        let asked =
+            |query: &str| TestRequest::with_uri(&format!("/api/sessions{query}")).to_http_request();
+        let read = |query: &str| text(&asked(query), "user_id", Fault::InvalidRequest).ok();
+        assert_eq!(read(""), Some(None));
+        assert_eq!(read("?other="), Some(None));
+        assert_eq!(read("?user_id=%20ann%20lee%20"), Some(Some("ann lee".into())));
+        for blank in ["?user_id=", "?user_id", "?user_id=%20%09", "?limit=1&USER_ID="] {
+            assert_eq!(read(blank), None, "{blank}");
+        }
+        let counted =
+            |query: &str| number(&asked(query), "limit", (1, 200), Fault::BadRequest).ok();
+        assert_eq!((counted(""), counted("?limit=200")), (Some(None), Some(Some(200))));
+        for wrong in ["?limit=", "?limit=0", "?limit=201", "?limit=x", "?limit=1.5", "?limit=-1"] {
+            assert_eq!(counted(wrong), None, "{wrong}");
+        }
+    }
+}

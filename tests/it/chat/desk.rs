@@ -1,0 +1,274 @@
+//! Chat sessions without HTTP: a scripted model, a real store and state server, and between them a
+//! state server and locks that a test may hold up. Not for what is tested with it.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken::bus::{LocalBus, LocalLocks};
+use hearken::config::StateConfig;
+use hearken::state::state_server;
+use hearken::store::SqlStore;
+use hearken_actors::chat::turns::Ask;
+use hearken_actors::chat::{ChatDesk, ChatError, ChatSettings};
+use hearken_actors::ports::{
+    BoxError, RequestKey, SessionLock, SessionLocks, StateError, StateOutcome, StateServer, Tool,
+    Watch,
+};
+use hearken_actors::tasks::Tasks;
+use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_proto::chat::{ChatRequest, ChatResponse};
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::SEED;
+use crate::support::worlds::Worlds;
+
+/// How long what has begun may go on after the server was told to stop.
+pub(super) const GRACE: Duration = Duration::from_millis(300);
+
+/// A state server whose answers may be held back: what was asked is done by then.
+pub(super) struct Held {
+    inner: Arc<dyn StateServer>,
+    open: watch::Sender<bool>,
+    /// Calls that were done.
+    pub(super) done: watch::Sender<usize>,
+    /// When the last event happened, as the server tells.
+    pub(super) happened: Arc<Mutex<Option<Timestamp>>>,
+    /// Sessions whose worlds cannot be deleted.
+    pub(super) stuck: Mutex<HashSet<SessionId>>,
+}
+
+impl Held {
+    fn before(inner: Arc<dyn StateServer>) -> Self {
+        let (open, done) = (watch::Sender::new(true), watch::Sender::new(0));
+        Self { inner, open, done, happened: Arc::default(), stuck: Mutex::default() }
+    }
+
+    /// From now on answers to calls are held back.
+    pub(super) fn hold(&self) {
+        self.open.send_replace(false);
+    }
+
+    /// Lets them go.
+    pub(super) fn release(&self) {
+        self.open.send_replace(true);
+    }
+
+    /// Waits until so many calls were done in all.
+    pub(super) async fn until(&self, calls: usize) {
+        self.done.subscribe().wait_for(|done| *done >= calls).await.unwrap();
+    }
+}
+
+impl StateServer for Held {
+    fn tools(&self) -> BoxFuture<'static, Result<Arc<[Tool]>, StateError>> {
+        self.inner.tools()
+    }
+
+    fn call(
+        &self,
+        session: &SessionId,
+        tool: &str,
+        arguments: Map<String, Value>,
+        version: Option<i64>,
+    ) -> BoxFuture<'static, Result<StateOutcome, StateError>> {
+        let work = self.inner.call(session, tool, arguments, version);
+        let (mut open, done) = (self.open.subscribe(), self.done.clone());
+        let happened = Arc::clone(&self.happened);
+        Box::pin(async move {
+            let outcome = work.await;
+            if let Some(event) = outcome.as_ref().ok().and_then(|outcome| outcome.events.last()) {
+                *happened.lock().unwrap() = event.at;
+            }
+            done.send_modify(|done| *done += 1);
+            open.wait_for(|open| *open).await.unwrap();
+            outcome
+        })
+    }
+
+    fn state(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Map<String, Value>, StateError>> {
+        self.inner.state(session)
+    }
+
+    fn create(
+        &self,
+        session: &SessionId,
+        name: &str,
+    ) -> BoxFuture<'static, Result<(), StateError>> {
+        self.inner.create(session, name)
+    }
+
+    fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
+        if self.stuck.lock().unwrap().contains(session) {
+            return Box::pin(async { Err(StateError::Failed("it is stuck".into())) });
+        }
+        self.inner.delete(session)
+    }
+
+    fn restore(
+        &self,
+        session: &SessionId,
+        version: i64,
+    ) -> BoxFuture<'static, Result<bool, StateError>> {
+        self.inner.restore(session, version)
+    }
+
+    fn timeout(&self) -> Duration {
+        self.inner.timeout()
+    }
+}
+
+/// Locks that may be lost, or be taken under a fence of long ago.
+#[derive(Default)]
+pub(super) struct OddLocks {
+    locks: LocalLocks,
+    /// The fence of each lock, where it is not zero.
+    pub(super) fence: Arc<AtomicI64>,
+    /// Taken so far.
+    taken: Arc<AtomicUsize>,
+    last: Arc<Mutex<CancellationToken>>,
+}
+
+impl OddLocks {
+    /// The lock that was taken last is lost.
+    pub(super) fn lose(&self) {
+        self.last.lock().unwrap().cancel();
+    }
+}
+
+impl SessionLocks for OddLocks {
+    fn lock(
+        &self,
+        session: &str,
+        wait: Duration,
+    ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
+        let taking = self.locks.lock(session, wait);
+        let (fence, taken, last) =
+            (Arc::clone(&self.fence), Arc::clone(&self.taken), Arc::clone(&self.last));
+        Box::pin(async move {
+            let Some(mut lock) = taking.await? else { return Ok(None) };
+            taken.fetch_add(1, Ordering::Relaxed);
+            *last.lock().unwrap() = lock.lost.clone();
+            if fence.load(Ordering::Relaxed) != 0 {
+                lock.fence = fence.load(Ordering::Relaxed);
+            }
+            Ok(Some(lock))
+        })
+    }
+}
+
+/// A desk with one session, in whose world is a goblin of 13 hit points.
+pub(super) struct Desk {
+    pub(super) desk: ChatDesk,
+    pub(super) id: SessionId,
+    pub(super) script: Arc<Script>,
+    pub(super) state: Arc<Held>,
+    pub(super) locks: Arc<OddLocks>,
+    pub(super) store: Arc<SqlStore>,
+    pub(super) process: CancellationToken,
+    _worlds: Worlds,
+}
+
+/// Hits the goblin for 4.
+pub(super) const HIT: (&str, &str) = ("update_hp", r#"{"character_id": "goblin", "change": -4}"#);
+/// Makes it.
+const GOBLIN: (&str, &str) =
+    ("create_character", r#"{"name": "Goblin", "id": "goblin", "hp_max": 13}"#);
+
+impl Desk {
+    pub(super) async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(super) async fn with(tweak: impl FnOnce(&mut ChatSettings)) -> Self {
+        let worlds = Worlds::start(SEED);
+        let state = StateConfig { url: worlds.url.clone(), ..StateConfig::default() };
+        let state = Arc::new(Held::before(state_server(&state).unwrap().unwrap()));
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let (script, process) = (Arc::new(Script::default()), CancellationToken::new());
+        let locks = Arc::new(OddLocks::default());
+        let mut settings = ChatSettings::default();
+        tweak(&mut settings);
+        let desk = ChatDesk {
+            llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
+            store: Arc::clone(&store) as _,
+            state: Some(Arc::clone(&state) as _),
+            events: Arc::new(LocalBus::new()),
+            locks: Arc::clone(&locks) as _,
+            tools: Arc::new(|_| Vec::new()),
+            sight: None,
+            now: Arc::new(|| "noon".into()),
+            settings: settings.into(),
+            tasks: Tasks::new(8, GRACE, process.clone()),
+        };
+        let id = Self::session(&desk).await;
+        let this = Self { desk, id, script, state, locks, store, process, _worlds: worlds };
+        this.script.thinks(LlmAct::Call("", vec![GOBLIN]));
+        this.say("make a goblin", None).await.unwrap();
+        this
+    }
+
+    /// Makes a session.
+    pub(super) async fn session(desk: &ChatDesk) -> SessionId {
+        let wanted = serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
+        desk.create(wanted).await.unwrap().id
+    }
+
+    /// Says something, by a key where there is one.
+    pub(super) async fn say(
+        &self,
+        message: &str,
+        key: Option<&str>,
+    ) -> Result<ChatResponse, ChatError> {
+        let request: ChatRequest = serde_json::from_value(json!({"message": message})).unwrap();
+        let hash = message.to_owned();
+        let key = key.map(|name| RequestKey { name: name.into(), hash });
+        self.desk.chat(&self.id, &request, Ask { key, out: None }).await
+    }
+
+    /// Says what hits the goblin, and leaves once that is done and its answer is held back.
+    pub(super) async fn leave_in_the_middle(&self, key: Option<&str>) {
+        self.script.thinks(LlmAct::Call("", vec![HIT]));
+        self.state.hold();
+        let calls = *self.state.done.borrow() + 1;
+        tokio::select! {
+            told = self.say("hit it", key) => panic!("it was answered: {told:?}"),
+            () = self.state.until(calls) => {}
+        }
+    }
+
+    /// The goblin's hit points.
+    pub(super) async fn hp(&self) -> i64 {
+        let world = self.state.state(&self.id).await.unwrap();
+        world["characters"][0]["hp"].as_i64().unwrap()
+    }
+
+    /// What was said, as `role: content`.
+    pub(super) async fn said(&self) -> Vec<String> {
+        let kept = self.desk.messages(&self.id, None, 100).await.unwrap();
+        kept.messages.iter().map(|m| format!("{:?}: {}", m.role, m.content)).collect()
+    }
+
+    pub(super) async fn watch(&self) -> Watch {
+        self.desk.events.watch(&self.id, None).await.unwrap()
+    }
+}
+
+/// The types of the events up to the first of this one.
+pub(super) async fn told(watch: &mut Watch, last: &str) -> Vec<String> {
+    let mut kinds: Vec<String> = Vec::new();
+    while kinds.last().is_none_or(|kind| kind != last) {
+        let next = tokio::time::timeout(super::SOON, watch.events.recv()).await;
+        kinds.push(next.expect("an event comes").expect("the watch goes on").kind);
+    }
+    kinds
+}

@@ -1,0 +1,268 @@
+//! Who leaves before the answer: what has begun to change the world runs to its end, is kept and
+//! told; what has not is dropped; a repeat gets the one answer. Not for cutting sockets.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use hearken_actors::chat::ChatError;
+use hearken_actors::ports::ProviderErrorKind;
+use hearken_actors::testkit::LlmAct;
+use hearken_proto::fault::Fault;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::desk::{Desk, HIT, told};
+use super::{SOON, Table, answer, code};
+use crate::support::app::eventually;
+use crate::support::vendors::Behaviour;
+
+const NEVER: Duration = Duration::from_secs(3_600);
+
+fn fault(told: &Result<hearken_proto::chat::ChatResponse, ChatError>) -> Option<Fault> {
+    told.as_ref().err().map(ChatError::fault)
+}
+
+#[tokio::test]
+async fn a_message_that_has_called_a_tool_runs_to_its_end() {
+    let desk = Desk::start().await;
+    let mut watch = desk.watch().await;
+    let before = desk.said().await.len();
+    desk.leave_in_the_middle(None).await;
+    desk.state.release();
+    let events = told(&mut watch, "chat.answered").await;
+    assert!(events.len() > 1, "what happened in the world is told: {events:?}");
+    assert_eq!((desk.hp().await, desk.said().await.len()), (9, before + 4));
+    // The next message sees it.
+    desk.say("and now?", None).await.unwrap();
+    assert!(desk.script.last_prompt().iter().any(|line| line == "User: hit it"));
+}
+
+#[tokio::test]
+async fn an_event_is_told_with_the_time_at_which_it_happened() {
+    let desk = Desk::start().await;
+    let mut watch = desk.watch().await;
+    desk.leave_in_the_middle(None).await;
+    let happened = desk.state.happened.lock().unwrap().expect("the state server tells it");
+    desk.state.release();
+    let event = tokio::time::timeout(SOON, watch.events.recv()).await.unwrap().unwrap();
+    assert_eq!((event.kind.as_str(), event.timestamp), ("character.hp_changed", happened));
+}
+
+#[tokio::test]
+async fn a_repeated_request_waits_for_its_first_and_gets_that_answer() {
+    let desk = Desk::start().await;
+    desk.leave_in_the_middle(Some("k")).await;
+    let repeated =
+        async { tokio::join!(desk.say("hit it", Some("k")), desk.say("hit it", Some("k"))) };
+    let release = async {
+        tokio::task::yield_now().await;
+        desk.state.release();
+    };
+    let ((one, two), ()) = tokio::join!(repeated, release);
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!((&one, one.response.as_str()), (&two, "Good day."));
+    assert!(one.state_changes.contains_key("goblin"), "{one:?}");
+    assert_eq!((desk.hp().await, desk.said().await.len()), (9, 8));
+}
+
+#[tokio::test]
+async fn a_message_nobody_waits_for_is_dropped_before_its_first_call() {
+    let desk = Desk::start().await;
+    for key in [None, Some("k")] {
+        desk.script.thinks(LlmAct::Write(vec!["late"], NEVER));
+        let asked = desk.script.prompts.lock().unwrap().len() + 1;
+        let thinking = eventually("the model is asked", || async {
+            (desk.script.prompts.lock().unwrap().len() == asked).then_some(())
+        });
+        tokio::select! {
+            told = desk.say("think", key) => panic!("it was answered: {told:?}"),
+            () = thinking => {}
+        }
+        // The session is free again, but for a request that may be repeated.
+        let next = tokio::time::timeout(Duration::from_millis(500), desk.say("next", None)).await;
+        assert_eq!(next.is_ok_and(|told| told.is_ok()), key.is_none(), "{key:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_of_one_request() {
+    let desk = Desk::start().await;
+    let first = desk.say("hello", Some("k")).await.unwrap();
+    assert_eq!(desk.say("hello", Some("k")).await.unwrap(), first);
+    let other = desk.say("goodbye", Some("k")).await;
+    assert_eq!(fault(&other), Some(Fault::Conflict));
+    assert_eq!(desk.said().await.len(), 4 + 2, "nothing of the other was said");
+}
+
+#[tokio::test]
+async fn a_key_is_not_spent_by_a_message_that_failed_and_changed_nothing() {
+    let desk = Desk::start().await;
+    let fails = || LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
+    desk.script.thinks(fails());
+    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
+    // A tool that refuses has changed nothing either.
+    let nobody = ("update_hp", r#"{"character_id": "nobody", "change": -4}"#);
+    desk.script.thinks(LlmAct::Call("", vec![nobody, ("no_such_tool", "{}")])).thinks(fails());
+    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
+    desk.script.thinks(LlmAct::Call("", vec![HIT]));
+    desk.say("hit it", Some("k")).await.unwrap();
+    assert_eq!(desk.hp().await, 9);
+}
+
+#[tokio::test]
+async fn what_failed_after_it_changed_the_world_is_not_done_twice() {
+    let desk = Desk::start().await;
+    let fails = LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
+    desk.script.thinks(LlmAct::Call("", vec![HIT])).thinks(fails);
+    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
+    let asked = desk.script.prompts.lock().unwrap().len();
+    let again = desk.say("hit it", Some("k")).await;
+    assert_eq!(fault(&again), Some(Fault::Conflict));
+    assert_eq!((desk.hp().await, desk.script.prompts.lock().unwrap().len()), (9, asked));
+    assert_eq!(desk.said().await.len(), 4, "nothing of it is kept");
+    desk.say("what now?", Some("another")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_stops_gives_what_has_begun_its_time() {
+    let desk = Desk::start().await;
+    desk.script.thinks(LlmAct::Call("", vec![HIT]));
+    desk.state.hold();
+    let stopping = async {
+        desk.state.until(2).await;
+        desk.process.cancel();
+        assert_eq!(fault(&desk.say("too late", None).await), Some(Fault::GoingAway));
+        desk.state.release();
+    };
+    let (told, ()) = tokio::join!(desk.say("hit it", None), stopping);
+    assert_eq!(told.unwrap().response, "Good day.");
+    assert!(desk.desk.tasks.ended().await);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_drops_what_has_not_begun_and_cuts_what_takes_too_long() {
+    let desk = Desk::start().await;
+    let thinks_for_ever = || LlmAct::Write(vec!["late"], NEVER);
+    let mut watch = desk.watch().await;
+    let other = Desk::start().await;
+    other.script.thinks(thinks_for_ever());
+    desk.script.thinks(LlmAct::Call("", vec![HIT])).thinks(thinks_for_ever());
+    let stopping = async {
+        told(&mut watch, "character.hp_changed").await;
+        desk.process.cancel();
+        other.process.cancel();
+    };
+    // With a key too: nothing has happened.
+    let (begun, not_begun, ()) =
+        tokio::join!(desk.say("hit it", None), other.say("hm", Some("k")), stopping);
+    assert_eq!(
+        (fault(&begun), fault(&not_begun)),
+        (Some(Fault::GoingAway), Some(Fault::GoingAway))
+    );
+}
+
+#[tokio::test]
+async fn a_message_has_its_time_whatever_it_has_begun() {
+    let desk = Desk::with(|settings| settings.turn_limit = Duration::from_millis(500)).await;
+    desk.script.thinks(LlmAct::Call("", vec![HIT])).thinks(LlmAct::Write(vec!["late"], NEVER));
+    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::Unavailable));
+    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::Conflict));
+    assert_eq!(desk.hp().await, 9);
+}
+
+#[tokio::test]
+async fn a_call_is_heard_to_its_end_though_the_lock_is_lost() {
+    let desk = Desk::start().await;
+    let mut watch = desk.watch().await;
+    desk.script.thinks(LlmAct::Call("", vec![HIT]));
+    desk.state.hold();
+    let losing = async {
+        desk.state.until(2).await;
+        desk.locks.lose();
+        let next = tokio::time::timeout(Duration::from_millis(100), desk.say("next", None)).await;
+        assert!(next.is_err(), "the session is not given up before the world is known");
+        desk.state.release();
+    };
+    let (lost, ()) = tokio::join!(desk.say("hit it", Some("k")), losing);
+    assert_eq!(fault(&lost), Some(Fault::VersionConflict));
+    assert!(told(&mut watch, "character.hp_changed").await.len() == 1);
+    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::Conflict));
+}
+
+#[actix_web::test]
+async fn a_client_that_hangs_up_in_the_middle_finds_its_message_answered() {
+    let table = Table::start().await;
+    let session = table.session().await;
+    session.say(r#"call create_character {"name": "Goblin", "id": "goblin", "hp_max": 13}"#).await;
+    let hp = async || session.get("/characters").await.1["characters"][0]["hp"].clone();
+    for (n, stream) in [false, true].into_iter().enumerate() {
+        table.vendors.llm.set(Behaviour::Slow);
+        let hit = r#"call update_hp {"character_id": "goblin", "change": -4}"#;
+        let key = format!("k{n}");
+        let ask = || {
+            let request = table.request(Method::POST, &session.path("/chat"));
+            let said = json!({"message": hit, "stream": stream});
+            request.header("Idempotency-Key", &key).json(&said)
+        };
+        let left = 13 - 4 * (i64::try_from(n).unwrap() + 1);
+        let leaving = async {
+            let mut body = ask().send().await.unwrap().bytes_stream();
+            while body.next().await.is_some() {}
+            panic!("it was answered first");
+        };
+        tokio::select! {
+            () = leaving => {}
+            () = eventually("the goblin is hit", || async { (hp().await == left).then_some(()) }) => {}
+        }
+        let (status, told) = answer(ask()).await;
+        assert_eq!(status, 200, "{told}");
+        table.vendors.llm.set(Behaviour::Normal);
+        assert_eq!((hp().await, session.said().await.len()), (json!(left), 4 * (n + 2)));
+    }
+    table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn other_requests_with_effects_run_to_their_end_too() {
+    let table = Table::start().await;
+    let session = table.session().await;
+    table.vendors.llm.set(Behaviour::Slow);
+    let talking = session.say("a question that takes a while to be said back");
+    let leaving = async {
+        table.vendors.llm.until(|seen| seen.requests == 1).await;
+        // It waits for the message that is being answered; its client does not.
+        let request = table.request(Method::POST, &session.path("/snapshots"));
+        let left = request.timeout(Duration::from_millis(50)).send().await;
+        assert!(left.is_err_and(|error| error.is_timeout()));
+    };
+    tokio::join!(talking, leaving);
+    let kept = eventually("the snapshot is there", || async {
+        session.get("/snapshots").await.1["snapshots"].as_array()?.first().cloned()
+    })
+    .await;
+    assert_eq!(kept["message_count"], 2, "{kept}");
+    table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_key_with_another_body_is_a_conflict() {
+    let table = Table::start().await;
+    let session = table.session().await;
+    let ask = |said: Value| {
+        let request = table.request(Method::POST, &session.path("/chat"));
+        answer(request.header("Idempotency-Key", "k").timeout(SOON).json(&said))
+    };
+    let (status, first) = ask(json!({"message": "hi", "player_id": "p"})).await;
+    assert_eq!(status, 200, "{first}");
+    let same = json!({"message": "hi", "player_id": "p", "context_only": false, "more": 1});
+    assert_eq!(ask(same).await, (200, first));
+    for other in [
+        json!({"message": "hi there", "player_id": "p"}),
+        json!({"message": "hi"}),
+        json!({"message": "hi", "player_id": "p", "context_only": true}),
+    ] {
+        assert_eq!(code(ask(other.clone()).await), (409, "CONFLICT".into()), "{other}");
+    }
+    assert_eq!(session.said().await.len(), 2);
+    table.server.stop().await;
+}

@@ -1,0 +1,129 @@
+//! What every store promises of requests that their clients named: answered once, known until a
+//! snapshot before them is gone back to. Not for messages.
+
+use std::sync::Arc;
+
+use hearken::store::SqlStore;
+use hearken_actors::ports::{ChatStore as _, KeptTurn, KnownRequest, RequestKey, TurnKept};
+use hearken_proto::chat::{ChatStatus, Snapshot};
+
+use super::chat::{id, key, said, session, turn};
+use super::{Place, at, on_every_store};
+
+on_every_store!(
+    a_request_is_answered_once,
+    a_request_that_has_begun_is_known_before_its_answer,
+    requests_go_back_with_their_dialogue,
+    the_last_requests_of_a_session_are_known,
+);
+
+/// A turn of a request of this name.
+fn named(session: &str, after: i64, name: &str, answer: &str) -> KeptTurn {
+    let (key, answer) = (Some(key(name)), answer.into());
+    KeptTurn { key, answer, ..turn(session, after, 0, &["q", "r"]) }
+}
+
+async fn known(store: &SqlStore, session: &str, name: &str) -> Option<KnownRequest> {
+    store.request(&id(session), name).await.unwrap()
+}
+
+async fn answer(store: &SqlStore, session: &str, name: &str) -> Option<String> {
+    known(store, session, name).await?.answer
+}
+
+async fn a_request_is_answered_once(place: Arc<Place>) {
+    let store = place.open();
+    store.create(&session("a")).await.unwrap();
+    store.create(&session("b")).await.unwrap();
+    assert_eq!(known(&store, "a", "k").await, None);
+    assert_eq!(store.keep_turn(&named("a", 0, "k", "one")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&named("a", 2, "k", "two")).await.unwrap(), TurnKept::Overtaken);
+    assert_eq!(said(&store, "a").await.len(), 2, "nothing of the second is kept");
+    let first = KnownRequest { hash: "h".into(), answer: Some("one".into()) };
+    assert_eq!(known(&store, "a", "k").await, Some(first));
+    assert_eq!(store.keep_turn(&named("a", 2, "K\0", "three")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(answer(&store, "a", "K\0").await, Some("three".into()));
+    assert_eq!(known(&store, "b", "k").await, None, "names are a session's own");
+    assert_eq!(store.keep_turn(&named("b", 0, "k", "four")).await.unwrap(), TurnKept::Kept);
+}
+
+async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) {
+    let store = place.open();
+    store.create(&session("a")).await.unwrap();
+    let begin =
+        async |key: &RequestKey, fence| store.begin_request(&id("a"), key, fence).await.unwrap();
+    let under = |fence, name| KeptTurn { fence, ..named("a", 0, name, "one") };
+    let begun = KnownRequest { hash: "h".into(), answer: None };
+    assert_eq!(begin(&key("k"), 5).await, TurnKept::Kept);
+    assert_eq!(known(&store, "a", "k").await, Some(begun));
+    assert_eq!(begin(&key("other"), 4).await, TurnKept::Overtaken, "it was locked later");
+    assert_eq!(known(&store, "a", "other").await, None);
+    assert_eq!(store.keep_turn(&under(6, "k")).await.unwrap(), TurnKept::Overtaken);
+    let other = RequestKey { hash: "another".into(), ..key("k") };
+    let asks_other = KeptTurn { key: Some(other), ..under(5, "k") };
+    assert_eq!(store.keep_turn(&asks_other).await.unwrap(), TurnKept::Overtaken);
+    assert_eq!(store.keep_turn(&under(5, "k")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(answer(&store, "a", "k").await, Some("one".into()));
+    assert_eq!(begin(&key("k"), 6).await, TurnKept::Overtaken, "it is answered");
+
+    assert_eq!(begin(&key("failed"), 7).await, TurnKept::Kept);
+    store.forget_request(&id("a"), "failed", 6).await.unwrap();
+    assert!(known(&store, "a", "failed").await.is_some(), "it is of another lock");
+    store.forget_request(&id("a"), "failed", 7).await.unwrap();
+    assert_eq!(known(&store, "a", "failed").await, None);
+    store.forget_request(&id("a"), "k", 5).await.unwrap();
+    assert_eq!(answer(&store, "a", "k").await, Some("one".into()), "an answer stays");
+
+    store.set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Archived, at(9)).await.unwrap();
+    assert_eq!(begin(&key("late"), 8).await, TurnKept::Closed);
+    let nowhere = store.begin_request(&id("none"), &key("k"), 8).await.unwrap();
+    assert_eq!(nowhere, TurnKept::Closed);
+}
+
+async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
+    let store = place.open();
+    store.create(&session("a")).await.unwrap();
+    let snapshot = async |name: &str| {
+        let new = Snapshot {
+            id: name.into(),
+            session_id: id("a"),
+            name: name.into(),
+            message_count: 0,
+            state_version: None,
+            created_at: at(1),
+        };
+        store.keep_snapshot(&new, 0).await.unwrap().unwrap();
+    };
+    let back = async |name: &str| {
+        store.restore_snapshot(&id("a"), name, 0, at(9)).await.unwrap().unwrap();
+    };
+    store.keep_turn(&named("a", 0, "early", "1")).await.unwrap();
+    snapshot("first").await;
+    store.keep_turn(&named("a", 2, "late", "2")).await.unwrap();
+    store.begin_request(&id("a"), &key("begun"), 0).await.unwrap();
+    snapshot("second").await;
+    back("first").await;
+    assert_eq!(answer(&store, "a", "early").await, Some("1".into()));
+    assert_eq!(known(&store, "a", "late").await, None, "its turn is gone");
+    assert_eq!(known(&store, "a", "begun").await, None);
+    assert_eq!(store.keep_turn(&named("a", 2, "late", "3")).await.unwrap(), TurnKept::Kept);
+    back("second").await;
+    assert_eq!(answer(&store, "a", "late").await, Some("2".into()), "as its turn is there again");
+    assert!(known(&store, "a", "begun").await.is_some());
+}
+
+async fn the_last_requests_of_a_session_are_known(place: Arc<Place>) {
+    let store = place.open();
+    store.create(&session("a")).await.unwrap();
+    store.create(&session("b")).await.unwrap();
+    store.keep_turn(&named("b", 0, "0", "other")).await.unwrap();
+    for n in 0..260 {
+        let turn = KeptTurn { fence: n, ..named("a", n * 2, &n.to_string(), "x") };
+        assert_eq!(store.keep_turn(&turn).await.unwrap(), TurnKept::Kept);
+    }
+    assert_eq!(known(&store, "a", "3").await, None);
+    for name in ["4", "100", "259"] {
+        assert_eq!(answer(&store, "a", name).await, Some("x".into()), "{name}");
+    }
+    assert_eq!(answer(&store, "b", "0").await, Some("other".into()));
+}

@@ -222,7 +222,7 @@ async fn timed(call: impl Future<Output = ()>) -> Duration {
 fn sources(servers: &[ToolServer], endpoint: &Endpoint, process: &CancellationToken) -> Sources {
     let remotes = Remotes::start(servers, &BTreeMap::new(), process).unwrap();
     let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
-    let builtin = Builtin::new(&none).expect("no tool needs anything");
+    let builtin = Builtin::new(&none, &jiff::tz::TimeZone::UTC).expect("no tool needs anything");
     Sources::new(builtin, remotes, endpoint.clone())
 }
 

@@ -71,7 +71,11 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let process = CancellationToken::new();
     let remotes = Remotes::start(&[server], &for_children(&ProcessEnv), &process)?;
     let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
-    let sources = Sources::new(Builtin::new(&none)?, remotes, Endpoint::new(CALLS_WITHIN));
+    let sources = Sources::new(
+        Builtin::new(&none, &jiff::tz::TimeZone::UTC)?,
+        remotes,
+        Endpoint::new(CALLS_WITHIN),
+    );
     let served = serve(&sources, &context).await;
     sources.stop().await;
     served

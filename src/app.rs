@@ -16,13 +16,13 @@ use actix_web::web::{Data, ServiceConfig};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use hearken_actors::admission::cores;
-use hearken_actors::dialogue::{Dialogue, Manner};
+use hearken_actors::dialogue::{Dialogue, LocalTime, Manner};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::ports::{Prompt, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::Toolbox;
-use jiff::Zoned;
+use jiff::Timestamp;
 use metrics_exporter_prometheus::PrometheusHandle;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Semaphore;
@@ -99,7 +99,7 @@ pub fn start(
     let ports = ports(config, tts.clone(), &tools, &cameras, &desk, &models)?;
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
-    let ahead = ports.llm.read_ahead(opening(&settings, &tools));
+    let ahead = ports.llm.read_ahead(opening(&settings, &tools, local_time(config)));
     let voices = AudioPool::new(threads(config).1, give_way);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let doorman = Doorman {
@@ -246,7 +246,7 @@ fn ports(
         tools: tools.desk(),
         vision: Some(cameras.desk()),
         manner: tools.manners(),
-        now: Arc::new(local_time),
+        now: local_time(config),
         sight: desk.sight(),
     })
 }
@@ -258,8 +258,11 @@ fn cpu_time() -> Duration {
 }
 
 /// The local date and time to the minute, as the model is told.
-fn local_time() -> String {
-    Zoned::now().strftime("%Y-%m-%d %H:%M %A %Q").to_string()
+fn local_time(config: &Config) -> LocalTime {
+    let zone = config.time_zone();
+    Arc::new(move || {
+        Timestamp::now().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M %A %Q").to_string()
+    })
 }
 
 /// How the model is asked; the embedded one keeps what it has read.
@@ -315,8 +318,8 @@ fn tools(
     let environment = env::for_children(&ProcessEnv);
     let remotes = Remotes::start(&config.tools.servers, &environment, process)?;
     let timeout = Duration::from_millis(config.tools.endpoint_timeout_ms);
-    let sources =
-        Sources::new(Builtin::new(&config.tools.builtin)?, remotes, Endpoint::new(timeout));
+    let builtin = Builtin::new(&config.tools.builtin, &config.time_zone())?;
+    let sources = Sources::new(builtin, remotes, Endpoint::new(timeout));
     let agents = AgentTokens::new(&secret, &config.tools.revoked_tokens);
     let cameras = VisionTokens::new(&secret);
     let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
@@ -406,12 +409,11 @@ async fn end(handle: ServerHandle, places: [(Arc<Semaphore>, usize); 2], tasks: 
 }
 
 /// What every prompt begins with: the tools that all devices have, and how to behave.
-fn opening(settings: &PipelineSettings, tools: &Sources) -> Prompt {
+fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prompt {
     let all: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools.builtin().clone())];
     let toolbox = Toolbox::new(all, Arc::new(Vec::new), settings.tools.clone());
     let tools = Arc::clone(toolbox.offer().tools());
-    let dialogue =
-        Dialogue::new(settings.dialogue.clone(), Arc::new(Manner::default), Arc::new(local_time));
+    let dialogue = Dialogue::new(settings.dialogue.clone(), Arc::new(Manner::default), now);
     Prompt { tools, ..dialogue.opening() }
 }
 

@@ -90,6 +90,6 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
 /// Engines read the environment only: starts the log, and returns the folder of the models.
 fn engine_start() -> anyhow::Result<PathBuf> {
     let config = config::load(None, &ProcessEnv)?;
-    telemetry::start(&config.log)?;
+    telemetry::start(&config.log, config.time_zone())?;
     Ok(models_dir(&config.embedded.models_dir, &ProcessEnv))
 }

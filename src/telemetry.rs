@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hearken_actors::meters::{COUNTS, PROVIDER_SECONDS, SECONDS};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
-use crate::config::log::rules;
-use crate::config::{LogConfig, LogFormat};
+use crate::config::LogConfig;
+use crate::config::LogFormat;
 
 /// Makes other rules hold for the process's log, once it has begun.
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Error> + Send + Sync>;
@@ -17,13 +21,25 @@ type Reload = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Er
 /// How the log that was started takes other rules.
 static RELOAD: OnceLock<Reload> = OnceLock::new();
 
-/// Starts logging for the whole process; a second start changes nothing.
+/// Writes the time of this zone, to the microsecond.
+struct ZoneTime(TimeZone);
+
+impl FormatTime for ZoneTime {
+    fn format_time(&self, to: &mut Writer<'_>) -> std::fmt::Result {
+        let now = Timestamp::now().to_zoned(self.0.clone());
+        write!(to, "{}", now.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z"))
+    }
+}
+
+/// Starts logging for the whole process, with the times of this zone; a second start changes
+/// nothing.
 ///
 /// # Errors
 /// `log.level` cannot be read.
-pub fn start(config: &LogConfig) -> anyhow::Result<()> {
+pub fn start(config: &LogConfig, zone: TimeZone) -> anyhow::Result<()> {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter(&config.level)?)
+        .with_timer(ZoneTime(zone))
         .with_writer(std::io::stderr);
     let (started, reload): (_, Reload) = match config.format {
         LogFormat::Text => {
@@ -60,8 +76,18 @@ pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
 fn filter(named: &str) -> anyhow::Result<EnvFilter> {
     // async_openai logs what a model wrote where it cannot read it, rmcp what tools say: words of
     // people do not belong in logs, and our own errors tell the rest.
-    let rules = format!("{},async_openai=off,rmcp=off", rules(named)?);
-    EnvFilter::try_new(&rules).with_context(|| format!("`log.level` is `{named}`"))
+    let rules = format!("{},async_openai=off,rmcp=off", level(named));
+    EnvFilter::try_new(&rules)
+        .with_context(|| format!("`log.level` is `{named}`: use error, warn, info, debug or trace"))
+}
+
+/// Other programs name some levels otherwise.
+fn level(named: &str) -> &str {
+    match named.to_ascii_lowercase().as_str() {
+        "warning" => "warn",
+        "critical" | "fatal" => "error",
+        _ => named,
+    }
 }
 
 /// Bounds of the distributions, in seconds: from a packet's lateness to a slow answer.

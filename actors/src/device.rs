@@ -126,6 +126,11 @@ impl Actor for DeviceActor {
     fn stopped(&mut self, _: &mut Self::Context) {
         meters().connections.decrement(1);
         self.turns.connection().cancel();
+        let unsaid = self.talk.to_say.len();
+        if unsaid > 0 {
+            meters().drops.messages.increment(unsaid as u64);
+            tracing::warn!(parent: &self.span, unsaid, "the connection ended before messages were spoken");
+        }
         tracing::info!(parent: &self.span, "disconnected");
     }
 }

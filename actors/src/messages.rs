@@ -184,12 +184,16 @@ pub enum PlaybackStep {
     Packet(Bytes),
     /// All packets of the sentence have been sent.
     SentenceEnd(String),
+    /// No more packets of the sentence come: its synthesis failed.
+    SentenceBroken(String),
+    /// The rest of the answer is given up: sentences that follow are none of it.
+    GivenUp,
     /// Everything has been played.
     Stop,
 }
 
 /// DeviceActor -> SessionActor, control, once a turn that was answered.
-#[derive(Debug, Clone, Copy, Message)]
+#[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct PlaybackEnded {
     /// The turn.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audio::playout::Heard as HeardPart;
 use crate::dialogue::phrases::Language;
-use crate::dialogue::run_turn::say_phrase;
+use crate::dialogue::run_turn::{say_phrase, say_text};
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, TurnMeans, TurnSink, run_turn};
 use crate::messages::{
@@ -246,6 +246,7 @@ impl Work {
                     apology,
                     filler: self.phrases.filler.in_language(self.language),
                     filler_again: self.phrases.filler_again.in_language(self.language),
+                    done: self.phrases.done.in_language(self.language),
                 };
                 run_turn(turn, words, prompt, &means, sink).await
             }
@@ -259,7 +260,7 @@ impl Work {
                 let greeting = self.phrases.greeting.in_language(self.language);
                 say_phrase(turn, greeting, None, sink).await
             }
-            TurnInput::Say(words) => say_phrase(turn, &words, None, sink).await,
+            TurnInput::Say(words) => say_text(turn, &words, sink).await,
             TurnInput::Farewell => {
                 let farewell = self.phrases.farewell.in_language(self.language);
                 say_phrase(turn, farewell, None, sink).await

@@ -21,11 +21,13 @@ use self::turnstile::Queuer;
 pub use self::turnstile::Turnstile;
 use crate::admission::Admission;
 use crate::audio::voice::Voice;
-use crate::dialogue::phrases::Language;
 use crate::dialogue::{Phrases, Turn, TurnEvent};
 use crate::messages::{PlaybackItem, PlaybackStep, StartSpeaking};
 use crate::ports::{Line, Tts};
 use crate::settings::SpeakingSettings;
+
+/// Sentences in a row that cannot be spoken before the rest of an answer is given up.
+const MAX_FAILED: u32 = 2;
 
 /// Speaks to one device.
 pub struct TtsActor {
@@ -58,6 +60,23 @@ struct Speech {
     voice: Voice,
     queuer: Queuer,
     ahead: mpsc::Sender<PlaybackStep>,
+}
+
+/// How the sentences of a turn fared.
+#[derive(Default)]
+struct Fared {
+    /// One was spoken whole.
+    spoken: bool,
+    /// So many in a row could not be spoken, up to now.
+    failed: u32,
+    /// The last that could not.
+    last_failed: String,
+}
+
+impl Fared {
+    fn needs_apology(&self) -> bool {
+        self.failed >= MAX_FAILED || (self.failed > 0 && !self.spoken)
+    }
 }
 
 impl TtsActor {
@@ -118,8 +137,9 @@ impl Handler<StartSpeaking> for TtsActor {
 }
 
 impl Mouth {
-    /// Turns a turn's events into steps of playback. A sentence that cannot be spoken is shown,
-    /// and an apology ends the turn.
+    /// Turns a turn's events into steps of playback. A sentence that cannot be spoken is shown and
+    /// left out; where that happens twice in a row, or nothing was spoken, an apology ends the
+    /// turn.
     async fn synthesise(&self, start: StartSpeaking, ahead: mpsc::Sender<PlaybackStep>) {
         let StartSpeaking { turn, mut events, language } = start;
         let voice = match Voice::new(&self.quality()) {
@@ -131,41 +151,61 @@ impl Mouth {
         };
         let queuer = self.turnstile.queuer(self.settings.packet);
         let mut speech = Speech { voice, queuer, ahead };
-        while let Some(event) = events.recv().await {
-            let spoken = match event {
-                TurnEvent::Emotion(emotion) => {
-                    speech.put(PlaybackStep::Emotion(emotion)).await.is_ok()
-                }
+        let mut fared = Fared::default();
+        while fared.failed < MAX_FAILED
+            && let Some(event) = events.recv().await
+        {
+            let put = match event {
+                TurnEvent::Emotion(emotion) => speech.put(PlaybackStep::Emotion(emotion)).await,
                 TurnEvent::Sentence(sentence) => {
-                    self.speak_or_apologise(&turn, &mut speech, sentence.text, language).await
+                    self.say_or_leave_out(&turn, &mut speech, sentence.text, &mut fared).await
                 }
             };
-            if !spoken {
+            if put.is_err() {
                 return;
             }
         }
+        // Nobody listens to the rest.
+        drop(events);
+        let apology = self.phrases.apology.in_language(language);
+        if fared.needs_apology() && fared.last_failed != apology {
+            self.apologise(&turn, &mut speech, apology).await;
+        }
     }
 
-    /// False where the turn is over.
-    async fn speak_or_apologise(
+    /// Speaks one sentence, or leaves it out where it cannot be spoken.
+    ///
+    /// # Errors
+    /// Nobody listens any more.
+    async fn say_or_leave_out(
         &self,
         turn: &Turn,
         speech: &mut Speech,
         text: String,
-        language: Language,
-    ) -> bool {
-        let Err(error) = self.say(speech, &text).await else { return true };
-        if speech.ahead.is_closed() {
-            return false;
+        fared: &mut Fared,
+    ) -> Result<(), String> {
+        match self.say(speech, &text).await {
+            Ok(()) => {
+                fared.spoken = true;
+                fared.failed = 0;
+                Ok(())
+            }
+            Err(error) if speech.ahead.is_closed() => Err(error),
+            Err(error) => {
+                tracing::warn!(turn = %turn.id, error, "a sentence could not be spoken");
+                fared.failed += 1;
+                fared.last_failed.clone_from(&text);
+                speech.put(PlaybackStep::SentenceBroken(text)).await
+            }
         }
-        tracing::warn!(turn = %turn.id, error, "a sentence could not be spoken");
-        let apology = self.phrases.apology.in_language(language).to_owned();
-        if apology != text
-            && let Err(error) = self.say(speech, &apology).await
+    }
+
+    async fn apologise(&self, turn: &Turn, speech: &mut Speech, apology: &str) {
+        if speech.put(PlaybackStep::GivenUp).await.is_ok()
+            && let Err(error) = self.say(speech, apology).await
         {
             tracing::warn!(turn = %turn.id, error, "the apology is shown only");
         }
-        false
     }
 
     /// The settings of a turn that begins now.

@@ -41,7 +41,7 @@ pub(super) fn text_clients(
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
         sight,
-        now: Arc::new(local_time),
+        now: local_time(config),
         settings: settings.into(),
     };
     Ok(TextClients {
@@ -74,7 +74,7 @@ pub(super) fn chats(
             tools.conversation(session_id.as_str(), &SharedManner::default())
         }),
         sight,
-        now: Arc::new(local_time),
+        now: local_time(config),
         settings: settings.into(),
         tasks: tasks.clone(),
     };

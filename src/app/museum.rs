@@ -3,8 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use hearken_actors::wall_clock;
-
 use super::faces::patient;
 use super::local_time;
 use super::models::Models;
@@ -23,13 +21,12 @@ pub(super) fn museum(
     fleet: &Fleet,
 ) -> Result<MuseumClients, ProviderConfigError> {
     let ports = MuseumPorts {
-        clock: Arc::new(wall_clock::now),
         llm: models.patient(config, "museum", patient)?,
         store,
         locks: fleet.locks(),
         answers: fleet.cache("museum"),
         model: format!("{} {}", config.llm.base_url, config.llm.model),
-        now: Arc::new(local_time),
+        now: local_time(config),
     };
     let limit = NonZeroU32::new(config.museum.requests_per_minute);
     Ok(MuseumClients {

@@ -38,7 +38,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     if args.check_config {
         return super::print(&config::masked(&config));
     }
-    telemetry::start(&config.log)?;
+    telemetry::start(&config.log, config.time_zone())?;
     config.server.data_dir = config::env::data_dir(&config.server.data_dir, env);
     let models = config::env::models_dir(&config.embedded.models_dir, env);
     let engines = engines::needed(&config, &models)?;

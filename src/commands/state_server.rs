@@ -33,7 +33,8 @@ pub struct Args {
 /// # Errors
 /// The address is taken, or the file is none of its own.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
-    telemetry::start(&config::load(None, env)?.log)?;
+    let config = config::load(None, env)?;
+    telemetry::start(&config.log, config.time_zone())?;
     let keeping = match &args.file {
         None => Keeping::new(args.seed),
         Some(file) => Keeping::in_file(args.seed, file)

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::providers::Secret;
@@ -58,8 +59,8 @@ pub struct OtaConfig {
     pub binding: bool,
     /// How long a code is good.
     pub code_lifetime_ms: u64,
-    /// IANA name of the time zone of the devices' clocks, such as `Asia/Shanghai`; empty is the
-    /// system's.
+    /// IANA name of the time zone of all clocks, such as `Asia/Shanghai`: what devices show, what
+    /// models are told, the time tool and the log. Empty is the system's.
     pub timezone: String,
     /// Address of the device endpoint; empty builds it from the `Host` that the device asked.
     pub websocket_url: String,
@@ -78,6 +79,16 @@ impl Default for OtaConfig {
             websocket_url: String::new(),
             firmware_dir: PathBuf::new(),
             trust_proxy: false,
+        }
+    }
+}
+
+impl OtaConfig {
+    /// The time zone; none where there is none of this name.
+    pub fn time_zone(&self) -> Option<TimeZone> {
+        match self.timezone.as_str() {
+            "" => Some(TimeZone::system()),
+            name => TimeZone::get(name).ok(),
         }
     }
 }

@@ -9,7 +9,6 @@ pub mod env;
 mod gateway;
 mod llm;
 pub mod load;
-pub mod log;
 mod museum;
 mod pipeline;
 mod redis;
@@ -258,6 +257,10 @@ pub struct PhrasesConfig {
     pub filler_again_zh: String,
     /// Said while a tool goes on taking its time.
     pub filler_again_en: String,
+    /// Said where tools did what was asked and the model says nothing more.
+    pub done_zh: String,
+    /// Said where tools did what was asked and the model says nothing more.
+    pub done_en: String,
     /// Said instead of an answer where the server has more to do than it can.
     pub busy_zh: String,
     /// Said instead of an answer where the server has more to do than it can.

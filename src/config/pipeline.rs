@@ -10,6 +10,7 @@ use hearken_actors::dialogue::{DialogueSettings, Phrase, Phrases};
 use hearken_actors::settings::{
     DeviceSettings, HearingSettings, LaneSizes, PipelineSettings, SpeakingSettings,
 };
+use jiff::tz::TimeZone;
 
 use super::{
     AdmissionConfig, Config, DeviceConfig, DialogueConfig, HearingConfig, LanesConfig,
@@ -17,6 +18,12 @@ use super::{
 };
 
 impl Config {
+    /// The time zone of all clocks; that of the system where `ota.timezone` names none, which the
+    /// server refuses to start with.
+    pub fn time_zone(&self) -> TimeZone {
+        self.ota.time_zone().unwrap_or_else(TimeZone::system)
+    }
+
     /// What the actors need of the configuration.
     pub fn pipeline(&self) -> PipelineSettings {
         PipelineSettings {
@@ -72,6 +79,7 @@ impl PhrasesConfig {
             farewell: Phrase::new(&self.farewell_zh, &self.farewell_en),
             filler: Phrase::new(&self.filler_zh, &self.filler_en),
             filler_again: Phrase::new(&self.filler_again_zh, &self.filler_again_en),
+            done: Phrase::new(&self.done_zh, &self.done_en),
             busy: Phrase::new(&self.busy_zh, &self.busy_en),
         }
     }
@@ -79,7 +87,7 @@ impl PhrasesConfig {
 
 impl Default for PhrasesConfig {
     fn default() -> Self {
-        let Phrases { greeting, apology, farewell, filler, filler_again, busy } =
+        let Phrases { greeting, apology, farewell, filler, filler_again, done, busy } =
             Phrases::default();
         Self {
             greeting_zh: greeting.zh,
@@ -92,6 +100,8 @@ impl Default for PhrasesConfig {
             filler_en: filler.en,
             filler_again_zh: filler_again.zh,
             filler_again_en: filler_again.en,
+            done_zh: done.zh,
+            done_en: done.en,
             busy_zh: busy.zh,
             busy_en: busy.en,
         }

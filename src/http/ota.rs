@@ -64,10 +64,8 @@ impl OtaRules {
     /// # Errors
     /// See [`OtaConfigError`].
     pub fn new(config: &OtaConfig) -> Result<Self, OtaConfigError> {
-        let timezone = match config.timezone.as_str() {
-            "" => TimeZone::system(),
-            name => TimeZone::get(name).map_err(|_| OtaConfigError::Timezone(name.to_owned()))?,
-        };
+        let timezone = config.time_zone();
+        let timezone = timezone.ok_or_else(|| OtaConfigError::Timezone(config.timezone.clone()))?;
         let websocket = match config.websocket_url.as_str() {
             "" => None,
             text => {

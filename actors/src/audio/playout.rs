@@ -14,6 +14,8 @@ pub struct Playout {
     /// When everything sent so far will have been played.
     end: Duration,
     sentences: Vec<Span>,
+    /// Sentences that count; all where none.
+    counted: Option<usize>,
 }
 
 /// When the audio of one sentence plays.
@@ -23,13 +25,16 @@ struct Span {
     end: Duration,
     played_before_gap: Duration,
     complete: bool,
+    broken: bool,
 }
 
 /// How much of a turn was heard.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Heard {
-    /// This many sentences from the first on, wholly.
+    /// This many sentences from the first on, wholly, but for those that broke off.
     pub whole: usize,
+    /// The sentences that broke off, each with how much of its audio was heard.
+    pub broken: Vec<(usize, Duration)>,
     /// How much audio of the next one was heard.
     pub partial: Duration,
     /// How long that next one is, where all of it was sent.
@@ -38,13 +43,20 @@ pub struct Heard {
 
 impl Heard {
     /// All of it, as everything counts that was written.
-    pub const ALL: Self = Self { whole: usize::MAX, partial: Duration::ZERO, partial_of: None };
+    pub const ALL: Self =
+        Self { whole: usize::MAX, broken: Vec::new(), partial: Duration::ZERO, partial_of: None };
 }
 
 impl Playout {
     /// A silent device. At most `lead` packets are sent ahead of the clock, each `packet` long.
     pub fn new(packet: Duration, lead: u32) -> Self {
-        Self { packet, lead: lead.max(1), end: Duration::ZERO, sentences: Vec::new() }
+        Self {
+            packet,
+            lead: lead.max(1),
+            end: Duration::ZERO,
+            sentences: Vec::new(),
+            counted: None,
+        }
     }
 
     /// When the next packet may be sent so that, with it, at most `lead` packets wait; not before
@@ -62,7 +74,21 @@ impl Playout {
     pub fn sentence_started(&mut self, now: Duration) {
         let start = self.end(now);
         let played_before_gap = Duration::ZERO;
-        self.sentences.push(Span { start, end: start, played_before_gap, complete: false });
+        let (complete, broken) = (false, false);
+        self.sentences.push(Span { start, end: start, played_before_gap, complete, broken });
+    }
+
+    /// No more packets of the sentence come, though it is not complete.
+    pub fn sentence_broken(&mut self) {
+        self.sentence_complete();
+        if let Some(span) = self.sentences.last_mut() {
+            span.broken = true;
+        }
+    }
+
+    /// Sentences from here on do not count.
+    pub fn given_up(&mut self) {
+        self.counted.get_or_insert(self.sentences.len());
     }
 
     /// All packets of the sentence were sent.
@@ -99,17 +125,27 @@ impl Playout {
 
     /// How much has been heard by now.
     pub fn heard(&self, now: Duration) -> Heard {
-        let whole = self.sentences.iter().take_while(|s| s.complete && s.end <= now).count();
-        let Some(span) = self.sentences.get(whole) else {
-            return Heard { whole, ..Heard::default() };
+        let spans = &self.sentences[..self.counted.unwrap_or(self.sentences.len())];
+        let whole = spans.iter().take_while(|s| s.complete && s.end <= now).count();
+        let broken = spans[..whole].iter().enumerate().filter(|(_, s)| s.broken);
+        let broken = broken.map(|(i, span)| (i, span.length())).collect();
+        let Some(span) = spans.get(whole) else {
+            return Heard { whole, broken, ..Heard::default() };
         };
         let played = now.min(span.end).saturating_sub(span.start);
-        let total = span.played_before_gap + (span.end - span.start);
         Heard {
             whole,
+            broken,
             partial: span.played_before_gap + played,
-            partial_of: span.complete.then_some(total),
+            partial_of: (span.complete && !span.broken).then(|| span.length()),
         }
+    }
+}
+
+impl Span {
+    /// How long its audio is, as far as it was sent.
+    fn length(&self) -> Duration {
+        self.played_before_gap + (self.end - self.start)
     }
 }
 
@@ -159,9 +195,35 @@ mod tests {
         playout.sentence_started(120 * MS);
         send(&mut playout, 180 * MS, 2);
         let heard = |at: u32| playout.heard(at * MS);
-        assert_eq!(heard(90), Heard { whole: 0, partial: 90 * MS, partial_of: Some(300 * MS) });
-        assert_eq!(heard(330), Heard { whole: 1, partial: 30 * MS, partial_of: None });
-        assert_eq!(heard(999), Heard { whole: 1, partial: 120 * MS, partial_of: None });
+        let (partial, partial_of) = (90 * MS, Some(300 * MS));
+        assert_eq!(heard(90), Heard { partial, partial_of, ..Heard::default() });
+        let one = Heard { whole: 1, ..Heard::default() };
+        assert_eq!(heard(330), Heard { partial: 30 * MS, ..one.clone() });
+        assert_eq!(heard(999), Heard { partial: 120 * MS, ..one });
+    }
+
+    #[test]
+    fn sentences_that_broke_off_are_told_apart_and_those_after_the_end_do_not_count() {
+        let mut playout = Playout::new(PACKET, 3);
+        playout.sentence_started(Duration::ZERO);
+        playout.sentence_broken();
+        playout.sentence_started(Duration::ZERO);
+        send(&mut playout, Duration::ZERO, 5);
+        playout.sentence_complete();
+        playout.sentence_started(120 * MS);
+        send(&mut playout, 180 * MS, 2);
+        playout.sentence_broken();
+        playout.given_up();
+        playout.sentence_started(300 * MS);
+        send(&mut playout, 300 * MS, 5);
+        playout.sentence_complete();
+        let nothing = (0, Duration::ZERO);
+        let heard = playout.heard(330 * MS);
+        let two = Heard { whole: 2, broken: vec![nothing], ..Heard::default() };
+        assert_eq!(heard, Heard { partial: 30 * MS, ..two });
+        let all = playout.heard(2_000 * MS);
+        let broken = vec![nothing, (2, 120 * MS)];
+        assert_eq!(all, Heard { whole: 3, broken, ..Heard::default() });
     }
 
     #[test]

@@ -117,6 +117,11 @@ impl DeviceActor {
                 live.playout.sentence_complete();
                 self.send(&Downlink::SentenceEnd { text }, ctx);
             }
+            PlaybackStep::SentenceBroken(text) => {
+                live.playout.sentence_broken();
+                self.send(&Downlink::SentenceEnd { text }, ctx);
+            }
+            PlaybackStep::GivenUp => live.playout.given_up(),
             PlaybackStep::Stop => self.played_out(ctx),
         }
     }
@@ -140,7 +145,8 @@ impl DeviceActor {
         live.turn.cut();
         let leaves = self.talk.leaving;
         self.ended(&live, false, ctx);
-        if leaves {
+        // A message that came during the farewell is spoken, and the device stays.
+        if leaves && self.talk.to_say.is_empty() {
             return self.leave(Fault::Idle, ctx);
         }
         self.say_next();

@@ -135,7 +135,7 @@ mod tests {
     use crate::ports::{ProviderError, ProviderErrorKind, ToolRequest};
     use proptest::prelude::*;
 
-    const ALL: Heard = Heard { whole: 99, partial: Duration::ZERO, partial_of: None };
+    const ALL: Heard = Heard::ALL;
 
     fn dialogue() -> Dialogue {
         remembering(4)
@@ -187,7 +187,12 @@ mod tests {
             whole: 1,
             partial: Duration::from_millis(500),
             partial_of: Some(Duration::from_secs(1)),
+            broken: vec![(0, Duration::ZERO)],
         };
+        d.commit(&record("so", &["Zero.", "Two three four five."]), heard.clone(), false);
+        assert_eq!(contents(&d), ["so", "Two three"]);
+        let mut d = dialogue();
+        let heard = Heard { broken: Vec::new(), ..heard };
         d.commit(&record("hi", &["One.", "Two three four five.", "Six."]), heard, false);
         assert_eq!(contents(&d), ["hi", "One. Two three"]);
         let mut d = dialogue();
@@ -327,9 +332,9 @@ mod tests {
 
     #[test]
     fn a_heard_part_without_known_length_is_estimated() {
-        let heard = Heard { whole: 0, partial: Duration::from_secs(1), partial_of: None };
-        assert_eq!(cut("一二三四五六七八九", heard), "一二三四");
-        assert_eq!(cut("unbreakable", heard), "unbreakable");
+        let second = Duration::from_secs(1);
+        assert_eq!(cut("一二三四五六七八九", second, None), "一二三四");
+        assert_eq!(cut("unbreakable", second, None), "unbreakable");
     }
 
     #[test]

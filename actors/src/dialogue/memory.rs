@@ -3,6 +3,7 @@
 //! the model is told besides, nor for storing it.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use super::legal;
 use super::phrases::is_han;
@@ -84,11 +85,11 @@ impl Memory {
         let mut from = 0;
         let failed = matches!(record.end, TurnEnd::Failed(_));
         for round in record.rounds.iter().filter(|_| !failed) {
-            let text = heard_text(&record.said, from..round.after, heard);
+            let text = heard_text(&record.said, from..round.after, &heard);
             from = round.after;
             answer.extend(called(text, round));
         }
-        let reply = heard_text(&record.said, from..record.said.len(), heard);
+        let reply = heard_text(&record.said, from..record.said.len(), &heard);
         if !reply.is_empty() {
             answer.push(ChatMessage::new(Role::Assistant, reply));
         }
@@ -148,13 +149,15 @@ fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
 }
 
 /// Of these sentences the remembered ones that were heard, the last one cut at the heard fraction.
-fn heard_text(said: &[Said], range: Range<usize>, heard: Heard) -> String {
+fn heard_text(said: &[Said], range: Range<usize>, heard: &Heard) -> String {
     let mut text = String::new();
     for (i, sentence) in said.iter().enumerate().take(range.end).skip(range.start) {
-        let part = match heard {
-            _ if i < heard.whole => sentence.text.as_str(),
-            _ if i == heard.whole => cut(&sentence.text, heard),
-            _ => break,
+        let broken = heard.broken.iter().find(|(at, _)| *at == i);
+        let part = match broken {
+            Some((_, played)) => cut(&sentence.text, *played, None),
+            None if i < heard.whole => sentence.text.as_str(),
+            None if i == heard.whole => cut(&sentence.text, heard.partial, heard.partial_of),
+            None => break,
         };
         if sentence.remembered {
             join(&mut text, part);
@@ -163,11 +166,11 @@ fn heard_text(said: &[Said], range: Range<usize>, heard: Heard) -> String {
     text
 }
 
-/// The beginning of a sentence that was heard: by its length where that is known, else by the
-/// usual pace of speech. Never ends inside a word.
-pub(super) fn cut(text: &str, heard: Heard) -> &str {
-    let total = heard.partial_of.map_or_else(|| estimated_seconds(text), |d| d.as_secs_f64());
-    let fraction = (heard.partial.as_secs_f64() / total.max(0.001)).min(1.0);
+/// The beginning of a sentence of which so much was heard: by its length where that is known, else
+/// by the usual pace of speech. Never ends inside a word.
+pub(super) fn cut(text: &str, heard: Duration, length: Option<Duration>) -> &str {
+    let total = length.map_or_else(|| estimated_seconds(text), |d| d.as_secs_f64());
+    let fraction = (heard.as_secs_f64() / total.max(0.001)).min(1.0);
     let count = text.chars().count();
     #[allow(
         clippy::cast_precision_loss,

@@ -69,6 +69,8 @@ pub struct Phrases {
     pub filler: Phrase,
     /// Said while it goes on taking its time; empty for silence.
     pub filler_again: Phrase,
+    /// Said where tools did what was asked and the model says nothing more; empty for silence.
+    pub done: Phrase,
     /// Said instead of an answer where there is more to do than can be done; empty for silence.
     pub busy: Phrase,
 }
@@ -84,6 +86,7 @@ impl Default for Phrases {
             farewell: Phrase::new("那我先休息了，再见。", "I'll rest now. Goodbye."),
             filler: Phrase::new("稍等，我看一下。", "One moment, please."),
             filler_again: Phrase::new("还在处理，请再等等。", "Still working on it."),
+            done: Phrase::new("好了。", "Done."),
             busy: Phrase::new(
                 "现在有点忙，请过一会儿再说。",
                 "I'm busy right now. Please try again in a moment.",
@@ -95,8 +98,8 @@ impl Default for Phrases {
 impl Phrases {
     /// Every phrase in both languages, for making their audio beforehand; empty ones left out.
     pub fn all(&self) -> Vec<String> {
-        let Self { greeting, apology, farewell, filler, filler_again, busy } = self;
-        [greeting, apology, farewell, filler, filler_again, busy]
+        let Self { greeting, apology, farewell, filler, filler_again, done, busy } = self;
+        [greeting, apology, farewell, filler, filler_again, done, busy]
             .into_iter()
             .flat_map(Phrase::all)
             .collect()

@@ -7,9 +7,10 @@ use hearken_proto::device::Emotion;
 use tokio::time::Instant;
 
 use super::run_turn::Face;
+use super::speakable::is_emoji;
 use super::spoken::SpokenSentences;
 use super::turn::{Said, Sentence, Spoken, Turn, TurnError, TurnEvent, TurnSink};
-use crate::ports::ToolRequest;
+use crate::ports::{ToolRequest, Usage};
 use crate::tools::{Offer, ToolSettings, Toolbox};
 
 /// A call that is over sooner is not bridged, however long the silence before it was.
@@ -33,6 +34,8 @@ pub(super) struct Reply<'a> {
     bridged: bool,
     /// The last of these phrases was an empty one.
     left_out: bool,
+    /// The calls of the last round all did what was asked, and the model wants no more of them.
+    done: bool,
     /// Nobody listens any more: the turn was cut, or its voice has failed.
     unheard: bool,
     phrases: Bridges<'a>,
@@ -50,6 +53,7 @@ impl<'a> Reply<'a> {
             mood: Mood::default(),
             bridged: false,
             left_out: false,
+            done: false,
             unheard: false,
             phrases,
             out,
@@ -63,15 +67,49 @@ impl<'a> Reply<'a> {
         self.said.iter().any(|s| s.remembered)
     }
 
+    /// The model has said nothing that can be spoken: shows its face, where it showed one, and
+    /// speaks `done` where its calls did what was asked.
+    ///
+    /// # Errors
+    /// It has given no answer at all.
+    pub(super) async fn end_without_words(&mut self, done: &str) -> Result<(), TurnError> {
+        if self.done {
+            let phrase = Some(done.to_owned()).filter(|done| !done.is_empty());
+            if self.show_face().await {
+                self.hand_on(phrase).await;
+            }
+            return Ok(());
+        }
+        if self.mood.is_seen() && self.show_face().await { Ok(()) } else { Err(TurnError::NoWords) }
+    }
+
+    /// Hands on a whole text that is none of the dialogue's.
+    pub(super) async fn read(&mut self, text: &str) {
+        self.mood.look(text);
+        if self.mood.is_seen() && !self.show_face().await {
+            return;
+        }
+        let mut sentences = self.spoken.push(text);
+        sentences.extend(self.spoken.finish());
+        for sentence in sentences {
+            if !self.say(sentence, false).await {
+                return;
+            }
+        }
+    }
+
+    /// Hands on the face, where it was not yet. False where nobody listens any more.
+    async fn show_face(&mut self) -> bool {
+        match self.mood.take() {
+            Some(emotion) => self.send(TurnEvent::Emotion(emotion)).await,
+            None => true,
+        }
+    }
+
     /// Hands on these sentences. False where nobody listens any more.
     async fn hand_on(&mut self, sentences: impl IntoIterator<Item = String>) -> bool {
         for text in sentences {
-            if let Some(emotion) = self.mood.take()
-                && !self.send(TurnEvent::Emotion(emotion)).await
-            {
-                return false;
-            }
-            if !self.say(text, true).await {
+            if !self.show_face().await || !self.say(text, true).await {
                 return false;
             }
         }
@@ -173,6 +211,10 @@ impl Face for Reply<'_> {
         self.said.len()
     }
 
+    fn finished(&mut self, _: &str, calls: &[ToolRequest], _: Option<Usage>) {
+        self.done &= calls.is_empty();
+    }
+
     async fn words(&mut self, text: &str) {
         self.mood.look(text);
         let sentences = self.spoken.push(text);
@@ -210,7 +252,9 @@ impl Face for Reply<'_> {
                 }
             }
         }
-        Ok(running.end().into_iter().map(|ended| ended.told).collect())
+        let ended = running.end();
+        self.done = ended.iter().all(|ended| ended.failure.is_none());
+        Ok(ended.into_iter().map(|ended| ended.told).collect())
     }
 }
 
@@ -218,14 +262,21 @@ impl Face for Reply<'_> {
 #[derive(Default)]
 struct Mood {
     seen: Option<Emotion>,
+    written: bool,
     taken: bool,
 }
 
 impl Mood {
     fn look(&mut self, text: &str) {
+        self.written |= text.chars().any(is_emoji);
         if self.seen.is_none() && !self.taken {
             self.seen = text.chars().find_map(Emotion::from_emoji);
         }
+    }
+
+    /// The model has written an emoji, which may be one that no device can show.
+    fn is_seen(&self) -> bool {
+        self.seen.is_some() || self.written
     }
 
     /// The face, once.

@@ -24,6 +24,8 @@ pub struct TurnMeans<'a> {
     pub filler: &'a str,
     /// Said while it goes on taking its time.
     pub filler_again: &'a str,
+    /// Said where tools did what was asked and the model says nothing more.
+    pub done: &'a str,
 }
 
 /// Asks the model and hands its answer on, sentence by sentence, to `out`. Where the model fails,
@@ -40,7 +42,7 @@ pub async fn run_turn(
     let mut reply = Reply::new(turn, phrases, out);
     let mut rounds = Vec::new();
     let end = match answer(&mut reply, prompt, means.llm, means.tools, &mut rounds).await {
-        Ok(()) if !reply.has_words() && turn.is_live() => Err(TurnError::NoWords),
+        Ok(()) if !reply.has_words() && turn.is_live() => reply.end_without_words(means.done).await,
         other => other,
     };
     let end = match end {
@@ -70,6 +72,14 @@ pub async fn say_phrase(
         None => TurnEnd::Completed,
         Some(error) => TurnEnd::Failed(error),
     };
+    TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
+}
+
+/// Hands on a text of somebody else's as an answer is: made plain, and cut into sentences.
+pub async fn say_text(turn: &Turn, text: &str, out: &TurnSink) -> TurnRecord {
+    let mut reply = Reply::new(turn, Bridges::default(), out);
+    reply.read(text).await;
+    let end = if turn.is_live() { TurnEnd::Completed } else { TurnEnd::Interrupted };
     TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
 }
 

@@ -26,6 +26,8 @@ pub struct SentenceSplitter {
     ending: Option<Ending>,
     /// A sentence has been cut already.
     begun: bool,
+    /// The number that the last item of a list began with.
+    listed: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,8 @@ enum Ending {
     Stop { needs_space: bool },
     /// A comma, where the clause may go alone.
     Comma { needs_space: bool },
+    /// The full stop behind the number of a list's next item, which begins at this byte.
+    Item { at: usize },
 }
 
 impl SentenceSplitter {
@@ -47,10 +51,10 @@ impl SentenceSplitter {
     /// Takes one character, and adds what is now complete to `done`.
     pub(super) fn add(&mut self, c: char, done: &mut Vec<String>) {
         if self.cut_before(c) {
-            done.extend(self.take());
+            done.extend(self.cut());
         }
         self.buffer.push(c);
-        self.weight += if is_han(c) { 2 } else { 1 };
+        self.weight += weight(c);
         self.ending = self.ending_at(c);
         if c == '\n' || self.weight > 3 * LONG_WEIGHT {
             done.extend(self.take());
@@ -59,8 +63,10 @@ impl SentenceSplitter {
 
     /// White space comes next, or the end of a line: returns the sentence that this ends.
     pub(super) fn gap(&mut self, line_ends: bool) -> Option<String> {
-        let ends = line_ends || self.cut_before(' ');
-        ends.then(|| self.take()).flatten()
+        if line_ends {
+            return self.take();
+        }
+        self.cut_before(' ').then(|| self.cut()).flatten()
     }
 
     /// The text has ended: what is left is the last sentence.
@@ -76,19 +82,43 @@ impl SentenceSplitter {
         if is_stop(next) || is_closer(next) {
             return false;
         }
+        let parts_words = next.is_whitespace() || is_han(next);
         match ending {
-            Ending::Stop { needs_space } | Ending::Comma { needs_space } => {
-                !needs_space || next.is_whitespace() || is_han(next)
+            Ending::Stop { needs_space } => !needs_space || parts_words,
+            Ending::Comma { needs_space } => {
+                (!needs_space || parts_words) && !(next.is_numeric() && self.number_before_mark())
             }
+            Ending::Item { .. } => parts_words,
         }
     }
 
-    fn ending_at(&self, c: char) -> Option<Ending> {
+    /// Before the mark at the end stands a digit, as in `10：30`.
+    fn number_before_mark(&self) -> bool {
+        self.buffer.chars().rev().nth(1).is_some_and(char::is_numeric)
+    }
+
+    /// Gives the sentence that has ended: a list's next item stays.
+    fn cut(&mut self) -> Option<String> {
+        let Some(Ending::Item { at }) = self.ending else { return self.take() };
+        let item = self.buffer.split_off(at);
+        let done = self.take();
+        self.weight = item.chars().map(weight).sum();
+        self.buffer = item;
+        self.listed += 1;
+        done
+    }
+
+    fn ending_at(&mut self, c: char) -> Option<Ending> {
         match c {
             '。' | '！' | '？' | '；' | '…' => Some(Ending::Stop { needs_space: false }),
             '!' | '?' => Some(Ending::Stop { needs_space: true }),
-            '.' if !self.is_abbreviation() => Some(Ending::Stop { needs_space: true }),
+            '.' => match self.item() {
+                Some(item) => item,
+                None if self.is_abbreviation() => None,
+                None => Some(Ending::Stop { needs_space: true }),
+            },
             c if is_closer(c) => self.ending,
+            '、' if self.number_before_mark() => None,
             '，' | '、' | '：' if self.may_cut_clause() => {
                 Some(Ending::Comma { needs_space: false })
             }
@@ -103,16 +133,37 @@ impl SentenceSplitter {
         self.weight >= needed
     }
 
-    /// The full stop at the end of the buffer belongs to an abbreviation, an initial or a list
-    /// number.
+    /// The full stop at the end belongs to a number that counts something: one that stands alone
+    /// or behind 第 ends nothing; the next one of a list ends what stands before it.
+    #[allow(clippy::option_option, reason = "no number of this kind, or one that ends nothing")]
+    fn item(&mut self) -> Option<Option<Ending>> {
+        let text = self.buffer.strip_suffix('.')?;
+        let at =
+            text.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |i| text.ceil_char_boundary(i + 1));
+        let (before, number) = (text[..at].trim_end(), text[at..].parse::<u32>().ok()?);
+        if before.is_empty() || before.ends_with('第') {
+            self.listed = number;
+            return Some(None);
+        }
+        let parted = !text[..at].ends_with(|c: char| c.is_alphanumeric() && !is_han(c) || c == '.');
+        let begins = number == 1 && before.ends_with([':', '：']);
+        let next = self.listed > 0 && number == self.listed.saturating_add(1);
+        if begins {
+            self.listed = 0;
+        }
+        (parted && (begins || next)).then_some(Some(Ending::Item { at }))
+    }
+
+    /// The full stop at the end of the buffer belongs to an abbreviation or to initials.
     fn is_abbreviation(&self) -> bool {
         let text = self.buffer.trim_end_matches('.');
         let word = text.rsplit(|c: char| c.is_whitespace() || is_han(c)).next().unwrap_or("");
         let word = word.trim_start_matches(is_opener);
+        let one =
+            |letter: &str| letter.len() == 1 && letter.chars().all(|c| c.is_ascii_uppercase());
         let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
-        let alone = text.trim_start().len() == word.len();
-        let number = alone && !word.is_empty() && word.chars().all(|c| c.is_ascii_digit());
-        initial || number || ABBREVIATIONS.contains(&word.to_lowercase().as_str())
+        let initials = word.split('.').all(one);
+        initial || initials || ABBREVIATIONS.contains(&word.to_lowercase().as_str())
     }
 
     fn take(&mut self) -> Option<String> {
@@ -124,6 +175,11 @@ impl SentenceSplitter {
         self.begun = true;
         Some(text)
     }
+}
+
+/// How much a character counts of a sentence's length.
+fn weight(c: char) -> usize {
+    if is_han(c) { 2 } else { 1 }
 }
 
 fn is_stop(c: char) -> bool {
@@ -190,6 +246,31 @@ mod tests {
     }
 
     #[test]
+    fn numbers_times_versions_and_list_items_are_not_parted() {
+        for (text, sentences) in [
+            ("今天的会议是在上午10：30开始的。", &["今天的会议是在上午10：30开始的。"][..]),
+            ("明天的比赛结果是１０：３０吗？", &["明天的比赛结果是１０：３０吗？"]),
+            ("请把闹钟都改到：7点。", &["请把闹钟都改到：", "7点。"]),
+            ("一共有一万两千人即12，000人。", &["一共有一万两千人即12，000人。"]),
+            ("他们依次住在房间1、2、3。", &["他们依次住在房间1、2、3。"]),
+            ("1、打开电视机。2、按下按钮。", &["1、打开电视机。", "2、按下按钮。"]),
+            ("1. open 2. press 3. wait", &["1. open", "2. press", "3. wait"]),
+            ("1. mix 2.5 cups 2. bake", &["1. mix 2.5 cups", "2. bake"]),
+            ("1.打开 2.按下 3.等待", &["1.打开", "2.按下", "3.等待"]),
+            ("Steps: 1. open 2. press", &["Steps:", "1. open", "2. press"]),
+            ("第1. 打开它，第2. 关上它。", &["第1. 打开它，", "第2. 关上它。"]),
+            ("I am 5. You are 7. So?", &["I am 5.", "You are 7.", "So?"]),
+            ("It was in 1990. Then it ended.", &["It was in 1990.", "Then it ended."]),
+            ("Take v1.2. It is 3.5 MB.", &["Take v1.2.", "It is 3.5 MB."]),
+            ("The U.S. and the U.K. agree.", &["The U.S. and the U.K. agree."]),
+            ("See http://a.b:80/c?d=1;e:2 now.", &["See http://a.b:80/c?d=1;e:2 now."]),
+            ("It is 10:30 now, or 22:30:15.", &["It is 10:30 now,", "or 22:30:15."]),
+        ] {
+            assert_eq!(split(text), sentences, "{text}");
+        }
+    }
+
+    #[test]
     fn no_sentence_is_unbounded() {
         for text in ["哈".repeat(2_000), "a ".repeat(2_000), "x".repeat(5_000)] {
             let longest = split(&text).iter().map(|s| s.chars().count()).max();
@@ -200,7 +281,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_lost_and_chunks_do_not_matter(
-            text in "([a-zA-Z0-9.,!? \n\"')(*]|你|好|。|，|！|”|“|…){0,120}",
+            text in "([a-zA-Z0-9.,!?: \n\"')(*]|[123]\\. |你|好|第|。|，|、|：|！|”|“|…){0,120}",
             cuts in prop::collection::vec(0usize..120, 0..8),
         ) {
             let mut whole = SentenceSplitter::default();

@@ -121,7 +121,7 @@ pub enum TurnInput {
         /// From the wake word to the greeting.
         grace: Duration,
     },
-    /// Nothing: a phrase of our own is spoken.
+    /// Nothing: a text is spoken that somebody else wrote, in any form.
     Say(String),
     /// Silence for so long that the connection is about to be closed.
     Farewell,

@@ -2,11 +2,10 @@
 //! requests one after the other, and writes what it is told. Not for devices, nor for what a
 //! session remembers.
 //!
-//! Reading order: this file, [`requests`], `writing`, `client_tools`, [`sessions`], [`session`].
+//! Reading order: this file, [`requests`], `writing`, `client_tools`, [`sessions`].
 
 mod client_tools;
 pub mod requests;
-pub mod session;
 pub mod sessions;
 mod settings;
 mod writing;
@@ -21,14 +20,13 @@ use hearken_proto::fault::Fault;
 use hearken_proto::gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 pub use requests::GatewayDesk;
-pub use session::{InUse, TextSession};
-pub use sessions::Sessions;
+pub use sessions::{Sessions, TextSession};
 pub use settings::{ClientToolSettings, GatewaySettings};
 
 use self::client_tools::ClientTools;
@@ -65,17 +63,15 @@ pub struct GatewayActor {
     preferences: Preferences,
     counter: Arc<Counter>,
     conversation: Conversation,
-    /// Requests that wait, each with the session that is kept for it.
-    waiting: VecDeque<(Request, Option<InUse>)>,
+    waiting: VecDeque<Request>,
     running: Option<Turn>,
     last_heard: Instant,
     /// When the frames began that are counted, and how many there were.
     frames: (Instant, u32),
     /// What is to be sent, until the actor runs.
     messages: Option<mpsc::Receiver<ServerMessage>>,
-    /// Given back when the connection and its last request have ended; none where there was no
-    /// room.
-    place: Option<Arc<OwnedSemaphorePermit>>,
+    /// Given back when the connection ends; none where there was no room.
+    place: Option<OwnedSemaphorePermit>,
     span: tracing::Span,
 }
 
@@ -93,21 +89,19 @@ impl GatewayActor {
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let tools = ClientTools::new(desk.settings.get().client_tools, outbox.clone());
-        let turns = Turns::new(process);
-        let connection = turns.connection().clone();
-        let counter = Counter { desk, tools, outbox, connection };
+        let counter = Counter { desk, tools, outbox };
         Self {
-            turns,
+            turns: Turns::new(process),
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),
             preferences: Preferences::default(),
-            conversation: counter.converse(Arc::clone(session.session())),
+            conversation: counter.converse(session),
             counter: Arc::new(counter),
             waiting: VecDeque::new(),
             running: None,
             last_heard: Instant::now(),
             frames: (Instant::now(), 0),
             messages: Some(messages),
-            place: place.map(Arc::new),
+            place,
             span,
         }
     }
@@ -171,10 +165,7 @@ impl GatewayActor {
             let message = format!("Too many requests: {MAX_WAITING} are waiting already");
             return self.refuse(ErrorCode::SessionError, message, ctx);
         }
-        // From its arrival on it counts as a use of its session.
-        let own = self.conversation.session_id();
-        let held = request.session(&own).and_then(|id| self.counter.desk.sessions.hold(id));
-        self.waiting.push_back((request, held));
+        self.waiting.push_back(request);
         self.go_on(ctx);
     }
 
@@ -183,19 +174,13 @@ impl GatewayActor {
         if self.running.is_some() {
             return;
         }
-        let Some((request, held)) = self.waiting.pop_front() else { return };
+        let Some(request) = self.waiting.pop_front() else { return };
         let turn = self.turns.mint();
         self.running = Some(turn.clone());
         let (counter, own) = (Arc::clone(&self.counter), self.conversation.clone());
-        let (place, (done, conversation)) = (self.place.clone(), oneshot::channel());
-        self.counter.desk.sessions.work(async move {
-            let conversation = counter.serve(own, &turn, request).await;
-            drop((held, place));
-            // Who has left does not go on.
-            drop(done.send(conversation));
-        });
-        ctx.spawn(conversation.into_actor(self).map(|conversation, act, ctx| {
-            act.conversation = conversation.unwrap_or_else(|_| act.conversation.clone());
+        let work = async move { counter.serve(own, &turn, request).await };
+        ctx.spawn(work.into_actor(self).map(|conversation, act, ctx| {
+            act.conversation = conversation;
             act.running = None;
             act.go_on(ctx);
         }));

@@ -8,7 +8,6 @@ use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage, Status};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::client_tools;
 use crate::dialogue::parts::Parts;
@@ -16,17 +15,11 @@ use crate::dialogue::run_turn::Face;
 use crate::dialogue::{Cleaner, Turn, TurnError};
 use crate::ports::{ToolError, ToolRequest};
 use crate::tools::calls::{Ended, arguments};
-use crate::tools::outcome::CUT_SHORT;
 use crate::tools::{Offer, Toolbox};
-
-/// What a client is told of a call without a result, whose request it cancelled.
-const CANCELLED: &str = "the request was cancelled before there was a result";
 
 /// What a turn writes.
 pub(super) struct Writing<'a> {
     turn: &'a Turn,
-    /// Cancelled when the client has left.
-    connection: &'a CancellationToken,
     outbox: &'a mpsc::Sender<ServerMessage>,
     streams: bool,
     cleaner: Cleaner,
@@ -41,13 +34,11 @@ pub(super) struct Writing<'a> {
 impl<'a> Writing<'a> {
     pub(super) fn new(
         turn: &'a Turn,
-        connection: &'a CancellationToken,
         outbox: &'a mpsc::Sender<ServerMessage>,
         streams: bool,
     ) -> Self {
         Self {
             turn,
-            connection,
             outbox,
             streams,
             cleaner: Cleaner::default(),
@@ -74,8 +65,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Makes these calls at once, and tells of each that is a server's. Calls end with their turn
-    /// where it is cancelled; where the client leaves, those that began run to their end.
+    /// Makes these calls at once, and tells of each that is a server's.
     async fn make(
         &mut self,
         tools: &Toolbox,
@@ -84,23 +74,12 @@ impl<'a> Writing<'a> {
         asked: &str,
         until: Instant,
     ) -> Vec<Ended> {
-        let (turn, connection) = (self.turn, self.connection);
+        let turn = self.turn;
         let mut running = tools.begin(offer, calls, asked, until);
-        let is_client = |call: &ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
-        let begun = (0..calls.len()).filter(|number| running.ended(*number).is_none());
-        let callbacks = begun.filter(|number| is_client(&calls[*number])).count();
-        if callbacks > 0 {
-            self.send(ServerMessage::Status(Status::WaitingForTools(callbacks))).await;
-        }
         loop {
             let number = tokio::select! {
                 biased;
-                () = turn.cancelled(), if !connection.is_cancelled() => {
-                    if connection.is_cancelled() {
-                        continue;
-                    }
-                    break;
-                }
+                () = turn.cancelled() => break,
                 number = running.next() => number,
             };
             let Some(number) = number else { break };
@@ -154,9 +133,12 @@ impl Face for Writing<'_> {
         let (own, clients): (Vec<&ToolRequest>, Vec<&ToolRequest>) =
             calls.iter().partition(|call| !is_client(call));
         let mut results: Vec<Option<String>> = vec![None; calls.len()];
-        for group in [own, clients] {
+        for (group, waits) in [(own, false), (clients, true)] {
             if group.is_empty() || self.is_over() {
                 continue;
+            }
+            if waits {
+                self.send(ServerMessage::Status(Status::WaitingForTools(group.len()))).await;
             }
             let requests: Vec<ToolRequest> = group.iter().map(|call| (*call).clone()).collect();
             let ended = self.make(tools, offer, &requests, asked, until).await;
@@ -170,8 +152,7 @@ impl Face for Writing<'_> {
                 }
             }
         }
-        let not_made = || CUT_SHORT.to_owned();
-        Ok(results.into_iter().map(|result| result.unwrap_or_else(not_made)).collect())
+        Ok(results.into_iter().map(Option::unwrap_or_default).collect())
     }
 }
 
@@ -194,19 +175,14 @@ pub(super) fn code_of(error: &ToolError, source: &str) -> ErrorCode {
 
 fn shown(offer: &Offer, call: &ToolRequest, ended: &Ended) -> CallShown {
     let (source, tool) = origin(offer, call);
-    let (code, error) = match &ended.failure {
-        Some(error) => (Some(code_of(error, source)), Some(error.to_string())),
-        None if ended.cut_short => (Some(ErrorCode::ToolExecutionFailed), Some(CANCELLED.into())),
-        None => (None, None),
-    };
     CallShown {
         tool_name: tool.to_owned(),
         arguments: arguments(&call.arguments).unwrap_or_default(),
-        success: code.is_none(),
+        success: ended.failure.is_none(),
         duration_ms: milliseconds(ended.took),
         source: source.to_owned(),
-        code,
-        error,
+        code: ended.failure.as_ref().map(|error| code_of(error, source)),
+        error: ended.failure.as_ref().map(ToString::to_string),
     }
 }
 

@@ -32,8 +32,6 @@ pub struct Ended {
     pub told: String,
     /// Why there is no result, where the call was made or refused and not just cut short.
     pub failure: Option<ToolError>,
-    /// Its turn ended before there was a result.
-    pub cut_short: bool,
     /// From the begin of its round.
     pub took: Duration,
 }
@@ -47,7 +45,7 @@ impl Ended {
             let why = told.strip_prefix("error: ").unwrap_or(&told);
             says_failed.then(|| ToolError::Failed(why.to_owned()))
         });
-        Self { told, failure, cut_short: false, took }
+        Self { told, failure, took }
     }
 }
 
@@ -84,7 +82,7 @@ impl Calls {
         let took = self.begun.elapsed();
         let missing = |finishes| {
             let told = if finishes { GOES_ON } else { CUT_SHORT }.to_owned();
-            Ended { told, failure: None, cut_short: true, took }
+            Ended { told, failure: None, took }
         };
         let pairs = self.results.into_iter().zip(self.finishes);
         pairs.map(|(result, finishes)| result.unwrap_or_else(|| missing(finishes))).collect()
@@ -110,7 +108,7 @@ impl Toolbox {
         };
         for (number, request) in calls.iter().enumerate() {
             match self.check(offer, request) {
-                Ok(_) if begun.running.len() >= MAX_CALLS => {
+                Ok(_) if number >= MAX_CALLS => {
                     let why = ToolError::Failed("too many calls at once".into());
                     begun.note(number, Err(why));
                 }
@@ -229,8 +227,6 @@ pub fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(arguments)) => Ok(arguments),
-        // Some write the whole as a string once more.
-        Ok(Value::String(inner)) if !inner.trim_start().starts_with('"') => arguments(&inner),
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(ToolError::Arguments("they are not a JSON object".into())),
         Err(error) => Err(ToolError::Arguments(format!("they are not JSON: {error}"))),

@@ -115,7 +115,12 @@ impl Pacing {
         let packets = |step: &PlaybackStep| u32::from(matches!(step, PlaybackStep::Packet(_)));
         let mut gathered: u32 = self.waiting.iter().map(packets).sum();
         let complete = |step: &PlaybackStep| {
-            matches!(step, PlaybackStep::SentenceEnd(_) | PlaybackStep::SentenceStart(_))
+            matches!(
+                step,
+                PlaybackStep::SentenceEnd(_)
+                    | PlaybackStep::SentenceBroken(_)
+                    | PlaybackStep::SentenceStart(_)
+            )
         };
         let mut done = self.waiting.iter().any(complete);
         while !done && (gathered == 0 || self.left() + self.packet * gathered < self.cushion) {
@@ -173,12 +178,15 @@ impl Pacing {
                 }
                 return self.send_packet(step).await;
             }
-            PlaybackStep::SentenceEnd(_) => {
+            PlaybackStep::SentenceEnd(_) | PlaybackStep::SentenceBroken(_) => {
                 self.playout.sentence_complete();
                 self.sentences += 1;
                 self.tell(self.sentences);
             }
-            PlaybackStep::Emotion(_) | PlaybackStep::Start | PlaybackStep::Stop => {}
+            PlaybackStep::Emotion(_)
+            | PlaybackStep::Start
+            | PlaybackStep::GivenUp
+            | PlaybackStep::Stop => {}
         }
         self.forward(step).await
     }

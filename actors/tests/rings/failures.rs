@@ -3,7 +3,7 @@
 use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::ports::ProviderErrorKind as Kind;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, Ring, Told, TtsAct, sound};
 use tokio::time::Instant;
 
 use crate::{listening, listening_with, ms, next_turn_works, shown, speak};
@@ -43,7 +43,7 @@ async fn check_20_a_model_that_fails_before_the_first_word_is_apologised_for() {
         LlmAct::Fail(Kind::Timeout, ms(30_000)),
         LlmAct::Fail(Kind::RateLimited, ms(10)),
         LlmAct::Write(vec![], ms(10)),
-        LlmAct::Write(vec!["🎉", "**", "\n---\n"], ms(10)),
+        LlmAct::Write(vec!["…", "**", "\n---\n"], ms(10)),
         LlmAct::Break("", Kind::Protocol),
     ] {
         let ring = listening("auto").await;
@@ -79,6 +79,68 @@ async fn check_20_a_synthesiser_that_is_down_is_apologised_for_on_the_display() 
     ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
     ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
     apologises(ring, &["Good day.", SORRY], false).await;
+}
+
+/// The person hears the rest of the answer, and it alone is remembered.
+#[actix::test]
+async fn a_sentence_that_the_voice_refuses_is_left_out() {
+    for (acts, shows, remembered) in [
+        ([None, Some(TtsAct::Fail(Kind::BadRequest, ms(10))), None], 3, "One is here. Three."),
+        ([Some(TtsAct::Fail(Kind::Timeout, ms(9_000))), None, None], 3, "Two is there. Three."),
+        ([None, None, Some(TtsAct::Break(Kind::Protocol))], 3, "One is here. Two is there. Thr"),
+    ] {
+        let mut ring = listening("auto").await;
+        ring.script.thinks(LlmAct::Write(vec!["One is here. Two is there. Three."], ms(10)));
+        let sound = TtsAct::Audio { length: ms(900), first: ms(80), each: ms(5) };
+        for act in acts {
+            ring.script.says(act.unwrap_or(sound.clone()));
+        }
+        speak(&ring).await;
+        ring.until("tts/stop").await;
+        assert_eq!(shown(&ring).len(), shows, "{:?}", shown(&ring));
+        let ends = ring.names().iter().filter(|n| *n == "tts/sentence_end").count();
+        assert_eq!(ends, shows, "each sentence that is shown has its end");
+        next_turn_works(&mut ring).await;
+        let told = ring.script.last_prompt();
+        let answer = told[2].strip_prefix("Assistant: ").unwrap();
+        assert!(answer.starts_with(remembered.trim_end_matches(" Thr")), "{answer}");
+        assert!(!answer.contains("Three.") || remembered.contains("Three."), "{answer}");
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn a_voice_that_refuses_twice_in_a_row_is_asked_for_an_apology_and_no_more() {
+    let mut ring = listening("auto").await;
+    ring.script
+        .thinks(LlmAct::Write(vec!["One. ", "Two. ", "Three. ", "Four. ", "Five."], ms(300)));
+    let sound = TtsAct::Audio { length: ms(900), first: ms(80), each: ms(5) };
+    ring.script.says(sound);
+    ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(10)));
+    ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(10)));
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["One.", "Two.", "Three.", SORRY]);
+    next_turn_works(&mut ring).await;
+    assert_eq!(ring.script.last_prompt()[2], "Assistant: One.");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn an_answer_of_nothing_but_emoji_is_a_face() {
+    for (written, emotion) in [("😊", "happy"), (" 🎉🎉 ", "happy"), ("🦖", "neutral")] {
+        let mut ring = listening("auto").await;
+        ring.script.thinks(LlmAct::Write(vec![written], ms(10)));
+        speak(&ring).await;
+        ring.until("llm").await;
+        ring.pass(ms(5_000)).await;
+        assert_eq!(ring.names(), ["stt", "llm"], "{written}");
+        let Told::Text(face) = &ring.log[1].what else { panic!("no face") };
+        assert_eq!(face["emotion"], emotion);
+        next_turn_works(&mut ring).await;
+        assert_eq!(ring.script.last_prompt()[1..], ["User: hello there"]);
+        ring.hang_up().await;
+    }
 }
 
 #[actix::test]

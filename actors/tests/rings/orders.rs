@@ -61,6 +61,35 @@ async fn a_spoken_message_waits_for_the_end_of_the_turn() {
 }
 
 #[actix::test]
+async fn a_spoken_message_is_made_plain_and_cut_into_sentences() {
+    let mut ring = listening("auto").await;
+    let text =
+        "# Wash\n\n**The wash is done.** 😊 See [the page](https://a.example/b).\n- Hang it!";
+    ring.roster().order(&id(), DeviceOrder::Say(text.into())).unwrap();
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["Wash", "The wash is done.", "See the page.", "Hang it!"]);
+    assert_eq!(ring.script.lines.lock().unwrap().len(), 4, "each sentence is a request of its own");
+    assert_eq!(ring.names()[0], "llm", "its face is shown");
+    next_turn_works(&mut ring).await;
+    assert_eq!(ring.script.last_prompt()[1..], ["User: hello there"], "it is not remembered");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_message_that_comes_during_the_farewell_is_spoken() {
+    let mut ring = listening("auto").await;
+    ring.until("tts/sentence_start").await;
+    ring.roster().order(&id(), DeviceOrder::Say("The wash is done.".into())).unwrap();
+    for _ in 0..2 {
+        ring.until("tts/stop").await;
+    }
+    assert_eq!(shown(&ring), ["那我先休息了，再见。", "The wash is done."]);
+    next_turn_works(&mut ring).await;
+    ring.until("closed 1000").await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn orders_beyond_the_mailbox_are_refused() {
     let ring = listening("auto").await;
     let roster = ring.roster().clone();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use hearken_actors::dialogue::phrases::Phrase;
 use hearken_actors::ports::{
     Picture, ProviderError, ProviderErrorKind, Sight, Tool, ToolCall, ToolChoice, ToolContent,
     ToolError, ToolOutput, ToolSource,
@@ -100,6 +101,49 @@ async fn words_before_a_call_are_spoken_at_once_and_all_is_remembered() {
     let told: Vec<&str> = prompt.messages[1..].iter().map(|m| m.content.as_str()).collect();
     assert_eq!(told, ["hello there", "Let me look", "waited", "It is done.", "hello there"]);
     assert_eq!(prompt.messages[2].calls[0].id, prompt.messages[3].answers);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_model_that_says_nothing_after_its_calls_is_not_apologised_for() {
+    const SORRY: &str = "Sorry, something went wrong. Please try again.";
+    for (said, shows, face) in [
+        ("", "Done.", "neutral"),
+        ("👌", "Done.", "neutral"),
+        ("😊", "Done.", "happy"),
+        ("…", "Done.", "neutral"),
+    ] {
+        let (mut ring, _) = listening().await;
+        ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 10}"#)]));
+        ring.script.thinks(LlmAct::Write(vec![said], ms(10)));
+        speak(&ring).await;
+        ring.until("tts/stop").await;
+        assert_eq!(shown(&ring), [shows], "{said}");
+        let Told::Text(told) = &ring.log[1].what else { panic!("no face") };
+        if said != "👌" {
+            assert_eq!(told["emotion"], face, "{said}");
+        }
+        next_turn_works(&mut ring).await;
+        assert_eq!(ring.script.last_prompt()[4], "Assistant: Done.");
+        ring.hang_up().await;
+    }
+    // A call that failed is not done.
+    let (mut ring, _) = listening().await;
+    ring.script.thinks(LlmAct::Call("", vec![("wait_here", "{}")]));
+    ring.script.thinks(LlmAct::Write(vec![], ms(10)));
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), [SORRY]);
+    ring.hang_up().await;
+    let mut settings = PipelineSettings::default();
+    settings.phrases.done = Phrase::new("", "");
+    let (mut ring, _) = listening_with(settings).await;
+    ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 10}"#)]));
+    ring.script.thinks(LlmAct::Write(vec!["😊"], ms(10)));
+    speak(&ring).await;
+    ring.pass(ms(5_000)).await;
+    assert_eq!(ring.names(), ["stt", "llm"], "silence");
+    next_turn_works(&mut ring).await;
     ring.hang_up().await;
 }
 

@@ -20,7 +20,8 @@ use hearken_proto::speech::tts::{
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{SAMPLE_RATES_HZ, samples};
+use super::SAMPLE_RATES_HZ;
+use super::sound::Sound;
 use crate::providers::balance::Probe;
 use crate::providers::pool::{Lease, Pool};
 use crate::providers::settings::{TtsSettings, ms};
@@ -100,6 +101,9 @@ struct Answer {
     id: String,
     /// Frames so far, which is also the next frame's sequence.
     frames: u64,
+    /// The rate that the last of them told.
+    rate_hz: u32,
+    sound: Sound,
 }
 
 impl Request {
@@ -116,7 +120,7 @@ impl Request {
         let params = TtsParams { text, mode: TtsMode::Streaming, voice_id, speed };
         let mut request = Self {
             command: TtsCommand::TtsRequest { request_id: id.clone(), params },
-            answer: Answer { id, frames: 0 },
+            answer: Answer { id, frames: 0, rate_hz: 0, sound: Sound::default() },
             lease: Some(pool.lease().await?),
             first_by: start + ms(settings.first_audio_timeout_ms),
             total_by: start + ms(settings.timeout_ms),
@@ -151,7 +155,8 @@ impl Request {
 
     /// The next piece of audio, or the end of the sentence.
     async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
-        loop {
+        // Complete, and its last piece was told.
+        while self.lease.is_some() {
             let incoming = match self.receive().await {
                 Ok(incoming) => incoming,
                 // The service still works on it: dropping cancels.
@@ -169,13 +174,17 @@ impl Request {
             match heard {
                 Ok(Heard::Audio(pcm)) => return Ok(Some(pcm)),
                 Ok(Heard::Nothing) => {}
-                Ok(Heard::End) => return self.end().map(|()| None),
+                Ok(Heard::End) => {
+                    self.end()?;
+                    return Ok(self.answer.sound.finish(self.answer.rate_hz));
+                }
                 Err(e) => {
                     self.lease = None;
                     return Err(e);
                 }
             }
         }
+        Ok(None)
     }
 
     async fn receive(&mut self) -> Result<Incoming, ProviderError> {
@@ -227,10 +236,9 @@ impl Answer {
             return Err(violated(format!("a sample rate of {rate} Hz")));
         }
         self.frames += 1;
-        if frame.pcm.is_empty() {
-            return Ok(Heard::Nothing);
-        }
-        Ok(Heard::Audio(Pcm { samples: samples(&frame.pcm), sample_rate_hz: rate }))
+        self.rate_hz = rate;
+        let pcm = self.sound.take(&frame.pcm, rate).map_err(violated)?;
+        Ok(pcm.map_or(Heard::Nothing, Heard::Audio))
     }
 
     fn event(&self, text: &str) -> Result<Heard, ProviderError> {
@@ -323,7 +331,7 @@ mod tests {
     use hearken_proto::speech::tts::FrameMeta;
 
     fn answer() -> Answer {
-        Answer { id: "mine".into(), frames: 0 }
+        Answer { id: "mine".into(), frames: 0, rate_hz: 0, sound: Sound::default() }
     }
 
     fn frame(request_id: &str, sequence: u64, sample_rate: u32) -> Bytes {

@@ -4,6 +4,7 @@
 pub mod cache;
 pub mod listenai;
 pub mod openai;
+mod sound;
 
 pub use cache::CachedTts;
 

@@ -1,12 +1,11 @@
 //! The OpenAI speech API: `POST {base}/audio/speech` with `response_format: pcm`, streamed. Not
-//! for its other formats.
+//! for its other formats, of which some bases answer with WAV all the same.
 //!
 //! - The PCM is s16le mono without any header; its rate is not said (24 kHz at OpenAI).
 //! - Pieces of the body end anywhere, also between the two bytes of a sample.
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
@@ -17,7 +16,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::samples;
+use super::sound::Sound;
 use crate::providers::ProviderConfigError;
 use crate::providers::balance::Probe;
 use crate::providers::http;
@@ -93,7 +92,7 @@ struct Answer {
     first_by: Instant,
     total_by: Instant,
     begun: bool,
-    pairs: Pairs,
+    sound: Sound,
 }
 
 impl Answer {
@@ -125,7 +124,7 @@ impl Answer {
             return Err(http::refusal(PROVIDER, response).await);
         }
         refuse_other_formats(&response)?;
-        Ok(Self { response, call, first_by, total_by, begun: false, pairs: Pairs::default() })
+        Ok(Self { response, call, first_by, total_by, begun: false, sound: Sound::default() })
     }
 
     async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
@@ -140,54 +139,19 @@ impl Answer {
                 .await
                 .map_err(|_| http::timed_out(PROVIDER, missing))?
                 .map_err(|e| http::transport(PROVIDER, e))?;
-            let Some(piece) = piece else { return self.end().map(|()| None) };
-            let whole = self.pairs.take(&piece);
-            if !whole.is_empty() {
-                self.begun = true;
-                let sample_rate_hz = settings.http_sample_rate_hz;
-                return Ok(Some(Pcm { samples: samples(&whole), sample_rate_hz }));
+            let rate_hz = settings.http_sample_rate_hz;
+            let over = piece.is_none();
+            let pcm = match piece {
+                Some(piece) => self.sound.take(&piece, rate_hz).map_err(violated)?,
+                None => self.sound.finish(rate_hz),
+            };
+            self.begun |= pcm.is_some();
+            match pcm {
+                None if !over => {}
+                None if !self.begun => return Err(violated("the answer holds no audio")),
+                pcm => return Ok(pcm),
             }
         }
-    }
-
-    fn end(&self) -> Result<(), ProviderError> {
-        if self.pairs.is_odd() {
-            return Err(violated("the audio ended within a sample"));
-        }
-        if !self.begun {
-            return Err(violated("the answer holds no audio"));
-        }
-        Ok(())
-    }
-}
-
-/// Puts together samples that were cut between two pieces.
-#[derive(Debug, Default)]
-struct Pairs {
-    odd: Option<u8>,
-}
-
-impl Pairs {
-    /// The whole samples so far; a last odd byte waits for its other half.
-    fn take(&mut self, piece: &Bytes) -> Bytes {
-        let mut whole = match self.odd.take() {
-            None => piece.clone(),
-            Some(odd) => {
-                let mut joined = BytesMut::with_capacity(piece.len() + 1);
-                joined.extend_from_slice(&[odd]);
-                joined.extend_from_slice(piece);
-                joined.freeze()
-            }
-        };
-        if whole.len() % 2 == 1 {
-            self.odd = whole.last().copied();
-            whole.truncate(whole.len() - 1);
-        }
-        whole
-    }
-
-    fn is_odd(&self) -> bool {
-        self.odd.is_some()
     }
 }
 
@@ -199,10 +163,8 @@ fn refuse_other_formats(response: &Response) -> Result<(), ProviderError> {
         return Ok(());
     };
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let other = kind.starts_with("text/")
-        || kind == "application/json"
-        || matches!(kind.as_str(), "audio/wav" | "audio/x-wav" | "audio/ogg" | "audio/flac");
-    if other {
+    let other = matches!(kind.as_str(), "application/json" | "audio/ogg" | "audio/flac");
+    if other || kind.starts_with("text/") {
         return Err(violated(format!("the answer is {kind}, not raw PCM")));
     }
     Ok(())
@@ -210,28 +172,4 @@ fn refuse_other_formats(response: &Response) -> Result<(), ProviderError> {
 
 fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
     ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn samples_survive_any_cutting(
-            bytes in prop::collection::vec(any::<u8>(), 0..64),
-            cuts in prop::collection::vec(0usize..9, 0..16),
-        ) {
-            let (mut pairs, mut heard, mut rest) = (Pairs::default(), Vec::new(), &bytes[..]);
-            for cut in cuts {
-                let (piece, after) = rest.split_at(cut.min(rest.len()));
-                heard.extend_from_slice(&samples(&pairs.take(&Bytes::copy_from_slice(piece))));
-                rest = after;
-            }
-            heard.extend_from_slice(&samples(&pairs.take(&Bytes::copy_from_slice(rest))));
-            prop_assert_eq!(&heard[..], &*samples(&bytes));
-            prop_assert_eq!(pairs.is_odd(), bytes.len() % 2 == 1);
-        }
-    }
 }

@@ -117,7 +117,11 @@ impl Scan<'_> {
     fn number(&self) -> Option<(String, usize)> {
         let figure = self.figure(0)?;
         if figure.fraction.is_none()
-            && let Some(found) = self.date().or_else(|| self.clock()).or_else(|| self.divided())
+            && let Some(found) = self
+                .date()
+                .or_else(|| self.clock())
+                .or_else(|| self.divided())
+                .or_else(|| self.hyphenated())
         {
             return Some(found);
         }
@@ -151,7 +155,9 @@ impl Scan<'_> {
         {
             return telephone(whole);
         }
-        if whole.len() > 1 && whole.starts_with('0') {
+        let code =
+            self.follows(&["邮编", "邮编是", "邮政编码", "邮政编码是", "验证码", "验证码是"]);
+        if code || whole.len() > 1 && whole.starts_with('0') {
             return spelled(whole);
         }
         let counted = next.is_some_and(|c| MEASURES.contains(c)) && self.before() != Some('第');
@@ -198,6 +204,11 @@ impl Scan<'_> {
             words.push('秒');
             len += 3;
         }
+        let to = matches!(self.peek(len), Some('-' | '~' | '～' | '–' | '—'));
+        if to && !self.digits(len + 1).is_empty() {
+            words.push('到');
+            len += 1;
+        }
         Some((words, len))
     }
 
@@ -205,6 +216,51 @@ impl Scan<'_> {
         let digits = self.digits(ahead + 1);
         let sign = matches!(self.peek(ahead), Some(':' | '：'));
         (sign && digits.len() == 2 && digits.parse().is_ok_and(|n: u32| n < 60)).then_some(digits)
+    }
+
+    /// Figures with hyphens between them that are no range: telephone numbers, ISBNs and other
+    /// numbers that are spelled, scores, and differences.
+    fn hyphenated(&self) -> Option<(String, usize)> {
+        let mut groups = vec![self.digits(0)];
+        let mut len = groups[0].len();
+        while matches!(self.peek(len), Some('-' | '–')) {
+            let group = self.digits(len + 1);
+            if group.is_empty() {
+                break;
+            }
+            len += 1 + group.len();
+            groups.push(group);
+        }
+        // A fraction, a time or a unit of the last figure.
+        let goes_on =
+            matches!(self.peek(len), Some('.' | ':' | '：')) && !self.digits(len + 1).is_empty();
+        if groups.len() < 2 || goes_on {
+            return None;
+        }
+        let (first, last) = (&groups[0], &groups[groups.len() - 1]);
+        let zero = |group: &String| group.len() > 1 && group.starts_with('0');
+        let parted = groups.len() > 2
+            || groups.iter().any(zero)
+            || last.len() >= 7 && first.len() <= 4
+            || first.len() >= 7 && last.len() <= 4;
+        if parted {
+            let words: Vec<String> = groups.iter().map(|group| telephone(group)).collect();
+            return Some((words.join("，"), len));
+        }
+        let number = |group: &String| group.parse().unwrap_or(u64::MAX);
+        if self.peek(len) == Some('=') {
+            return Some((format!("{}减{}", quantity(first), quantity(last)), len));
+        }
+        let score = self.follows(&["比分", "比分是", "比分为"]) || number(first) > number(last);
+        (score && first.len() <= 3)
+            .then(|| (format!("{}比{}", quantity(first), quantity(last)), len))
+    }
+
+    /// One of these words stands right before.
+    fn follows(&self, words: &[&str]) -> bool {
+        let before: String = self.chars[self.at.saturating_sub(8)..self.at].iter().collect();
+        let before = before.trim_end_matches([' ', ':', '：']);
+        words.iter().any(|word| before.ends_with(word))
     }
 
     /// `3/4` as a fraction.
@@ -264,6 +320,21 @@ mod tests {
             ("气温-5°C到20℃", "气温负五摄氏度到二十摄氏度"),
             ("跑了5km，体重60.5kg", "跑了五公里，体重六十点五公斤"),
             ("3-5天", "三到五天"),
+            ("10-20人，3.5-5米", "十到二十人，三点五到五米"),
+            ("打010-12345678吧", "打零幺零，幺二三四五六七八吧"),
+            ("0755-1234567", "零七五五，幺二三四五六七"),
+            ("400-820-8820", "四零零，八二零，八八二零"),
+            ("138-0013-8000", "幺三八，零零幺三，八零零零"),
+            ("86-13800138000", "八六，幺三八零零幺三八零零零"),
+            ("62345678-801转", "六二三四五六七八，八零幺转"),
+            ("ISBN 978-7-111-1", "ISBN 九七八，七，幺幺幺，幺"),
+            ("2024-13-45", "二零二四，幺三，四五"),
+            ("比分是2-3", "比分是二比三"),
+            ("3-2获胜", "三比二获胜"),
+            ("5-3=2", "五减三等于二"),
+            ("8:30-9:30", "八点三十分到九点三十分"),
+            ("邮编100080", "邮编一零零零八零"),
+            ("2024-01-02", "二零二四年一月二日"),
             ("电话13800138000", "电话幺三八零零幺三八零零零"),
             ("¥12.5和$3", "十二点五元和三美元"),
             ("2个苹果，第2个", "两个苹果，第二个"),

@@ -14,7 +14,27 @@ pub(super) const NAME: &str = "get_current_time";
 const MAX_ZONE_CHARS: usize = 64;
 
 /// The tool.
-pub(super) struct Clock;
+pub(super) struct Clock {
+    /// The local time's.
+    zone: TimeZone,
+}
+
+impl Clock {
+    pub(super) fn new(zone: TimeZone) -> Self {
+        Self { zone }
+    }
+
+    /// A zone by its name; the local one where there is none.
+    fn zone(&self, name: &str) -> Result<TimeZone, String> {
+        if name.is_empty() {
+            return Ok(self.zone.clone());
+        }
+        TimeZone::get(name).map_err(|_| {
+            let shown: String = name.chars().take(MAX_ZONE_CHARS).collect();
+            format!("there is no time zone `{shown}`: use an IANA name such as Asia/Shanghai")
+        })
+    }
+}
 
 impl BuiltinTool for Clock {
     fn tool(&self) -> Tool {
@@ -31,20 +51,9 @@ impl BuiltinTool for Clock {
     }
 
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
-        let told = zone(text(&arguments, "timezone")).map(|zone| at(Timestamp::now(), zone));
+        let told = self.zone(text(&arguments, "timezone")).map(|zone| at(Timestamp::now(), zone));
         Box::pin(std::future::ready(output(told)))
     }
-}
-
-/// A zone by its name; that of this machine where there is none.
-fn zone(name: &str) -> Result<TimeZone, String> {
-    if name.is_empty() {
-        return Ok(TimeZone::system());
-    }
-    TimeZone::get(name).map_err(|_| {
-        let shown: String = name.chars().take(MAX_ZONE_CHARS).collect();
-        format!("there is no time zone `{shown}`: use an IANA name such as Asia/Shanghai")
-    })
 }
 
 fn at(now: Timestamp, zone: TimeZone) -> Value {
@@ -65,18 +74,23 @@ mod tests {
     #[test]
     fn the_time_is_that_of_the_zone() {
         let noon: Timestamp = "2025-02-21T12:00:00.5Z".parse().unwrap();
-        let told = at(noon, zone("Asia/Shanghai").unwrap());
+        let clock = Clock::new(TimeZone::get("Asia/Tokyo").unwrap());
+        let told = at(noon, clock.zone("Asia/Shanghai").unwrap());
         let expected = json!({"timezone": "Asia/Shanghai", "datetime": "2025-02-21T20:00:00+08:00",
             "date": "2025-02-21", "time": "20:00:00", "weekday": "Friday"});
         assert_eq!(told, expected);
         let summer: Timestamp = "2025-07-01T22:30:00Z".parse().unwrap();
-        let told = at(summer, zone("Europe/Berlin").unwrap());
+        let told = at(summer, clock.zone("Europe/Berlin").unwrap());
         assert_eq!(told["datetime"], "2025-07-02T00:30:00+02:00");
-        let wrong = zone("Mars/Olympus").unwrap_err();
+        let wrong = clock.zone("Mars/Olympus").unwrap_err();
         assert_eq!(
             wrong,
             "there is no time zone `Mars/Olympus`: use an IANA name such as Asia/Shanghai"
         );
-        assert!(zone("").is_ok());
+        let local = at(noon, clock.zone("").unwrap());
+        assert_eq!(
+            (&local["timezone"], &local["time"]),
+            (&json!("Asia/Tokyo"), &json!("21:00:00"))
+        );
     }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_actors::dialogue::{Character, SharedManner};
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
@@ -48,9 +49,13 @@ pub trait BuiltinTool: Send + Sync {
 }
 
 /// Every tool of the world, in the order in which they are offered.
-fn of_world(settings: &BuiltinSettings) -> Result<Vec<Arc<dyn BuiltinTool>>, BuiltinError> {
+fn of_world(
+    settings: &BuiltinSettings,
+    zone: &TimeZone,
+) -> Result<Vec<Arc<dyn BuiltinTool>>, BuiltinError> {
     let locator = Locator::new(settings)?;
-    Ok(vec![Arc::new(Weather::new(settings, locator.clone())?), Arc::new(Clock), Arc::new(locator)])
+    let weather = Weather::new(settings, locator.clone(), zone.clone())?;
+    Ok(vec![Arc::new(weather), Arc::new(Clock::new(zone.clone())), Arc::new(locator)])
 }
 
 /// Every tool of a conversation with its name, in the order in which they are offered.
@@ -89,15 +94,15 @@ struct ForConversations {
 }
 
 impl Builtin {
-    /// The tools that the settings name.
+    /// The tools that the settings name, whose local time is that of this zone.
     ///
     /// # Errors
     /// The settings name a tool that there is not, an address that cannot be used, or characters
     /// that cannot be told apart.
-    pub fn new(settings: &BuiltinSettings) -> Result<Self, BuiltinError> {
+    pub fn new(settings: &BuiltinSettings, zone: &TimeZone) -> Result<Self, BuiltinError> {
         settings.check()?;
         let enabled = |name: &str| settings.enabled.iter().any(|n| n == name);
-        let mut does = of_world(settings)?;
+        let mut does = of_world(settings, zone)?;
         does.retain(|tool| enabled(&tool.tool().name));
         let tools: Arc<[Tool]> = does.iter().map(|tool| tool.tool()).collect();
         let characters: Arc<[Character]> = settings.characters.clone().into();
@@ -198,7 +203,7 @@ mod tests {
     #[test]
     fn every_tool_has_its_name_in_the_list() {
         let settings = BuiltinSettings::default();
-        let world = Builtin::new(&settings).unwrap();
+        let world = Builtin::new(&settings, &TimeZone::UTC).unwrap();
         let all = world.for_conversation("a", &SharedManner::default());
         assert_eq!((names(&world), names(&all)), (NAMES[..3].to_vec(), NAMES.to_vec()));
         assert_eq!(settings.enabled, NAMES);
@@ -209,7 +214,7 @@ mod tests {
         let again = world.for_conversation("b", &SharedManner::default());
         assert!(Arc::ptr_eq(&all.tools, &again.tools), "the descriptions are shared");
         let enabled = ["get_roleplay_status", "get_location"].map(str::to_owned).to_vec();
-        let few = Builtin::new(&BuiltinSettings { enabled, ..settings }).unwrap();
+        let few = Builtin::new(&BuiltinSettings { enabled, ..settings }, &TimeZone::UTC).unwrap();
         assert_eq!(names(&few), ["get_location"]);
         let few = few.for_conversation("a", &SharedManner::default());
         assert_eq!(names(&few), ["get_location", "get_roleplay_status"]);

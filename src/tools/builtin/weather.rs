@@ -34,16 +34,23 @@ pub(super) struct Weather {
     geocoding: Web,
     locator: Locator,
     timeout: Duration,
+    /// Where a place's own is not known.
+    zone: TimeZone,
 }
 
 impl Weather {
     /// One that asks the locator where a question names no city.
-    pub(super) fn new(settings: &BuiltinSettings, locator: Locator) -> Result<Self, BuiltinError> {
+    pub(super) fn new(
+        settings: &BuiltinSettings,
+        locator: Locator,
+        zone: TimeZone,
+    ) -> Result<Self, BuiltinError> {
         Ok(Self {
             forecast: Web::new("weather", "weather_url", &settings.weather_url)?,
             geocoding: Web::new("geocoding", "geocoding_url", &settings.geocoding_url)?,
             locator,
             timeout: Duration::from_millis(settings.timeout_ms),
+            zone,
         })
     }
 
@@ -53,7 +60,7 @@ impl Weather {
             "" => self.locator.here(by).await.map_err(|e| format!("{e}; name a city"))?,
             city => self.find(city, by).await?,
         };
-        let zone = TimeZone::get(&place.zone).unwrap_or_else(|_| TimeZone::system());
+        let zone = TimeZone::get(&place.zone).unwrap_or_else(|_| self.zone.clone());
         let today = Timestamp::now().to_zoned(zone).date();
         let day = days::day(date, today)?;
         let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());

@@ -68,7 +68,7 @@ impl World {
     }
 
     fn tools(&self) -> Builtin {
-        Builtin::new(&self.settings()).unwrap()
+        Builtin::new(&self.settings(), &jiff::tz::TimeZone::UTC).unwrap()
     }
 
     /// The last question to this path.
@@ -260,13 +260,15 @@ async fn a_service_that_fails_is_told_of_and_nothing_is_invented() {
 async fn dead_and_silent_services_end_in_time() {
     let world = World::start(well).await;
     let dead = BuiltinSettings { location_url: "http://127.0.0.1:9/".into(), ..world.settings() };
-    let (failed, why) = ask(&Builtin::new(&dead).unwrap(), "get_location", json!({})).await;
+    let (failed, why) =
+        ask(&Builtin::new(&dead, &jiff::tz::TimeZone::UTC).unwrap(), "get_location", json!({}))
+            .await;
     assert!(failed && why == "the location service cannot be reached (unavailable)", "{why}");
 
     let silent = World::start(|path| if path.starts_with("/search") { well(path) } else { None });
     let silent = silent.await;
     let short = BuiltinSettings { timeout_ms: 500, ..silent.settings() };
-    let tools = Builtin::new(&short).unwrap();
+    let tools = Builtin::new(&short, &jiff::tz::TimeZone::UTC).unwrap();
     let begun = Instant::now();
     let (failed, why) = ask(&tools, "get_weather", json!({"city": "北京"})).await;
     assert!(failed && why == "the weather service cannot be reached (timed out)", "{why}");

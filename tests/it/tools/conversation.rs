@@ -19,14 +19,11 @@ fn manner(shared: &SharedManner) -> Manner {
 
 #[tokio::test]
 async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
-    let all = Builtin::new(&BuiltinSettings::default()).unwrap();
+    let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
     let (shared, other) = (SharedManner::default(), SharedManner::default());
     let tools = all.for_conversation("s-1", &shared);
     let none = told(&tools, "get_response_language", json!({})).await;
-    assert_eq!((&none["language"], &none["name_en"]), (&json!("zh"), &json!("Chinese")));
-    assert_eq!(none["message"], "none is set: answer in the user's language");
-    let list = told(&tools, "list_supported_languages", json!({})).await;
-    assert_eq!(list["current"], "zh", "the document's default");
+    assert_eq!(none["language"], json!(null));
     let done = told(&tools, "set_response_language", json!({"language": "en"})).await;
     let expected = json!({"language": "en", "name": "英语", "name_en": "English",
         "message": "from now on, answer in English only"});
@@ -61,7 +58,7 @@ async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
 #[tokio::test]
 async fn a_character_is_entered_told_of_and_left() {
     let shared = SharedManner::default();
-    let all = Builtin::new(&BuiltinSettings::default()).unwrap();
+    let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
     let tools = all.for_conversation("s-1", &shared);
     let list = told(&tools, "list_available_characters", json!({})).await;
     let names: Vec<&str> =
@@ -100,7 +97,8 @@ async fn a_character_is_entered_told_of_and_left() {
     );
 
     let nobody = BuiltinSettings { characters: Vec::new(), ..BuiltinSettings::default() };
-    let tools = Builtin::new(&nobody).unwrap().for_conversation("s-1", &shared);
+    let tools =
+        Builtin::new(&nobody, &jiff::tz::TimeZone::UTC).unwrap().for_conversation("s-1", &shared);
     let (failed, why) = ask(&tools, "enter_roleplay_mode", json!({"character": "孙悟空"})).await;
     assert!(failed && why == "there are no characters to play", "{why}");
 }
@@ -116,7 +114,7 @@ async fn a_conversation_has_what_is_for_everybody_and_its_own_tools() {
         ToolServer { enabled: false, ..away("off") },
     ];
     let remotes = Remotes::start(&servers, &environment(), &process).unwrap();
-    let all = Builtin::new(&BuiltinSettings::default()).unwrap();
+    let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
     let sources = Sources::new(all, remotes, Endpoint::new(Duration::from_secs(1)));
     let conversation = sources.conversation("s-1", &SharedManner::default());
     let names: Vec<&str> = conversation.iter().map(|s| s.name()).collect();

@@ -17,6 +17,7 @@ mod tests;
 
 use inline::{Step, Writer};
 pub(super) use spacing::Outlet;
+pub(super) use symbols::is_emoji;
 
 /// Makes one answer plain speech, chunk by chunk. What it gives out never depends on the chunks,
 /// and what it holds back of a text that goes on is bounded by about 1,300 characters (a link

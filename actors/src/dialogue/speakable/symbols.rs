@@ -52,6 +52,11 @@ pub(super) fn voice(c: char) -> Voice {
     }
 }
 
+/// An emoji, of which digits and ASCII signs are none.
+pub(in crate::dialogue) fn is_emoji(c: char) -> bool {
+    voice(c) == Voice::Ornament && !matches!(c.emoji_status(), EmojiStatus::NonEmoji)
+}
+
 fn by_properties(c: char) -> Voice {
     if !matches!(c.emoji_status(), EmojiStatus::NonEmoji) {
         return Voice::Ornament;

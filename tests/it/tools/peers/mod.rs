@@ -181,7 +181,7 @@ pub(crate) fn sources(servers: &[ToolServer]) -> (Sources, CancellationToken) {
     let process = CancellationToken::new();
     let remotes = Remotes::start(servers, &environment(), &process).unwrap();
     let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
-    let builtin = Builtin::new(&none).unwrap();
+    let builtin = Builtin::new(&none, &jiff::tz::TimeZone::UTC).unwrap();
     (Sources::new(builtin, remotes, Endpoint::new(Duration::from_secs(10))), process)
 }
 

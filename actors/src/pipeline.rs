@@ -25,7 +25,7 @@ use crate::settings::{PipelineSettings, SpeakingSettings};
 use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
 use crate::tools::repair::Extras;
-use crate::tools::{Alike, Others, SourceDesk, Toolbox, Vision, VisionDesk};
+use crate::tools::{Alike, Finishing, Others, SourceDesk, Toolbox, Vision, VisionDesk};
 use crate::tts::{Canned, Mouth, TtsActor, Turnstile};
 use crate::turns::Turns;
 use crate::vad::{VadActor, VadOutputs};
@@ -122,6 +122,7 @@ pub struct Pipeline {
     audio: AudioPool,
     roster: Roster,
     alike: Alike,
+    finishing: Arc<Finishing>,
     canned: Canned,
     admission: Admission,
     process: CancellationToken,
@@ -139,7 +140,19 @@ impl Pipeline {
         let admission = Admission::new(settings.admission.clone());
         let canned = Canned::new(&settings.phrases);
         let (settings, alike) = (Arc::new(settings), Alike::default());
-        Self { ports, settings, dialogue, audio, roster, alike, canned, admission, process }
+        let finishing = Arc::default();
+        Self {
+            ports,
+            settings,
+            dialogue,
+            audio,
+            roster,
+            alike,
+            finishing,
+            canned,
+            admission,
+            process,
+        }
     }
 
     /// How conversations are led, which may be changed: it holds from each one's next turn on.
@@ -259,7 +272,8 @@ impl Pipeline {
     fn toolbox(&self, own: &DeviceSources, others: Others) -> Arc<Toolbox> {
         let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
-        Arc::new(toolbox.alike(self.alike.clone()).with_sight(self.ports.sight.clone()))
+        let toolbox = toolbox.alike(self.alike.clone()).finishing(self.finishing.for_another());
+        Arc::new(toolbox.with_sight(self.ports.sight.clone()))
     }
 
     /// The host of the device's own tools.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::looking::in_words;
@@ -20,10 +19,7 @@ use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest};
 /// Calls of one round that are carried out; what is beyond is refused.
 const MAX_CALLS: usize = 16;
 
-/// Calls that may go on after their turns were cut; one more is cancelled with its turn.
-const MAX_FINISHING: usize = 8;
-
-type Outcome = Result<ToolOutput, ToolError>;
+pub(super) type Outcome = Result<ToolOutput, ToolError>;
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +110,7 @@ impl Toolbox {
                 }
                 Ok((place, tool, call)) => {
                     let work = carried_out(place, call, until);
-                    let kept = if tool.finishes { self.keep(work) } else { Err(work) };
+                    let kept = if tool.finishes { self.finishing.keep(work) } else { Err(work) };
                     begun.finishes[number] = kept.is_ok();
                     let work =
                         kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);
@@ -149,26 +145,6 @@ impl Toolbox {
         schema.get_or_init(|| Schema::of(tool)).check(&arguments)?;
         let (id, name) = (request.id.clone(), tool.name.clone());
         Ok((place, tool, ToolCall { id, name, arguments }))
-    }
-
-    /// Lets a call go on when its turn is cut, where there is room.
-    fn keep(
-        &self,
-        work: BoxFuture<'static, Outcome>,
-    ) -> Result<BoxFuture<'static, Outcome>, BoxFuture<'static, Outcome>> {
-        let mut finishing = self.finishing.lock().expect("nothing panics while it holds the calls");
-        while finishing.try_join_next().is_some() {}
-        if finishing.len() >= MAX_FINISHING {
-            return Err(work);
-        }
-        let (tell, told) = oneshot::channel();
-        finishing.spawn(async move {
-            // Nobody waits for it when the turn was cut.
-            tell.send(work.await).unwrap_or_default();
-        });
-        Ok(Box::pin(async move {
-            told.await.unwrap_or_else(|_| Err(ToolError::Failed("it broke off".into())))
-        }))
     }
 }
 

@@ -2,12 +2,13 @@
 //! of calls, and what devices need beyond the protocol. Not for when a model may call, which is
 //! the turn's part; nor for sources outside a device.
 //!
-//! Reading order: [`toolbox`], [`alike`], [`names`], [`calls`], [`schema`], `looking`, [`outcome`], then the device: [`device`],
+//! Reading order: [`toolbox`], [`alike`], [`names`], [`calls`], [`finishing`], [`schema`], `looking`, [`outcome`], then the device: [`device`],
 //! [`link`], [`repair`], [`iot`].
 
 pub mod alike;
 pub mod calls;
 pub mod device;
+pub mod finishing;
 pub mod iot;
 pub mod link;
 mod looking;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use hearken_proto::ids::{DeviceId, SessionId};
 
 pub use alike::Alike;
+pub use finishing::Finishing;
 pub use toolbox::{Offer, Others, Toolbox};
 
 /// How tools are offered and called.

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::ToolSettings;
 use super::alike::{Alike, Recipe};
+use super::finishing::Finishing;
 use super::names::{Names, nearest, rename};
 use super::schema::Schema;
 use crate::ports::{OfferedTool, Sight, Tool, ToolSource};
@@ -16,8 +16,7 @@ use crate::ports::{OfferedTool, Sight, Tool, ToolSource};
 /// Gives the sources that a conversation has now, beside its device's own.
 pub type Others = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
-/// All tools of one conversation. Calls that are to finish though their turn is cut live as long
-/// as this does.
+/// All tools of one conversation.
 pub struct Toolbox {
     pub(super) settings: ToolSettings,
     own: Vec<Arc<dyn ToolSource>>,
@@ -26,7 +25,8 @@ pub struct Toolbox {
     pub(super) sight: Option<Arc<dyn Sight>>,
     alike: Alike,
     known: Mutex<Known>,
-    pub(super) finishing: Mutex<JoinSet<()>>,
+    /// Calls that go on though their turn is cut.
+    pub(super) finishing: Finishing,
 }
 
 /// A source, and how many calls it takes now.
@@ -109,7 +109,7 @@ impl Toolbox {
     /// The tools of the device's own sources, and of those that `others` gives; it is asked before
     /// each round of a turn. Of sources with the same name the first counts.
     pub fn new(own: Vec<Arc<dyn ToolSource>>, others: Others, settings: ToolSettings) -> Self {
-        let (known, finishing) = (Mutex::default(), Mutex::default());
+        let (known, finishing) = (Mutex::default(), Finishing::default());
         Self { settings, own, others, sight: None, alike: Alike::default(), known, finishing }
     }
 
@@ -117,6 +117,14 @@ impl Toolbox {
     #[must_use]
     pub fn alike(mut self, alike: Alike) -> Self {
         self.alike = alike;
+        self
+    }
+
+    /// The same, whose calls that are to finish live as long as one of the conversations that share
+    /// these.
+    #[must_use]
+    pub fn finishing(mut self, finishing: Finishing) -> Self {
+        self.finishing = finishing;
         self
     }
 

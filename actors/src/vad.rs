@@ -150,13 +150,16 @@ impl VadActor {
         self.ear.forget();
     }
 
-    fn listen(&mut self, mode: ListenMode) {
+    fn listen(&mut self, mode: ListenMode, ctx: &mut Context<Self>) {
         self.mode = Some(mode);
         if mode == ListenMode::Manual {
             self.forget();
             self.open_utterance();
         } else if self.open.is_none() {
             self.ear.forget();
+        } else {
+            // A button has opened it, and silence is to end it from here on.
+            self.watch_the_clock(ctx);
         }
     }
 
@@ -213,7 +216,7 @@ impl StreamHandler<UplinkItem> for VadActor {
     fn handle(&mut self, item: UplinkItem, ctx: &mut Self::Context) {
         match item {
             UplinkItem::Packet(opus) => self.packet(&opus, ctx),
-            UplinkItem::ListenStart(mode) => self.listen(mode),
+            UplinkItem::ListenStart(mode) => self.listen(mode, ctx),
             UplinkItem::ListenStop => {
                 self.end();
                 self.ear.close();

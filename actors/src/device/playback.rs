@@ -34,7 +34,8 @@ impl DeviceActor {
         let words = matches!(input, TurnInput::Words(_));
         let input =
             if words && !turn.enters(&self.rules.admission) { TurnInput::Busy } else { input };
-        self.live = Some(self.live_turn(turn.clone(), false));
+        let message = if let TurnInput::Say(text) = &input { Some(text.clone()) } else { None };
+        self.live = Some(LiveTurn { message, ..self.live_turn(turn.clone(), false) });
         if let Some(wires) = &self.wires {
             wires.start_turn.do_send(StartTurn { turn, input });
         }
@@ -43,7 +44,8 @@ impl DeviceActor {
     pub(super) fn live_turn(&self, turn: Turn, hearing: bool) -> LiveTurn {
         let speaking = &self.rules.speaking;
         let playout = Playout::new(speaking.packet, speaking.lead_packets);
-        LiveTurn { turn, hearing, speaking: false, heard_at: None, epoch: Instant::now(), playout }
+        let (message, speaking, heard_at, epoch) = (None, false, None, Instant::now());
+        LiveTurn { turn, message, hearing, speaking, heard_at, epoch, playout }
     }
 
     /// Ends the live turn here and now: nothing of it is sent any more. True where the device
@@ -59,11 +61,14 @@ impl DeviceActor {
     }
 
     /// The person speaks: a reply that is heard is cut; words of which no answer was heard yet will
-    /// be answered together with what comes.
+    /// be answered together with what comes. A message that was not heard yet waits again.
     pub(super) fn give_way(&mut self, ctx: &mut Ctx) {
         match self.live.take_if(|l| l.heard() == HeardPart::default()) {
-            Some(live) => {
+            Some(mut live) => {
                 live.turn.continued();
+                if let Some(message) = live.message.take() {
+                    self.talk.to_say.push_front(message);
+                }
                 if live.speaking {
                     self.send(&Downlink::TtsStop, ctx);
                 }

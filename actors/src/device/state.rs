@@ -90,6 +90,8 @@ pub(super) struct Talk {
 
 pub(super) struct LiveTurn {
     pub(super) turn: Turn,
+    /// The message that it speaks, where it does.
+    pub(super) message: Option<String>,
     /// Its utterance is still being spoken.
     pub(super) hearing: bool,
     /// `tts start` has been sent.

@@ -1,6 +1,8 @@
 //! What the model is asked after a turn that failed, was refused or was cut: nothing of it, unless
 //! the person went on speaking while it was thought about. Not for how the cut itself shows.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;

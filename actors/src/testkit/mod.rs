@@ -9,5 +9,5 @@ pub mod sound;
 pub mod ten_turns;
 
 pub use ring::Ring;
-pub use scripted::{AsrAct, LlmAct, Script, ScriptedLlm, TtsAct};
+pub use scripted::{AsrAct, LlmAct, Plan, Script, ScriptedLlm, TtsAct};
 pub use socket::{Down, MemorySocket, Told};

@@ -17,6 +17,8 @@ use super::socket::{Down, MemorySocket};
 use super::sound::PACKET_MS;
 use crate::admission::Admission;
 use crate::device::Visitor;
+use crate::dialogue::DialogueSettings;
+use crate::live::Live;
 use crate::pipeline::{AudioPool, Pipeline, Ports};
 use crate::ports::{Sight, ToolSource};
 use crate::roster::Roster;
@@ -117,6 +119,11 @@ impl Ring {
         self.server.pipeline.roster()
     }
 
+    /// How the server's conversations are led; may be changed.
+    pub fn dialogue_settings(&self) -> &Live<DialogueSettings> {
+        self.server.pipeline.dialogue_settings()
+    }
+
     /// How many turns the server takes.
     pub fn admission(&self) -> &Admission {
         self.server.pipeline.admission()
@@ -187,22 +194,26 @@ impl Ring {
     pub async fn until(&mut self, name: &str) -> Down {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let Some(down) = self.socket.next_by(deadline).await else {
+            let Some(down) = self.next_by(deadline).await else {
                 panic!("no {name} came; so far: {:#?}", self.names());
             };
-            self.log.push(down.clone());
             if down.what.name() == name {
                 return down;
             }
         }
     }
 
+    /// The next message, if one comes by then; it is noted.
+    pub async fn next_by(&mut self, deadline: Instant) -> Option<Down> {
+        let down = self.socket.next_by(deadline).await?;
+        self.log.push(down.clone());
+        Some(down)
+    }
+
     /// Lets this much time pass and notes what comes.
     pub async fn pass(&mut self, time: Duration) {
         let deadline = Instant::now() + time;
-        while let Some(down) = self.socket.next_by(deadline).await {
-            self.log.push(down);
-        }
+        while self.next_by(deadline).await.is_some() {}
     }
 
     /// Names of all that came, runs of audio as one.
@@ -223,9 +234,18 @@ impl Ring {
     /// # Panics
     /// An actor still holds its port 2 s later.
     pub async fn hang_up(mut self) {
-        self.socket.drop_connection();
+        self.lose();
         self.pass(Duration::from_secs(2)).await;
-        let held = self.server.held();
-        assert_eq!(held, self.server.held, "actors outlived their connection");
+        assert!(self.is_deserted(), "actors outlived their connection");
+    }
+
+    /// Drops the connection without a word, as firmware does.
+    pub fn lose(&mut self) {
+        self.socket.drop_connection();
+    }
+
+    /// No actor of any connection to the server holds its port.
+    pub fn is_deserted(&self) -> bool {
+        self.server.held() == self.server.held
     }
 }

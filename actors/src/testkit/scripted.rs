@@ -39,6 +39,8 @@ pub enum LlmAct {
     Write(Vec<&'static str>, Duration),
     /// Writes this, then calls these tools with these arguments.
     Call(&'static str, Vec<(&'static str, &'static str)>),
+    /// Makes these calls as they stand.
+    Requests(Vec<ToolRequest>),
     /// Fails like this after this long.
     Fail(ProviderErrorKind, Duration),
     /// Writes this, then breaks off.
@@ -68,6 +70,21 @@ pub enum TtsAct {
     Panic,
 }
 
+/// Decides what the ports do where a script has run out, and sees what they are asked.
+pub trait Plan: Send + Sync {
+    /// What the recogniser does with the utterance that it is about to hear.
+    fn hears(&self) -> AsrAct;
+
+    /// The recogniser has heard the whole of an utterance that it was to handle like this.
+    fn heard(&self, act: &AsrAct);
+
+    /// What the model does with this prompt.
+    fn thinks(&self, prompt: &Prompt) -> LlmAct;
+
+    /// What the synthesiser does with this sentence.
+    fn says(&self, line: &str) -> TtsAct;
+}
+
 /// What the ports will do, in order, and what they were asked.
 #[derive(Default)]
 pub struct Script {
@@ -77,6 +94,8 @@ pub struct Script {
     pub llm: Mutex<VecDeque<LlmAct>>,
     /// For each sentence.
     pub tts: Mutex<VecDeque<TtsAct>>,
+    /// Asked where these have run out.
+    pub plan: Mutex<Option<Arc<dyn Plan>>>,
     /// Samples of each utterance that came to its end.
     pub utterances: Mutex<Vec<usize>>,
     /// Prompts asked.
@@ -108,6 +127,10 @@ impl Script {
     /// The date and time that the model is told.
     pub(super) fn now(&self) -> String {
         lock(&self.now).clone()
+    }
+
+    fn plan(&self) -> Option<Arc<dyn Plan>> {
+        lock(&self.plan).clone()
     }
 
     /// The next utterance is handled like this.
@@ -153,7 +176,8 @@ struct ScriptedUtterance {
 impl Asr for ScriptedAsr {
     async fn open(&self, _: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
         let next = lock(&self.0.asr).pop_front();
-        let act = next.unwrap_or(AsrAct::Text("hello there", Duration::from_millis(50)));
+        let act = next.or_else(|| self.0.plan().map(|plan| plan.hears()));
+        let act = act.unwrap_or(AsrAct::Text("hello there", Duration::from_millis(50)));
         if matches!(act, AsrAct::Refuse) {
             return Err(failure(ProviderErrorKind::Unavailable));
         }
@@ -173,6 +197,9 @@ impl AsrStream for ScriptedUtterance {
 
     async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
         lock(&self.script.utterances).push(self.samples);
+        if let Some(plan) = self.script.plan() {
+            plan.heard(&self.act);
+        }
         match self.act {
             AsrAct::Text(text, wait) => {
                 tokio::time::sleep(wait).await;
@@ -211,8 +238,9 @@ impl Llm for ScriptedLlm {
     }
 
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        lock(&self.0.prompts).push(prompt);
+        lock(&self.0.prompts).push(prompt.clone());
         let act = lock(&self.0.llm).pop_front();
+        let act = act.or_else(|| self.0.plan().map(|plan| plan.thinks(&prompt)));
         let act = act.unwrap_or(LlmAct::Write(vec!["Good ", "day."], Duration::from_millis(20)));
         let script = Arc::clone(&self.0);
         let text = |t: &str| Ok(LlmDelta::Text(t.to_owned()));
@@ -238,6 +266,11 @@ impl Llm for ScriptedLlm {
                 let before = [text(words), Ok(LlmDelta::Calling)];
                 stream::iter(before.into_iter().chain(calls).chain([end])).boxed()
             }
+            LlmAct::Requests(calls) => {
+                let end = Ok(LlmDelta::Finished { truncated: false, usage: None });
+                let calls = calls.into_iter().map(|call| Ok(LlmDelta::Call(call)));
+                stream::iter([Ok(LlmDelta::Calling)].into_iter().chain(calls).chain([end])).boxed()
+            }
             LlmAct::Fail(kind, wait) => stream::once(async move {
                 tokio::time::sleep(wait).await;
                 Err(failure(kind))
@@ -257,7 +290,9 @@ const PIECE: Duration = Duration::from_millis(100);
 impl Tts for ScriptedTts {
     fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
         lock(&self.0.lines).push((Instant::now(), line.text.to_string()));
-        let act = lock(&self.0.tts).pop_front().unwrap_or(TtsAct::Audio {
+        let act = lock(&self.0.tts).pop_front();
+        let act = act.or_else(|| self.0.plan().map(|plan| plan.says(&line.text)));
+        let act = act.unwrap_or(TtsAct::Audio {
             length: Duration::from_millis(900),
             first: Duration::from_millis(80),
             each: Duration::from_millis(5),

@@ -5,6 +5,7 @@ mod checks;
 mod device_tools;
 mod failures;
 mod interruptions;
+mod machine;
 mod orders;
 mod text_clients;
 mod tools;

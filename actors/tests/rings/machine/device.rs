@@ -1,0 +1,406 @@
+//! A device that lives through events at the real ring, answers what it is asked of its tools, and
+//! notes all that it is told. Not for judging it.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hearken_actors::admission::{AdmissionSettings, Place};
+use hearken_actors::messages::DeviceOrder;
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{Down, Plan, Ring, Told, sound};
+use hearken_proto::device::{Downlink, Emotion};
+use hearken_proto::ids::DeviceId;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::events::{Event, Handling, Hears, Life, Mode, Step};
+use super::outside::{Outside, ServerTools, question};
+use super::trace::{Seen, Trace};
+use crate::ms;
+
+/// Turns that may run at once.
+const PLACES: usize = 2;
+/// How finely a turn is cut.
+const STEP_MS: u64 = 10;
+/// Nothing of a turn takes longer than this to show.
+const QUIET: Duration = ms(12_000);
+
+static VOICE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::voice(360));
+static SILENCE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::silence(420));
+
+fn settings() -> PipelineSettings {
+    let mut settings = PipelineSettings::default();
+    settings.hearing.endpointer.silence = ms(300);
+    settings.speaking.complexity = 0;
+    settings.speaking.sample_rate_hz = 16_000;
+    settings.tools.max_rounds = 3;
+    settings.tools.device_timeout = ms(3_000);
+    settings.admission = AdmissionSettings { max_turns: PLACES, ..AdmissionSettings::default() };
+    settings
+}
+
+/// One device and its connections.
+pub(crate) struct Device {
+    ring: Ring,
+    /// When the connection's socket was opened.
+    opened: Duration,
+    connection: usize,
+    /// Connections before, which nobody closed from here.
+    before: Vec<Ring>,
+    mcp: bool,
+    mode: Option<Mode>,
+    ended: bool,
+    pushed: usize,
+    told: usize,
+    held: Vec<Place>,
+    outside: Arc<Outside>,
+    tools: Arc<ServerTools>,
+    pub(crate) trace: Arc<Trace>,
+}
+
+impl Device {
+    /// Connected and greeted.
+    pub(crate) async fn connect(mcp: bool) -> Self {
+        let trace = Arc::new(Trace::new());
+        let tools = Arc::new(ServerTools(Arc::clone(&trace)));
+        let ring = Ring::connect_with(settings(), vec![tools.clone()]);
+        let outside = Arc::new(Outside::new(Arc::clone(&trace)));
+        let plan: Arc<dyn Plan> = outside.clone();
+        *ring.script.plan.lock().expect("nobody panics here") = Some(plan);
+        let mut device = Self {
+            ring,
+            opened: trace.now(),
+            connection: 0,
+            before: Vec::new(),
+            mcp,
+            mode: None,
+            ended: false,
+            pushed: 0,
+            told: 0,
+            held: Vec::new(),
+            outside,
+            tools,
+            trace,
+        };
+        device.connected().await;
+        device
+    }
+
+    async fn connected(&mut self) {
+        self.connection = self.trace.connects();
+        self.opened = self.trace.now() - self.ring.now();
+        (self.mode, self.ended) = (None, false);
+        self.hello();
+        self.pass(ms(20)).await;
+    }
+
+    fn hello(&self) {
+        let features = if self.mcp { r#"{"mcp":true}"# } else { "{}" };
+        self.ring.text(&format!(r#"{{"type":"hello","version":1,"features":{features}}}"#));
+    }
+
+    /// Lets time pass, answers what comes and notes it.
+    pub(crate) async fn pass(&mut self, time: Duration) {
+        let deadline = Instant::now() + time;
+        while let Some(down) = self.next_by(deadline).await {
+            self.take(down);
+        }
+    }
+
+    async fn next_by(&mut self, deadline: Instant) -> Option<Down> {
+        if self.ended {
+            tokio::time::sleep_until(deadline).await;
+            return None;
+        }
+        self.ring.next_by(deadline).await
+    }
+
+    fn take(&mut self, down: Down) {
+        self.told += 1;
+        self.ended |= down.what == Told::Gone;
+        if let Told::Text(json) = &down.what
+            && json["type"] == "mcp"
+        {
+            self.answer(&json["payload"]);
+        }
+        self.trace.told(self.connection, self.opened + down.at, down.what);
+    }
+
+    /// As the board's MCP server; one of its tools never answers.
+    fn answer(&self, request: &Value) {
+        let tool = |name: &str| {
+            json!({"name": name, "description": "Does it.", "inputSchema": {
+            "type": "object", "properties": {"volume": {"type": "integer"}}}})
+        };
+        let result = match (request["method"].as_str(), request["params"]["name"].as_str()) {
+            (Some("initialize"), _) => json!({"protocolVersion": "2024-11-05",
+                "capabilities": {"tools": {}}, "serverInfo": {"name": "board", "version": "2"}}),
+            (Some("tools/list"), _) => json!({"tools": [tool("self.volume"), tool("self.mute")]}),
+            (Some("tools/call"), Some("self.volume")) => {
+                json!({"content": [{"type": "text", "text": "true"}], "isError": false})
+            }
+            _ => return,
+        };
+        let payload = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+        self.ring.text(&json!({"type": "mcp", "payload": payload}).to_string());
+    }
+
+    /// Until nothing more comes for a long time.
+    pub(crate) async fn settle(&mut self) {
+        let longest = Instant::now() + ms(90_000);
+        while let Some(down) = self.next_by((Instant::now() + QUIET).min(longest)).await {
+            self.take(down);
+        }
+    }
+
+    async fn stream(&mut self, packets: &[Bytes]) {
+        for packet in packets {
+            self.ring.packet(packet.clone());
+            self.pass(ms(sound::PACKET_MS)).await;
+        }
+    }
+
+    pub(crate) fn listen(&mut self, mode: Mode) {
+        if mode == Mode::Manual {
+            self.trace.note(Seen::Cut);
+        }
+        self.mode = Some(mode);
+        let mode = format!("{mode:?}").to_lowercase();
+        self.ring.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
+    }
+
+    fn listen_stop(&mut self) {
+        self.mode = None;
+        self.ring.text(r#"{"type":"listen","state":"stop"}"#);
+    }
+
+    pub(crate) async fn begins_to_speak(&mut self, handling: Handling) {
+        let number = self.outside.asks(handling);
+        if self.mode.is_none() {
+            self.listen(Mode::Auto);
+        }
+        self.outside.speaks(number);
+        self.stream(&VOICE).await;
+    }
+
+    /// Nobody says anything.
+    async fn is_heard(&mut self, noise: &[Bytes]) {
+        let number = self.outside.asks(Handling { hears: Hears::Nothing, ..Handling::ORDINARY });
+        self.outside.speaks(number);
+        self.stream(noise).await;
+    }
+
+    /// Says something and waits for the answer, or is cut off.
+    pub(crate) async fn speaks(&mut self, handling: Handling) {
+        self.begins_to_speak(handling).await;
+        if self.mode == Some(Mode::Manual) {
+            self.listen_stop();
+        } else {
+            self.stream(&SILENCE).await;
+        }
+    }
+
+    fn detect(&mut self, text: &str) {
+        self.ring.text(&json!({"type": "listen", "state": "detect", "text": text}).to_string());
+    }
+
+    pub(crate) async fn live(&mut self, life: &Life) {
+        for Step { event, then_ms } in &life.steps {
+            self.stays_connected().await;
+            self.meets(*event).await;
+            self.pass(ms(*then_ms)).await;
+        }
+        self.held.clear();
+    }
+
+    pub(crate) async fn meets(&mut self, event: Event) {
+        match event {
+            Event::Hello { mcp } => {
+                self.mcp = mcp;
+                self.hello();
+            }
+            Event::ListenStart(mode) => self.listen(mode),
+            Event::ListenStop => self.listen_stop(),
+            Event::WakeWord => {
+                self.trace.note(Seen::Cut);
+                self.detect("hey hearken");
+            }
+            Event::Types(handling) => {
+                let number = self.outside.asks(handling);
+                self.trace.note(Seen::Cut);
+                self.trace.note(Seen::Typed(number));
+                self.detect(question(number));
+            }
+            Event::Abort => {
+                self.trace.note(Seen::Aborted);
+                self.ring.text(r#"{"type":"abort"}"#);
+            }
+            Event::Speaks(handling) => self.speaks(handling).await,
+            Event::BeginsToSpeak(handling) => self.begins_to_speak(handling).await,
+            Event::Silence => self.is_heard(&SILENCE).await,
+            Event::Cough => self.is_heard(&VOICE[..1]).await,
+            Event::Say => self.push(),
+            Event::Notice => {
+                let (status, message) = ("a".into(), "b".into());
+                let notice = Downlink::Alert { status, message, emotion: Emotion::Happy };
+                self.order(DeviceOrder::Send(notice));
+            }
+            Event::Crowded(crowded) => self.crowded(crowded),
+            Event::SettingsReloaded => {
+                let settings = self.ring.dialogue_settings();
+                let mut next = (*settings.get()).clone();
+                next.system_prompt.push('!');
+                settings.set(next);
+            }
+            Event::SecondSocket => self.connects_again().await,
+            Event::SocketLost => {
+                self.trace.note(Seen::Cut);
+                self.ring.lose();
+                self.connects_again().await;
+            }
+            Event::LongSilence => self.long_silence().await,
+        }
+    }
+
+    fn order(&self, order: DeviceOrder) -> bool {
+        self.ring.roster().order(&DeviceId::new("ring"), order).is_ok()
+    }
+
+    fn push(&mut self) {
+        self.pushed += 1;
+        let text = format!("Message {} is **here** 😊", self.pushed);
+        if self.order(DeviceOrder::Say(text)) {
+            self.trace.note(Seen::Pushed(format!("Message {} is", self.pushed)));
+        }
+    }
+
+    fn crowded(&mut self, crowded: bool) {
+        self.held.clear();
+        while crowded && let Some(place) = self.ring.admission().enter() {
+            self.held.push(place);
+        }
+    }
+
+    /// Until the farewell begins, or the connection ends.
+    async fn long_silence(&mut self) {
+        let longest = Instant::now() + ms(125_000);
+        while let Some(down) = self.next_by(longest).await {
+            let text = down.what.text().to_owned();
+            self.take(down);
+            if text.contains("Goodbye") || text.contains("再见") {
+                return;
+            }
+        }
+    }
+
+    async fn connects_again(&mut self) {
+        self.trace.note(Seen::Cut);
+        let next = self.ring.again();
+        // What the connection before is still told belongs to it.
+        self.pass(ms(20)).await;
+        self.before.push(std::mem::replace(&mut self.ring, next));
+        self.connected().await;
+    }
+
+    /// Where it is pressed.
+    pub(crate) fn releases_the_button(&mut self) {
+        if self.mode == Some(Mode::Manual) && !self.ended {
+            self.listen_stop();
+        }
+    }
+
+    /// Connects again, where the server closed.
+    pub(crate) async fn stays_connected(&mut self) {
+        if self.ended {
+            self.connects_again().await;
+        }
+    }
+
+    /// Until it is told this, or nothing more.
+    pub(crate) async fn until(&mut self, name: &str) {
+        while let Some(down) = self.next_by(Instant::now() + QUIET).await {
+            let found = down.what.name() == name;
+            self.take(down);
+            if found {
+                return;
+            }
+        }
+    }
+
+    /// How many messages it has been told.
+    pub(crate) fn told(&self) -> usize {
+        self.told
+    }
+
+    /// Says something and waits for the answer until this holds.
+    pub(crate) async fn speaks_until(&mut self, handling: Handling, holds: impl Fn(&Self) -> bool) {
+        let number = self.outside.asks(handling);
+        self.listen(Mode::Auto);
+        self.outside.speaks(number);
+        for packet in VOICE.iter().chain(&*SILENCE) {
+            if holds(self) {
+                return;
+            }
+            self.ring.packet(packet.clone());
+            for _ in 0..sound::PACKET_MS / STEP_MS {
+                if holds(self) {
+                    return;
+                }
+                self.pass(ms(STEP_MS)).await;
+            }
+        }
+        let longest = Instant::now() + QUIET;
+        while !holds(self) && Instant::now() < longest {
+            if let Some(down) = self.next_by(Instant::now() + ms(STEP_MS)).await {
+                self.take(down);
+            }
+        }
+    }
+
+    /// An ordinary question after all that, and its answer.
+    pub(crate) async fn asks_at_last(&mut self) {
+        self.releases_the_button();
+        self.settle().await;
+        self.stays_connected().await;
+        self.pass(ms(100)).await;
+        self.listen(Mode::Auto);
+        self.trace.note(Seen::Settled);
+        self.speaks(Handling::ORDINARY).await;
+        self.settle().await;
+    }
+
+    pub(crate) fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    /// Everything ends; says what does not.
+    pub(crate) async fn end(mut self, server_stops: bool) -> Result<(), String> {
+        if server_stops {
+            self.ring.process.cancel();
+        } else {
+            self.ring.lose();
+        }
+        self.pass(ms(4_000)).await;
+        for before in &mut self.before {
+            before.pass(ms(1)).await;
+        }
+        if !self.ring.is_deserted() {
+            return Err("actors outlived their connection".into());
+        }
+        if !self.ring.roster().connected().is_empty() {
+            return Err("a device that is gone is still known as connected".into());
+        }
+        let places: Vec<_> = (0..PLACES).map_while(|_| self.ring.admission().enter()).collect();
+        if places.len() < PLACES {
+            return Err("a turn that is over still takes up a place".into());
+        }
+        drop(places);
+        // The pipeline and this test.
+        let held = Arc::strong_count(&self.tools);
+        if held > 2 {
+            return Err(format!("a call outlived its connection: {held} hold the tools"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! The events of a device's life, and how random sequences of them are drawn. Not for making them
+//! happen, which is [`super::device`]'s.
+
+use hearken_actors::ports::ProviderErrorKind as Kind;
+use proptest::prelude::*;
+
+/// Who opens and closes the microphone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Auto,
+    Manual,
+    Realtime,
+}
+
+/// What the recogniser makes of an utterance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hears {
+    /// The person's words, after 30 ms.
+    Words,
+    /// The same after 1.5 s.
+    WordsLate,
+    /// Nothing: it was noise.
+    Nothing,
+    /// A full stop: it was noise too.
+    FullStop,
+    Refuses,
+    Resets,
+    Fails(Kind),
+}
+
+/// What the model does when it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Model {
+    /// One sentence.
+    Short,
+    /// Three sentences.
+    Long,
+    /// One sentence after 3 s.
+    Slow,
+    Fails(Kind),
+    /// One sentence, then it breaks off.
+    Breaks,
+    /// Not a word.
+    Nothing,
+    /// An emoji and no word.
+    Emoji,
+    /// Calls this, then answers in one sentence.
+    Calls(Tool),
+    /// Calls two tools at once, then answers.
+    CallsTwo,
+    /// Calls this, and then has nothing to say.
+    CallsOnly(Tool),
+    /// Never stops calling.
+    CallsEndlessly,
+}
+
+/// What is called, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tool {
+    /// Of the server.
+    Quick,
+    /// Of the server; takes 2 s.
+    Slow,
+    /// The same; goes on when its turn is cut.
+    Finishes,
+    /// Of the server; fails.
+    Fails,
+    /// Of the server; never answers.
+    Never,
+    /// Of the device.
+    Device,
+    /// Of the device, which never answers.
+    DeviceNever,
+    /// Of the device, by the name that it had there.
+    DottedName,
+    /// A call without a name.
+    NoName,
+    /// A call without an id.
+    NoId,
+    /// Arguments that are no object.
+    NoObject,
+}
+
+/// What the voice does with an answer's first sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// 300 ms of sound.
+    Fine,
+    /// 2 s of sound.
+    Long,
+    /// The first of it comes after 3 s.
+    Late,
+    /// It stalls in the midst of it for 2 s.
+    Stalls,
+    Refuses,
+    /// 300 ms of sound, then it breaks off.
+    Breaks,
+}
+
+/// How a question is dealt with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Handling {
+    pub(crate) hears: Hears,
+    pub(crate) model: Model,
+    pub(crate) voice: Voice,
+}
+
+impl Handling {
+    /// Nothing goes wrong.
+    pub(crate) const ORDINARY: Self =
+        Self { hears: Hears::Words, model: Model::Short, voice: Voice::Fine };
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Once more.
+    Hello {
+        mcp: bool,
+    },
+    ListenStart(Mode),
+    ListenStop,
+    WakeWord,
+    /// A typed question.
+    Types(Handling),
+    Abort,
+    /// A person says something and is silent, or releases the button.
+    Speaks(Handling),
+    /// A person says something and goes on.
+    BeginsToSpeak(Handling),
+    Silence,
+    /// A cough.
+    Cough,
+    /// A message to be spoken is pushed.
+    Say,
+    /// A notice is pushed.
+    Notice,
+    /// The server has no room for turns until the next event, or has again.
+    Crowded(bool),
+    SettingsReloaded,
+    SecondSocket,
+    SocketLost,
+    /// Nobody says anything until the farewell begins.
+    LongSilence,
+}
+
+/// An event, and how long it is until the next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) event: Event,
+    pub(crate) then_ms: u64,
+}
+
+/// One device's life.
+#[derive(Debug, Clone)]
+pub(crate) struct Life {
+    /// It has tools of its own.
+    pub(crate) mcp: bool,
+    pub(crate) steps: Vec<Step>,
+    /// It ends with the server, not with the device.
+    pub(crate) server_stops: bool,
+}
+
+fn hears() -> impl Strategy<Value = Hears> {
+    prop_oneof![
+        8 => Just(Hears::Words),
+        2 => Just(Hears::WordsLate),
+        2 => Just(Hears::Nothing),
+        1 => Just(Hears::FullStop),
+        1 => Just(Hears::Refuses),
+        1 => Just(Hears::Resets),
+        1 => Just(Hears::Fails(Kind::Timeout)),
+        1 => Just(Hears::Fails(Kind::Protocol)),
+    ]
+}
+
+fn tool() -> impl Strategy<Value = Tool> {
+    prop::sample::select(vec![
+        Tool::Quick,
+        Tool::Slow,
+        Tool::Finishes,
+        Tool::Fails,
+        Tool::Never,
+        Tool::Device,
+        Tool::DeviceNever,
+        Tool::DottedName,
+        Tool::NoName,
+        Tool::NoId,
+        Tool::NoObject,
+    ])
+}
+
+fn model() -> impl Strategy<Value = Model> {
+    prop_oneof![
+        6 => Just(Model::Short),
+        3 => Just(Model::Long),
+        3 => Just(Model::Slow),
+        1 => Just(Model::Fails(Kind::Timeout)),
+        1 => Just(Model::Fails(Kind::BadRequest)),
+        1 => Just(Model::Fails(Kind::Fault)),
+        1 => Just(Model::Breaks),
+        1 => Just(Model::Nothing),
+        1 => Just(Model::Emoji),
+        4 => tool().prop_map(Model::Calls),
+        1 => Just(Model::CallsTwo),
+        2 => tool().prop_map(Model::CallsOnly),
+        1 => Just(Model::CallsEndlessly),
+    ]
+}
+
+fn voice() -> impl Strategy<Value = Voice> {
+    prop_oneof![
+        8 => Just(Voice::Fine),
+        2 => Just(Voice::Long),
+        1 => Just(Voice::Late),
+        1 => Just(Voice::Stalls),
+        1 => Just(Voice::Refuses),
+        1 => Just(Voice::Breaks),
+    ]
+}
+
+fn handling() -> impl Strategy<Value = Handling> {
+    (hears(), model(), voice()).prop_map(|(hears, model, voice)| Handling { hears, model, voice })
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::Auto), Just(Mode::Manual), Just(Mode::Realtime)]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        1 => any::<bool>().prop_map(|mcp| Event::Hello { mcp }),
+        3 => mode().prop_map(Event::ListenStart),
+        2 => Just(Event::ListenStop),
+        3 => Just(Event::WakeWord),
+        8 => handling().prop_map(Event::Types),
+        6 => Just(Event::Abort),
+        9 => handling().prop_map(Event::Speaks),
+        4 => handling().prop_map(Event::BeginsToSpeak),
+        2 => Just(Event::Silence),
+        1 => Just(Event::Cough),
+        2 => Just(Event::Say),
+        1 => Just(Event::Notice),
+        1 => any::<bool>().prop_map(Event::Crowded),
+        1 => Just(Event::SettingsReloaded),
+        1 => Just(Event::SecondSocket),
+        1 => Just(Event::SocketLost),
+        1 => Just(Event::LongSilence),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let waits = prop::sample::select(vec![0_u64, 0, 30, 130, 320, 700, 1_500, 5_000]);
+    (event(), waits).prop_map(|(event, then_ms)| Step { event, then_ms })
+}
+
+/// Lives of up to ten events. In some nothing else is odd than what the model does again and again.
+pub(crate) fn life() -> impl Strategy<Value = Life> {
+    let steps = prop::collection::vec(step(), 1..=10);
+    let habit = prop_oneof![model(), tool().prop_map(Model::Calls)];
+    let habit = prop::option::weighted(0.25, habit);
+    (any::<bool>(), steps, habit, prop::bool::weighted(0.1)).prop_map(
+        |(mcp, mut steps, habit, server_stops)| {
+            for step in &mut steps {
+                if let (Event::Types(handling) | Event::Speaks(handling), Some(model)) =
+                    (&mut step.event, habit)
+                {
+                    *handling = Handling { model, ..Handling::ORDINARY };
+                    step.then_ms = 5_000;
+                }
+            }
+            Life { mcp, steps, server_stops }
+        },
+    )
+}

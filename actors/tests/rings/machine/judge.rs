@@ -1,0 +1,285 @@
+//! What must hold in any life of a device, judged from its trace. Not for making it live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hearken_actors::testkit::Told;
+use serde_json::json;
+
+use super::outside::Outside;
+use super::trace::{Asked, Entry, Seen, Trace, numbers};
+use super::{history, turns};
+use crate::ms;
+
+/// Things at one instant have no order: what was under way then is no fault.
+pub(super) const AT_ONCE: Duration = ms(20);
+/// The edge hears that a person speaks up to this long before the recogniser does.
+const HEARD_BEFORE: Duration = ms(250);
+
+/// Of so much sound nobody has understood a word.
+const FIRST_SOUND: Duration = ms(150);
+/// A message is spoken by then, where nobody disturbs.
+const A_WHILE: Duration = ms(30_000);
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) rule: &'static str,
+    pub(crate) what: String,
+}
+
+/// The faults of one life.
+pub(super) type Faults = Vec<Fault>;
+
+pub(super) fn fault(faults: &mut Faults, rule: &'static str, what: impl Into<String>) {
+    faults.push(Fault { rule, what: what.into() });
+}
+
+/// What one connection's device was told while it was spoken to once.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Speech {
+    pub(super) start: Duration,
+    pub(super) stop: Option<Duration>,
+    /// When the first sound of it was sent.
+    sound: Option<Duration>,
+    pub(super) shown: Vec<(Duration, String)>,
+}
+
+impl Speech {
+    /// From when on it was heard: it is not where it was cut with its first sound.
+    pub(super) fn heard(&self) -> Option<Duration> {
+        let heard = |sound: &Duration| self.stop.is_none_or(|stop| stop > *sound + FIRST_SOUND);
+        self.sound.filter(heard)
+    }
+}
+
+/// One connection.
+pub(super) struct Connection<'a> {
+    pub(super) entries: Vec<&'a Entry>,
+    pub(super) speeches: Vec<Speech>,
+    /// When the device, or the test, left it.
+    ended: Duration,
+}
+
+impl<'a> Connection<'a> {
+    /// What was shown to the device, and when.
+    pub(super) fn shown(&self) -> impl Iterator<Item = &(Duration, String)> {
+        self.speeches.iter().flat_map(|s| &s.shown)
+    }
+
+    /// The prompts asked on it, and when.
+    pub(super) fn asked(&self) -> impl Iterator<Item = (Duration, &'a Asked)> {
+        self.entries.iter().filter_map(|e| match &e.seen {
+            Seen::Asked(asked) => Some((e.at, asked)),
+            _ => None,
+        })
+    }
+
+    /// When somebody ended what was not answered yet.
+    pub(super) fn cuts(&self) -> impl Iterator<Item = Duration> {
+        let cuts = |e: &&&Entry| matches!(e.seen, Seen::Cut | Seen::Aborted);
+        self.entries.iter().filter(cuts).map(|e| e.at)
+    }
+
+    /// Until when nothing comes that may end a turn of that time: a person, somebody else, or the
+    /// end of the connection.
+    pub(super) fn undisturbed_after(&self, at: Duration) -> Duration {
+        let spoke = self.entries.iter().filter(|e| matches!(e.seen, Seen::Opened));
+        let spoke = spoke.filter(|e| e.at > at).map(|e| e.at.saturating_sub(HEARD_BEFORE));
+        let cut = self.cuts().filter(|cut| *cut > at).chain(spoke).min();
+        cut.unwrap_or(Duration::MAX).min(self.ended.saturating_sub(HEARD_BEFORE))
+    }
+
+    /// When this question was last said, by then.
+    pub(super) fn said(&self, question: usize, by: Duration) -> Option<Duration> {
+        let says = |e: &&&Entry| match e.seen {
+            Seen::Typed(n) | Seen::Heard(n) => n == question && e.at <= by,
+            _ => false,
+        };
+        self.entries.iter().filter(says).map(|e| e.at).next_back()
+    }
+
+    fn cut_between(&self, from: Duration, to: Duration) -> bool {
+        self.cuts().any(|cut| cut > from && cut + AT_ONCE < to)
+    }
+}
+
+/// Everything that was wrong in this life.
+pub(crate) fn faults(entries: &[Entry], outside: &Outside) -> Faults {
+    let mut faults = Vec::new();
+    let last = entries.iter().map(|e| e.connection).max().unwrap_or_default();
+    for number in 0..=last {
+        let own = entries.iter().filter(|e| e.connection == number).collect();
+        let next = entries.iter().find(|e| e.connection > number).map(|e| e.at);
+        let ended = next.unwrap_or(Duration::MAX);
+        let mut connection = Connection { entries: own, speeches: Vec::new(), ended };
+        connection.speeches = speeches(&connection.entries, &mut faults);
+        aborts(&connection, &mut faults);
+        stale(&connection, &mut faults);
+        understood(&connection, &mut faults);
+        messages(&connection, &mut faults);
+        history::check(&connection, &mut faults);
+        turns::check(&connection, outside, &mut faults);
+        at_last(&connection, &mut faults);
+    }
+    faults
+}
+
+/// Sound and sentences stand between one start and one stop.
+fn speeches(entries: &[&Entry], faults: &mut Faults) -> Vec<Speech> {
+    let mut all: Vec<Speech> = Vec::new();
+    let mut aborted = None;
+    for entry in entries {
+        let Seen::Told(told) = &entry.seen else {
+            if matches!(entry.seen, Seen::Aborted) {
+                aborted = Some(entry.at);
+            }
+            continue;
+        };
+        let open = all.last_mut().filter(|s| s.stop.is_none());
+        match (told.name().as_str(), open) {
+            ("tts/start", None) => all.push(Speech { start: entry.at, ..Speech::default() }),
+            ("tts/start", Some(_)) => fault(faults, "wire", "`tts start` twice"),
+            ("tts/stop", Some(speech)) => speech.stop = Some(entry.at),
+            ("tts/stop", None) if aborted.is_none_or(|at| entry.at > at + AT_ONCE) => {
+                fault(faults, "wire", "`tts stop` twice");
+            }
+            ("tts/sentence_start", Some(speech)) => {
+                speech.shown.push((entry.at, told.text().to_owned()));
+            }
+            ("tts/sentence_start" | "tts/sentence_end" | "audio", None) => {
+                fault(faults, "wire", format!("{} outside of a reply", told.name()));
+            }
+            ("audio", Some(speech)) => {
+                if entry.at < speech.start + ms(20) {
+                    fault(faults, "wire", "sound too soon after `tts start`");
+                }
+                speech.sound.get_or_insert(entry.at);
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// An abort is answered by `tts stop` at once.
+fn aborts(connection: &Connection, faults: &mut Faults) {
+    let told = |from: Duration, name: &str| {
+        connection.entries.iter().any(|e| {
+            let Seen::Told(told) = &e.seen else { return false };
+            e.at >= from && e.at <= from + AT_ONCE && told.name() == name
+        })
+    };
+    let gone = connection.entries.iter().find(|e| matches!(e.seen, Seen::Told(Told::Closed(_))));
+    for entry in &connection.entries {
+        let alive = gone.is_none_or(|gone| gone.at > entry.at + AT_ONCE);
+        if matches!(entry.seen, Seen::Aborted) && alive && !told(entry.at, "tts/stop") {
+            fault(faults, "abort", format!("no `tts stop` after an abort at {:?}", entry.at));
+        }
+    }
+}
+
+/// Nothing of a turn follows once it was cut.
+fn stale(connection: &Connection, faults: &mut Faults) {
+    for (n, speech) in connection.speeches.iter().enumerate() {
+        for (at, text) in &speech.shown {
+            let Some(k) = numbers(text, "Answer ").first().copied() else { continue };
+            let asked = connection.asked().find(|(_, asked)| asked.k == k).map(|(at, _)| at);
+            let before = connection.speeches[..n].iter().flat_map(|s| &s.shown);
+            let again = before.filter(|(_, text)| numbers(text, "Answer ").contains(&k)).count();
+            if again > 0 || asked.is_none_or(|asked| connection.cut_between(asked, *at)) {
+                fault(faults, "stale", format!("{text:?} was shown at {at:?} after its turn"));
+            }
+        }
+    }
+}
+
+/// What is shown as understood are words, said lately, and each once.
+fn understood(connection: &Connection, faults: &mut Faults) {
+    let mut seen = Vec::new();
+    for entry in &connection.entries {
+        let Seen::Told(told) = &entry.seen else { continue };
+        if told.name() != "stt" {
+            continue;
+        }
+        if !told.text().chars().any(char::is_alphanumeric) {
+            fault(faults, "noise shown", format!("{:?} was shown as understood", told.text()));
+        }
+        for question in numbers(told.text(), "question ") {
+            let said = connection.said(question, entry.at);
+            let cut = said.is_none_or(|said| connection.cut_between(said, entry.at));
+            if cut || seen.contains(&question) {
+                fault(faults, "stt", format!("{:?} shown at {:?}", told.text(), entry.at));
+            }
+            seen.push(question);
+        }
+    }
+}
+
+/// What is pushed is spoken, as plain words.
+fn messages(connection: &Connection, faults: &mut Faults) {
+    for entry in &connection.entries {
+        match &entry.seen {
+            Seen::Pushed(text) => {
+                let spoken = connection.shown().any(|(_, shown)| shown.contains(text.as_str()));
+                let cut = connection.cuts().find(|cut| *cut >= entry.at);
+                let until = cut.unwrap_or(connection.ended).min(connection.ended);
+                if !spoken && until > entry.at + A_WHILE {
+                    fault(faults, "say lost", format!("{text:?} was never spoken"));
+                }
+            }
+            Seen::Line(line) if line.contains('*') || line.contains('😊') => {
+                fault(faults, "say raw", format!("{line:?} was to be spoken as it stands"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An ordinary question is answered, after whatever came before.
+fn at_last(connection: &Connection, faults: &mut Faults) {
+    let Some(settled) = connection.entries.iter().find(|e| matches!(e.seen, Seen::Settled)) else {
+        return;
+    };
+    let mut names = Vec::new();
+    for entry in connection.entries.iter().filter(|e| e.at > settled.at) {
+        match &entry.seen {
+            Seen::Told(told) if told.name() != "mcp" => names.push(told.name()),
+            _ => {}
+        }
+    }
+    names.dedup_by(|a, b| a == b && a == "audio");
+    let expected =
+        ["stt", "llm", "tts/start", "tts/sentence_start", "audio", "tts/sentence_end", "tts/stop"];
+    if names != expected {
+        fault(faults, "at last", format!("an ordinary question was answered by {names:?}"));
+    }
+    let asked = connection.asked().filter(|(at, _)| *at > settled.at);
+    let questions: Vec<_> = asked.map(|(_, asked)| asked.questions.len()).collect();
+    if questions != [1] {
+        fault(faults, "at last", format!("the model was asked so many questions: {questions:?}"));
+    }
+}
+
+#[test]
+fn what_must_not_be_is_found() {
+    let told = |name: &str| Seen::Told(Told::Text(json!({"type": "tts", "state": name})));
+    let sound = || Seen::Told(Told::Audio(Bytes::new()));
+    for (rule, seen) in [
+        ("wire", vec![sound()]),
+        ("wire", vec![told("start"), told("start")]),
+        ("wire", vec![told("start"), told("stop"), told("stop")]),
+        ("wire", vec![told("start"), sound()]),
+        ("abort", vec![told("start"), Seen::Aborted]),
+        ("noise shown", vec![Seen::Told(Told::Text(json!({"type": "stt", "text": "。"})))]),
+        ("say lost", vec![Seen::Pushed("Message 1".into())]),
+        ("say raw", vec![Seen::Line("**so**".into())]),
+        ("at last", vec![Seen::Settled]),
+    ] {
+        let entry = |seen| Entry { at: Duration::ZERO, connection: 0, seen };
+        let entries: Vec<_> = seen.into_iter().map(entry).collect();
+        let found = faults(&entries, &Outside::new(Arc::new(Trace::new())));
+        assert_eq!(found.first().map(|fault| fault.rule), Some(rule), "{found:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Random lives of a device at the real ring, in virtual time: thousands of sequences of events,
+//! each judged by what must always hold. The tables of states and events are in
+//! `docs/state-machines/device-connection.md` and `turn.md`. A life that fails is shortened and
+//! printed with its seed; `PROPTEST_RNG_SEED=SEED` lives the same lives again. Not for single events, which have
+//! tests of their own beside this folder.
+//!
+//! Reading order: [`events`] (what may happen), [`outside`] (the ports), [`device`] (makes it
+//! happen), [`trace`] (what was seen), [`judge`], [`history`] and [`turns`] (what must hold), and
+//! [`afterwards`] (ten ordinary turns after each single event).
+
+mod afterwards;
+mod device;
+mod events;
+mod history;
+mod judge;
+mod outside;
+mod trace;
+mod turns;
+
+use std::cell::Cell;
+
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
+
+use device::Device;
+use events::Life;
+use judge::Fault;
+
+/// Lives that are lived.
+const SEQUENCES: u32 = 3_000;
+
+/// Does this in virtual time.
+fn virtually<T>(work: impl Future<Output = T>) -> T {
+    let clock = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().expect("a runtime starts")
+    };
+    actix::System::with_tokio_rt(clock).block_on(work)
+}
+
+/// All that is wrong in one life.
+fn lived(life: &Life) -> Vec<Fault> {
+    virtually(async move {
+        let mut device = Device::connect(life.mcp).await;
+        device.live(life).await;
+        device.asks_at_last().await;
+        let mut faults = judge::faults(&device.trace.entries(), device.outside());
+        if let Err(what) = device.end(life.server_stops).await {
+            faults.push(Fault { rule: "left over", what });
+        }
+        faults
+    })
+}
+
+/// A seed of the environment's, or a new one.
+fn config() -> Config {
+    let mut config = Config { cases: SEQUENCES, ..Config::default() };
+    config.failure_persistence = None;
+    config.max_shrink_iters = 500;
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(fastrand::u64(..));
+    }
+    config
+}
+
+#[test]
+fn whatever_happens_a_device_is_told_what_it_may_be_told_and_answered_afterwards() {
+    let (config, lives) = (config(), Cell::new(0_u32));
+    let seed = config.rng_seed;
+    let outcome = TestRunner::new(config).run(&events::life(), |life| {
+        lives.set(lives.get() + 1);
+        match lived(&life).into_iter().next() {
+            Some(fault) => Err(TestCaseError::fail(format!("{}: {}", fault.rule, fault.what))),
+            None => Ok(()),
+        }
+    });
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, life)) => {
+            let lives = lives.get();
+            panic!("{seed:?}, {lives} lives with those to shorten it: {reason}\n{life:#?}");
+        }
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
+    }
+}

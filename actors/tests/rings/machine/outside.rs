@@ -1,0 +1,243 @@
+//! What is outside of a device's ring, as far as a life's events decide it: the recogniser, the
+//! model, the voice and the server's tools; and a record of what they were asked. Not for the
+//! device.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{
+    Prompt, ProviderErrorKind as Kind, Role, Tool as Offered, ToolCall, ToolError, ToolOutput,
+    ToolRequest, ToolSource,
+};
+use hearken_actors::testkit::{AsrAct, LlmAct, Plan, TtsAct};
+use serde_json::json;
+
+use super::events::{Handling, Hears, Model, Tool, Voice};
+use super::trace::{Asked, Seen, Trace, numbers};
+use crate::ms;
+
+/// Texts that ports need for as long as the process lives.
+static QUESTIONS: LazyLock<Vec<String>> =
+    LazyLock::new(|| (0..100).map(|n| format!("question {n} please")).collect());
+static ANSWERS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+    let sentences = |k| (0..3).map(move |n| format!("Answer {k} part {n}. ")).collect();
+    (0..300).map(sentences).collect()
+});
+
+/// What a person asks for the `n`th time.
+pub(crate) fn question(n: usize) -> &'static str {
+    &QUESTIONS[n]
+}
+
+/// The `n`th sentence of the answer to the `k`th prompt.
+pub(crate) fn sentence(k: usize, n: usize) -> &'static str {
+    &ANSWERS[k][n]
+}
+
+/// What the model does with one prompt, in short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Does {
+    Writes {
+        sentences: usize,
+    },
+    Calls,
+    /// After these sentences.
+    Fails {
+        sentences: usize,
+    },
+}
+
+#[derive(Default)]
+struct Known {
+    handling: HashMap<usize, Handling>,
+    /// The question that is being spoken.
+    spoken: usize,
+    /// The voice of each prompt's answer.
+    voices: Vec<Voice>,
+}
+
+/// The ports of one device's life.
+pub(crate) struct Outside {
+    known: Mutex<Known>,
+    pub(crate) trace: Arc<Trace>,
+}
+
+impl Outside {
+    pub(crate) fn new(trace: Arc<Trace>) -> Self {
+        Self { known: Mutex::default(), trace }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("nothing panics while it holds this")
+    }
+
+    /// The next question, which is dealt with like this.
+    pub(crate) fn asks(&self, handling: Handling) -> usize {
+        let mut known = self.known();
+        let number = known.handling.len();
+        known.handling.insert(number, handling);
+        number
+    }
+
+    /// How many questions there have been.
+    pub(crate) fn questions(&self) -> usize {
+        self.known().handling.len()
+    }
+
+    /// This question is being spoken from here on.
+    pub(crate) fn speaks(&self, number: usize) {
+        self.known().spoken = number;
+    }
+
+    /// How this question is dealt with.
+    pub(crate) fn handling(&self, number: usize) -> Handling {
+        self.known().handling.get(&number).copied().unwrap_or(Handling::ORDINARY)
+    }
+}
+
+fn failing(kind: Kind) -> Duration {
+    if kind == Kind::Timeout { ms(8_000) } else { ms(20) }
+}
+
+impl Plan for Outside {
+    fn hears(&self) -> AsrAct {
+        let number = self.known().spoken;
+        self.trace.note(Seen::Opened);
+        match self.handling(number).hears {
+            Hears::Words => AsrAct::Text(question(number), ms(30)),
+            Hears::WordsLate => AsrAct::Text(question(number), ms(1_500)),
+            Hears::Nothing => AsrAct::Text("", ms(30)),
+            Hears::FullStop => AsrAct::Text("。", ms(30)),
+            Hears::Refuses => AsrAct::Refuse,
+            Hears::Resets => AsrAct::Reset,
+            Hears::Fails(kind) => AsrAct::Fail(kind, failing(kind)),
+        }
+    }
+
+    fn heard(&self, act: &AsrAct) {
+        if let AsrAct::Text(text, _) = act {
+            for number in numbers(text, "question ") {
+                self.trace.note(Seen::Heard(number));
+            }
+        }
+    }
+
+    fn thinks(&self, prompt: &Prompt) -> LlmAct {
+        let last = prompt.messages.iter().rposition(|m| m.role == Role::User);
+        let of_turn = &prompt.messages[last.unwrap_or_default()..];
+        let round = of_turn.iter().filter(|m| !m.calls.is_empty()).count();
+        let questions = last.map(|last| numbers(&prompt.messages[last].content, "question "));
+        let questions = questions.unwrap_or_default();
+        let handling = questions.last().map_or(Handling::ORDINARY, |n| self.handling(*n));
+        let k = {
+            let mut known = self.known();
+            known.voices.push(handling.voice);
+            known.voices.len() - 1
+        };
+        let (act, does) = act(handling.model, k, round);
+        let messages = prompt.messages.clone();
+        let tools = prompt.tools.iter().map(|t| t.name.clone()).collect();
+        self.trace.note(Seen::Asked(Asked { k, questions, round, messages, tools, does }));
+        act
+    }
+
+    fn says(&self, line: &str) -> TtsAct {
+        self.trace.note(Seen::Line(line.to_owned()));
+        let fine = TtsAct::Audio { length: ms(300), first: ms(20), each: ms(1) };
+        let Some(k) = numbers(line, "Answer ").first().copied() else { return fine };
+        if !line.contains("part 0") {
+            return fine;
+        }
+        let voice = self.known().voices[k];
+        match voice {
+            Voice::Fine => fine,
+            Voice::Long => TtsAct::Audio { length: ms(2_000), first: ms(20), each: ms(1) },
+            Voice::Late => TtsAct::Audio { length: ms(300), first: ms(3_000), each: ms(1) },
+            Voice::Stalls => TtsAct::Pieces(vec![(ms(20), ms(400)), (ms(2_000), ms(200))]),
+            Voice::Refuses => TtsAct::Fail(Kind::BadRequest, ms(20)),
+            Voice::Breaks => TtsAct::Break(Kind::Unavailable),
+        }
+    }
+}
+
+fn act(model: Model, k: usize, round: usize) -> (LlmAct, Does) {
+    let writes = |sentences: usize, each| {
+        let pieces = (0..sentences).map(|n| sentence(k, n)).collect();
+        (LlmAct::Write(pieces, each), Does::Writes { sentences })
+    };
+    let calls = |calls| (LlmAct::Requests(calls), Does::Calls);
+    match model {
+        Model::CallsEndlessly => calls(vec![request(Tool::Quick, 0)]),
+        Model::Calls(tool) | Model::CallsOnly(tool) if round == 0 => calls(vec![request(tool, 0)]),
+        Model::CallsTwo if round == 0 => {
+            calls(vec![request(Tool::Quick, 0), request(Tool::NoId, 1)])
+        }
+        Model::CallsOnly(_) => writes(0, ms(20)),
+        Model::Short | Model::Calls(_) | Model::CallsTwo => writes(1, ms(20)),
+        Model::Long => writes(3, ms(100)),
+        Model::Slow => writes(1, ms(3_000)),
+        Model::Fails(kind) => (LlmAct::Fail(kind, failing(kind)), Does::Fails { sentences: 0 }),
+        Model::Breaks => {
+            (LlmAct::Break(sentence(k, 0), Kind::Unavailable), Does::Fails { sentences: 1 })
+        }
+        Model::Nothing => (LlmAct::Write(Vec::new(), ms(0)), Does::Fails { sentences: 0 }),
+        Model::Emoji => (LlmAct::Write(vec!["😊"], ms(20)), Does::Writes { sentences: 0 }),
+    }
+}
+
+fn request(tool: Tool, n: usize) -> ToolRequest {
+    let (name, arguments) = match tool {
+        Tool::Quick | Tool::NoId => ("do_quick", "{}"),
+        Tool::Slow => ("do_slow", "{}"),
+        Tool::Finishes => ("do_finishes", "{}"),
+        Tool::Fails => ("do_fails", "{}"),
+        Tool::Never => ("do_never", "{}"),
+        Tool::Device => ("self_volume", r#"{"volume": 5}"#),
+        Tool::DeviceNever => ("self_mute", "{}"),
+        Tool::DottedName => ("self.volume", r#"{"volume": 5}"#),
+        Tool::NoName => ("", "{}"),
+        Tool::NoObject => ("do_quick", "[1]"),
+    };
+    let id = if tool == Tool::NoId { String::new() } else { format!("id-{n}") };
+    ToolRequest { id, name: name.into(), arguments: arguments.into() }
+}
+
+/// The server's tools.
+pub(crate) struct ServerTools(pub(crate) Arc<Trace>);
+
+impl ToolSource for ServerTools {
+    fn name(&self) -> &str {
+        "server"
+    }
+
+    fn tools(&self) -> Arc<[Offered]> {
+        let tool = |name: &str| Offered {
+            name: name.into(),
+            description: "Does it.".into(),
+            parameters: json!({"type": "object", "properties": {}}),
+            finishes: name == "do_finishes",
+        };
+        ["do_quick", "do_slow", "do_finishes", "do_fails", "do_never"].map(tool).into()
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let trace = Arc::clone(&self.0);
+        Box::pin(async move {
+            trace.note(Seen::Called(call.name.clone()));
+            match call.name.as_str() {
+                "do_slow" | "do_finishes" => tokio::time::sleep(ms(2_000)).await,
+                "do_never" => std::future::pending().await,
+                "do_fails" => return Err(ToolError::Failed("it is broken".into())),
+                _ => {}
+            }
+            trace.note(Seen::Done(call.name));
+            Ok(ToolOutput::text("done"))
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+}

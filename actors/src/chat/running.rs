@@ -3,8 +3,8 @@
 //!
 //! - Before its first call of a tool a message may be dropped: nothing has happened. Who leaves is
 //!   not answered, unless the request has a name and may be asked again.
-//! - From its first call on it runs to its end, whoever leaves; a server that stops gives it its
-//!   grace.
+//! - From its first call on, and while it is kept and told, it runs to its end, whoever leaves; a
+//!   server that stops gives it its grace.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,10 +12,30 @@ use std::time::Duration;
 use hearken_proto::ids::SessionId;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
-use super::ChatError;
+use super::{ChatDesk, ChatError};
 use crate::ports::{ChatStore, RequestKey, SessionLock, TurnKept};
 use crate::tasks::Tasks;
+
+impl ChatDesk {
+    /// Carries out what has effects, also when who asked for it has left.
+    pub(super) async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, ChatError>> + Send + 'static,
+    ) -> Result<T, ChatError> {
+        let place = self.tasks.enter().map_err(ChatError::Full)?;
+        let work = async move {
+            let _place = place;
+            work.await
+        };
+        match tokio::spawn(work.in_current_span()).await {
+            Ok(done) => done,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(ChatError::GoingAway),
+        }
+    }
+}
 
 /// A message that is being answered.
 pub(super) struct Running {
@@ -24,7 +44,7 @@ pub(super) struct Running {
     left: CancellationToken,
     /// The client may ask for the answer again.
     repeatable: bool,
-    /// A tool was called, or is about to be.
+    /// A tool was called, or is about to be, or the turn is kept.
     begun: AtomicBool,
     /// Something outside the state server may have changed.
     acted: AtomicBool,
@@ -64,6 +84,12 @@ impl Running {
         }
     }
 
+    /// Tools are about to be called, or the turn to be kept: from now on it is not dropped. True
+    /// where that was so before.
+    pub(super) fn begins(&self) -> bool {
+        self.begun.swap(true, Ordering::Relaxed)
+    }
+
     /// A tool was called that is not the state server's.
     pub(super) fn acts(&self) {
         self.acted.store(true, Ordering::Relaxed);
@@ -90,7 +116,7 @@ impl Beginning<'_> {
     /// one does not do it twice, whatever becomes of this one.
     pub(super) async fn begin(&self) -> Result<(), ChatError> {
         // From now on it is not dropped; where it cannot be noted, it ends by itself.
-        if self.running.begun.swap(true, Ordering::Relaxed) {
+        if self.running.begins() {
             return Ok(());
         }
         let Some(key) = self.key else { return Ok(()) };

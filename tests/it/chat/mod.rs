@@ -1,10 +1,13 @@
 //! Chat sessions over real sockets: the orchestrator's document, row by row, with the reference
 //! state server behind. Not for the store alone, nor for several instances.
 
+mod afterwards;
+pub(crate) mod cutting;
 mod desk;
 mod events;
 mod leaving;
 mod lifecycle;
+mod model;
 mod scenario;
 mod snapshots;
 mod talk;

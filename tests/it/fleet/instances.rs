@@ -147,11 +147,23 @@ pub(super) struct Instances {
 impl Instances {
     /// Ready ones, on this database.
     pub(super) async fn start(vendors: Vendors, database: &str) -> Self {
+        Self::with(vendors, database, &[]).await
+    }
+
+    /// The same, with these variables beside the usual ones.
+    pub(super) async fn with(
+        vendors: Vendors,
+        database: &str,
+        more: &[(&'static str, String)],
+    ) -> Self {
         hearken::tls::choose_provider();
         let redis = Redis::start().await;
         let mut all: Vec<Instance> =
             (0..INSTANCES).map(|_| Instance::new(&vendors, database, &redis)).collect();
-        all.iter_mut().for_each(Instance::start);
+        for instance in &mut all {
+            instance.environment.extend_from_slice(more);
+            instance.start();
+        }
         for instance in &all {
             instance.until("ok").await;
         }

@@ -3,6 +3,7 @@
 
 mod contracts;
 mod crossings;
+mod cutting;
 mod instances;
 mod killed;
 mod load;

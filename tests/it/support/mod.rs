@@ -3,6 +3,7 @@
 pub(crate) mod app;
 pub(crate) mod command;
 pub(crate) mod engines;
+pub(crate) mod slow_worlds;
 pub(crate) mod socket;
 pub(crate) mod speech;
 pub(crate) mod vendors;

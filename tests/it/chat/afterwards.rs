@@ -1,0 +1,351 @@
+//! Ten ordinary turns of a session after anything odd: asked, answered, told and kept as in a
+//! session in which nothing happened. Not for the odd event itself, of which only the end is
+//! checked.
+
+use std::time::Duration;
+
+use hearken::config::Config;
+use hearken::providers::Secret;
+use hearken_actors::ports::ChatMessage;
+use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::events::Watcher;
+use super::{SOON, Session, Table, answer, code};
+use crate::support::app::{TestServer, Vendors};
+use crate::support::slow_worlds::{Manner, SlowWorlds};
+use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+
+/// Longest wait for the model, and for the state server, in these tests.
+const PATIENCE_MS: u64 = 2_500;
+const ADMIN: &str = "the admin token of the tests";
+
+const OPEN: &str = r#"call open_door {"door_id": "gate"}"#;
+const OPENED: [&str; 4] = [
+    "user: call open_door {\"door_id\": \"gate\"}",
+    "assistant: ",
+    "tool: {",
+    "assistant: You said {",
+];
+
+/// Says back what it is told; calls again and again where it is asked to.
+fn reply(asked: &[u8]) -> String {
+    let asked = String::from_utf8_lossy(asked);
+    match &*asked {
+        "insist" => "call list_characters {}".into(),
+        told if told.starts_with("{\"characters\"") => "call list_characters {}".into(),
+        _ if asked.starts_with("call ") => String::new(),
+        _ => format!("You said {asked}"),
+    }
+}
+
+/// A table, its state server, and one session.
+struct Desk {
+    table: Table,
+    worlds: SlowWorlds,
+}
+
+impl Desk {
+    async fn start() -> Self {
+        let worlds = SlowWorlds::start(Duration::from_millis(5)).await;
+        let vendors = Vendors::of(
+            ListenAiAsr::start(Behaviour::Normal, "").await,
+            OpenAiChat::answering(reply).await,
+            ListenAiTts::start(Behaviour::Normal).await,
+        );
+        let url = worlds.url.clone();
+        let tweak = |config: &mut Config| {
+            config.state.url = url;
+            config.state.timeout_ms = PATIENCE_MS;
+            config.llm.timeout_ms = PATIENCE_MS;
+            config.llm.retry_within_ms = 1;
+            config.auth.admin_token = Secret::new(ADMIN);
+        };
+        let table = Table::of(vendors, tweak).await;
+        Self { table, worlds }
+    }
+
+    /// Says it, and is told this.
+    async fn fails(&self, session: &Session<'_>, message: &str, wanted: (u16, &str)) {
+        let told = code(session.post("/chat", json!({ "message": message })).await);
+        assert_eq!((told.0, told.1.as_str()), wanted, "{message}");
+    }
+}
+
+/// Somebody who talks in a session, and watches it.
+struct Talk<'a> {
+    desk: &'a Desk,
+    session: &'a Session<'a>,
+    watcher: Watcher,
+    /// Messages that were there before the first turn.
+    before: usize,
+}
+
+impl<'a> Talk<'a> {
+    async fn new(desk: &'a Desk, session: &'a Session<'a>) -> Self {
+        let mut watcher = Watcher::connect(&desk.table, &session.id, "").await;
+        assert_eq!(watcher.next().await["type"], "connected");
+        Self { desk, session, watcher, before: messages(session).await.len() }
+    }
+
+    /// What the model was asked since it had seen so many texts.
+    fn prompts(&self, from: usize) -> Vec<Vec<ChatMessage>> {
+        let texts = self.desk.table.vendors.llm.seen().texts;
+        let bodies = texts[from..].iter().filter_map(|text| serde_json::from_str(text).ok());
+        let prompt = |body: Value| {
+            let all = body["messages"].as_array().unwrap()[1..].iter();
+            all.map(shown).collect()
+        };
+        bodies.map(prompt).collect()
+    }
+}
+
+async fn messages(session: &Session<'_>) -> Vec<Value> {
+    let (status, told) = session.get("/messages?limit=200").await;
+    assert_eq!(status, 200, "{told}");
+    told["messages"].as_array().unwrap().clone()
+}
+
+/// A message, but for the ids of its calls.
+fn shown(message: &Value) -> ChatMessage {
+    let content = message["content"].as_str().unwrap_or_default();
+    let role = serde_json::from_value(message["role"].clone()).unwrap();
+    let mut calls = String::new();
+    for call in message["tool_calls"].as_array().into_iter().flatten() {
+        calls.push_str(&format!(" calls {}", call["function"]));
+    }
+    ChatMessage::new(role, format!("{content}{calls}"))
+}
+
+impl Conversation for Talk<'_> {
+    async fn turn(&mut self, n: usize) -> TurnSeen {
+        let message = match n % 3 {
+            1 => format!(r#"call open_door {{"door_id": "door {n}"}}"#),
+            _ => format!("question {n}"),
+        };
+        let from = self.desk.table.vendors.llm.seen().texts.len();
+        let told = self.session.say(&message).await;
+        let events = self.watcher.until("chat.answered", &message).await;
+        let event = |event: &Value| format!("{}: {}", event["type"], event["data"]);
+        let rows = messages(self.session).await;
+        TurnSeen {
+            prompts: self.prompts(from),
+            answer: format!(
+                "{}, {}, {}, {}",
+                told["response"], told["state_changes"], told["requires_roll"], told["turn_info"]
+            ),
+            events: events.iter().map(event).collect(),
+            rows: rows[self.before..].iter().map(|row| format!("{:?}", shown(row))).collect(),
+        }
+    }
+}
+
+/// Plays ten turns in a session in which an odd event came before, and rightly left these messages.
+async fn undisturbed(
+    event: &str,
+    desk: &Desk,
+    session: &Session<'_>,
+    plain: &[TurnSeen],
+    remains: &[&str],
+) {
+    let said = session.said().await;
+    let fits = said.len() == remains.len()
+        && said.iter().zip(remains).all(|(said, want)| said.starts_with(want));
+    assert!(fits, "after {event} there are {said:?}, not {remains:?}");
+    let left: Vec<ChatMessage> = messages(session).await.iter().map(shown).collect();
+    let after = ten_turns(&mut Talk::new(desk, session).await).await;
+    assert_undisturbed(event, plain, &after, &left);
+}
+
+async fn plain(desk: &Desk) -> Vec<TurnSeen> {
+    let session = desk.table.session().await;
+    ten_turns(&mut Talk::new(desk, &session).await).await
+}
+
+#[actix_web::test]
+async fn ten_turns_after_a_model_that_failed() {
+    let desk = Desk::start().await;
+    let plain = plain(&desk).await;
+    let llm = &desk.table.vendors.llm;
+    for behaviour in [
+        Behaviour::HttpStatus(500, None),
+        Behaviour::HttpStatus(400, None),
+        Behaviour::HttpStatus(429, None),
+        Behaviour::Garbage,
+        Behaviour::ResetMidStream,
+        Behaviour::Empty,
+        Behaviour::Silent,
+    ] {
+        let session = desk.table.session().await;
+        llm.set(behaviour);
+        desk.fails(&session, "a longer question", (503, "LLM_UNAVAILABLE")).await;
+        llm.set(Behaviour::Normal);
+        undisturbed(&format!("{behaviour:?}"), &desk, &session, &plain, &[]).await;
+    }
+    let session = desk.table.session().await;
+    llm.set(Behaviour::Insistent);
+    desk.fails(&session, "insist", (500, "MAX_ITERATIONS_EXCEEDED")).await;
+    llm.set(Behaviour::Normal);
+    undisturbed("too many rounds", &desk, &session, &plain, &[]).await;
+    desk.table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
+    let desk = Desk::start().await;
+    let plain = plain(&desk).await;
+    let llm = &desk.table.vendors.llm;
+    for behaviour in [Behaviour::HttpStatus(500, None), Behaviour::Empty, Behaviour::Silent] {
+        let session = desk.table.session().await;
+        let asked = llm.seen().requests;
+        let failing = async {
+            // The state server pauses: the next request is the one with the tool's result.
+            llm.until(|seen| seen.requests > asked).await;
+            llm.set(behaviour);
+        };
+        tokio::join!(desk.fails(&session, OPEN, (503, "LLM_UNAVAILABLE")), failing);
+        llm.set(Behaviour::Normal);
+        undisturbed(&format!("{behaviour:?} behind a tool"), &desk, &session, &plain, &[]).await;
+    }
+    desk.table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn ten_turns_after_a_tool_or_a_state_server_that_failed() {
+    let desk = Desk::start().await;
+    let plain = plain(&desk).await;
+    let nobody = r#"call update_hp {"character_id": "nobody", "change": 1}"#;
+    for wrong in [nobody, "call no_such_tool {}", r#"call open_door {"door_id": 5}"#] {
+        let session = desk.table.session().await;
+        session.say(wrong).await;
+        let user = format!("user: {wrong}");
+        let remains = [&*user, "assistant: ", "tool: error", "assistant: You said error"];
+        undisturbed(wrong, &desk, &session, &plain, &remains).await;
+    }
+    let session = desk.table.session().await;
+    desk.worlds.set(Manner::Away);
+    desk.fails(&session, OPEN, (502, "MCP_SERVER_ERROR")).await;
+    desk.worlds.set(Manner::Normal);
+    undisturbed("a state server that is away", &desk, &session, &plain, &[]).await;
+    let session = desk.table.session().await;
+    desk.worlds.set(Manner::Conflicts);
+    desk.fails(&session, OPEN, (409, "VERSION_CONFLICT")).await;
+    desk.worlds.set(Manner::Normal);
+    undisturbed("a version that is old twice", &desk, &session, &plain, &[]).await;
+    let session = desk.table.session().await;
+    desk.worlds.set(Manner::Silent);
+    session.say(OPEN).await;
+    desk.worlds.set(Manner::Normal);
+    let late = [OPENED[0], OPENED[1], "tool: error", "assistant: You said error"];
+    undisturbed("a state server that is late", &desk, &session, &plain, &late).await;
+    desk.table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn ten_turns_after_a_client_that_left() {
+    let desk = Desk::start().await;
+    let plain = plain(&desk).await;
+    let llm = &desk.table.vendors.llm;
+    for (key, stream) in [("plain", false), ("streamed", true)] {
+        let session = desk.table.session().await;
+        let mut watcher = Watcher::connect(&desk.table, &session.id, "").await;
+        watcher.next().await;
+        let asked = llm.seen().requests;
+        let url = session.path("/chat");
+        let said = json!({"message": OPEN, "stream": stream});
+        let asking = desk.table.request(Method::POST, &url).header("Idempotency-Key", key);
+        let asking = asking.json(&said).send();
+        // The state server is called next.
+        let called = async {
+            llm.until(|seen| seen.requests > asked).await;
+            desk.worlds.until(desk.worlds.moments() + 1).await;
+        };
+        tokio::select! {
+            biased;
+            () = called => {}
+            answered = asking => panic!("it was to leave before: {answered:?}"),
+        }
+        // The turn goes on to its end, and somebody is told.
+        watcher.until("chat.answered", OPEN).await;
+        undisturbed(&format!("a client that left, {key}"), &desk, &session, &plain, &OPENED).await;
+    }
+    desk.table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn ten_turns_after_a_session_was_away() {
+    let desk = Desk::start().await;
+    let plain = plain(&desk).await;
+    for (event, method, part) in
+        [("archive", Method::POST, "/archive"), ("delete", Method::DELETE, "")]
+    {
+        let session = desk.table.session().await;
+        session.say(OPEN).await;
+        assert_eq!(desk.table.ask(method, &session.path(part), None).await.0, 200);
+        let refused = session.post("/chat", json!({"message": "hi"})).await.0;
+        assert!(refused == 409 || refused == 404, "{refused}");
+        assert_eq!(session.post("/restore", Value::Null).await.0, 200);
+        undisturbed(&format!("{event} and restore"), &desk, &session, &plain, &OPENED).await;
+    }
+    let session = desk.table.session().await;
+    session.say(OPEN).await;
+    let (_, snapshot) = session.post("/snapshots", Value::Null).await;
+    session.say("this will not have been said").await;
+    session.say(r#"call open_door {"door_id": "another"}"#).await;
+    let back = format!("/snapshots/{}/restore", snapshot["id"].as_str().unwrap());
+    assert_eq!(session.post(&back, Value::Null).await.0, 200);
+    undisturbed("a rollback", &desk, &session, &plain, &OPENED).await;
+    // Nor does one that is refused leave anything.
+    session.post("/archive", Value::Null).await;
+    assert_eq!(code(session.post(&back, Value::Null).await), (409, "CONFLICT".into()));
+    desk.table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn ten_turns_after_settings_changed_and_changed_back() {
+    let desk = Desk::start().await;
+    let plain = plain(&desk).await;
+    let session = desk.table.session().await;
+    let who = json!({"username": "admin", "password": ADMIN});
+    let (_, told) = desk.table.post("/api/admin/login", who).await;
+    let token = told["access_token"].as_str().unwrap();
+    let change = async |wanted: Value| {
+        let asked = desk.table.request(Method::PUT, "/api/admin/config").bearer_auth(token);
+        let (status, told) = answer(asked.json(&wanted)).await;
+        assert_eq!(status, 200, "{told}");
+    };
+    change(json!({"chat": {"system_prompt": "You are a dragon.", "max_tokens": 55}})).await;
+    session.say(OPEN).await;
+    change(json!({"chat": {"system_prompt": null, "max_tokens": null}})).await;
+    undisturbed("other settings", &desk, &session, &plain, &OPENED).await;
+    desk.table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn ten_turns_after_the_server_was_away() {
+    let desk = Desk::start().await;
+    let plain = plain(&desk).await;
+    let Desk { table, worlds } = desk;
+    let folder = table.vendors.config().server.data_dir;
+    table.server.stop().await;
+    let tweak = |config: &mut Config| {
+        config.server.data_dir = folder.clone();
+        config.state.url = worlds.url.clone();
+    };
+    let http = reqwest::Client::builder().timeout(SOON).build().unwrap();
+    let first = TestServer::start(&table.vendors, tweak).await;
+    let table = Table { server: first, http, ..table };
+    let id = {
+        let session = table.session().await;
+        session.say(OPEN).await;
+        session.id
+    };
+    let Table { server, vendors, _worlds, http } = table;
+    server.stop().await;
+    let server = TestServer::start(&vendors, tweak).await;
+    let desk = Desk { table: Table { server, vendors, _worlds, http }, worlds };
+    let session = Session { table: &desk.table, id };
+    undisturbed("a server that was away", &desk, &session, &plain, &OPENED).await;
+    desk.table.server.stop().await;
+}

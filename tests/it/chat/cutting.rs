@@ -1,0 +1,282 @@
+//! Clients that leave while their message is answered: at every moment of the turn, and every 50 ms
+//! of a slow one. Whoever asks again under the same key gets the one answer, and the world was
+//! changed once; without a key all of the turn was done, or nothing. Several instances do the same
+//! in `fleet`.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use hearken::config::Config;
+use serde_json::{Value, json};
+use tokio_tungstenite::connect_async;
+
+use super::answer;
+use crate::support::app::{TestServer, Vendors};
+use crate::support::slow_worlds::SlowWorlds;
+use crate::support::socket::{Socket, frame};
+use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+
+/// Longest wait for something that is sure to come.
+const SOON: Duration = Duration::from_secs(40);
+/// How long the state server pauses, twice for each request.
+pub(crate) const PAUSE: Duration = Duration::from_millis(40);
+/// From one cut of a slow turn to the next.
+const STEP: Duration = Duration::from_millis(50);
+/// Behind the last moment that can be seen from outside, the turn is kept, told and answered.
+const BEHIND: [u64; 6] = [40, 42, 44, 48, 52, 60];
+
+const HURT: &str = r#"call update_hp {"character_id": "hero", "change": -1}"#;
+
+/// A model that calls what it is asked to, and says back what that brought.
+pub(crate) async fn vendors() -> Vendors {
+    Vendors::of(
+        ListenAiAsr::start(Behaviour::Normal, "").await,
+        OpenAiChat::answering(super::echo).await,
+        ListenAiTts::start(Behaviour::Normal).await,
+    )
+}
+
+/// Servers that share their sessions; one is enough.
+pub(crate) struct Servers<'a> {
+    /// `HOST:PORT` of each.
+    pub(crate) all: Vec<String>,
+    pub(crate) worlds: &'a SlowWorlds,
+    pub(crate) vendors: &'a Vendors,
+    pub(crate) http: reqwest::Client,
+}
+
+/// A session in which one message is said, and somebody who watches it.
+struct Seat {
+    id: String,
+    watcher: Socket,
+    /// The server of the first request; others are asked later.
+    at: usize,
+}
+
+/// When a client leaves.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    /// When the model was asked so many times.
+    Model(usize),
+    /// At this moment of the state server, and so long after it.
+    World(usize, u64),
+}
+
+impl<'a> Servers<'a> {
+    pub(crate) fn new(all: Vec<String>, worlds: &'a SlowWorlds, vendors: &'a Vendors) -> Self {
+        Self { all, worlds, vendors, http: reqwest::Client::new() }
+    }
+
+    fn address(&self, at: usize) -> &str {
+        &self.all[at % self.all.len()]
+    }
+
+    async fn seat(&self, at: usize) -> Seat {
+        let wanted = json!({"name": "n", "creator_id": "c"});
+        let url = format!("http://{}/api/sessions", self.address(at));
+        let (status, made) = answer(self.http.post(url).json(&wanted)).await;
+        assert_eq!(status, 201, "{made}");
+        let id = made["id"].as_str().unwrap().to_owned();
+        self.worlds.put_hero(&id);
+        let url = format!("ws://{}/api/sessions/{id}/ws", self.address(at + 2));
+        let mut watcher = connect_async(url).await.unwrap().0;
+        frame(&mut watcher, SOON).await.expect("it is told that it is connected");
+        Seat { id, watcher, at }
+    }
+
+    /// Says it at one of the servers.
+    fn say(
+        &self,
+        seat: &Seat,
+        at: usize,
+        key: Option<&str>,
+        stream: bool,
+    ) -> reqwest::RequestBuilder {
+        let url = format!("http://{}/api/sessions/{}/chat", self.address(at), seat.id);
+        let asked = self.http.post(url).json(&json!({"message": HURT, "stream": stream}));
+        let asked = asked.timeout(SOON);
+        match key {
+            Some(key) => asked.header("Idempotency-Key", key),
+            None => asked,
+        }
+    }
+
+    /// Says it and leaves at once when `leaves` resolves.
+    async fn say_and_leave(
+        &self,
+        seat: &Seat,
+        key: Option<&str>,
+        stream: bool,
+        leaves: impl Future<Output = ()>,
+    ) {
+        let asking = async {
+            let response = self.say(seat, seat.at, key, stream).send().await.unwrap();
+            response.bytes().await.unwrap();
+        };
+        tokio::select! {
+            biased;
+            () = leaves => {}
+            () = asking => {}
+        }
+    }
+
+    /// Resolves at this moment, counted from now.
+    fn at(&self, cut: Cut) -> impl Future<Output = ()> {
+        let asked = self.vendors.llm.seen().requests;
+        let moments = self.worlds.moments();
+        async move {
+            match cut {
+                Cut::Model(n) => {
+                    self.vendors.llm.until(|seen| seen.requests >= asked + n).await;
+                }
+                Cut::World(n, after) => {
+                    self.worlds.until(moments + n).await;
+                    tokio::time::sleep(Duration::from_millis(after)).await;
+                }
+            }
+        }
+    }
+
+    /// Everything that a watcher was told, up to the session's end.
+    async fn told(&self, seat: &mut Seat) -> Vec<String> {
+        let url = format!("http://{}/api/sessions/{}/archive", self.address(seat.at), seat.id);
+        let (status, told) = answer(self.http.post(url)).await;
+        assert_eq!(status, 200, "{told}");
+        let mut kinds = Vec::new();
+        loop {
+            let told = frame(&mut seat.watcher, SOON).await.expect("the socket lives");
+            match told["event"]["type"].as_str().unwrap() {
+                "session.archived" => return kinds,
+                kind => kinds.push(kind.to_owned()),
+            }
+        }
+    }
+
+    async fn messages(&self, seat: &Seat) -> usize {
+        let url = format!("http://{}/api/sessions/{}/messages", self.address(seat.at), seat.id);
+        let (status, told) = answer(self.http.get(url)).await;
+        assert_eq!(status, 200, "{told}");
+        let all = told["messages"].as_array().unwrap().len();
+        assert_eq!(told["total"], all, "{told}");
+        all
+    }
+
+    /// Asks again under the same key, elsewhere and twice: one answer, one turn.
+    async fn asked_again(&self, mut seat: Seat, key: &str, when: &str) {
+        let ask = async |at: usize, stream: bool| -> (u16, Value) {
+            answer(self.say(&seat, at, Some(key), stream)).await
+        };
+        let (status, first) = ask(seat.at + 1, false).await;
+        assert_eq!(status, 200, "left {when}: {first}");
+        let text = first["response"].as_str().unwrap();
+        assert!(text.contains(r#""hp":999"#), "left {when}: {text}");
+        assert_eq!(ask(seat.at + 2, false).await, (200, first.clone()), "left {when}");
+        let (status, streamed) = ask(seat.at, true).await;
+        let done = streamed.as_str().and_then(|body| body.strip_prefix("event: done\ndata: "));
+        let done = done.unwrap_or_else(|| panic!("left {when}: not the answer alone: {streamed}"));
+        let done: Value = serde_json::from_str(done).unwrap();
+        assert_eq!((status, done), (200, first), "left {when}");
+        assert_eq!(self.worlds.hero(&seat.id), (999, 3), "left {when}: it is done once");
+        assert_eq!(self.messages(&seat).await, 4, "left {when}: it is kept once");
+        let told = self.told(&mut seat).await;
+        assert_eq!(told, ["character.hp_changed", "chat.answered"], "left {when}: told once");
+    }
+
+    /// The next message is answered, and all of the one before was done, or nothing.
+    async fn whole_or_nothing(&self, mut seat: Seat, when: &str) {
+        let url = format!("http://{}/api/sessions/{}/chat", self.address(seat.at + 1), seat.id);
+        let next = self.http.post(url).json(&json!({"message": "hello"})).timeout(SOON);
+        let (status, told) = answer(next).await;
+        assert_eq!((status, &told["response"]), (200, &json!("You said hello")), "left {when}");
+        let (hp, messages) = (self.worlds.hero(&seat.id).0, self.messages(&seat).await);
+        let told = self.told(&mut seat).await;
+        match (hp, messages) {
+            (1_000, 2) => assert_eq!(told, ["chat.answered"], "left {when}"),
+            (999, 6) => {
+                let all = ["character.hp_changed", "chat.answered", "chat.answered"];
+                assert_eq!(told, all, "left {when}");
+            }
+            half => panic!("left {when}: hit points and messages are {half:?}, told {told:?}"),
+        }
+    }
+
+    /// Every moment of a turn, as they are seen from outside.
+    async fn moments(&self) -> Vec<Cut> {
+        let (mut seat, before) = (self.seat(0).await, self.worlds.moments());
+        let (status, told) = answer(self.say(&seat, 0, None, false)).await;
+        assert_eq!(status, 200, "{told}");
+        self.told(&mut seat).await;
+        let last = self.worlds.moments() - before;
+        assert!(last >= 4, "a world is read and changed");
+        let world = (1..=last).map(|n| Cut::World(n, 0));
+        let behind = BEHIND.map(|after| Cut::World(last, after));
+        [Cut::Model(1), Cut::Model(2)].into_iter().chain(world).chain(behind).collect()
+    }
+
+    /// Leaves at every moment of a turn.
+    pub(crate) async fn leave_at_every_moment(&self) {
+        for (n, cut) in self.moments().await.into_iter().enumerate() {
+            for stream in [false, true] {
+                let when = format!("{cut:?}, stream {stream}");
+                let seat = self.seat(n).await;
+                self.say_and_leave(&seat, Some("k"), stream, self.at(cut)).await;
+                self.asked_again(seat, "k", &when).await;
+                let seat = self.seat(n).await;
+                self.say_and_leave(&seat, None, stream, self.at(cut)).await;
+                self.whole_or_nothing(seat, &when).await;
+            }
+        }
+    }
+
+    /// Leaves a slow turn after 50 ms, after 100 ms, and so on, each time in a session of its own.
+    pub(crate) async fn leave_at_every_step(&self) {
+        self.vendors.llm.set(Behaviour::Slow);
+        let (mut seat, begun) = (self.seat(0).await, Instant::now());
+        assert_eq!(answer(self.say(&seat, 0, None, false)).await.0, 200);
+        let whole = begun.elapsed();
+        self.told(&mut seat).await;
+        let mut seats = Vec::new();
+        let mut after = STEP;
+        while after < whole + STEP {
+            for stream in [false, true] {
+                seats.push((self.seat(seats.len()).await, after, stream));
+            }
+            after += STEP;
+        }
+        let leaving = seats.into_iter().map(|(seat, after, stream)| async move {
+            self.say_and_leave(&seat, Some("k"), stream, tokio::time::sleep(after)).await;
+            self.asked_again(seat, "k", &format!("after {after:?}, stream {stream}")).await;
+        });
+        let left = join_all(leaving).await.len();
+        self.vendors.llm.set(Behaviour::Normal);
+        assert!(left > 20, "{left} cuts of a turn of {whole:?}");
+    }
+}
+
+/// All of its clients have one address: they may ask as often as they like.
+async fn server(vendors: &Vendors, worlds: &SlowWorlds) -> TestServer {
+    let tweak = |config: &mut Config| {
+        config.state.url = worlds.url.clone();
+        config.http.requests_per_minute = 0;
+    };
+    TestServer::start(vendors, tweak).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_may_leave_at_every_moment_of_a_turn() {
+    let (vendors, worlds) = (vendors().await, SlowWorlds::start(PAUSE).await);
+    let server = server(&vendors, &worlds).await;
+    let servers = Servers::new(vec![server.address.to_string()], &worlds, &vendors);
+    servers.leave_at_every_moment().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_may_leave_every_50_ms_of_a_slow_turn() {
+    let (vendors, worlds) = (vendors().await, SlowWorlds::start(PAUSE).await);
+    let server = server(&vendors, &worlds).await;
+    let servers = Servers::new(vec![server.address.to_string()], &worlds, &vendors);
+    servers.leave_at_every_step().await;
+    server.stop().await;
+}

@@ -1,0 +1,277 @@
+//! A chat desk before scripted ports, with the real store, bus and locks: what sequences are
+//! played against. Not for what should come of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hearken::bus::{LocalBus, LocalLocks};
+use hearken::state_server::Keeping;
+use hearken::store::SqlStore;
+use hearken_actors::chat::turns::Ask as TurnAsk;
+use hearken_actors::chat::{ChatDesk, ChatError, ChatPiece, ChatSettings};
+use hearken_actors::ports::{ChatMessage, ChatStore as _, EventBus as _, RequestKey, Watch};
+use hearken_actors::tasks::Tasks;
+use hearken_actors::tools::ToolSettings;
+use hearken_actors::wall_clock::now;
+use hearken_proto::chat::{ChatRequest, ChatStatus, CreateSession, CreateSnapshot, Event};
+use hearken_proto::ids::SessionId;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::task::yield_now;
+use tokio_util::sync::CancellationToken;
+
+use super::known::{ROUNDS, Reply, Seen, Status};
+use super::ports::{Bus, Model, Steps, Worlds};
+use super::{Ask, Trouble};
+
+/// Longest time in which a turn that nobody waits for ends.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The desk, and what is watched beside it.
+pub(super) struct Desk {
+    desk: ChatDesk,
+    store: Arc<SqlStore>,
+    keeping: Arc<Keeping>,
+    bus: Arc<LocalBus>,
+    pub(super) steps: Arc<Steps>,
+    watches: HashMap<SessionId, (Watch, Vec<Event>)>,
+    _kept: TempDir,
+    /// Owners of the model while no turn runs.
+    idle: usize,
+}
+
+fn shown<T: Serialize>(told: Result<T, ChatError>) -> Reply {
+    match told {
+        Ok(body) => Reply { code: String::new(), body: serde_json::to_value(body).unwrap() },
+        Err(error) => {
+            Reply { code: error.fault().code().to_owned(), body: error.to_string().into() }
+        }
+    }
+}
+
+fn line(message: &ChatMessage) -> String {
+    let role = serde_json::to_value(message.role).unwrap();
+    format!("{}: {}", role.as_str().unwrap(), message.content)
+}
+
+/// An event as far as it is known beforehand; the hit points are told by the time that the state
+/// server gave it.
+fn told(event: &Event) -> String {
+    let about = match event.kind.as_str() {
+        "character.hp_changed" => event.timestamp.as_second().to_string(),
+        "chat.answered" => event.data["message"].as_str().unwrap().to_owned(),
+        _ => return event.kind.clone(),
+    };
+    format!("{} {about}", event.kind)
+}
+
+impl Desk {
+    pub(super) async fn start() -> Self {
+        let (steps, bus) = (Arc::new(Steps::new()), Arc::new(LocalBus::new()));
+        // What is kept need not outlive the test: in memory where the system has such a folder.
+        let kept = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let url = format!("sqlite://{}", kept.path().join("store.db").display());
+        let store = Arc::new(SqlStore::at(&url).unwrap());
+        let keeping = Arc::new(Keeping::new(Some(7)));
+        let settings = ChatSettings {
+            max_iterations: ROUNDS.unsigned_abs() as usize,
+            history: 500,
+            token_budget: 1_000_000,
+            purge_after: Duration::ZERO,
+            tools: ToolSettings::default(),
+            ..ChatSettings::default()
+        };
+        let desk = ChatDesk {
+            llm: Arc::new(Model(Arc::clone(&steps))),
+            store: Arc::clone(&store) as _,
+            state: Some(Arc::new(Worlds {
+                keeping: Arc::clone(&keeping),
+                steps: Arc::clone(&steps),
+            })),
+            events: Arc::new(Bus { bus: Arc::clone(&bus), steps: Arc::clone(&steps) }),
+            locks: Arc::new(LocalLocks::new()),
+            tools: Arc::new(|_| Vec::new()),
+            sight: None,
+            now: Arc::new(|| "noon".into()),
+            settings: settings.into(),
+            tasks: Tasks::new(64, ENDS_WITHIN, CancellationToken::new()),
+        };
+        let watches = HashMap::new();
+        let mut desk = Self { desk, store, keeping, bus, steps, watches, _kept: kept, idle: 0 };
+        desk.idle = desk.owners();
+        desk
+    }
+
+    /// Whoever runs a turn owns a part of the ports.
+    fn owners(&self) -> usize {
+        let state = self.desk.state.as_ref().map_or(0, Arc::strong_count);
+        Arc::strong_count(&self.desk.llm) + state + Arc::strong_count(&self.desk.events)
+    }
+
+    /// Waits until no turn runs any more.
+    pub(super) async fn is_idle(&self) -> Result<(), String> {
+        let idle = async {
+            while self.owners() > self.idle {
+                yield_now().await;
+            }
+        };
+        let ended = tokio::time::timeout(ENDS_WITHIN, idle).await;
+        ended.map_err(|_| "a turn does not end after its client has left".to_owned())
+    }
+
+    /// A new session with an unhurt hero.
+    pub(super) async fn make(&mut self) -> SessionId {
+        let wanted: CreateSession =
+            serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
+        let id = self.desk.create(wanted).await.unwrap().id;
+        let hero = json!({"name": "Hero", "id": "hero", "hp_max": 1_000});
+        self.call(&id, "create_character", &hero);
+        let watch = self.bus.watch(&id, None).await.unwrap();
+        self.watches.insert(id.clone(), (watch, Vec::new()));
+        id
+    }
+
+    /// Nobody asks for it any more.
+    pub(super) fn leave(&mut self, id: &SessionId) {
+        self.watches.remove(id);
+    }
+
+    fn call(&self, id: &SessionId, tool: &str, arguments: &Value) {
+        let done = self.keeping.call(id.as_str(), tool, arguments.as_object().unwrap(), None);
+        done.unwrap();
+    }
+
+    /// Somebody else hurts the hero.
+    pub(super) fn hurt(&self, id: &SessionId) {
+        self.call(id, "update_hp", &json!({"character_id": "hero", "change": -1}));
+    }
+
+    /// Asks and waits; `snapshot` is the id of the one to go back to.
+    pub(super) async fn ask(&self, id: &SessionId, ask: Ask, snapshot: &str) -> Reply {
+        let desk = &self.desk;
+        match ask {
+            Ask::Chat { stream: false, .. } => self.chat(id, ask, None).await,
+            Ask::Chat { stream: true, .. } => {
+                let (out, mut pieces) = mpsc::channel(2);
+                let reading = async { while pieces.recv().await.is_some() {} };
+                let (reply, ()) = tokio::join!(self.chat(id, ask, Some(out)), reading);
+                reply
+            }
+            Ask::Snapshot => shown(desk.make_snapshot(id, CreateSnapshot::default()).await),
+            Ask::GoBack(_) => shown(desk.go_back(id, snapshot).await),
+            Ask::Archive => shown(desk.archive(id).await),
+            Ask::Restore => shown(desk.restore(id).await),
+            Ask::Delete => shown(desk.delete(id).await),
+        }
+    }
+
+    async fn chat(&self, id: &SessionId, ask: Ask, out: Option<mpsc::Sender<ChatPiece>>) -> Reply {
+        let Ask::Chat { said, key, stream } = ask else { panic!("{ask:?} is no message") };
+        let request: ChatRequest =
+            serde_json::from_value(json!({"message": said.text(), "stream": stream})).unwrap();
+        let key = key.map(|key| RequestKey { name: format!("key-{key}"), hash: said.text() });
+        let ask = TurnAsk { key, out };
+        shown(Box::pin(self.desk.chat(id, &request, ask)).await)
+    }
+
+    /// Asks, and leaves after so many steps and polls; the answer where it came first.
+    pub(super) async fn ask_and_leave(
+        &self,
+        id: &SessionId,
+        ask: Ask,
+        snapshot: &str,
+        (steps, mut polls): (usize, usize),
+    ) -> Option<Reply> {
+        let until = self.steps.passed() + steps;
+        let mut asking = Box::pin(self.ask(id, ask, snapshot));
+        std::future::poll_fn(|context| {
+            if self.steps.passed() >= until {
+                match polls.checked_sub(1) {
+                    None => return std::task::Poll::Ready(None),
+                    Some(left) => polls = left,
+                }
+            }
+            // The turn may run elsewhere: look again soon.
+            context.waker().wake_by_ref();
+            asking.as_mut().poll(context).map(Some)
+        })
+        .await
+    }
+
+    /// Forgets deleted sessions, and meanwhile restores one of them where it is named.
+    pub(super) async fn purge(
+        &self,
+        undeletable: Option<&SessionId>,
+        restored: Option<&SessionId>,
+    ) -> Option<Reply> {
+        // What was deleted in the same millisecond waits for the next.
+        let begun = now();
+        while now() <= begun {
+            yield_now().await;
+        }
+        *self.steps.undeletable.lock().unwrap() = undeletable.cloned();
+        self.steps.slow_deletes.store(restored.is_some(), Ordering::Relaxed);
+        let begun = self.steps.passed();
+        let restoring = async {
+            let id = restored?;
+            for _ in 0..200 {
+                if self.steps.passed() > begun {
+                    break;
+                }
+                yield_now().await;
+            }
+            Some(self.ask(id, Ask::Restore, "").await)
+        };
+        let (_, reply) = tokio::join!(self.desk.purge(), restoring);
+        *self.steps.undeletable.lock().unwrap() = None;
+        self.steps.slow_deletes.store(false, Ordering::Relaxed);
+        reply
+    }
+
+    /// A watcher who has seen all but the last events is told exactly those.
+    pub(super) async fn resumes(&self, id: &SessionId, missed: usize) -> bool {
+        let (_, before) = &self.watches[id];
+        let Some(last) = before.len().checked_sub(missed + 1) else { return true };
+        let watch = self.bus.watch(id, Some(&before[last].id)).await.unwrap();
+        watch.complete && watch.missed == before[last + 1..]
+    }
+
+    /// How the session looks now.
+    pub(super) async fn look(&mut self, id: &SessionId) -> Seen {
+        let status = match self.store.session(id).await.unwrap().map(|session| session.status) {
+            Some(ChatStatus::Active) => Status::Active,
+            Some(ChatStatus::Archived) => Status::Archived,
+            Some(ChatStatus::Deleted) => Status::Deleted,
+            None => Status::Forgotten,
+        };
+        let messages = self.desk.messages(id, None, 500).await.map(|page| page.messages);
+        let content =
+            |m: &hearken_proto::chat::Message| line(&ChatMessage::new(m.role, m.content.clone()));
+        let lines = messages.unwrap_or_default().iter().map(content).collect();
+        let world = self.keeping.state(id.as_str()).ok().map(|state| {
+            let hp = state["characters"][0]["hp"].as_i64();
+            // A world without its hero is none that we know.
+            (hp.unwrap_or(-1), state["version"].as_i64().unwrap())
+        });
+        let (watch, before) = self.watches.get_mut(id).unwrap();
+        let from = before.len();
+        while let Ok(event) = watch.events.try_recv() {
+            before.push(event);
+        }
+        Seen { status, lines, world, told: before[from..].iter().map(told).collect() }
+    }
+
+    /// From now on this goes wrong.
+    pub(super) fn set(&self, trouble: Trouble) {
+        self.steps.set(trouble);
+    }
+
+    /// What the model was asked first since then.
+    pub(super) fn asked(&self) -> Option<Vec<String>> {
+        Some(self.steps.first_prompt()?.iter().map(line).collect())
+    }
+}

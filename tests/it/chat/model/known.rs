@@ -1,0 +1,382 @@
+//! What a chat session should hold: a small reference of one session, and what may come of each
+//! request about it. Where more than one outcome is right (a client that left, two clients at
+//! once), there are several references, and what is seen tells which of them hold. Not for making
+//! requests.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Ask, Said, Trouble};
+
+/// Rounds of calls that a turn may have.
+pub(super) const ROUNDS: i64 = 3;
+/// The hero's hit points in a new world, and the version of that.
+pub(super) const UNHURT: (i64, i64) = (1_000, 2);
+
+/// What a client was told.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reply {
+    /// The code of the error; empty where it went well.
+    pub(super) code: String,
+    pub(super) body: Value,
+}
+
+/// What a session is seen to be after an event.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Seen {
+    pub(super) status: Status,
+    /// `role: content`.
+    pub(super) lines: Vec<String>,
+    /// The hero's hit points and the world's version.
+    pub(super) world: Option<(i64, i64)>,
+    /// What watchers were told since the event before.
+    pub(super) told: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Active,
+    Archived,
+    Deleted,
+    Forgotten,
+}
+
+/// A message, as far as it is known beforehand.
+#[derive(Debug, Clone, PartialEq)]
+enum Line {
+    Is(String),
+    Begins(&'static str),
+}
+
+impl Line {
+    fn fits(&self, seen: &str) -> bool {
+        match self {
+            Self::Is(line) => line == seen,
+            Self::Begins(start) => seen.starts_with(start),
+        }
+    }
+}
+
+/// A named request that called tools or was answered.
+#[derive(Debug, Clone, PartialEq)]
+struct Key {
+    said: Said,
+    answer: Answer,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Answer {
+    /// There is none: it failed when it had changed the world.
+    Never,
+    /// There is one; nobody was told it yet.
+    Untold,
+    /// As its client was told it.
+    Told(Value),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Snapshot {
+    id: String,
+    lines: Vec<Line>,
+    version: i64,
+    keys: BTreeMap<u8, Key>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct World {
+    hp: i64,
+    version: i64,
+    past: Vec<(i64, i64)>,
+}
+
+impl World {
+    fn went_on(&mut self, hp: i64) {
+        self.past.push((self.version, self.hp));
+        self.version += 1;
+        self.hp = hp;
+    }
+
+    fn go_back(&mut self, version: i64) {
+        if version != self.version {
+            let then = self.past.iter().find(|(past, _)| *past == version);
+            let hp = then.expect("a snapshot holds a version that was").1;
+            self.went_on(hp);
+        }
+    }
+}
+
+/// One session.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Known {
+    status: Status,
+    lines: Vec<Line>,
+    world: World,
+    snapshots: Vec<Snapshot>,
+    keys: BTreeMap<u8, Key>,
+    /// Events since the last look.
+    told: Vec<String>,
+}
+
+/// What the body of an answer should hold.
+enum Body {
+    Anything,
+    /// An answer that begins like this, to a request of this name.
+    Answer(Line, Option<u8>),
+    /// The answer that was given before to a request of this name.
+    Again(u8),
+    /// The snapshot that was made last.
+    Snapshot,
+}
+
+/// One right outcome of a request.
+struct May {
+    code: &'static str,
+    body: Body,
+    after: Known,
+}
+
+impl Known {
+    /// A session that was just made, with an unhurt hero.
+    pub(super) fn new() -> Self {
+        let (hp, version) = UNHURT;
+        Self {
+            status: Status::Active,
+            lines: Vec::new(),
+            world: World { hp, version, past: Vec::new() },
+            snapshots: Vec::new(),
+            keys: BTreeMap::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// The same request, about a snapshot that there is, if there is any.
+    pub(super) fn meant(&self, ask: Ask) -> Ask {
+        match ask {
+            Ask::GoBack(n) => Ask::GoBack(n.checked_rem(self.snapshots.len()).unwrap_or(n)),
+            other => other,
+        }
+    }
+
+    /// The id of a snapshot, by its number.
+    pub(super) fn snapshot(&self, n: usize) -> Option<&str> {
+        self.snapshots.get(n).map(|snapshot| snapshot.id.as_str())
+    }
+
+    /// What is known after this request was answered so.
+    pub(super) fn after(&self, ask: Ask, trouble: Trouble, reply: &Reply) -> Vec<Self> {
+        self.outcomes(ask, trouble).into_iter().filter_map(|may| may.told(reply)).collect()
+    }
+
+    /// What may be known after a request whose client left: all of it was done, or nothing.
+    pub(super) fn after_leaving(&self, ask: Ask, trouble: Trouble) -> Vec<Self> {
+        let whole = self.outcomes(ask, trouble).into_iter().map(|may| may.after);
+        whole.chain([self.clone()]).collect()
+    }
+
+    /// Somebody else hurt the hero.
+    pub(super) fn hurt_elsewhere(&mut self) {
+        self.hurt(1, false);
+    }
+
+    /// What is known after deleted sessions were forgotten.
+    pub(super) fn after_purging(&self, undeletable: bool) -> Self {
+        let forgotten = self.status == Status::Deleted && !undeletable;
+        let status = if forgotten { Status::Forgotten } else { self.status };
+        Self { status, ..self.clone() }
+    }
+
+    fn hurt(&mut self, times: i64, tell: bool) {
+        for _ in 0..times {
+            self.world.went_on(self.world.hp - 1);
+            if tell {
+                self.told.push(format!("character.hp_changed {}", self.world.hp));
+            }
+        }
+    }
+
+    fn note(&mut self, key: Option<u8>, said: Said, answer: Answer) {
+        self.keys.extend(key.map(|name| (name, Key { said, answer })));
+    }
+
+    fn outcomes(&self, ask: Ask, trouble: Trouble) -> Vec<May> {
+        let refused = |code| vec![May { code, body: Body::Anything, after: self.clone() }];
+        let archived = self.status == Status::Archived;
+        match (self.status, ask) {
+            (Status::Forgotten, _) => refused("SESSION_NOT_FOUND"),
+            (_, Ask::Restore) => self.becomes(Status::Active, "session.restored"),
+            (Status::Deleted, _) => refused("SESSION_NOT_FOUND"),
+            (_, Ask::Archive) => self.becomes(Status::Archived, "session.archived"),
+            (_, Ask::Delete) => self.becomes(Status::Deleted, "session.deleted"),
+            (_, Ask::Snapshot) => {
+                let mut after = self.clone();
+                after.snapshots.push(Snapshot {
+                    id: String::new(),
+                    lines: self.lines.clone(),
+                    version: self.world.version,
+                    keys: self.keys.clone(),
+                });
+                vec![May { code: "", body: Body::Snapshot, after }]
+            }
+            (_, Ask::GoBack(n)) => match self.snapshot(n) {
+                None if archived => {
+                    [refused("NOT_FOUND"), refused("CONFLICT")].into_iter().flatten().collect()
+                }
+                None => refused("NOT_FOUND"),
+                Some(_) if archived => refused("CONFLICT"),
+                Some(_) => self.goes_back(n),
+            },
+            (Status::Archived, Ask::Chat { .. }) => refused("CONFLICT"),
+            (Status::Active, Ask::Chat { said, key, .. }) => self.says(said, key, trouble),
+        }
+    }
+
+    fn becomes(&self, status: Status, told: &str) -> Vec<May> {
+        let mut after = Self { status, ..self.clone() };
+        after.told.push(told.to_owned());
+        vec![May { code: "", body: Body::Anything, after }]
+    }
+
+    fn goes_back(&self, n: usize) -> Vec<May> {
+        let mut after = self.clone();
+        let snapshot = self.snapshots[n].clone();
+        after.world.go_back(snapshot.version);
+        after.lines = snapshot.lines;
+        after.told.push("session.rolled_back".into());
+        after.keys = snapshot.keys;
+        vec![May { code: "", body: Body::Anything, after }]
+    }
+
+    fn says(&self, said: Said, key: Option<u8>, trouble: Trouble) -> Vec<May> {
+        let Some((name, before)) = key.and_then(|name| Some((name, self.keys.get(&name)?))) else {
+            return vec![self.runs(said, key, trouble)];
+        };
+        let again = before.said == said && before.answer != Answer::Never;
+        let (code, body) =
+            if again { ("", Body::Again(name)) } else { ("CONFLICT", Body::Anything) };
+        vec![May { code, body, after: self.clone() }]
+    }
+
+    fn runs(&self, said: Said, key: Option<u8>, trouble: Trouble) -> May {
+        let mut after = self.clone();
+        let calls = said.calls();
+        let refused = |code, after| May { code, body: Body::Anything, after };
+        match trouble {
+            Trouble::ModelAway | Trouble::ModelRefuses | Trouble::ModelSilent => {
+                return refused("LLM_UNAVAILABLE", after);
+            }
+            Trouble::WorldAway => return refused("MCP_SERVER_ERROR", after),
+            Trouble::Conflicts if calls > 0 => return refused("VERSION_CONFLICT", after),
+            Trouble::ModelAwayBehindTools if calls > 0 => {
+                after.hurt(calls, true);
+                after.note(key, said, Answer::Never);
+                return refused("LLM_UNAVAILABLE", after);
+            }
+            Trouble::ModelInsists if calls > 0 => {
+                after.hurt(calls * ROUNDS, true);
+                after.note(key, said, Answer::Never);
+                return refused("MAX_ITERATIONS_EXCEEDED", after);
+            }
+            _ => {}
+        }
+        let failed = matches!(trouble, Trouble::CallsFail | Trouble::AnswersLost);
+        if trouble != Trouble::CallsFail {
+            after.hurt(calls, !failed);
+        }
+        after.answered(said, failed, key)
+    }
+
+    fn answered(mut self, said: Said, failed: bool, key: Option<u8>) -> May {
+        let text = said.text();
+        let answer = match (said.calls(), failed) {
+            (0, _) => Line::Is(format!("assistant: You said {text}")),
+            (_, false) => Line::Begins("assistant: You said {"),
+            (_, true) => Line::Begins("assistant: You said error"),
+        };
+        self.lines.push(Line::Is(format!("user: {text}")));
+        if said.calls() > 0 {
+            self.lines.push(Line::Is("assistant: ".into()));
+        }
+        for _ in 0..said.calls() {
+            self.lines.push(Line::Begins(if failed { "tool: error" } else { "tool: {" }));
+        }
+        self.lines.push(answer.clone());
+        self.told.push(format!("chat.answered {text}"));
+        self.note(key, said, Answer::Untold);
+        May { code: "", body: Body::Answer(answer, key), after: self }
+    }
+
+    /// What was told first to the model fits what was said before.
+    pub(super) fn asked(&self, prompt: &[String], said: Said) -> Result<(), String> {
+        let new = Line::Is(format!("user: {}", said.text()));
+        let all: Vec<&Line> = self.lines.iter().chain([&new]).collect();
+        let fits = prompt.len() == all.len() && all.iter().zip(prompt).all(|(l, s)| l.fits(s));
+        if fits { Ok(()) } else { Err(format!("the model was asked {prompt:?}, not {all:?}")) }
+    }
+
+    /// The session looks like this; then the next look begins.
+    pub(super) fn looked(mut self, seen: &Seen, in_order: bool) -> Result<Self, String> {
+        let mut told = seen.told.clone();
+        if !in_order {
+            told.sort();
+            self.told.sort();
+        }
+        let shown = matches!(self.status, Status::Active | Status::Archived);
+        let lines = if shown { &self.lines[..] } else { &[] };
+        let world =
+            (self.status != Status::Forgotten).then_some((self.world.hp, self.world.version));
+        let fits = lines.len() == seen.lines.len()
+            && lines.iter().zip(&seen.lines).all(|(line, seen)| line.fits(seen));
+        let want = match () {
+            () if self.status != seen.status => format!("{:?}", self.status),
+            () if world != seen.world => format!("a world of {world:?}"),
+            () if !fits => format!("kept {lines:?}"),
+            () if self.told != told => format!("told {:?}", self.told),
+            () => {
+                self.told.clear();
+                return Ok(self);
+            }
+        };
+        Err(want)
+    }
+}
+
+impl May {
+    /// What is known where this is what the client was told.
+    fn told(mut self, reply: &Reply) -> Option<Known> {
+        if self.code != reply.code {
+            return None;
+        }
+        match self.body {
+            Body::Anything => {}
+            Body::Answer(line, key) => {
+                let text = format!("assistant: {}", reply.body["response"].as_str()?);
+                if !line.fits(&text) {
+                    return None;
+                }
+                if let Some(key) = key.and_then(|name| self.after.keys.get_mut(&name)) {
+                    key.answer = Answer::Told(reply.body.clone());
+                }
+            }
+            Body::Again(name) => {
+                let key = self.after.keys.get_mut(&name)?;
+                let told = Answer::Told(reply.body.clone());
+                if key.answer != Answer::Untold && key.answer != told {
+                    return None;
+                }
+                key.answer = told;
+            }
+            Body::Snapshot => {
+                let count = self.after.lines.len();
+                let made = self.after.snapshots.last_mut()?;
+                if reply.body["message_count"] != count
+                    || reply.body["state_version"] != made.version
+                {
+                    return None;
+                }
+                made.id = reply.body["id"].as_str()?.to_owned();
+            }
+        }
+        Some(self.after)
+    }
+}

@@ -1,0 +1,312 @@
+//! The ports of the chat desk under random sequences: a model that does what its messages say, the
+//! small state server's rules without a socket, and a bus that counts as it tells. Every step of a
+//! turn passes [`Steps`], so that a client can leave at each. Not for what is expected of them.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+use hearken::bus::LocalBus;
+use hearken::state_server::keeping::Refused;
+use hearken::state_server::rules::Deed;
+use hearken::state_server::{Keeping, Wrong, tools};
+use hearken_actors::ports::{
+    BoxError, ChatMessage, EventBus, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
+    StateError, StateEvent, StateOutcome, StateServer, Tool, ToolRequest, Watch,
+};
+use hearken_proto::chat::Event;
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tokio::task::yield_now;
+
+use super::Trouble;
+
+/// Counts the steps of turns, and what is to go wrong with them.
+pub(super) struct Steps {
+    passed: AtomicUsize,
+    trouble: Mutex<Trouble>,
+    /// The world of this session cannot be deleted.
+    pub(super) undeletable: Mutex<Option<SessionId>>,
+    /// Deleting a world takes long enough for somebody else to come in between.
+    pub(super) slow_deletes: AtomicBool,
+    /// What the model was asked since the trouble was set, without the system's message.
+    prompts: Mutex<Vec<Vec<ChatMessage>>>,
+}
+
+impl Steps {
+    pub(super) fn new() -> Self {
+        Self {
+            passed: AtomicUsize::new(0),
+            trouble: Mutex::new(Trouble::None),
+            undeletable: Mutex::default(),
+            slow_deletes: AtomicBool::new(false),
+            prompts: Mutex::default(),
+        }
+    }
+
+    /// How many were passed so far.
+    pub(super) fn passed(&self) -> usize {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// From now on this goes wrong.
+    pub(super) fn set(&self, trouble: Trouble) {
+        *self.trouble.lock().unwrap() = trouble;
+        self.prompts.lock().unwrap().clear();
+    }
+
+    fn trouble(&self) -> Trouble {
+        *self.trouble.lock().unwrap()
+    }
+
+    /// What the model was asked first since then.
+    pub(super) fn first_prompt(&self) -> Option<Vec<ChatMessage>> {
+        self.prompts.lock().unwrap().first().cloned()
+    }
+
+    /// One more; who counts them may act before it goes on.
+    async fn pass(&self) {
+        self.passed.fetch_add(1, Ordering::Relaxed);
+        yield_now().await;
+        yield_now().await;
+    }
+}
+
+/// The model: calls what its last message says, or says it back.
+pub(super) struct Model(pub(super) Arc<Steps>);
+
+fn failure(kind: ProviderErrorKind) -> Vec<Result<LlmDelta, ProviderError>> {
+    vec![Err(ProviderError::new("scripted", kind))]
+}
+
+fn calls_of(text: &str) -> Vec<Result<LlmDelta, ProviderError>> {
+    let call = |(n, line): (usize, &str)| {
+        let (name, arguments) = line.strip_prefix("call ")?.split_once(' ')?;
+        let id = format!("call-{n}");
+        let request = ToolRequest { id, name: name.into(), arguments: arguments.into() };
+        Some(Ok(LlmDelta::Call(request)))
+    };
+    text.lines().enumerate().filter_map(call).collect()
+}
+
+impl Model {
+    fn deltas(&self, messages: &[ChatMessage]) -> Vec<Result<LlmDelta, ProviderError>> {
+        let last = messages.last().expect("a prompt has messages");
+        let told = last.role == Role::Tool;
+        let asked = messages.iter().rfind(|m| m.role == Role::User).expect("somebody asks");
+        let trouble = self.0.trouble();
+        let calls = match trouble {
+            Trouble::ModelAway => return failure(ProviderErrorKind::Unavailable),
+            Trouble::ModelRefuses => return failure(ProviderErrorKind::BadRequest),
+            Trouble::ModelAwayBehindTools if told => {
+                return failure(ProviderErrorKind::Unavailable);
+            }
+            Trouble::ModelInsists => calls_of(&asked.content),
+            _ if told => Vec::new(),
+            _ => calls_of(&asked.content),
+        };
+        let mut deltas = Vec::new();
+        if calls.is_empty() && trouble != Trouble::ModelSilent {
+            let text = |text: &str| Ok(LlmDelta::Text(text.to_owned()));
+            deltas.extend([text("You said "), text(&last.content)]);
+        }
+        if trouble != Trouble::ModelSilent {
+            deltas.extend(calls);
+        }
+        deltas.push(Ok(LlmDelta::Finished { truncated: false, usage: None }));
+        deltas
+    }
+}
+
+impl Llm for Model {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        let deltas = self.deltas(&prompt.messages);
+        let steps = Arc::clone(&self.0);
+        steps.prompts.lock().unwrap().push(prompt.messages[1..].to_vec());
+        let step = move |delta| {
+            let steps = Arc::clone(&steps);
+            async move {
+                steps.pass().await;
+                delta
+            }
+        };
+        stream::iter(deltas).then(step).boxed()
+    }
+}
+
+/// The small state server's rules as a port.
+pub(super) struct Worlds {
+    pub(super) keeping: Arc<Keeping>,
+    pub(super) steps: Arc<Steps>,
+}
+
+fn refused(refused: Refused) -> StateError {
+    match refused {
+        Refused::Conflict(version) => StateError::Conflict(Some(version)),
+        Refused::Unknown(what) => StateError::Unknown(what),
+        other => StateError::Refused(other.to_string()),
+    }
+}
+
+fn away() -> StateError {
+    StateError::Failed("it is away".into())
+}
+
+/// Events happen so many seconds after 1970 as the hero has hit points.
+fn outcome((deed, version): (Deed, i64)) -> StateOutcome {
+    let event = |(kind, about): (&str, Value)| StateEvent {
+        id: Some(uuid::Uuid::new_v4().to_string()),
+        at: about["hp"].as_i64().and_then(|hp| Timestamp::from_second(hp).ok()),
+        kind: kind.to_owned(),
+        data: about.as_object().cloned().unwrap_or_default(),
+    };
+    StateOutcome {
+        result: Value::Object(deed.result),
+        version: Some(version),
+        events: deed.events.into_iter().map(event).collect(),
+        error: None,
+    }
+}
+
+impl Worlds {
+    fn stepped<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Keeping, Trouble) -> Result<T, StateError> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, StateError>> {
+        let (keeping, steps) = (Arc::clone(&self.keeping), Arc::clone(&self.steps));
+        Box::pin(async move {
+            steps.pass().await;
+            let done = match steps.trouble() {
+                Trouble::WorldAway => Err(away()),
+                trouble => work(&keeping, trouble),
+            };
+            steps.pass().await;
+            done
+        })
+    }
+}
+
+impl StateServer for Worlds {
+    fn tools(&self) -> BoxFuture<'static, Result<Arc<[Tool]>, StateError>> {
+        let list = tools::list();
+        let tool = |tool: &Value| Tool {
+            name: tool["name"].as_str().unwrap().into(),
+            description: String::new(),
+            parameters: tool["parameters"].clone(),
+            finishes: true,
+        };
+        let all: Arc<[Tool]> = list["tools"].as_array().unwrap().iter().map(tool).collect();
+        self.stepped(move |_, _| Ok(all))
+    }
+
+    fn call(
+        &self,
+        session: &SessionId,
+        tool: &str,
+        arguments: Map<String, Value>,
+        version: Option<i64>,
+    ) -> BoxFuture<'static, Result<StateOutcome, StateError>> {
+        let (session, tool) = (session.clone(), tool.to_owned());
+        self.stepped(move |keeping, trouble| {
+            match trouble {
+                Trouble::CallsFail => return Err(away()),
+                Trouble::Conflicts => return Err(StateError::Conflict(Some(0))),
+                _ => {}
+            }
+            let done = match keeping.call(session.as_str(), &tool, &arguments, version) {
+                Ok(done) => outcome(done),
+                Err(Refused::Wrong(Wrong::Rules(why))) => {
+                    StateOutcome { error: Some(why), ..StateOutcome::default() }
+                }
+                Err(other) => return Err(refused(other)),
+            };
+            match trouble {
+                Trouble::AnswersLost => Err(StateError::Timeout(Duration::from_secs(10))),
+                _ => Ok(done),
+            }
+        })
+    }
+
+    fn state(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Map<String, Value>, StateError>> {
+        let session = session.clone();
+        self.stepped(move |keeping, _| keeping.state(session.as_str()).map_err(refused))
+    }
+
+    fn create(
+        &self,
+        session: &SessionId,
+        name: &str,
+    ) -> BoxFuture<'static, Result<(), StateError>> {
+        let (session, name) = (session.clone(), name.to_owned());
+        self.stepped(move |keeping, _| match keeping.create(session.as_str(), &name) {
+            Ok(_) | Err(Refused::Taken) => Ok(()),
+            Err(other) => Err(refused(other)),
+        })
+    }
+
+    fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
+        if self.steps.undeletable.lock().unwrap().as_ref() == Some(session) {
+            return Box::pin(std::future::ready(Err(away())));
+        }
+        let (session, steps) = (session.clone(), Arc::clone(&self.steps));
+        let deleted = self.stepped(move |keeping, _| match keeping.delete(session.as_str()) {
+            Ok(()) | Err(Refused::Unknown(_)) => Ok(()),
+            Err(other) => Err(refused(other)),
+        });
+        Box::pin(async move {
+            for _ in 0..if steps.slow_deletes.load(Ordering::Relaxed) { 30 } else { 0 } {
+                steps.pass().await;
+                tokio::task::spawn_blocking(|| ()).await.expect("it does nothing");
+            }
+            deleted.await
+        })
+    }
+
+    fn restore(
+        &self,
+        session: &SessionId,
+        version: i64,
+    ) -> BoxFuture<'static, Result<bool, StateError>> {
+        let session = session.clone();
+        self.stepped(move |keeping, _| {
+            keeping.restore(session.as_str(), version).map(|_| true).map_err(refused)
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+}
+
+/// The bus of a server that is alone, with a step before and behind each event.
+pub(super) struct Bus {
+    pub(super) bus: Arc<LocalBus>,
+    pub(super) steps: Arc<Steps>,
+}
+
+impl EventBus for Bus {
+    fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>> {
+        let (bus, steps) = (Arc::clone(&self.bus), Arc::clone(&self.steps));
+        Box::pin(async move {
+            steps.pass().await;
+            bus.publish(event).await?;
+            steps.pass().await;
+            Ok(())
+        })
+    }
+
+    fn watch(
+        &self,
+        session: &SessionId,
+        after: Option<&str>,
+    ) -> BoxFuture<'static, Result<Watch, BoxError>> {
+        self.bus.watch(session, after)
+    }
+}

@@ -1,0 +1,25 @@
+//! Clients that leave while their message is answered by one of three instances, and ask another
+//! again. Not for what holds of one instance as well, which is in `chat::cutting`.
+
+use super::instances::Instances;
+use super::redis::there_is;
+use crate::chat::cutting::{PAUSE, Servers, vendors};
+use crate::store::{Place, on};
+use crate::support::slow_worlds::SlowWorlds;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_leaves_one_instance_gets_the_one_answer_at_another() {
+    if !there_is("clients that leave one instance and ask another again") {
+        return;
+    }
+    on(Place::postgres().await, |place| async move {
+        let worlds = SlowWorlds::start(PAUSE).await;
+        let state = [("HEARKEN__STATE__URL", worlds.url.clone())];
+        let fleet = Instances::with(vendors().await, &place.url, &state).await;
+        let all = fleet.all.iter().map(|instance| format!("127.0.0.1:{}", instance.port));
+        let servers = Servers::new(all.collect(), &worlds, &fleet.vendors);
+        servers.leave_at_every_moment().await;
+        servers.leave_at_every_step().await;
+    })
+    .await;
+}

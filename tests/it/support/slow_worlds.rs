@@ -1,0 +1,171 @@
+//! A state server that takes its time, with the small one's rules: it pauses before and behind
+//! everything that it does, and counts these moments, so that a client can leave at each. Not for
+//! what it answers.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hearken::state_server::keeping::Refused;
+use hearken::state_server::{Keeping, tools};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::vendors::{Request, gone, read_request, respond};
+
+/// A running state server; ended when dropped.
+pub(crate) struct SlowWorlds {
+    /// Where it is.
+    pub(crate) url: String,
+    keeping: Arc<Keeping>,
+    moments: Arc<watch::Sender<usize>>,
+    manner: Arc<Mutex<Manner>>,
+    task: JoinHandle<()>,
+}
+
+/// How requests are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Normal,
+    /// Connections are dropped.
+    Away,
+    /// Calls are done, and never answered.
+    Silent,
+    /// Calls are told that their version is old.
+    Conflicts,
+}
+
+impl SlowWorlds {
+    /// One that pauses so long twice for each request.
+    pub(crate) async fn start(pause: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let keeping = Arc::new(Keeping::new(Some(7)));
+        let moments = Arc::new(watch::Sender::new(0));
+        let manner = Arc::new(Mutex::new(Manner::Normal));
+        let (kept, told, how) = (Arc::clone(&keeping), Arc::clone(&moments), Arc::clone(&manner));
+        let task = tokio::spawn(async move {
+            let mut visits = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let moments = Arc::clone(&told);
+                let moment = move || {
+                    moments.send_modify(|n| *n += 1);
+                    tokio::time::sleep(pause)
+                };
+                visits.spawn(visit(stream, Arc::clone(&kept), Arc::clone(&how), moment));
+                while visits.try_join_next().is_some() {}
+            }
+        });
+        Self { url, keeping, moments, manner, task }
+    }
+
+    /// From the next request on they are answered so.
+    pub(crate) fn set(&self, manner: Manner) {
+        *self.manner.lock().unwrap() = manner;
+    }
+
+    /// How many moments there were.
+    pub(crate) fn moments(&self) -> usize {
+        *self.moments.borrow()
+    }
+
+    /// Waits until there were so many.
+    pub(crate) async fn until(&self, moments: usize) {
+        let mut told = self.moments.subscribe();
+        told.wait_for(|now| *now >= moments).await.expect("the sender lives");
+    }
+
+    /// The hit points of a session's only character, and the version of its world.
+    pub(crate) fn hero(&self, session: &str) -> (i64, i64) {
+        let state = self.keeping.state(session).unwrap();
+        let number = |value: &Value| value.as_i64().unwrap();
+        (number(&state["characters"][0]["hp"]), number(&state["version"]))
+    }
+
+    /// Puts somebody with 1,000 hit points into a session's world.
+    pub(crate) fn put_hero(&self, session: &str) {
+        let hero = json!({"name": "Hero", "id": "hero", "hp_max": 1_000});
+        let hero = hero.as_object().unwrap();
+        self.keeping.call(session, "create_character", hero, None).unwrap();
+    }
+}
+
+impl Drop for SlowWorlds {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Does what is asked, also where who asked has left.
+async fn visit<F: Future<Output = ()>>(
+    mut stream: TcpStream,
+    keeping: Arc<Keeping>,
+    manner: Arc<Mutex<Manner>>,
+    moment: impl Fn() -> F,
+) {
+    let Some(request) = read_request(&mut stream).await else { return };
+    let manner = *manner.lock().unwrap();
+    let is_call = request.head.starts_with("POST /tools/call ");
+    moment().await;
+    let (status, body) = match manner {
+        Manner::Away => return,
+        Manner::Conflicts if is_call => (409, json!({ "error": "VERSION_CONFLICT" })),
+        _ => answer(&keeping, &request),
+    };
+    moment().await;
+    if manner == Manner::Silent && is_call {
+        return while !gone(&mut stream, Duration::from_secs(3_600)).await {};
+    }
+    let kind = "content-type: application/json\r\n";
+    respond(&mut stream, status, kind, body.to_string().as_bytes()).await;
+}
+
+fn answer(keeping: &Keeping, request: &Request) -> (u16, Value) {
+    let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let text = |key: &str| asked[key].as_str().unwrap_or_default();
+    let line = request.head.lines().next().unwrap();
+    let (method, path) = line.split_once(' ').unwrap();
+    let path = path.split(' ').next().unwrap();
+    let done = match (method, path) {
+        ("GET", "/tools") => Ok(tools::list()),
+        ("POST", "/tools/call") => {
+            let arguments = asked["arguments"].as_object().cloned().unwrap_or_default();
+            call(keeping, text("session_id"), text("tool_name"), &arguments, &asked["version"])
+        }
+        ("POST", "/state") => {
+            let made = keeping.create(text("session_id"), text("name"));
+            made.map(|version| json!({ "version": version }))
+        }
+        _ => {
+            let session = path.rsplit('=').next().unwrap();
+            keeping.state(session).map(Value::Object)
+        }
+    };
+    match done {
+        Ok(body) => (200, body),
+        Err(Refused::Conflict(version)) => {
+            (409, json!({ "error": "VERSION_CONFLICT", "version": version }))
+        }
+        Err(Refused::Unknown(what)) => (404, json!({ "error": what })),
+        Err(other) => (400, json!({ "error": other.to_string() })),
+    }
+}
+
+fn call(
+    keeping: &Keeping,
+    session: &str,
+    tool: &str,
+    arguments: &Map<String, Value>,
+    version: &Value,
+) -> Result<Value, Refused> {
+    let (deed, version) = keeping.call(session, tool, arguments, version.as_i64())?;
+    let event = |(kind, about): (&str, Value)| {
+        let (id, now) = (uuid::Uuid::new_v4(), Timestamp::now().to_string());
+        json!({ "id": id, "type": kind, "data": about, "timestamp": now })
+    };
+    let events: Vec<Value> = deed.events.into_iter().map(event).collect();
+    Ok(json!({ "result": deed.result, "version": version, "events": events }))
+}

@@ -135,12 +135,12 @@ async fn a_model_that_fails_is_apologised_for() {
 async fn a_listenai_voice_that_fails_is_apologised_for_from_memory() {
     let start = async || with_tts(ListenAiTts::start(Behaviour::Normal).await).await;
     let failures = FAILURES.into_iter().chain([Empty]);
-    each_fails(failures, start, |v| &v.tts, &[REPLY[0], SORRY]).await;
+    each_fails(failures, start, |v| &v.tts, &[REPLY[0], REPLY[1], SORRY]).await;
 }
 
 #[tokio::test]
 async fn an_openai_voice_that_fails_is_apologised_for_from_memory() {
     let start = async || with_tts(OpenAiSpeech::start(Behaviour::Normal).await).await;
     let failures = FAILURES.into_iter().chain([Empty]);
-    each_fails(failures, start, |v| &v.tts, &[REPLY[0], SORRY]).await;
+    each_fails(failures, start, |v| &v.tts, &[REPLY[0], REPLY[1], SORRY]).await;
 }

@@ -12,30 +12,10 @@ use std::time::Duration;
 use hearken_proto::ids::SessionId;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
-use super::{ChatDesk, ChatError};
+use super::ChatError;
 use crate::ports::{ChatStore, RequestKey, SessionLock, TurnKept};
 use crate::tasks::Tasks;
-
-impl ChatDesk {
-    /// Carries out what has effects, also when who asked for it has left.
-    pub(super) async fn to_its_end<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, ChatError>> + Send + 'static,
-    ) -> Result<T, ChatError> {
-        let place = self.tasks.enter().map_err(ChatError::Full)?;
-        let work = async move {
-            let _place = place;
-            work.await
-        };
-        match tokio::spawn(work.in_current_span()).await {
-            Ok(done) => done,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(ChatError::GoingAway),
-        }
-    }
-}
 
 /// A message that is being answered.
 pub(super) struct Running {

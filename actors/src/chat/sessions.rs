@@ -20,11 +20,6 @@ impl ChatDesk {
     /// # Errors
     /// The store or the state server failed; nothing was made then.
     pub async fn create(&self, wanted: CreateSession) -> Result<ChatSession, ChatError> {
-        let desk = self.clone();
-        self.to_its_end(async move { desk.make(wanted).await }).await
-    }
-
-    async fn make(&self, wanted: CreateSession) -> Result<ChatSession, ChatError> {
         let at = now();
         let session = ChatSession {
             id: SessionId::new(uuid::Uuid::now_v7().to_string()),
@@ -94,16 +89,6 @@ impl ChatDesk {
     }
 
     async fn turn_to(
-        &self,
-        id: &SessionId,
-        from: &[ChatStatus],
-        to: ChatStatus,
-    ) -> Result<(), ChatError> {
-        let (desk, id, from) = (self.clone(), id.clone(), from.to_vec());
-        self.to_its_end(async move { desk.change(&id, &from, to).await }).await
-    }
-
-    async fn change(
         &self,
         id: &SessionId,
         from: &[ChatStatus],

@@ -55,11 +55,6 @@ impl ChatDesk {
     /// There is no such session or snapshot, it is not active, a message is being answered, or a
     /// server failed.
     pub async fn go_back(&self, id: &SessionId, snapshot_id: &str) -> Result<Snapshot, ChatError> {
-        let (desk, id, snapshot_id) = (self.clone(), id.clone(), snapshot_id.to_owned());
-        self.to_its_end(async move { desk.both_back(&id, &snapshot_id).await }).await
-    }
-
-    async fn both_back(&self, id: &SessionId, snapshot_id: &str) -> Result<Snapshot, ChatError> {
         self.active(id).await?;
         let missing = || ChatError::NoState(format!("the session has no snapshot {snapshot_id}"));
         let all = self.store.snapshots(id).await?;

@@ -12,6 +12,7 @@ use hearken_proto::ids::{SessionId, TurnId};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::context::{as_kept, prompt};
 use super::narration::{ChatPiece, Narration};
@@ -87,11 +88,13 @@ impl ChatDesk {
             let scene = self.scene(session, None).await?;
             return Ok(self.context(&scene, request));
         }
+        let place = self.tasks.enter().map_err(ChatError::Full)?;
         let left = CancellationToken::new();
         let running = Running::new(self.tasks.clone(), left.clone(), ask.key.is_some());
         let said = Said { id: id.clone(), request: request.clone(), ask, running };
         let desk = self.clone();
         let work = async move {
+            let _place = place;
             tokio::select! {
                 biased;
                 () = said.running.dropped() => Err(ChatError::GoingAway),
@@ -99,7 +102,11 @@ impl ChatDesk {
             }
         };
         let _leaving = left.drop_guard();
-        self.to_its_end(work).await
+        match tokio::spawn(work.in_current_span()).await {
+            Ok(answered) => answered,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(ChatError::GoingAway),
+        }
     }
 
     /// Waits for the session, and answers.

@@ -142,8 +142,7 @@ impl StreamHandler<SocketFrame> for DeviceActor {
         match self.inbound.accept(frame, ctx) {
             Incoming::Text(text) => self.text(text, ctx),
             Incoming::Binary(message) => self.binary(&message, ctx),
-            Incoming::Alive => {}
-            Incoming::Closed => ctx.stop(),
+            Incoming::Alive | Incoming::Closed => {}
             Incoming::Broken(fault) => self.leave(fault, ctx),
         }
         self.count();

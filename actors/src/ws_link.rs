@@ -1,38 +1,53 @@
-//! The WebSocket under an edge actor: upgrade, frames joined and bounded, pings answered, closes
-//! with the codes of the fault table. The only file that knows `actix_web_actors`, which is
-//! deprecated: to swap it, rewrite this file.
+//! The WebSocket under an edge actor: upgrade, frames joined and bounded, pings answered, and the
+//! one way in which such a socket ends. Not for what is said on one.
+//!
+//! Reading order: this file, `context` (what an actor writes to), `frames` (what it reads), `ending`
+//! (the bytes on the wire and the closing handshake).
+//!
+//! - Whichever side closes, both send a Close frame, ours behind all that was written before it;
+//!   then the TCP connection ends. The actor itself stops at once, with all that it holds.
+//! - A peer has [`CLOSE_WITHIN`] to answer our Close; what else it sends meanwhile is not kept.
+//! - A peer that drops the connection, or half of it, gets no Close.
+
+mod context;
+mod ending;
+mod frames;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
 
 use actix::{Actor, StreamHandler};
-use actix_http::ws::{Codec, Item};
+use actix_http::ws::{self, CloseCode, CloseReason, HandshakeError};
 use actix_web::error::PayloadError;
+use actix_web::http::header::{HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY};
 use actix_web::{HttpRequest, HttpResponse};
-use actix_web_actors::ws;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use hearken_proto::fault::Fault;
 
+pub use self::context::SocketContext;
+pub use self::frames::SocketFrame;
+
+use self::ending::Outbound;
+use self::frames::{Data, Frame, Kind};
+
 /// Largest frame, and largest message joined from fragments: firmware sends up to 65,535 bytes.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
-/// Frames of one socket that may be unreadable (no UTF-8) before it is closed.
-const MAX_UNREADABLE: u32 = 100;
+/// Longest wait for a peer's answer to our Close.
+pub const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The context of an actor that is a socket.
-pub type SocketContext<A> = ws::WebsocketContext<A>;
-
-/// What the stream of a socket's frames yields.
-pub type SocketFrame = Result<ws::Message, ws::ProtocolError>;
-
-/// What came in, after joining fragments and answering pings.
+/// What came in, after joining fragments and answering pings and a Close.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// A whole text message; invalid UTF-8 is replaced.
+    /// A whole text message.
     Text(String),
     /// A whole binary message.
     Binary(Bytes),
     /// A sign of life without content.
     Alive,
-    /// The peer closed.
+    /// The peer closed: it is answered, and the actor stops.
     Closed,
     /// The peer broke the protocol or a limit; close with this fault.
     Broken(Fault),
@@ -41,8 +56,7 @@ pub enum Incoming {
 /// Joins fragments of one socket.
 #[derive(Debug)]
 pub struct Inbound {
-    joining: Option<(bool, BytesMut)>,
-    unreadable: u32,
+    joining: Option<(Kind, BytesMut)>,
     max_bytes: usize,
 }
 
@@ -55,78 +69,80 @@ impl Default for Inbound {
 impl Inbound {
     /// One whose joined messages may have this many bytes.
     pub fn with_limit(max_bytes: usize) -> Self {
-        Self { joining: None, unreadable: 0, max_bytes }
+        Self { joining: None, max_bytes }
     }
 
-    /// Takes one frame; answers pings by itself.
-    pub fn accept<A>(&mut self, frame: SocketFrame, ctx: &mut SocketContext<A>) -> Incoming
+    /// Takes one frame; answers pings and a Close by itself.
+    pub fn accept<A>(
+        &mut self,
+        SocketFrame(frame): SocketFrame,
+        ctx: &mut SocketContext<A>,
+    ) -> Incoming
     where
         A: Actor<Context = SocketContext<A>>,
     {
         match frame {
-            Ok(ws::Message::Text(text)) => Incoming::Text(text.to_string()),
-            Ok(ws::Message::Binary(bytes)) => Incoming::Binary(bytes),
-            Ok(ws::Message::Ping(payload)) => {
+            Ok(Frame::Data(data)) => self.join(data).unwrap_or_else(Incoming::Broken),
+            Ok(Frame::Ping(payload)) => {
                 ctx.pong(&payload);
                 Incoming::Alive
             }
-            Ok(ws::Message::Pong(_) | ws::Message::Nop) => Incoming::Alive,
-            Ok(ws::Message::Continuation(item)) => self.join(item),
-            Ok(ws::Message::Close(_)) => Incoming::Closed,
-            Err(ws::ProtocolError::Overflow) => Incoming::Broken(Fault::TooLarge),
-            // Text that is no UTF-8 comes as this error, and the socket lives on; so does a
-            // broken payload, after which the stream ends by itself.
-            Err(ws::ProtocolError::Io(_)) => {
-                self.unreadable += 1;
-                if self.unreadable > MAX_UNREADABLE { Incoming::Closed } else { Incoming::Alive }
+            Ok(Frame::Pong) => Incoming::Alive,
+            Ok(Frame::Close(reason)) => {
+                ctx.close(reason);
+                Incoming::Closed
             }
-            Err(_) => Incoming::Broken(Fault::Protocol),
+            Err(fault) => Incoming::Broken(fault),
         }
     }
 
-    fn join(&mut self, item: Item) -> Incoming {
-        let (part, last) = match item {
-            Item::FirstText(b) => {
-                self.joining = Some((true, BytesMut::new()));
-                (b, false)
+    fn join(&mut self, Data { kind, last, payload }: Data) -> Result<Incoming, Fault> {
+        let (kind, whole) = match (kind, &mut self.joining) {
+            (Some(kind), None) if last => (kind, payload),
+            (Some(kind), joining @ None) => {
+                *joining = Some((kind, payload));
+                return Ok(Incoming::Alive);
             }
-            Item::FirstBinary(b) => {
-                self.joining = Some((false, BytesMut::new()));
-                (b, false)
+            (Some(_), Some(_)) | (None, None) => return Err(Fault::Protocol),
+            (None, Some((kind, joined))) => {
+                if joined.len() + payload.len() > self.max_bytes {
+                    return Err(Fault::TooLarge);
+                }
+                joined.extend_from_slice(&payload);
+                if !last {
+                    return Ok(Incoming::Alive);
+                }
+                let whole = (*kind, std::mem::take(joined));
+                self.joining = None;
+                whole
             }
-            Item::Continue(b) => (b, false),
-            Item::Last(b) => (b, true),
         };
-        let Some((text, buffer)) = &mut self.joining else {
-            return Incoming::Broken(Fault::Protocol);
-        };
-        if buffer.len() + part.len() > self.max_bytes {
-            return Incoming::Broken(Fault::TooLarge);
-        }
-        buffer.extend_from_slice(&part);
-        if !last {
-            return Incoming::Alive;
-        }
-        let (text, whole) = (*text, buffer.split().freeze());
-        self.joining = None;
-        if text {
-            Incoming::Text(String::from_utf8_lossy(&whole).into_owned())
-        } else {
-            Incoming::Binary(whole)
+        match kind {
+            Kind::Binary => Ok(Incoming::Binary(whole.freeze())),
+            Kind::Text => match std::str::from_utf8(&whole) {
+                Ok(text) => Ok(Incoming::Text(text.to_owned())),
+                Err(_) => Err(Fault::NotText),
+            },
         }
     }
 }
 
-/// Tells the peer why, and closes. The peer is not waited for: firmware never echoes a Close.
+/// Tells the peer why, and stops the actor; what it writes afterwards is dropped.
 pub fn close<A>(ctx: &mut SocketContext<A>, fault: Fault)
 where
     A: Actor<Context = SocketContext<A>>,
 {
     let row = fault.row();
-    ctx.close(Some(ws::CloseReason {
-        code: ws::CloseCode::from(row.close_code),
-        description: Some(row.meaning.into()),
-    }));
+    let code = CloseCode::from(row.close_code);
+    ctx.close(Some(CloseReason { code, description: Some(row.meaning.into()) }));
+}
+
+/// Closes because both sides are done (1000), and stops the actor.
+pub fn close_normally<A>(ctx: &mut SocketContext<A>)
+where
+    A: Actor<Context = SocketContext<A>>,
+{
+    ctx.close(Some(CloseCode::Normal.into()));
 }
 
 /// Answers a WebSocket handshake and starts the actor on the socket.
@@ -137,7 +153,7 @@ pub fn upgrade<A>(
     actor: A,
     request: &HttpRequest,
     payload: actix_web::web::Payload,
-) -> Result<HttpResponse, actix_web::Error>
+) -> Result<HttpResponse, HandshakeError>
 where
     A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
 {
@@ -153,11 +169,18 @@ pub fn upgrade_with_limit<A>(
     request: &HttpRequest,
     payload: actix_web::web::Payload,
     max_bytes: usize,
-) -> Result<HttpResponse, actix_web::Error>
+) -> Result<HttpResponse, HandshakeError>
 where
     A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
 {
-    ws::WsResponseBuilder::new(actor, request, payload).frame_size(max_bytes).start()
+    ws::verify_handshake(request.head())?;
+    let key = request.headers().get(SEC_WEBSOCKET_KEY).ok_or(HandshakeError::BadWebsocketKey)?;
+    let accepted = HeaderValue::from_bytes(&ws::hash_key(key.as_bytes()))
+        .map_err(|_| HandshakeError::BadWebsocketKey)?;
+    Ok(HttpResponse::SwitchingProtocols()
+        .upgrade("websocket")
+        .insert_header((SEC_WEBSOCKET_ACCEPT, accepted))
+        .streaming(Outbound::open(actor, payload, max_bytes)))
 }
 
 /// Starts the actor on a stream of raw WebSocket bytes, without a handshake; the result is the
@@ -168,7 +191,7 @@ pub fn attach<A, S>(
 ) -> impl Stream<Item = Result<Bytes, actix_web::Error>> + use<A, S>
 where
     A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
-    S: Stream<Item = Result<Bytes, PayloadError>> + 'static,
+    S: Stream<Item = Result<Bytes, PayloadError>> + Unpin + 'static,
 {
-    ws::WebsocketContext::with_codec(actor, bytes, Codec::new().max_size(MAX_MESSAGE_BYTES))
+    Outbound::open(actor, bytes, MAX_MESSAGE_BYTES)
 }

@@ -14,6 +14,8 @@ pub enum Fault {
     TooLarge,
     /// The peer broke the WebSocket protocol.
     Protocol,
+    /// A text message of a WebSocket, or the reason of its Close, is no UTF-8.
+    NotText,
     /// The server carries as many connections or turns as it may.
     Busy,
     /// Another connection of the same device took over.
@@ -83,12 +85,13 @@ const fn row(
 }
 
 /// All faults.
-pub const TABLE: [FaultRow; 24] = [
+pub const TABLE: [FaultRow; 25] = [
     row(Fault::GoingAway, "GOING_AWAY", 503, 1001, true, "the server is stopping"),
     row(Fault::Idle, "IDLE", 408, 1000, true, "nothing was heard for too long"),
     row(Fault::NoHello, "NO_HELLO", 408, 1008, true, "no hello came in time"),
     row(Fault::TooLarge, "TOO_LARGE", 413, 1009, false, "a message is larger than its limit"),
     row(Fault::Protocol, "PROTOCOL", 400, 1002, false, "the WebSocket protocol was broken"),
+    row(Fault::NotText, "NOT_TEXT", 400, 1007, false, "a text message is no UTF-8"),
     row(Fault::Busy, "BUSY", 503, 1013, true, "the server is full"),
     row(Fault::Replaced, "REPLACED", 409, 1008, false, "the device connected again elsewhere"),
     row(Fault::NotFound, "NOT_FOUND", 404, 1008, false, "there is nothing at this address"),

@@ -16,16 +16,17 @@ use crate::speech::socket::{self, Socket, now_ms};
 pub(super) async fn serve(listener: TcpListener, delay: Delay, stop: CancellationToken) {
     let heard = Arc::new(AtomicU64::new(0));
     let connections = stop.clone();
-    socket::accept(listener, &["/", "/asr"], MOST_CONNECTIONS, stop, move |socket| {
+    socket::accept(listener, &["/", "/asr"], MOST_CONNECTIONS, stop, move |mut socket| {
         let (delay, heard, stop) = (delay.clone(), Arc::clone(&heard), connections.clone());
         async move {
-            stop.run_until_cancelled(converse(socket, &delay, &heard)).await;
+            stop.run_until_cancelled(converse(&mut socket, &delay, &heard)).await;
+            socket::close(socket).await;
         }
     })
     .await;
 }
 
-async fn converse(mut socket: Socket, delay: &Delay, heard: &AtomicU64) {
+async fn converse(socket: &mut Socket, delay: &Delay, heard: &AtomicU64) {
     let mut samples = 0;
     while let Some(Ok(message)) = socket.next().await {
         let command = match message {

@@ -47,25 +47,26 @@ impl Voice {
 
 pub(super) async fn serve(listener: TcpListener, voice: Arc<Voice>, stop: CancellationToken) {
     let connections = stop.clone();
-    socket::accept(listener, &["/", "/tts"], MOST_CONNECTIONS, stop, move |socket| {
+    socket::accept(listener, &["/", "/tts"], MOST_CONNECTIONS, stop, move |mut socket| {
         let (voice, stop) = (Arc::clone(&voice), connections.clone());
         async move {
-            stop.run_until_cancelled(converse(socket, &voice)).await;
+            stop.run_until_cancelled(converse(&mut socket, &voice)).await;
+            socket::close(socket).await;
         }
     })
     .await;
 }
 
-async fn converse(mut socket: Socket, voice: &Voice) {
+async fn converse(socket: &mut Socket, voice: &Voice) {
     while let Some(Ok(message)) = socket.next().await {
         let answered = match message {
             Message::Text(text) => match TtsCommand::decode(&text) {
                 Ok(TtsCommand::TtsRequest { request_id, .. }) => {
-                    speak(&mut socket, voice, request_id).await
+                    speak(socket, voice, request_id).await
                 }
                 Ok(TtsCommand::Cancel { request_id }) => {
-                    // One that is spoken is over before its cancellation is read.
-                    complete(&mut socket, voice, request_id, true).await
+                    // It was over before its cancellation was read.
+                    complete(socket, voice, request_id, true).await
                 }
                 Ok(TtsCommand::Ping { timestamp }) => {
                     socket.send(Message::text(TtsEvent::Pong { timestamp }.encode())).await
@@ -92,13 +93,31 @@ async fn speak(socket: &mut Socket, voice: &Voice, request_id: String) -> Result
         let due = begun + voice.made(number);
         if due > Instant::now() {
             socket.flush().await?;
-            tokio::time::sleep_until(due).await;
+            if interrupted(socket, due).await? {
+                return complete(socket, voice, meta.request_id, true).await;
+            }
         }
         meta.sequence = number.into();
         let frame = AudioFrame { kind: FrameKind::Stream, meta: meta.clone(), pcm: pcm.clone() };
         socket.feed(Message::binary(frame.encode())).await?;
     }
     complete(socket, voice, meta.request_id, false).await
+}
+
+/// Waits; whether the request was cancelled meanwhile. Other commands are not answered.
+async fn interrupted(socket: &mut Socket, until: Instant) -> Result<bool, Error> {
+    while let Ok(message) = tokio::time::timeout_at(until, socket.next()).await {
+        match message.ok_or(Error::ConnectionClosed)?? {
+            Message::Text(text) => {
+                if matches!(TtsCommand::decode(&text), Ok(TtsCommand::Cancel { .. })) {
+                    return Ok(true);
+                }
+            }
+            Message::Close(_) => return Err(Error::ConnectionClosed),
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 async fn complete(

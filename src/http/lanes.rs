@@ -61,15 +61,14 @@ impl Lanes {
     fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
         tracing::info!(fault = fault.code(), "closing a socket of tools");
         ws_link::close(ctx, fault);
-        ctx.stop();
     }
 
     fn take(&mut self, text: String, ctx: &mut Ctx) {
         let Some(lane) = &self.incoming else { return };
         match lane.try_send(text) {
-            Ok(()) => {}
+            // Nobody reads any more: whoever attends is about to end, and closes the socket.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => self.leave(Fault::Busy, ctx),
-            Err(mpsc::error::TrySendError::Closed(_)) => ctx.stop(),
         }
     }
 }
@@ -91,9 +90,9 @@ impl Actor for Lanes {
         ctx.run_interval(PING_EVERY, |act, ctx| {
             if act.last_heard.elapsed() >= DEAD_AFTER {
                 tracing::info!("the peer of a socket of tools is gone without a word");
-                return ctx.stop();
+                return act.leave(Fault::Idle, ctx);
             }
-            ctx.ping(b"");
+            ctx.ping();
         });
     }
 }
@@ -106,8 +105,7 @@ impl StreamHandler<SocketFrame> for Lanes {
             Incoming::Binary(bytes) => {
                 self.take(String::from_utf8_lossy(&bytes).into_owned(), ctx);
             }
-            Incoming::Alive => {}
-            Incoming::Closed => ctx.stop(),
+            Incoming::Alive | Incoming::Closed => {}
             Incoming::Broken(fault) => self.leave(fault, ctx),
         }
     }

@@ -4,7 +4,8 @@
 //! - An unused connection belongs to one small task that reads it (so a closed one is noticed at
 //!   once), pings it (so a half-open one is noticed at the second ping) and closes it after its
 //!   time. The task ends when its claim is used or dropped, so it never outlives the pool.
-//! - A connection goes back only by [`Lease::give_back`]; a dropped lease closes it.
+//! - A connection goes back only by [`Lease::give_back`]; a dropped lease closes it, and nobody
+//!   waits for that.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,15 +16,17 @@ use hearken_actors::ports::{ProviderError, ProviderErrorKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::settings::{PoolSettings, ms};
 use super::ws::{Endpoint, Incoming, Socket};
+use crate::websocket;
 
 /// Longest wait for an unused connection to be handed over by its task, before a new one is made.
 const HAND_OVER: Duration = Duration::from_millis(250);
 
-/// Longest wait for a closing handshake that nobody depends on.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// Longest wait until a ping is taken.
+const PING_TAKEN: Duration = Duration::from_secs(1);
 
 /// The connections to one provider.
 #[derive(Debug)]
@@ -41,7 +44,8 @@ type Claim = oneshot::Sender<oneshot::Sender<Socket>>;
 #[derive(Debug)]
 pub(super) struct Lease {
     pool: Arc<Pool>,
-    socket: Socket,
+    /// Taken when the lease ends.
+    socket: Option<Socket>,
     reused: bool,
     _permit: OwnedSemaphorePermit,
 }
@@ -66,7 +70,7 @@ impl Pool {
             Some(socket) => (socket, true),
             None => (self.endpoint.connect().await?, false),
         };
-        Ok(Lease { pool: self.clone(), socket, reused, _permit: permit })
+        Ok(Lease { pool: self.clone(), socket: Some(socket), reused, _permit: permit })
     }
 
     /// Finds out whether the provider is there by a new connection, which is then kept.
@@ -98,6 +102,8 @@ impl Pool {
             let (claim, claimed) = oneshot::channel();
             idle.push(claim);
             runtime.spawn(rest(socket, claimed, self.settings.clone()));
+        } else {
+            websocket::end_behind(socket);
         }
     }
 }
@@ -110,19 +116,24 @@ impl Lease {
 
     /// Replaces the connection by a new one.
     pub(super) async fn renew(&mut self) -> Result<(), ProviderError> {
-        self.socket = self.pool.endpoint.connect().await?;
+        let fresh = self.pool.endpoint.connect().await?;
+        if let Some(lost) = self.socket.replace(fresh) {
+            websocket::end_behind(lost);
+        }
         self.reused = false;
         Ok(())
     }
 
     /// Keeps the connection: nothing more is expected on it.
-    pub(super) fn give_back(self) {
-        self.pool.keep(self.socket);
+    pub(super) fn give_back(mut self) {
+        if let Some(socket) = self.socket.take() {
+            self.pool.keep(socket);
+        }
     }
 
     /// Sends one message.
     pub(super) async fn send(&mut self, message: Message) -> Result<(), ProviderError> {
-        self.pool.endpoint.send(&mut self.socket, message).await
+        self.pool.endpoint.send(open(&mut self.socket), message).await
     }
 
     /// Waits for the next message until `deadline`; `missing` says what did not come.
@@ -131,18 +142,30 @@ impl Lease {
         deadline: Instant,
         missing: &'static str,
     ) -> Result<Incoming, ProviderError> {
-        self.pool.endpoint.receive(&mut self.socket, deadline, missing).await
+        self.pool.endpoint.receive(open(&mut self.socket), deadline, missing).await
     }
 
     /// Takes a message that has come already, without waiting.
     pub(super) fn take_ready(&mut self) -> Result<Option<Incoming>, ProviderError> {
-        self.pool.endpoint.take_ready(&mut self.socket)
+        self.pool.endpoint.take_ready(open(&mut self.socket))
     }
 
     /// Where the connection leads, for errors.
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.pool.endpoint
     }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            websocket::end_behind(socket);
+        }
+    }
+}
+
+fn open(socket: &mut Option<Socket>) -> &mut Socket {
+    socket.as_mut().expect("a lease has its connection until it ends")
 }
 
 /// Looks after an unused connection until it is claimed, dies or has waited long enough.
@@ -162,26 +185,27 @@ async fn rest(
             biased;
             claim = &mut claimed => {
                 let Ok(give) = claim else { break };
-                // A claimant that gave up waiting leaves the connection to be closed.
-                drop(give.send(socket));
-                return;
+                match give.send(socket) {
+                    Ok(()) => return,
+                    // A claimant that gave up waiting leaves the connection to be closed.
+                    Err(unclaimed) => socket = unclaimed,
+                }
+                break;
             }
             message = socket.next() => match message {
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(Message::Close(_)) | Err(_)) | None => break,
                 Some(Ok(_)) => heard = true,
             },
             () = sleep_until(end) => break,
             _ = ping.tick() => {
-                let sent = timeout(GOODBYE, socket.send(Message::Ping(Bytes::new())));
+                let sent = timeout(PING_TAKEN, socket.send(Message::Ping(Bytes::new())));
                 if !heard || !matches!(sent.await, Ok(Ok(()))) {
                     tracing::debug!("dropped an unused connection that no longer answers");
-                    return;
+                    break;
                 }
                 heard = false;
             }
         }
     }
-    if !matches!(timeout(GOODBYE, socket.close(None)).await, Ok(Ok(()))) {
-        tracing::debug!("an unused connection closed without a handshake");
-    }
+    websocket::end(socket, websocket::because(CloseCode::Normal, "")).await;
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::{Detected, EngineError, Hearing, SpeechDetector};
 use super::pool::{Lane, Pool};
-use super::socket::{self, OUT_LEN, Socket, now_ms};
+use super::socket::{self, End, OUT_LEN, Socket, now_ms};
 use super::text::script::Language;
 
 /// Shortest utterance recognised, in samples (0.3 s).
@@ -53,27 +53,29 @@ impl AsrService {
 /// One connection, from handshake to close.
 async fn converse(service: AsrService, socket: Socket, stop: CancellationToken) {
     let _cancel_work = stop.clone().drop_guard();
-    let (sink, mut stream) = socket.split();
+    let (mut sink, mut stream) = socket.split();
     let (out, written) = mpsc::channel(OUT_LEN);
     let (waiting, results) = mpsc::channel(MOST_WAITING);
     let mut session = Session::new(service, out.clone(), waiting, stop.clone());
     let reading = async {
-        while let Some(message) = socket::next(&mut stream).await {
-            let answered = match message {
-                Message::Text(text) => session.command(&text).await,
-                Message::Binary(bytes) => session.audio(&bytes).await,
-                _ => Ok(()),
+        loop {
+            let answered = match socket::next(&mut stream).await {
+                Ok(Message::Text(text)) => session.command(&text).await,
+                Ok(Message::Binary(bytes)) => session.audio(&bytes).await,
+                Ok(_) => Ok(()),
+                Err(end) => return end,
             };
             if answered.is_err() {
-                break;
+                return End::Theirs;
             }
         }
     };
-    tokio::select! {
-        () = reading => {}
-        () = deliver(results, out) => {}
-        () = socket::write(sink, written, stop) => {}
-    }
+    let end = tokio::select! {
+        end = reading => end,
+        () = deliver(results, out) => End::Theirs,
+        end = socket::write(&mut sink, written, stop) => end,
+    };
+    socket::end(sink, stream, end).await;
 }
 
 /// The socket's writer is gone.

@@ -12,11 +12,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::{Bytes, Message};
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 
 use crate::websocket;
@@ -105,13 +106,61 @@ fn refusal(status: StatusCode, reason: &str) -> ErrorResponse {
     response
 }
 
+/// Why a connection ends.
+pub(super) enum End {
+    /// We close it, for this reason.
+    Ours(CloseFrame),
+    /// The client closed it, or is gone.
+    Theirs,
+}
+
+impl End {
+    fn because(code: CloseCode, reason: &'static str) -> Self {
+        Self::Ours(websocket::because(code, reason))
+    }
+
+    /// What an error of reading is for the client.
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Capacity(_) => Self::because(CloseCode::Size, "the message is too large"),
+            Error::Utf8(_) => Self::because(CloseCode::Invalid, "the text is no UTF-8"),
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Self::Theirs,
+            Error::Protocol(_) => {
+                Self::because(CloseCode::Protocol, "the WebSocket protocol was broken")
+            }
+            _ => Self::Theirs,
+        }
+    }
+}
+
+/// Why a connection ends that the service itself is done with.
+fn stopped() -> CloseFrame {
+    websocket::because(CloseCode::Away, "the service stops")
+}
+
+/// Ends a connection whose halves nobody uses any more.
+pub(super) async fn end(sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>, why: End) {
+    let Ok(socket) = stream.reunite(sink) else { return };
+    let frame = match why {
+        End::Ours(frame) => frame,
+        // Not sent: theirs is answered.
+        End::Theirs => websocket::because(CloseCode::Normal, ""),
+    };
+    websocket::end(socket, frame).await;
+}
+
+/// Ends a connection that is not split, as [`end`].
+pub(crate) async fn close(socket: Socket) {
+    websocket::end(socket, stopped()).await;
+}
+
 /// Writes what comes over `out` and pings in between, until the client is gone or too slow, or
-/// `stop`, which closes the socket as going away.
+/// `stop`.
 pub(super) async fn write(
-    mut sink: SplitSink<Socket, Message>,
+    sink: &mut SplitSink<Socket, Message>,
     mut out: mpsc::Receiver<Message>,
     stop: CancellationToken,
-) {
+) -> End {
     let mut ping = interval(PING_EVERY);
     ping.reset();
     loop {
@@ -128,30 +177,30 @@ pub(super) async fn write(
         match stop.run_until_cancelled(sending).await {
             None => break,
             Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(_))) => return,
+            Some(Ok(Err(_))) => return End::Theirs,
             Some(Err(_)) => {
                 tracing::warn!("a client does not read, its connection is closed");
-                return;
+                return End::because(CloseCode::Policy, "the client does not read");
             }
         }
     }
-    let going = CloseFrame { code: CloseCode::Away, reason: "the service stops".into() };
-    let _late = timeout(Duration::from_millis(300), sink.send(Message::Close(Some(going)))).await;
+    End::Ours(stopped())
 }
 
-/// The next text or binary message; none when the client is gone, silent too long, or breaks the
-/// protocol.
-pub(super) async fn next(stream: &mut SplitStream<Socket>) -> Option<Message> {
+/// The next text or binary message, or why there is none: the client has closed, is gone or silent
+/// too long, or breaks the protocol.
+pub(super) async fn next(stream: &mut SplitStream<Socket>) -> Result<Message, End> {
     loop {
         match timeout(IDLE_DEADLINE, stream.next()).await {
             Ok(Some(Ok(message @ (Message::Text(_) | Message::Binary(_))))) => {
-                return Some(message);
+                return Ok(message);
             }
-            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return None,
+            Ok(Some(Ok(Message::Close(_))) | None) => return Err(End::Theirs),
+            Ok(Some(Err(error))) => return Err(End::of(&error)),
             Ok(Some(Ok(_))) => {}
             Err(_) => {
                 tracing::debug!("a client is silent, its connection is closed");
-                return None;
+                return Err(End::because(CloseCode::Normal, "nothing was heard for too long"));
             }
         }
     }

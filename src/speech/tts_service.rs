@@ -19,7 +19,7 @@ use super::pace::Paces;
 use super::phrase_cache::PhraseCache;
 use super::plan::{self, Unit};
 use super::pool::Pool;
-use super::socket::{self, OUT_LEN, Socket};
+use super::socket::{self, End, OUT_LEN, Socket};
 use super::tts_request::{self, Request};
 
 /// Speaking rates accepted.
@@ -67,7 +67,7 @@ impl TtsService {
 /// One connection, from handshake to close. Its requests end with it.
 async fn converse(service: Arc<Inner>, socket: Socket, stop: CancellationToken) {
     let _cancel_requests = stop.clone().drop_guard();
-    let (sink, mut stream) = socket.split();
+    let (mut sink, mut stream) = socket.split();
     let (out, written) = mpsc::channel(OUT_LEN);
     let mut session = Session {
         service,
@@ -86,23 +86,24 @@ async fn converse(service: Arc<Inner>, socket: Socket, stop: CancellationToken) 
                 }
             };
             let answer = match message {
-                None => break,
-                Some(Message::Text(text)) => session.command(&text),
-                Some(_) => {
-                    Some(refused(None, "INVALID_PARAMS", "binary messages mean nothing here"))
-                }
+                Err(end) => return end,
+                Ok(Message::Text(text)) => session.command(&text),
+                Ok(_) => Some(refused(None, "INVALID_PARAMS", "binary messages mean nothing here")),
             };
             if let Some(event) = answer
                 && session.out.send(Message::text(event.encode())).await.is_err()
             {
-                break;
+                return End::Theirs;
             }
         }
     };
-    tokio::select! {
-        () = reading => {}
-        () = socket::write(sink, written, stop) => {}
-    }
+    let end = tokio::select! {
+        end = reading => end,
+        end = socket::write(&mut sink, written, stop) => end,
+    };
+    // Requests end before the handshake, which may take a while.
+    drop(session);
+    socket::end(sink, stream, end).await;
 }
 
 struct Session {

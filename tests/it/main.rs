@@ -24,6 +24,7 @@ mod recordings;
 mod server;
 #[allow(dead_code, reason = "scripts/simulate uses more of it")]
 mod simulation;
+mod sockets;
 mod speech_service;
 mod state;
 mod store;

@@ -89,7 +89,6 @@ impl WatchActor {
     fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
         tracing::info!(fault = fault.code(), "closing");
         ws_link::close(ctx, fault);
-        ctx.stop();
     }
 
     fn text(&mut self, text: &str, ctx: &mut Ctx) {
@@ -139,7 +138,7 @@ impl Actor for WatchActor {
             if act.last_heard.elapsed() >= act.settings.dead_after {
                 return act.leave(Fault::Idle, ctx);
             }
-            ctx.ping(b"");
+            ctx.ping();
         });
         tracing::debug!("watching");
     }
@@ -152,8 +151,7 @@ impl StreamHandler<SocketFrame> for WatchActor {
         match self.inbound.accept(frame, ctx) {
             Incoming::Text(text) => self.text(&text, ctx),
             Incoming::Binary(_) => self.refuse("binary messages are not understood", ctx),
-            Incoming::Alive => {}
-            Incoming::Closed => ctx.stop(),
+            Incoming::Alive | Incoming::Closed => {}
             Incoming::Broken(fault) => self.leave(fault, ctx),
         }
     }

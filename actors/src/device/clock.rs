@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use actix::ActorContext as _;
 use hearken_proto::fault::Fault;
 use tokio::time::Instant;
 
@@ -22,7 +21,6 @@ impl DeviceActor {
         tracing::info!(fault = fault.code(), "closing");
         self.cut(ctx);
         ws_link::close(ctx, fault);
-        ctx.stop();
     }
 
     pub(super) fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
@@ -39,12 +37,11 @@ impl DeviceActor {
         }
         if now - self.talk.last_inbound >= device.dead_after {
             tracing::info!("the device is gone without a word");
-            self.cut(ctx);
-            return ctx.stop();
+            return self.leave(Fault::Idle, ctx);
         }
         if now - self.talk.last_ping >= device.ping_every {
             self.talk.last_ping = now;
-            ctx.ping(b"");
+            ctx.ping();
         }
         let silent = self.live.as_ref().is_none_or(|l| l.hearing);
         if silent && self.talk.greeted && now - self.talk.last_voice >= device.no_voice_timeout {

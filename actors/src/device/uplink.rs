@@ -1,6 +1,5 @@
 //! What a device says, and what its socket makes of it. Not for what it is told.
 
-use actix::ActorContext as _;
 use actix::dev::SendError;
 use bytes::Bytes;
 use hearken_proto::device::{
@@ -14,7 +13,7 @@ use crate::dialogue::TurnInput;
 use crate::messages::{DeviceSaid, UplinkItem};
 use crate::meters::meters;
 use crate::ports::TapFrame;
-use crate::ws_link::SocketContext;
+use crate::ws_link::{self, SocketContext};
 
 /// Packets dropped in a row, because nobody takes them, before the connection is given up.
 const MAX_DROPPED_IN_A_ROW: u32 = 64;
@@ -45,7 +44,7 @@ impl DeviceActor {
                 tracing::debug!(reason, "abort");
                 self.abort(ctx);
             }
-            Uplink::Goodbye => ctx.stop(),
+            Uplink::Goodbye => ws_link::close_normally(ctx),
             Uplink::Mcp { payload } => self.pass_to_host(DeviceSaid::Mcp(payload)),
             Uplink::Iot(report) => self.pass_to_host(DeviceSaid::Iot(report)),
             Uplink::Unknown { kind } => tracing::warn!(kind, "message of unknown type"),

@@ -117,7 +117,6 @@ impl GatewayActor {
     fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
         tracing::info!(fault = fault.code(), "closing");
         ws_link::close(ctx, fault);
-        ctx.stop();
     }
 
     fn text(&mut self, text: &str, ctx: &mut Ctx) {
@@ -203,7 +202,7 @@ impl GatewayActor {
         if self.last_heard.elapsed() >= self.counter.desk.settings.get().dead_after {
             return self.leave(Fault::Idle, ctx);
         }
-        ctx.ping(b"");
+        ctx.ping();
     }
 }
 
@@ -274,8 +273,7 @@ impl StreamHandler<SocketFrame> for GatewayActor {
                 let message = "Binary messages are not understood: send JSON as text";
                 self.refuse(ErrorCode::InvalidMessage, message, ctx);
             }
-            Incoming::Alive => {}
-            Incoming::Closed => ctx.stop(),
+            Incoming::Alive | Incoming::Closed => {}
             Incoming::Broken(fault) => self.leave(fault, ctx),
         }
     }

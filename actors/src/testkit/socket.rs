@@ -72,15 +72,15 @@ pub struct MemorySocket {
 }
 
 impl MemorySocket {
-    /// Starts the actor on a socket whose other end answers pings, or does not.
-    pub fn open<A>(actor: A, answers_pings: bool) -> Self
+    /// Starts the actor on a socket whose other end answers pings and a Close, or does not.
+    pub fn open<A>(actor: A, answers: bool) -> Self
     where
         A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
     {
         let (up, bytes) = mpsc::unbounded_channel();
         let out = ws_link::attach(actor, UnboundedReceiverStream::new(bytes));
         let (tell, down) = mpsc::unbounded_channel();
-        let pong = up.downgrade();
+        let peer = up.downgrade();
         let epoch = Instant::now();
         actix::spawn(async move {
             let mut out = std::pin::pin!(out);
@@ -89,10 +89,13 @@ impl MemorySocket {
             while let Some(Ok(bytes)) = out.next().await {
                 buffer.extend_from_slice(&bytes);
                 while let Ok(Some(frame)) = codec.decode(&mut buffer) {
-                    if let (true, Frame::Ping(payload), Some(up)) =
-                        (answers_pings, &frame, pong.upgrade())
-                    {
-                        up.send(Ok(encoded(Message::Pong(payload.clone())))).unwrap_or_default();
+                    let answer = match &frame {
+                        Frame::Ping(payload) => Some(Message::Pong(payload.clone())),
+                        Frame::Close(reason) => Some(Message::Close(reason.clone())),
+                        _ => None,
+                    };
+                    if let (true, Some(answer), Some(up)) = (answers, answer, peer.upgrade()) {
+                        up.send(Ok(encoded(answer))).unwrap_or_default();
                     }
                     if let Some(what) = told(frame)
                         && tell.send(Down { at: epoch.elapsed(), what }).is_err()

@@ -13,14 +13,17 @@ use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+use crate::websocket;
 
 /// Longest wait for a connection, and for a message to be accepted.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
 /// Gateways ping every 30 s and give up on us after 300 s; so do we.
 const SILENCE: Duration = Duration::from_secs(300);
-/// Longest wait for the server's part of closing.
+/// Longest wait for the end of a connection that the server closes.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// The close code of a server that has no room.
 const TRY_AGAIN_LATER: u16 = 1013;
@@ -86,7 +89,11 @@ impl Gateway {
                     bail!("{} sends binary frames: that is no LLM gateway", self.url)
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(frame))) => return Err(self.closed(frame)),
+                Some(Ok(Message::Close(frame))) => {
+                    // Answers it.
+                    timeout(FAREWELL, self.socket.next()).await.ok();
+                    return Err(self.closed(frame));
+                }
                 Some(Err(error)) => {
                     let lost = format!("lost the connection to {}", self.url);
                     return Err(error).context(lost);
@@ -111,12 +118,8 @@ impl Gateway {
     }
 
     /// Says goodbye. Where the other side does not answer that, it is gone all the same.
-    pub(super) async fn close(mut self) {
-        let closing = async {
-            self.socket.close(None).await.ok();
-            while let Some(Ok(_)) = self.socket.next().await {}
-        };
-        timeout(FAREWELL, closing).await.ok();
+    pub(super) async fn close(self) {
+        websocket::end(self.socket, websocket::because(CloseCode::Normal, "")).await;
     }
 }
 

@@ -7,8 +7,10 @@ use futures_util::{SinkExt, StreamExt};
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent, SAMPLE_RATE_HZ};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::emulator::sound::Sound;
+use crate::websocket;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RESULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -47,5 +49,7 @@ pub(super) async fn read_back(url: &str, sound: &Sound) -> anyhow::Result<String
         }
         bail!("the recognition service closed the connection")
     };
-    timeout(RESULT_TIMEOUT, batch).await.context("no transcript within 120 s")?
+    let transcript = timeout(RESULT_TIMEOUT, batch).await.context("no transcript within 120 s");
+    websocket::end(socket, websocket::because(CloseCode::Normal, "")).await;
+    transcript?
 }

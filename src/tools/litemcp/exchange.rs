@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
+use hearken_actors::ws_link;
 use hearken_proto::litemcp::{Body, Envelope, Ids, VERSION, Version};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -21,7 +21,7 @@ const MAX_WAITING: usize = 256;
 /// Longest wait for the peer to take a frame.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
 /// Longest wait for a connection to close in order.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+const CLOSE_WITHIN: Duration = ws_link::CLOSE_WITHIN;
 /// Frames that cannot be read, after which it is no LiteMCP.
 const MAX_UNREADABLE: u32 = 100;
 
@@ -59,12 +59,12 @@ pub(super) struct Exchange {
     waiting: Arc<Mutex<Waiting>>,
     gone: CancellationToken,
     closing: CancellationToken,
-    task: JoinHandle<()>,
 }
 
 impl Drop for Exchange {
+    /// Its task closes in order, and takes no longer than that may.
     fn drop(&mut self) {
-        self.task.abort();
+        self.closing.cancel();
     }
 }
 
@@ -96,7 +96,8 @@ impl Exchange {
         let (gone, closing) = (CancellationToken::new(), CancellationToken::new());
         let guard = gone.clone().drop_guard();
         let working = work(sink, stream, to_send, Arc::clone(&waiting), closing.clone(), guard);
-        Self { outgoing, waiting, gone, closing, task: tokio::spawn(working) }
+        tokio::spawn(working);
+        Self { outgoing, waiting, gone, closing }
     }
 
     /// Asks, and waits for the answer. Who gives up the wait will not hear of the answer.
@@ -179,7 +180,12 @@ async fn work<S, R>(
         () = closing.cancelled() => "it is closed".into(),
     };
     tracing::debug!(reason, "a LiteMCP connection ends");
-    if timeout(CLOSE_WITHIN, sink.close()).await.is_err() {
+    let ending = async {
+        // A peer that is gone takes no end; what it still says is not listened to.
+        sink.close().await.ok();
+        while let Some(Ok(_)) = stream.next().await {}
+    };
+    if timeout(CLOSE_WITHIN, ending).await.is_err() {
         tracing::debug!("a LiteMCP peer does not take the end");
     }
 }

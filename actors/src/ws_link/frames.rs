@@ -1,0 +1,207 @@
+//! Frames out of the bytes of one peer, checked as RFC 6455 wants them before their content is
+//! waited for, and, once we have closed, the search for the peer's Close. Not for what frames mean.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use actix_http::ws::{CloseReason, OpCode, Parser, ProtocolError};
+use actix_web::error::PayloadError;
+use bytes::{Buf as _, Bytes, BytesMut};
+use futures_util::Stream;
+use hearken_proto::fault::Fault;
+
+/// Most bytes in a control frame (RFC 6455, section 5.5).
+const MAX_CONTROL_BYTES: u64 = 125;
+/// First of the control frames' numbers.
+const FIRST_CONTROL: u8 = 8;
+const CLOSE: u8 = 8;
+
+/// What the stream of a socket's frames yields: one frame, or why there will be no more.
+#[derive(Debug)]
+pub struct SocketFrame(pub(super) Result<Frame, Fault>);
+
+/// A frame.
+#[derive(Debug)]
+pub(super) enum Frame {
+    Data(Data),
+    Ping(Bytes),
+    Pong,
+    Close(Option<CloseReason>),
+}
+
+/// A message, or a part of one.
+#[derive(Debug)]
+pub(super) struct Data {
+    /// None where it continues a message.
+    pub(super) kind: Option<Kind>,
+    pub(super) last: bool,
+    pub(super) payload: BytesMut,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Binary,
+}
+
+/// Reads one peer's bytes.
+pub(super) struct Reader<S> {
+    bytes: S,
+    read: BytesMut,
+    /// Largest frame.
+    max_bytes: usize,
+    /// Bytes of a frame that are yet to be passed over.
+    skip: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// A frame was wrong; what follows is not understood.
+    Broken,
+    /// The peer's Close has come.
+    Closed,
+    /// No more bytes come.
+    Ended,
+}
+
+/// The beginning of a frame.
+struct Head {
+    last: bool,
+    kind: u8,
+    head_bytes: usize,
+    payload_bytes: u64,
+}
+
+impl Head {
+    /// None while more of it has to come.
+    fn of(read: &[u8]) -> Option<Self> {
+        let (&first, &second) = (read.first()?, read.get(1)?);
+        let (length_bytes, payload_bytes) = match second & 0x7F {
+            126 => (2, u16::from_be_bytes(*read.get(2..)?.first_chunk()?).into()),
+            127 => (8, u64::from_be_bytes(*read.get(2..)?.first_chunk()?)),
+            short => (0, short.into()),
+        };
+        let mask_bytes = if second & 0x80 == 0 { 0 } else { 4 };
+        let head_bytes = 2 + length_bytes + mask_bytes;
+        Some(Self { last: first & 0x80 != 0, kind: first & 0x0F, head_bytes, payload_bytes })
+    }
+}
+
+impl<S> Reader<S>
+where
+    S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
+{
+    pub(super) fn new(bytes: S, max_bytes: usize) -> Self {
+        Self { bytes, read: BytesMut::new(), max_bytes, skip: 0, state: State::Open }
+    }
+
+    /// The peer waits for no answer to a Close: it has closed, or is gone.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Closed | State::Ended)
+    }
+
+    /// The peer is gone without a Close.
+    pub(super) fn is_gone(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    /// The next frame; none after a Close, an error or the end.
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<SocketFrame>> {
+        while self.state == State::Open {
+            match self.frame() {
+                Ok(Some(frame)) => return Poll::Ready(Some(SocketFrame(Ok(frame)))),
+                Ok(None) => ready!(self.poll_read(cx)),
+                Err(fault) => {
+                    if self.state == State::Open {
+                        self.state = State::Broken;
+                    }
+                    return Poll::Ready(Some(SocketFrame(Err(fault))));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// Passes over everything up to the peer's Close; ready when the peer is over.
+    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.is_over() {
+            let passed = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.read.len());
+            self.read.advance(passed);
+            self.skip -= passed as u64;
+            match Head::of(&self.read) {
+                Some(head) if head.kind == CLOSE => self.state = State::Closed,
+                Some(head) => {
+                    self.skip = (head.head_bytes as u64).saturating_add(head.payload_bytes);
+                }
+                None => ready!(self.poll_read(cx)),
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
+            Some(Ok(bytes)) => self.read.extend_from_slice(&bytes),
+            Some(Err(_)) | None => self.state = State::Ended,
+        }
+        Poll::Ready(())
+    }
+
+    fn frame(&mut self) -> Result<Option<Frame>, Fault> {
+        let Some(head) = Head::of(&self.read) else { return Ok(None) };
+        let control = head.kind >= FIRST_CONTROL;
+        if control && (!head.last || head.payload_bytes > MAX_CONTROL_BYTES) {
+            return Err(Fault::Protocol);
+        }
+        // Here, since the parser keeps all of a frame before it looks at its length.
+        if head.payload_bytes > self.max_bytes as u64 {
+            return Err(Fault::TooLarge);
+        }
+        let parsed = Parser::parse(&mut self.read, true, self.max_bytes);
+        let parsed = parsed.map_err(|error| match error {
+            ProtocolError::Overflow => Fault::TooLarge,
+            _ => Fault::Protocol,
+        })?;
+        let Some((last, kind, payload)) = parsed else { return Ok(None) };
+        let payload = payload.unwrap_or_default();
+        let data = |kind, payload| Frame::Data(Data { kind, last, payload });
+        Ok(Some(match kind {
+            OpCode::Text => data(Some(Kind::Text), payload),
+            OpCode::Binary => data(Some(Kind::Binary), payload),
+            OpCode::Continue => data(None, payload),
+            OpCode::Ping => Frame::Ping(payload.freeze()),
+            OpCode::Pong => Frame::Pong,
+            OpCode::Close => {
+                self.state = State::Closed;
+                Frame::Close(reason(&payload)?)
+            }
+            OpCode::Bad => return Err(Fault::Protocol),
+        }))
+    }
+}
+
+/// Why the peer closes, as it says.
+fn reason(payload: &[u8]) -> Result<Option<CloseReason>, Fault> {
+    if payload.get(2..).is_some_and(|text| std::str::from_utf8(text).is_err()) {
+        return Err(Fault::NotText);
+    }
+    Parser::try_parse_close_payload(payload).map_err(|_| Fault::Protocol)
+}
+
+/// The frames of a reader, for its actor.
+pub(super) struct Frames<S>(pub(super) Rc<RefCell<Reader<S>>>);
+
+impl<S> Stream for Frames<S>
+where
+    S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
+{
+    type Item = SocketFrame;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SocketFrame>> {
+        self.0.borrow_mut().poll_frame(cx)
+    }
+}

@@ -1,0 +1,127 @@
+//! How every WebSocket that we serve ends for clients of three libraries: both sides' codes and
+//! reasons, at rest, in the midst of answers and in a crowd. Not for frames that no library sends
+//! and for deadlines, which `ws_link` shows in virtual time.
+
+mod faces;
+mod libraries;
+mod ours;
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use hearken_proto::fault::Fault;
+
+use self::faces::House;
+use self::libraries::{Ended, Library, Plan};
+
+/// Connections of a crowd.
+const CROWD: usize = 50;
+
+fn told(fault: Fault) -> Ended {
+    let row = fault.row();
+    Ended::with(row.close_code, row.meaning)
+}
+
+/// Runs these in a library, and asserts how each ends.
+async fn assert_ends(library: Library, plans: &[(Plan, Ended)]) {
+    let (wanted, expected): (Vec<Plan>, Vec<Ended>) = plans.iter().cloned().unzip();
+    let ended = library.run(&wanted).await.ended().await;
+    for ((plan, expected), ended) in wanted.iter().zip(expected).zip(ended) {
+        assert_eq!(ended, expected, "{library:?}: {plan:?}");
+    }
+}
+
+#[actix_web::test]
+async fn who_closes_sees_its_own_code_and_a_clean_end_on_every_socket() {
+    let house = House::open(|_| {}).await;
+    let faces = [house.of_server(), house.of_speech()].concat();
+    let mut plans = Vec::new();
+    for (code, reason) in [(1000, ""), (4001, "that was all")] {
+        let closing = |face: &Plan| Plan { close: Some((code, reason)), ..face.clone() };
+        plans.extend(faces.iter().map(|face| (closing(face), Ended::with(code, reason))));
+    }
+    for library in Library::all() {
+        assert_ends(library, &plans).await;
+    }
+    house.server.stop().await;
+}
+
+#[actix_web::test]
+async fn fifty_that_close_at_once_all_end_cleanly() {
+    let house = House::open(|_| {}).await;
+    let closing = |face: Plan| {
+        (Plan { close: Some((4002, "at once")), ..face }, Ended::with(4002, "at once"))
+    };
+    let crowd = |face: &dyn Fn() -> Plan| vec![closing(face()); CROWD];
+    for library in Library::all() {
+        assert_ends(library, &crowd(&|| house.text_client())).await;
+        assert_ends(library, &crowd(&|| house.device())).await;
+    }
+    house.server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_server_that_stops_says_so_to_all_that_are_connected_and_waits_for_their_answers() {
+    let house = House::open(|config| config.gateway.max_connections = 4 * CROWD).await;
+    let plans = house.of_server();
+    let crowd = vec![house.text_client(); CROWD];
+    let plans = [plans, crowd].concat();
+    let running = join_all(Library::all().into_iter().map(|library| library.run(&plans))).await;
+    let begun = Instant::now();
+    house.server.cancel();
+    for running in running {
+        for (plan, ended) in plans.iter().zip(running.ended().await) {
+            assert_eq!(ended, told(Fault::GoingAway), "{plan:?}");
+        }
+    }
+    house.server.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+}
+
+#[actix_web::test]
+async fn each_reason_to_close_is_told_by_its_code_and_in_words() {
+    let house = House::open(|config| {
+        config.device.hello_timeout_ms = 1_000;
+        // Looked at every so often: one that says nothing meanwhile is idle.
+        config.gateway.ping_interval_ms = 1_500;
+        config.gateway.ping_timeout_ms = 1_000;
+    })
+    .await;
+    let large = |face: Plan, large| (Plan { large, ..face }, told(Fault::TooLarge));
+    let mute = Plan { say: Vec::new(), until: "", ..house.device() };
+    let plans = [
+        large(house.listening_device(), 65_537),
+        large(house.watcher(), 65_537),
+        large(house.text_client(), (1 << 20) + 1),
+        large(house.litemcp(), (1 << 20) + 1),
+        large(house.tool_client(), (4 << 20) + 1),
+        (mute, told(Fault::NoHello)),
+        (house.text_client(), told(Fault::Idle)),
+    ];
+    let speech = house.of_speech().into_iter().map(|face| {
+        let why = Ended::with(1009, "the message is too large");
+        (Plan { large: (1 << 20) + 1, ..face }, why)
+    });
+    let plans: Vec<(Plan, Ended)> = plans.into_iter().chain(speech.take(2)).collect();
+    for library in Library::all() {
+        assert_ends(library, &plans).await;
+    }
+    house.server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_device_that_is_replaced_and_a_client_without_a_place_are_told_why() {
+    let house = House::open(|config| config.gateway.max_connections = 0).await;
+    let turned_away = Plan { until: "", ..house.text_client() };
+    let device =
+        |face: Plan| Plan { url: format!("{}?device-id=02:00:00:00:00:07", face.url), ..face };
+    for library in Library::all() {
+        assert_ends(library, &[(turned_away.clone(), told(Fault::Busy))]).await;
+        let first = library.run(&[device(house.listening_device())]).await;
+        let last = Plan { close: Some((1000, "")), ..device(house.device()) };
+        let second = Library::Tungstenite.run(&[last]).await;
+        assert_eq!(first.ended().await, [told(Fault::Replaced)], "{library:?}");
+        assert_eq!(second.ended().await, [Ended::with(1000, "")]);
+    }
+    house.server.stop().await;
+}

@@ -12,8 +12,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-use crate::config::LogConfig;
-use crate::config::LogFormat;
+use crate::config::log::rules;
+use crate::config::{LogConfig, LogFormat};
 
 /// Makes other rules hold for the process's log, once it has begun.
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Error> + Send + Sync>;
@@ -76,18 +76,8 @@ pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
 fn filter(named: &str) -> anyhow::Result<EnvFilter> {
     // async_openai logs what a model wrote where it cannot read it, rmcp what tools say: words of
     // people do not belong in logs, and our own errors tell the rest.
-    let rules = format!("{},async_openai=off,rmcp=off", level(named));
-    EnvFilter::try_new(&rules)
-        .with_context(|| format!("`log.level` is `{named}`: use error, warn, info, debug or trace"))
-}
-
-/// Other programs name some levels otherwise.
-fn level(named: &str) -> &str {
-    match named.to_ascii_lowercase().as_str() {
-        "warning" => "warn",
-        "critical" | "fatal" => "error",
-        _ => named,
-    }
+    let rules = format!("{},async_openai=off,rmcp=off", rules(named)?);
+    EnvFilter::try_new(&rules).with_context(|| format!("`log.level` is `{named}`"))
 }
 
 /// Bounds of the distributions, in seconds: from a packet's lateness to a slow answer.

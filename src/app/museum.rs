@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use hearken_actors::wall_clock;
+
 use super::faces::patient;
 use super::local_time;
 use super::models::Models;
@@ -21,6 +23,7 @@ pub(super) fn museum(
     fleet: &Fleet,
 ) -> Result<MuseumClients, ProviderConfigError> {
     let ports = MuseumPorts {
+        clock: Arc::new(wall_clock::now),
         llm: models.patient(config, "museum", patient)?,
         store,
         locks: fleet.locks(),

@@ -3,8 +3,8 @@
 
 use hearken_proto::gateway::MAX_TOKENS;
 
-use super::Config;
 use super::load::ConfigError;
+use super::{Config, log};
 use crate::providers::Secret;
 
 /// Shortest secret that is taken.
@@ -61,6 +61,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("vision.timeout_ms", config.vision.timeout_ms, 100, 600_000)?;
     redis(config)?;
     state(config)?;
+    log::rules(&config.log.level)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
 }

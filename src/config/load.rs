@@ -164,9 +164,21 @@ fn typed(
         _ => (Some(Value::String(text.to_owned())), "text"),
     };
     match value {
-        Some(value) => Ok((name, key, value)),
+        Some(value) => fits(name, key, value),
         None => Err(ConfigError::Variable { name, key, expected: expected.to_owned() }),
     }
+}
+
+/// The value, where its key takes it: one of an enumeration, or a number in range.
+fn fits(name: String, key: String, value: Value) -> Result<(String, String, Value), ConfigError> {
+    let mut alone = Table::new();
+    let wrong = match set(&mut alone, &key, value.clone()) {
+        Ok(()) => Value::Table(alone).try_into::<Config>().err().map(|e| e.message().to_owned()),
+        Err(expected) => Some(expected),
+    };
+    let Some(wrong) = wrong else { return Ok((name, key, value)) };
+    let expected = wrong.split_once("expected ").map_or(wrong.as_str(), |(_, expected)| expected);
+    Err(ConfigError::Variable { name, key, expected: format!("{expected}, not {value}") })
 }
 
 /// As people and other programs write it in an environment.
@@ -280,9 +292,39 @@ mod tests {
         let told = message(None, &[("CLOUD_PORT", "many")]);
         assert_eq!(told, "environment variable CLOUD_PORT: `server.port` must be a whole number");
         let told = message(None, &[("HEARKEN__SERVER__PORT", "70000")]);
-        assert!(told.contains("port") && told.contains("u16"), "{told}");
+        let expected =
+            "environment variable HEARKEN__SERVER__PORT: `server.port` must be u16, not 70000";
+        assert_eq!(told, expected);
         let told = message(None, &[("HEARKEN__SPEAKING__PACKET_MS", "30")]);
         assert_eq!(told, "`speaking.packet_ms` is 30: use 20, 40 or 60");
+        for (name, key, wrong, right) in [
+            (
+                "CLOUD_LOG_FORMAT",
+                "log.format",
+                "jsn",
+                "one of `TEXT`, `Text`, `text`, `JSON`, `Json`, `json`",
+            ),
+            (
+                "HEARKEN__AUTH__REQUIRED",
+                "auth.required",
+                "allways",
+                "one of `auto`, `always`, `never`",
+            ),
+            ("HEARKEN__DIALOGUE__LANGUAGE", "dialogue.language", "zn", "`zh` or `en`"),
+            ("HEARKEN__LLM__PROVIDER", "llm.provider", "opanai", "`openai` or `anthropic`"),
+        ] {
+            let told = message(None, &[(name, wrong)]);
+            let expected =
+                format!("environment variable {name}: `{key}` must be {right}, not \"{wrong}\"");
+            assert_eq!(told, expected);
+        }
+        let told = message(None, &[("CLOUD_LOG_LEVEL", "wran")]);
+        assert!(told.starts_with("`log.level` is wran: use error, warn,"), "{told}");
+        let told = message(None, &[("MCP_PROTOCOL_VERSION", "2025-06-17")]);
+        assert!(told.starts_with("`tools.mcp_protocol_version` is 2025-06-17: use "), "{told}");
+        let wrong = file("[[tools.servers]]\nname = \"a\"\nprotocol = \"litmcp\"\n");
+        let told = message(Some(wrong.path()), &[]);
+        assert!(told.contains("line 3") && told.contains("`mcp` or `litemcp`"), "{told}");
         let told = message(Some("/no/such/file".as_ref()), &[]);
         assert_eq!(told, "cannot read /no/such/file");
     }

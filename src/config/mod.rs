@@ -9,6 +9,7 @@ pub mod env;
 mod gateway;
 mod llm;
 pub mod load;
+pub mod log;
 mod museum;
 mod pipeline;
 mod redis;

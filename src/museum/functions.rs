@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use hearken_actors::ports::{OfferedTool, ToolRequest};
+use hearken_actors::tools::calls::arguments;
 use hearken_actors::tools::schema::Schema;
 use hearken_proto::museum::Mistake;
 use serde_json::{Map, Value, json};
@@ -72,13 +73,7 @@ impl Functions {
         let Some(found) = found else {
             return Err(format!("error: there is no function `{}`", call.name));
         };
-        let arguments = match call.arguments.trim() {
-            "" => Some(Map::new()),
-            text => serde_json::from_str(text).ok(),
-        };
-        let Some(arguments) = arguments else {
-            return Err("error: the arguments are not a JSON object".into());
-        };
+        let arguments = arguments(&call.arguments).map_err(|error| format!("error: {error}"))?;
         let checked = self.schemas[found].check(&arguments);
         checked.map(|()| arguments).map_err(|error| format!("error: {error}"))
     }
@@ -184,6 +179,11 @@ mod tests {
         assert_eq!(check("g", "{}").unwrap_err(), "error: there is no function `g`");
         for arguments in ["", "{}", "[1]", "{\"x\"", "{\"x\": \"1\"}"] {
             assert!(check("f", arguments).unwrap_err().starts_with("error: "), "{arguments}");
+        }
+        let bare = Functions::read(&[json!({"name": "wave", "description": "waves"})]).unwrap();
+        for none in ["", " ", "{}", "null", "\"\"", "\"null\"", "\"{}\""] {
+            let call = ToolRequest { id: "1".into(), name: "wave".into(), arguments: none.into() };
+            assert_eq!(bare.check(&call), Ok(Map::new()), "{none}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod functions;
 mod settings;
 mod talk;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use hearken_actors::dialogue::LocalTime;
 use hearken_actors::live::Live;
 use hearken_actors::ports::{BoxError, Llm, ProviderError, SessionLocks};
-use hearken_actors::wall_clock::now;
+use hearken_actors::wall_clock::Clock;
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionTold, Stats};
 use jiff::{SignedDuration, Timestamp};
@@ -77,6 +78,8 @@ impl From<StoreError> for MuseumError {
 
 /// What museum clients need of the server.
 pub struct MuseumPorts {
+    /// The time of day, by which sessions are over.
+    pub clock: Clock,
     /// The language model.
     pub llm: Arc<dyn Llm>,
     /// Where sessions are kept.
@@ -130,6 +133,10 @@ impl Museum {
         self.settled.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn now(&self) -> Timestamp {
+        (self.ports.clock)()
+    }
+
     fn ends(&self, now: Timestamp) -> Timestamp {
         after(now, self.settings.get().session_timeout)
     }
@@ -140,11 +147,11 @@ impl Museum {
     /// A function that is none, too many sessions, or the store failed.
     pub async fn register(&self, request: Register) -> Result<MuseumSession, MuseumError> {
         let functions = Functions::read(&request.functions).map_err(MuseumError::Wrong)?;
-        let (_, sessions) = self.ports.store.list(0, 0).await?;
+        let now = self.now();
+        let (_, sessions) = self.ports.store.list(now, 0, 0).await?;
         if sessions >= self.settings.get().max_sessions {
             return Err(MuseumError::Full);
         }
-        let now = now();
         let session = MuseumSession {
             id: SessionId::random(),
             metadata: Value::Object(request.client_metadata),
@@ -167,7 +174,7 @@ impl Museum {
     /// # Errors
     /// There is no such session, or the store failed.
     pub async fn heartbeat(&self, id: &SessionId) -> Result<Timestamp, MuseumError> {
-        let now = now();
+        let now = self.now();
         let ends = self.ends(now);
         if self.ports.store.touch(id, ends, now).await? { Ok(ends) } else { Err(MuseumError::Gone) }
     }
@@ -187,7 +194,7 @@ impl Museum {
     /// A session that is not over; it does not count as used.
     async fn alive(&self, id: &SessionId) -> Result<MuseumSession, MuseumError> {
         let found = self.ports.store.find(id).await?;
-        found.filter(|session| session.expires_at > now()).ok_or(MuseumError::Gone)
+        found.filter(|session| session.expires_at > self.now()).ok_or(MuseumError::Gone)
     }
 
     /// What a session is; it does not count as used.
@@ -207,7 +214,7 @@ impl Museum {
         })
     }
 
-    /// At most this many sessions, those used last first, and how many there are.
+    /// At most this many sessions that are not over, those used last first, and how many there are.
     ///
     /// # Errors
     /// The store failed.
@@ -216,7 +223,7 @@ impl Museum {
         offset: u32,
         limit: u32,
     ) -> Result<(Vec<MuseumSession>, u64), StoreError> {
-        self.ports.store.list(offset, limit).await
+        self.ports.store.list(self.now(), offset, limit).await
     }
 
     /// Ends a session from outside. False where there is none.
@@ -228,14 +235,13 @@ impl Museum {
         self.ports.store.remove(id).await
     }
 
-    /// How many sessions there are.
+    /// How many sessions there are that are not over.
     ///
     /// # Errors
     /// The store failed.
     pub async fn stats(&self) -> Result<Stats, MuseumError> {
-        let now = now();
-        self.ports.store.remove_expired(now, SWEEP).await?;
-        let (_, active_sessions) = self.ports.store.list(0, 0).await?;
+        let now = self.now();
+        let (_, active_sessions) = self.ports.store.list(now, 0, 0).await?;
         let total_sessions = self.registered.load(Ordering::Relaxed).max(active_sessions);
         Ok(Stats { active_sessions, total_sessions, server_time: now })
     }
@@ -250,6 +256,29 @@ impl Museum {
         request: ParseRequest,
     ) -> Result<Parsed, MuseumError> {
         self.heartbeat(id).await?;
+        let mut working = pin!(self.in_turn(id, request));
+        // What is in use is not over, however long it takes.
+        let answered = loop {
+            let third = self.settings.get().session_timeout / 3;
+            tokio::select! {
+                biased;
+                answered = &mut working => break answered,
+                () = tokio::time::sleep(third) => self.extend(id).await,
+            }
+        };
+        self.extend(id).await;
+        answered
+    }
+
+    /// A session is in use now.
+    async fn extend(&self, id: &SessionId) {
+        let now = self.now();
+        if let Err(error) = self.ports.store.extend(id, self.ends(now), now).await {
+            tracing::warn!(%error, session = %id, "a use of a museum session cannot be kept");
+        }
+    }
+
+    async fn in_turn(&self, id: &SessionId, request: ParseRequest) -> Result<Parsed, MuseumError> {
         let name = format!("museum {id}");
         let lock = self.ports.locks.lock(&name, TURN_WAIT).await.map_err(MuseumError::Lock)?;
         let lock = lock.ok_or(MuseumError::Busy)?;
@@ -276,7 +305,7 @@ impl Museum {
         let mut ticks = tokio::time::interval(SWEEP_EVERY);
         loop {
             ticks.tick().await;
-            match self.ports.store.remove_expired(now(), SWEEP).await {
+            match self.ports.store.remove_expired(self.now(), SWEEP).await {
                 Ok(0) => {}
                 Ok(sessions) => tracing::info!(sessions, "museum sessions are over"),
                 Err(error) => tracing::warn!(%error, "museum sessions cannot be cleared away"),

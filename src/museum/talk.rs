@@ -12,7 +12,6 @@ use hearken_actors::dialogue::turn::{Said, ToolRound};
 use hearken_actors::dialogue::{Cleaner, Memory, TurnEnd, TurnRecord};
 use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolRequest};
 use hearken_proto::museum::{ParseRequest, Parsed};
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -64,7 +63,7 @@ impl Museum {
         };
         memory.commit(&record, Heard::ALL);
         let kept = memory.messages().iter().map(|m| json!(m)).collect::<Vec<_>>();
-        if !self.ports.store.keep_history(&session.id, &kept, Timestamp::now()).await? {
+        if !self.ports.store.keep_history(&session.id, &kept, self.now()).await? {
             return Err(MuseumError::Gone);
         }
         Ok(parsed)
@@ -168,7 +167,11 @@ async fn ask(
             return Ok(Answer { words, call: None, truncated });
         };
         match functions.check(&call) {
-            Ok(arguments) => return Ok(Answer { words, call: Some((call, arguments)), truncated }),
+            Ok(arguments) => {
+                // As it was understood: a base may refuse its own `null` where it reads it again.
+                let call = ToolRequest { arguments: json!(arguments).to_string(), ..call };
+                return Ok(Answer { words, call: Some((call, arguments)), truncated });
+            }
             Err(wrong) => {
                 tracing::debug!("the model calls what the client cannot do");
                 prompt.messages.push(ChatMessage::calling(text, vec![call.clone()]));

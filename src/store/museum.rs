@@ -47,6 +47,15 @@ pub trait MuseumStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
+    /// The session is in use and lasts until then, also where it is over; not counted as a use of
+    /// its own. False where there is no such session.
+    async fn extend(
+        &self,
+        id: &SessionId,
+        expires: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError>;
+
     /// Keeps what was said in place of what was said before; not counted as a use of its own.
     /// False where there is no such session.
     async fn keep_history(
@@ -62,7 +71,12 @@ pub trait MuseumStore: Send + Sync {
     /// Forgets at most this many sessions that are over now; how many.
     async fn remove_expired(&self, now: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
-    /// At most this many sessions, those used last first, after so many were left out; and how
-    /// many there are in all.
-    async fn list(&self, offset: u32, limit: u32) -> Result<(Vec<MuseumSession>, u64), StoreError>;
+    /// At most this many sessions that are not over now, those used last first, after so many were
+    /// left out; and how many there are in all.
+    async fn list(
+        &self,
+        now: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<(Vec<MuseumSession>, u64), StoreError>;
 }

@@ -119,7 +119,11 @@ impl ToolSource for ClientTools {
             let callback = ServerMessage::ToolCallback { call_id, tool_name, arguments };
             let gone = || ToolError::Unavailable("the client has left".into());
             outbox.send(callback).await.map_err(|_| gone())?;
-            match result.await.map_err(|_| gone())? {
+            let result = tokio::select! {
+                result = result => result.map_err(|_| gone())?,
+                () = outbox.closed() => return Err(gone()),
+            };
+            match result {
                 Ok(Value::String(text)) => Ok(ToolOutput::text(text)),
                 Ok(Value::Null) => Ok(ToolOutput::default()),
                 Ok(value) => Ok(ToolOutput::text(value.to_string())),

@@ -2,10 +2,11 @@
 //! requests one after the other, and writes what it is told. Not for devices, nor for what a
 //! session remembers.
 //!
-//! Reading order: this file, [`requests`], `writing`, `client_tools`, [`sessions`].
+//! Reading order: this file, [`requests`], `writing`, `client_tools`, [`sessions`], [`session`].
 
 mod client_tools;
 pub mod requests;
+pub mod session;
 pub mod sessions;
 mod settings;
 mod writing;
@@ -20,13 +21,14 @@ use hearken_proto::fault::Fault;
 use hearken_proto::gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 pub use requests::GatewayDesk;
-pub use sessions::{Sessions, TextSession};
+pub use session::{InUse, TextSession};
+pub use sessions::Sessions;
 pub use settings::{ClientToolSettings, GatewaySettings};
 
 use self::client_tools::ClientTools;
@@ -63,15 +65,17 @@ pub struct GatewayActor {
     preferences: Preferences,
     counter: Arc<Counter>,
     conversation: Conversation,
-    waiting: VecDeque<Request>,
+    /// Requests that wait, each with the session that is kept for it.
+    waiting: VecDeque<(Request, Option<InUse>)>,
     running: Option<Turn>,
     last_heard: Instant,
     /// When the frames began that are counted, and how many there were.
     frames: (Instant, u32),
     /// What is to be sent, until the actor runs.
     messages: Option<mpsc::Receiver<ServerMessage>>,
-    /// Given back when the connection ends; none where there was no room.
-    place: Option<OwnedSemaphorePermit>,
+    /// Given back when the connection and its last request have ended; none where there was no
+    /// room.
+    place: Option<Arc<OwnedSemaphorePermit>>,
     span: tracing::Span,
 }
 
@@ -89,19 +93,21 @@ impl GatewayActor {
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let tools = ClientTools::new(desk.settings.get().client_tools, outbox.clone());
-        let counter = Counter { desk, tools, outbox };
+        let turns = Turns::new(process);
+        let connection = turns.connection().clone();
+        let counter = Counter { desk, tools, outbox, connection };
         Self {
-            turns: Turns::new(process),
+            turns,
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),
             preferences: Preferences::default(),
-            conversation: counter.converse(session),
+            conversation: counter.converse(Arc::clone(session.session())),
             counter: Arc::new(counter),
             waiting: VecDeque::new(),
             running: None,
             last_heard: Instant::now(),
             frames: (Instant::now(), 0),
             messages: Some(messages),
-            place,
+            place: place.map(Arc::new),
             span,
         }
     }
@@ -164,7 +170,9 @@ impl GatewayActor {
             let message = format!("Too many requests: {MAX_WAITING} are waiting already");
             return self.refuse(ErrorCode::SessionError, message, ctx);
         }
-        self.waiting.push_back(request);
+        // From its arrival on it counts as a use of the session that it names.
+        let held = request.named().and_then(|id| self.counter.desk.sessions.hold(id));
+        self.waiting.push_back((request, held));
         self.go_on(ctx);
     }
 
@@ -173,13 +181,19 @@ impl GatewayActor {
         if self.running.is_some() {
             return;
         }
-        let Some(request) = self.waiting.pop_front() else { return };
+        let Some((request, held)) = self.waiting.pop_front() else { return };
         let turn = self.turns.mint();
         self.running = Some(turn.clone());
         let (counter, own) = (Arc::clone(&self.counter), self.conversation.clone());
-        let work = async move { counter.serve(own, &turn, request).await };
-        ctx.spawn(work.into_actor(self).map(|conversation, act, ctx| {
-            act.conversation = conversation;
+        let (place, (done, conversation)) = (self.place.clone(), oneshot::channel());
+        self.counter.desk.sessions.work(async move {
+            let conversation = counter.serve(own, &turn, request).await;
+            drop((held, place));
+            // Who has left does not go on.
+            drop(done.send(conversation));
+        });
+        ctx.spawn(conversation.into_actor(self).map(|conversation, act, ctx| {
+            act.conversation = conversation.unwrap_or_else(|_| act.conversation.clone());
             act.running = None;
             act.go_on(ctx);
         }));

@@ -8,9 +8,11 @@ use futures_util::FutureExt as _;
 use hearken_proto::gateway::{CallShown, Configure, ErrorCode, ServerMessage, Status};
 use hearken_proto::ids::SessionId;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::client_tools::ClientTools;
-use super::sessions::{SessionLost, Sessions, TextSession};
+use super::session::{InUse, TextSession};
+use super::sessions::{SessionLost, Sessions};
 use super::writing::{Writing, code_of};
 use super::{ConversationDesk, GatewaySettings};
 use crate::audio::playout::Heard;
@@ -72,6 +74,24 @@ pub(super) enum Request {
     Instruct { system_prompt: String },
 }
 
+impl Request {
+    /// The session that it names.
+    pub(super) fn named(&self) -> Option<&SessionId> {
+        match self {
+            Self::Answer { session_id, .. } | Self::Start { session_id } => session_id.as_ref(),
+            Self::End | Self::Instruct { .. } => None,
+        }
+    }
+}
+
+/// What somebody wants answered.
+struct Question<'a> {
+    turn: &'a Turn,
+    text: String,
+    session_id: Option<SessionId>,
+    preferences: Preferences,
+}
+
 /// A session as one connection has it. Calls that are to finish though their turn is cut live as
 /// long as this does.
 #[derive(Clone)]
@@ -92,6 +112,8 @@ pub(super) struct Counter {
     pub(super) desk: GatewayDesk,
     pub(super) tools: ClientTools,
     pub(super) outbox: mpsc::Sender<ServerMessage>,
+    /// Cancelled when the client has left.
+    pub(super) connection: CancellationToken,
 }
 
 impl Counter {
@@ -105,50 +127,102 @@ impl Counter {
         let sessions = &self.desk.sessions;
         match request {
             Request::Answer { text, session_id, preferences } => {
-                let own = match self.session(&own.session, session_id).await {
-                    Ok(session) => self.go_on(own, session),
+                self.respond(own, Question { turn, text, session_id, preferences }).await
+            }
+            Request::Start { session_id: None } => self.connected(own, &sessions.begin()).await,
+            Request::Start { session_id: Some(id) } => {
+                let lost = match sessions.find(&id).await {
+                    Ok(found) => {
+                        self.note_use(&found).await;
+                        if !found.has_ended() {
+                            return self.connected(own, &found).await;
+                        }
+                        SessionLost::Unknown(id)
+                    }
+                    Err(lost) => lost,
+                };
+                self.tell(lost_session(&lost)).await;
+                own
+            }
+            Request::End => {
+                let next = self.end(&own.session).await;
+                self.go_on(own, &next)
+            }
+            Request::Instruct { system_prompt } => self.instruct(own, system_prompt).await,
+        }
+    }
+
+    /// Has the connection's own session talked in after these instructions; another, where that is
+    /// over before.
+    async fn instruct(&self, mut own: Conversation, system_prompt: String) -> Conversation {
+        let sessions = &self.desk.sessions;
+        loop {
+            let used;
+            (own, used) = self.own(own).await;
+            let memory = sessions.using(&used, sessions.enter(&used)).await;
+            if used.has_ended() {
+                continue;
+            }
+            used.manner().system_prompt = system_prompt;
+            self.keep(&used, &memory).await;
+            return own;
+        }
+    }
+
+    /// Answers in the session that is asked for. In place of the connection's own, where that is
+    /// over before the answer begins, another is begun and told.
+    async fn respond(&self, mut own: Conversation, question: Question<'_>) -> Conversation {
+        let sessions = &self.desk.sessions;
+        let mut is_told = false;
+        loop {
+            let used;
+            (own, used) = match &question.session_id {
+                None => self.own(own).await,
+                Some(id) => match sessions.find(id).await {
+                    Ok(found) => (self.go_on(own, &found), found),
                     Err(lost) => {
                         self.tell(lost_session(&lost)).await;
                         return own;
                     }
-                };
+                },
+            };
+            if !is_told {
                 self.tell(ServerMessage::Status(Status::Processing)).await;
-                let work = AssertUnwindSafe(self.answer(&own, turn, text, preferences));
-                let last = work.catch_unwind().await.unwrap_or_else(|_| {
-                    tracing::error!(session = %own.session.id(), "a request broke off");
+                is_told = true;
+            }
+            let work = sessions.using(&used, self.answer(&own, &question));
+            let last = match AssertUnwindSafe(work).catch_unwind().await {
+                Ok(Some(last)) => last,
+                Ok(None) if question.session_id.is_none() => continue,
+                Ok(None) => lost_session(&SessionLost::Unknown(used.id().clone())),
+                Err(_) => {
+                    tracing::error!(session = %used.id(), "a request broke off");
                     let message = "Something went wrong inside the server";
                     ServerMessage::error(ErrorCode::InternalError, message)
-                });
-                self.tell(last).await;
-                own
-            }
-            Request::Start { session_id: None } => self.connected(own, sessions.begin()).await,
-            Request::Start { session_id: Some(id) } => match sessions.find(&id).await {
-                Ok(found) => self.connected(own, found).await,
-                Err(lost) => {
-                    self.tell(lost_session(&lost)).await;
-                    own
                 }
-            },
-            Request::End => {
-                let next = self.end(&own.session).await;
-                self.go_on(own, next)
-            }
-            Request::Instruct { system_prompt } => {
-                let session = self.session(&own.session, None).await;
-                let session = session.unwrap_or_else(|_| Arc::clone(&own.session));
-                let memory = sessions.enter(&session).await;
-                session.manner().system_prompt = system_prompt;
-                self.keep(&session, &memory).await;
-                drop(memory);
-                self.go_on(own, session)
+            };
+            drop(used);
+            self.tell(last).await;
+            return own;
+        }
+    }
+
+    /// The connection's own session in use; another, which is told, where it is over.
+    async fn own(&self, own: Conversation) -> (Conversation, InUse) {
+        match self.desk.sessions.find(own.session.id()).await {
+            Ok(found) => (self.go_on(own, &found), found),
+            Err(lost) => {
+                tracing::info!(%lost, "another session is begun");
+                let next = self.desk.sessions.begin();
+                (self.connected(own, &next).await, next)
             }
         }
     }
 
     /// The conversation in this session: the connection's own, where it is the same.
-    fn go_on(&self, own: Conversation, session: Arc<TextSession>) -> Conversation {
-        if Arc::ptr_eq(&own.session, &session) { own } else { self.converse(session) }
+    fn go_on(&self, own: Conversation, used: &InUse) -> Conversation {
+        let session = used.session();
+        if Arc::ptr_eq(&own.session, session) { own } else { self.converse(Arc::clone(session)) }
     }
 
     async fn tell(&self, message: ServerMessage) {
@@ -156,12 +230,12 @@ impl Counter {
         self.outbox.send(message).await.unwrap_or_default();
     }
 
-    async fn connected(&self, own: Conversation, session: Arc<TextSession>) -> Conversation {
-        self.tell(ServerMessage::Status(Status::Connected(session.id().clone()))).await;
-        self.go_on(own, session)
+    async fn connected(&self, own: Conversation, used: &InUse) -> Conversation {
+        self.tell(ServerMessage::Status(Status::Connected(used.id().clone()))).await;
+        self.go_on(own, used)
     }
 
-    async fn end(&self, session: &TextSession) -> Arc<TextSession> {
+    async fn end(&self, session: &TextSession) -> InUse {
         if let Err(error) = self.desk.sessions.end(session).await {
             tracing::warn!(error, session = %session.id(), "a session that ended is still kept");
         }
@@ -171,18 +245,9 @@ impl Counter {
         next
     }
 
-    /// The session that a request is for. A connection whose own session is over begins another,
-    /// unless the request names it.
-    async fn session(
-        &self,
-        own: &Arc<TextSession>,
-        wanted: Option<SessionId>,
-    ) -> Result<Arc<TextSession>, SessionLost> {
-        let sessions = &self.desk.sessions;
-        match wanted {
-            Some(id) if id != *own.id() || !sessions.is_alive(own) => sessions.find(&id).await,
-            None if !sessions.is_alive(own) => Ok(sessions.begin()),
-            _ => Ok(Arc::clone(own)),
+    async fn note_use(&self, session: &TextSession) {
+        if let Err(error) = self.desk.sessions.note_use(session).await {
+            tracing::warn!(error, session = %session.id(), "a use of a session cannot be kept");
         }
     }
 
@@ -192,30 +257,33 @@ impl Counter {
         }
     }
 
-    /// Answers, and gives the message that ends the request.
+    /// Answers, and gives the message that ends the request; none where somebody ended the session
+    /// before.
     async fn answer(
         &self,
         Conversation { session, toolbox }: &Conversation,
-        turn: &Turn,
-        text: String,
-        preferences: Preferences,
-    ) -> ServerMessage {
+        question: &Question<'_>,
+    ) -> Option<ServerMessage> {
+        let Question { turn, text, preferences, .. } = question;
         let mut memory = tokio::select! {
             biased;
-            () = turn.cancelled() => return cancelled(String::new(), Vec::new()),
+            () = turn.cancelled() => return Some(cancelled(String::new(), Vec::new())),
             memory = self.desk.sessions.enter(session) => memory,
         };
         if session.has_ended() {
-            return lost_session(&SessionLost::Unknown(session.id().clone()));
+            return None;
         }
-        let prompt = self.prompt(session, &memory, &text, preferences);
-        let mut writing = Writing::new(turn, &self.outbox, preferences.stream);
+        let prompt = self.prompt(session, &memory, text, *preferences);
+        let (outbox, streams) = (&self.outbox, preferences.stream);
+        let mut writing = Writing::new(turn, &self.connection, outbox, streams);
         let mut rounds = Vec::new();
         let outcome = answer(&mut writing, prompt, &*self.desk.llm, toolbox, &mut rounds).await;
         let outcome = match outcome {
             Ok(()) if writing.parts.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
+        // What a cancelled request wrote last was told, too.
+        writing.parts.end_part();
         let Writing { parts: Parts { content, said, .. }, calls, .. } = writing;
         let (end, last) = match outcome {
             _ if !turn.is_live() => (TurnEnd::Interrupted, cancelled(content, calls)),
@@ -230,13 +298,44 @@ impl Counter {
             }
         };
         meters().turns.count(&end);
-        if !matches!(end, TurnEnd::Failed(_)) {
-            let record = TurnRecord { user: Some(text), said, rounds, end };
-            memory.commit(&record, Heard::ALL);
+        let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
+        if self.remembers(&mut memory, &record, *preferences) {
             // On disk before the client hears of it.
             self.keep(session, &memory).await;
+        } else {
+            self.note_use(session).await;
         }
-        last
+        Some(last)
+    }
+
+    /// Remembers what is to be remembered of a turn; false where that changes nothing.
+    fn remembers(&self, memory: &mut Memory, record: &TurnRecord, wanted: Preferences) -> bool {
+        if self.is_kept(record) {
+            memory.commit(record, Heard::ALL);
+            return true;
+        }
+        // What the model was not told it cannot have refused.
+        let before = memory.messages().len();
+        if self.has_context(wanted) {
+            memory.commit(record, Heard::default());
+        }
+        memory.messages().len() != before
+    }
+
+    fn has_context(&self, wanted: Preferences) -> bool {
+        wanted.enable_context.unwrap_or(self.desk.settings.get().enable_context)
+    }
+
+    /// A turn is remembered where it was answered; one that was cancelled, where it wrote or called
+    /// something; one whose client left, where it called something. Of others nothing is left that
+    /// could be joined to the next.
+    fn is_kept(&self, TurnRecord { said, rounds, end, .. }: &TurnRecord) -> bool {
+        let has_left = self.connection.is_cancelled();
+        match end {
+            TurnEnd::Completed => true,
+            TurnEnd::Interrupted => !rounds.is_empty() || (!said.is_empty() && !has_left),
+            TurnEnd::Refused | TurnEnd::Failed(_) => false,
+        }
     }
 
     /// A conversation in this session.
@@ -265,7 +364,7 @@ impl Counter {
         let settings = desk.settings.get();
         let system = session.manner().instructions(&settings.system_prompt, &(desk.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];
-        if preferences.enable_context.unwrap_or(settings.enable_context) {
+        if self.has_context(preferences) {
             messages.extend(memory.messages().iter().cloned());
         }
         messages.push(ChatMessage::new(Role::User, text));

@@ -8,6 +8,7 @@ use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage, Status};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::client_tools;
 use crate::dialogue::parts::Parts;
@@ -15,11 +16,17 @@ use crate::dialogue::run_turn::Face;
 use crate::dialogue::{Cleaner, Turn, TurnError};
 use crate::ports::{ToolError, ToolRequest};
 use crate::tools::calls::{Ended, arguments};
+use crate::tools::outcome::CUT_SHORT;
 use crate::tools::{Offer, Toolbox};
+
+/// What a client is told of a call without a result, whose request it cancelled.
+const CANCELLED: &str = "the request was cancelled before there was a result";
 
 /// What a turn writes.
 pub(super) struct Writing<'a> {
     turn: &'a Turn,
+    /// Cancelled when the client has left.
+    connection: &'a CancellationToken,
     outbox: &'a mpsc::Sender<ServerMessage>,
     streams: bool,
     cleaner: Cleaner,
@@ -34,11 +41,13 @@ pub(super) struct Writing<'a> {
 impl<'a> Writing<'a> {
     pub(super) fn new(
         turn: &'a Turn,
+        connection: &'a CancellationToken,
         outbox: &'a mpsc::Sender<ServerMessage>,
         streams: bool,
     ) -> Self {
         Self {
             turn,
+            connection,
             outbox,
             streams,
             cleaner: Cleaner::default(),
@@ -65,7 +74,8 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Makes these calls at once, and tells of each that is a server's.
+    /// Makes these calls at once, and tells of each that is a server's. Calls end with their turn
+    /// where it is cancelled; where the client leaves, those that began run to their end.
     async fn make(
         &mut self,
         tools: &Toolbox,
@@ -74,12 +84,23 @@ impl<'a> Writing<'a> {
         asked: &str,
         until: Instant,
     ) -> Vec<Ended> {
-        let turn = self.turn;
+        let (turn, connection) = (self.turn, self.connection);
         let mut running = tools.begin(offer, calls, asked, until);
+        let is_client = |call: &ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
+        let begun = (0..calls.len()).filter(|number| running.ended(*number).is_none());
+        let callbacks = begun.filter(|number| is_client(&calls[*number])).count();
+        if callbacks > 0 {
+            self.send(ServerMessage::Status(Status::WaitingForTools(callbacks))).await;
+        }
         loop {
             let number = tokio::select! {
                 biased;
-                () = turn.cancelled() => break,
+                () = turn.cancelled(), if !connection.is_cancelled() => {
+                    if connection.is_cancelled() {
+                        continue;
+                    }
+                    break;
+                }
                 number = running.next() => number,
             };
             let Some(number) = number else { break };
@@ -133,12 +154,9 @@ impl Face for Writing<'_> {
         let (own, clients): (Vec<&ToolRequest>, Vec<&ToolRequest>) =
             calls.iter().partition(|call| !is_client(call));
         let mut results: Vec<Option<String>> = vec![None; calls.len()];
-        for (group, waits) in [(own, false), (clients, true)] {
+        for group in [own, clients] {
             if group.is_empty() || self.is_over() {
                 continue;
-            }
-            if waits {
-                self.send(ServerMessage::Status(Status::WaitingForTools(group.len()))).await;
             }
             let requests: Vec<ToolRequest> = group.iter().map(|call| (*call).clone()).collect();
             let ended = self.make(tools, offer, &requests, asked, until).await;
@@ -152,7 +170,8 @@ impl Face for Writing<'_> {
                 }
             }
         }
-        Ok(results.into_iter().map(Option::unwrap_or_default).collect())
+        let not_made = || CUT_SHORT.to_owned();
+        Ok(results.into_iter().map(|result| result.unwrap_or_else(not_made)).collect())
     }
 }
 
@@ -175,14 +194,19 @@ pub(super) fn code_of(error: &ToolError, source: &str) -> ErrorCode {
 
 fn shown(offer: &Offer, call: &ToolRequest, ended: &Ended) -> CallShown {
     let (source, tool) = origin(offer, call);
+    let (code, error) = match &ended.failure {
+        Some(error) => (Some(code_of(error, source)), Some(error.to_string())),
+        None if ended.cut_short => (Some(ErrorCode::ToolExecutionFailed), Some(CANCELLED.into())),
+        None => (None, None),
+    };
     CallShown {
         tool_name: tool.to_owned(),
         arguments: arguments(&call.arguments).unwrap_or_default(),
-        success: ended.failure.is_none(),
+        success: code.is_none(),
         duration_ms: milliseconds(ended.took),
         source: source.to_owned(),
-        code: ended.failure.as_ref().map(|error| code_of(error, source)),
-        error: ended.failure.as_ref().map(ToString::to_string),
+        code,
+        error,
     }
 }
 

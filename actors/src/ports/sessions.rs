@@ -28,6 +28,13 @@ pub trait SessionStore: Send + Sync {
     /// Keeps a session in place of what was kept of it.
     async fn keep(&self, session: &KeptSession) -> Result<(), BoxError>;
 
+    /// Keeps a session in place of what was kept of it. False where nothing is kept of it: somebody
+    /// forgot it.
+    async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError>;
+
+    /// A session was used then. False where there is no such.
+    async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError>;
+
     /// Forgets a session, where there is such.
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError>;
 

@@ -28,6 +28,8 @@ pub struct Ended {
     pub told: String,
     /// Why there is no result, where the call was made or refused and not just cut short.
     pub failure: Option<ToolError>,
+    /// Its turn ended before there was a result.
+    pub cut_short: bool,
     /// From the begin of its round.
     pub took: Duration,
 }
@@ -41,7 +43,7 @@ impl Ended {
             let why = told.strip_prefix("error: ").unwrap_or(&told);
             says_failed.then(|| ToolError::Failed(why.to_owned()))
         });
-        Self { told, failure, took }
+        Self { told, failure, cut_short: false, took }
     }
 }
 
@@ -78,7 +80,7 @@ impl Calls {
         let took = self.begun.elapsed();
         let missing = |finishes| {
             let told = if finishes { GOES_ON } else { CUT_SHORT }.to_owned();
-            Ended { told, failure: None, took }
+            Ended { told, failure: None, cut_short: true, took }
         };
         let pairs = self.results.into_iter().zip(self.finishes);
         pairs.map(|(result, finishes)| result.unwrap_or_else(|| missing(finishes))).collect()
@@ -104,7 +106,7 @@ impl Toolbox {
         };
         for (number, request) in calls.iter().enumerate() {
             match self.check(offer, request) {
-                Ok(_) if number >= MAX_CALLS => {
+                Ok(_) if begun.running.len() >= MAX_CALLS => {
                     let why = ToolError::Failed("too many calls at once".into());
                     begun.note(number, Err(why));
                 }
@@ -203,6 +205,8 @@ pub fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(arguments)) => Ok(arguments),
+        // Some write the whole as a string once more.
+        Ok(Value::String(inner)) if !inner.trim_start().starts_with('"') => arguments(&inner),
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(ToolError::Arguments("they are not a JSON object".into())),
         Err(error) => Err(ToolError::Arguments(format!("they are not JSON: {error}"))),

@@ -46,6 +46,14 @@ impl SessionStore for NoShelf {
         Ok(())
     }
 
+    async fn renew(&self, _: &KeptSession) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    async fn touch(&self, _: &SessionId, _: SystemTime) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
     async fn forget(&self, _: &SessionId) -> Result<(), BoxError> {
         Ok(())
     }
@@ -64,6 +72,16 @@ impl SessionStore for Shelf {
     async fn keep(&self, session: &KeptSession) -> Result<(), BoxError> {
         self.0.lock().unwrap().insert(session.id.clone(), session.clone());
         Ok(())
+    }
+
+    async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError> {
+        let mut all = self.0.lock().unwrap();
+        Ok(all.get_mut(&session.id).map(|kept| *kept = session.clone()).is_some())
+    }
+
+    async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {
+        let mut all = self.0.lock().unwrap();
+        Ok(all.get_mut(id).map(|kept| kept.last_used = last_used).is_some())
     }
 
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {
@@ -354,11 +372,11 @@ async fn a_session_that_others_went_on_with_is_taken_up_anew_and_once() {
     freeze();
     let shelf = Arc::new(Shelf::default());
     let sessions = Sessions::new(shelf, Duration::from_secs(60), 10).shared(Arc::new(Free));
-    let first = sessions.begin();
+    let first = Arc::clone(sessions.begin().session());
     sessions.keep(&first, &*sessions.enter(&first).await).await.unwrap();
     tokio::time::advance(Duration::from_secs(61)).await;
     // By the store's clock it was used just now: by another instance, that is.
     let second = sessions.find(first.id()).await.unwrap();
-    assert!(!Arc::ptr_eq(&first, &second), "what was in memory here is over");
-    assert!(Arc::ptr_eq(&second, &sessions.find(first.id()).await.unwrap()));
+    assert!(!Arc::ptr_eq(&first, second.session()), "what was in memory here is over");
+    assert!(Arc::ptr_eq(second.session(), sessions.find(first.id()).await.unwrap().session()));
 }

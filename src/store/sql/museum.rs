@@ -90,6 +90,26 @@ impl MuseumStore for SqlStore {
         .await
     }
 
+    async fn extend(
+        &self,
+        id: &SessionId,
+        expires: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        in_time(async {
+            let sql = "UPDATE museum_sessions SET expires_ms = $2, last_used_ms = $3 \
+                       WHERE session_id = $1";
+            let extended = sqlx::query(sql)
+                .bind(text(id.as_str()))
+                .bind(expires.as_millisecond())
+                .bind(now.as_millisecond())
+                .execute(self.writer().await?.pool)
+                .await?;
+            Ok(extended.rows_affected() > 0)
+        })
+        .await
+    }
+
     async fn keep_history(
         &self,
         id: &SessionId,
@@ -136,20 +156,28 @@ impl MuseumStore for SqlStore {
         .await
     }
 
-    async fn list(&self, offset: u32, limit: u32) -> Result<(Vec<MuseumSession>, u64), StoreError> {
+    async fn list(
+        &self,
+        now: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<(Vec<MuseumSession>, u64), StoreError> {
         in_time(async {
             let pool = self.pool().await?;
             let rows = sqlx::query(concat!(
                 "SELECT ",
                 columns!(),
-                " FROM museum_sessions ORDER BY last_used_ms DESC, session_id LIMIT $1 OFFSET $2"
+                " FROM museum_sessions WHERE expires_ms > $1 \
+                 ORDER BY last_used_ms DESC, session_id LIMIT $2 OFFSET $3"
             ))
+            .bind(now.as_millisecond())
             .bind(i64::from(limit))
             .bind(i64::from(offset))
             .fetch_all(pool)
             .await?;
-            let sql = "SELECT COUNT(*) FROM museum_sessions";
-            let total: i64 = sqlx::query_scalar(sql).fetch_one(pool).await?;
+            let sql = "SELECT COUNT(*) FROM museum_sessions WHERE expires_ms > $1";
+            let total = sqlx::query_scalar(sql).bind(now.as_millisecond());
+            let total: i64 = total.fetch_one(pool).await?;
             let sessions = rows.iter().map(session).collect::<Result<_, _>>()?;
             Ok((sessions, total.try_into().map_err(unusable)?))
         })

@@ -49,6 +49,35 @@ impl SessionStore for SqlStore {
         Ok(kept.await?)
     }
 
+    async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError> {
+        let last_used_ms = milliseconds(session.last_used);
+        let kept = in_time(async {
+            let kept = sqlx::query(
+                "UPDATE sessions SET state = $2, last_used_ms = $3 WHERE session_id = $1",
+            )
+            .bind(text(session.id.as_str()))
+            .bind(text(&session.state))
+            .bind(last_used_ms)
+            .execute(self.writer().await?.pool)
+            .await?;
+            Ok(kept.rows_affected() > 0)
+        });
+        Ok(kept.await?)
+    }
+
+    async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {
+        let touched = in_time(async {
+            let sql = "UPDATE sessions SET last_used_ms = $2 WHERE session_id = $1";
+            let touched = sqlx::query(sql)
+                .bind(text(id.as_str()))
+                .bind(milliseconds(last_used))
+                .execute(self.writer().await?.pool)
+                .await?;
+            Ok(touched.rows_affected() > 0)
+        });
+        Ok(touched.await?)
+    }
+
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {
         let gone = in_time(async {
             sqlx::query("DELETE FROM sessions WHERE session_id = $1")

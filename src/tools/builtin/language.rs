@@ -15,6 +15,9 @@ use super::{BuiltinTool, output, text};
 pub(super) const NAMES: [&str; 3] =
     ["set_response_language", "get_response_language", "list_supported_languages"];
 
+/// What counts as set where nothing was (7.2 of the gateway's document).
+const DEFAULT: ReplyLanguage = ReplyLanguage::Zh;
+
 /// What a tool does.
 #[derive(Clone, Copy)]
 enum Deed {
@@ -104,15 +107,20 @@ fn set(conversation: &Conversation, named: &str) -> Result<Value, String> {
     Ok(done)
 }
 
+/// The default is the document's; until one is set, the model follows the person all the same.
 fn set_now(conversation: &Conversation) -> Value {
     let language = conversation.manner().language;
     language.map_or_else(
-        || json!({"language": null, "message": "none is set: answer in the user's language"}),
+        || {
+            let mut now = told(DEFAULT);
+            now["message"] = "none is set: answer in the user's language".into();
+            now
+        },
         told,
     )
 }
 
 fn list(conversation: &Conversation) -> Value {
-    let now = conversation.manner().language.map(ReplyLanguage::code);
+    let now = conversation.manner().language.unwrap_or(DEFAULT).code();
     json!({"languages": ReplyLanguage::ALL.map(told), "current": now})
 }

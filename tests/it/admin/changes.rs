@@ -146,6 +146,8 @@ async fn what_cannot_be_used_changes_nothing() {
         (json!({"llm.temperature": 3}), 400, "`llm.temperature` is `3`"),
         (json!({"llm": {"max_tokens": "many"}}), 400, "`llm.max_tokens`: invalid type"),
         (json!({"log.level": "loud=x=y"}), 400, "use error, warn, info, debug or trace"),
+        (json!({"log.level": "wran"}), 400, "`log.level` is wran: use error, warn,"),
+        (json!({"log": {"level": "hearken=debug,wran"}}), 400, "`log.level` is hearken=debug,wran"),
         (json!({"auth.admin_token": "x"}), 400, "cannot be changed while the server runs"),
         (json!({"llm.api_key": "x"}), 400, "what can: llm.model"),
         (json!({"llm.model": "x"}), 409, "is set by the environment"),

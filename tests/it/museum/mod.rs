@@ -1,6 +1,7 @@
 //! Museum clients over real sockets: every address of their document, every field and refusal, as
 //! their original clients ask. Not for what a model makes of a museum.
 
+mod lives;
 mod parsing;
 mod sessions;
 

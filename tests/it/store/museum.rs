@@ -44,12 +44,16 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
     let now = store.find(&id("a")).await.unwrap().unwrap();
     assert_eq!((now.requests, now.last_used_at, now.expires_at), (1, at(120), at(200)));
     assert_eq!(now.history, history);
-    let names = async |offset, limit| {
-        let (page, total) = store.list(offset, limit).await.unwrap();
+    let names_at = async |now, offset, limit| {
+        let (page, total) = store.list(at(now), offset, limit).await.unwrap();
         let names: String = page.iter().map(|s| s.id.as_str()).collect();
         (names, total)
     };
+    let names = async |offset, limit| names_at(49, offset, limit).await;
     assert_eq!(names(0, 9).await, ("abc".into(), 3));
+    assert_eq!(names_at(50, 0, 9).await, ("ac".into(), 2), "what is over does not count");
+    assert!(store.extend(&id("b"), at(50), at(2)).await.unwrap());
+    assert!(!store.extend(&id("none"), at(50), at(2)).await.unwrap());
     assert_eq!(names(1, 1).await, ("b".into(), 3));
     assert_eq!(names(5, 1).await, (String::new(), 3));
     assert_eq!(store.remove_expired(at(49), 9).await.unwrap(), 0);

@@ -27,6 +27,12 @@ async fn text_clients_sessions_are_kept_and_forgotten(place: Arc<Place>) {
         store.keep(&kept).await.unwrap();
     }
     assert_eq!(load("a").await, Some(session("a", "{\"名\":1}", 3)));
+    assert!(store.renew(&session("b", "[]", 1)).await.unwrap());
+    assert!(store.touch(&SessionId::new("b"), used(2)).await.unwrap());
+    assert_eq!(load("b").await, Some(session("b", "[]", 2)));
+    assert!(!store.renew(&session("c", "{}", 2)).await.unwrap(), "it was forgotten");
+    assert!(!store.touch(&SessionId::new("c"), used(2)).await.unwrap());
+    assert_eq!(load("c").await, None);
     assert_eq!(store.forget_unused(used(2)).await.unwrap(), 0);
     assert_eq!(store.forget_unused(used(3)).await.unwrap(), 1);
     assert_eq!(load("b").await, None);

@@ -23,7 +23,10 @@ async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
     let (shared, other) = (SharedManner::default(), SharedManner::default());
     let tools = all.for_conversation("s-1", &shared);
     let none = told(&tools, "get_response_language", json!({})).await;
-    assert_eq!(none["language"], json!(null));
+    assert_eq!((&none["language"], &none["name_en"]), (&json!("zh"), &json!("Chinese")));
+    assert_eq!(none["message"], "none is set: answer in the user's language");
+    let list = told(&tools, "list_supported_languages", json!({})).await;
+    assert_eq!(list["current"], "zh", "the document's default");
     let done = told(&tools, "set_response_language", json!({"language": "en"})).await;
     let expected = json!({"language": "en", "name": "英语", "name_en": "English",
         "message": "from now on, answer in English only"});

@@ -1,0 +1,310 @@
+//! What must be true of sessions, by docs/state-machines/text-session.md: which are alive, which
+//! request is answered in which, and what each remembers. Not for sending anything.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use hearken_actors::ports::{ChatMessage, Role};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::world::{IDLE, Instances, MAX_MESSAGES};
+
+/// Nearer than this to its end a session may be over or not.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// What is known of a session's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    Live,
+    Over,
+    Unsure,
+}
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// The instances that have it in memory.
+    here: BTreeSet<usize>,
+    /// Something of it was answered, so that the store has it.
+    kept: bool,
+    /// The store failed while it was there: nothing is certain any more.
+    pub(super) murky: bool,
+    /// Somebody asked for its end, and was told of it.
+    ending: bool,
+    pub(super) ended: Option<Instant>,
+    /// Requests in it that are worked on or wait.
+    busy: usize,
+    /// It was surely used then, and at the latest then.
+    used: (Instant, Instant),
+    /// The shortest and the longest idle time in force since.
+    idle: (Duration, Duration),
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Open,
+    Answered(String),
+    Cancelled { content: String, calls: usize },
+    Failed,
+    Left(Instant),
+}
+
+/// What somebody asked for.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Empty for what is no text.
+    pub(super) words: String,
+    pub(super) named: Option<String>,
+    /// The session is kept from being over by this.
+    held: Option<String>,
+    pub(super) life: Life,
+    pub(super) session: Option<String>,
+    pub(super) outcome: Outcome,
+    pub(super) waiting_for: u64,
+    pub(super) callbacks: u64,
+}
+
+impl Request {
+    pub(super) fn kind(&self) -> &str {
+        self.words.split(' ').next_back().unwrap_or_default()
+    }
+}
+
+/// Everything that is known.
+pub(super) struct Oracle {
+    pub(super) sessions: HashMap<String, Known>,
+    pub(super) requests: Vec<Request>,
+    idle: Duration,
+    instances: usize,
+    store_fails: bool,
+}
+
+impl Oracle {
+    pub(super) fn new(instances: usize) -> Self {
+        let (sessions, requests) = (HashMap::new(), Vec::new());
+        Self { sessions, requests, idle: IDLE, instances, store_fails: false }
+    }
+
+    /// A session was told on this instance: it is used.
+    pub(super) fn told(&mut self, id: &str, instance: usize, at: Instant) {
+        let (idle, murky) = (self.idle, self.store_fails);
+        let known = self.sessions.entry(id.to_owned()).or_insert_with(|| Known {
+            here: BTreeSet::new(),
+            kept: false,
+            murky,
+            ending: false,
+            ended: None,
+            busy: 0,
+            used: (at, at),
+            idle: (idle, idle),
+        });
+        known.here.insert(instance);
+        self.used(id, at);
+    }
+
+    pub(super) fn used(&mut self, id: &str, at: Instant) {
+        if let Some(known) = self.sessions.get_mut(id) {
+            known.used = (at.max(known.used.0), at.max(known.used.1));
+            known.idle = (self.idle, self.idle);
+        }
+    }
+
+    /// Somebody asked for the end of this session, unless another is gone on with before.
+    pub(super) fn may_end(&mut self, id: &str) {
+        if let Some(known) = self.sessions.get_mut(id) {
+            known.ending = true;
+        }
+    }
+
+    /// It may have ended, or has.
+    pub(super) fn may_have_ended(&self, id: &str) -> bool {
+        self.sessions.get(id).is_none_or(|known| known.ending || known.ended.is_some())
+    }
+
+    pub(super) fn idles(&mut self, idle: Duration) {
+        self.idle = idle;
+        for known in self.sessions.values_mut() {
+            known.idle = (known.idle.0.min(idle), known.idle.1.max(idle));
+        }
+    }
+
+    pub(super) fn store(&mut self, fails: bool) {
+        self.store_fails = fails;
+        for known in self.sessions.values_mut() {
+            known.murky |= fails;
+        }
+    }
+
+    /// Whether a session is alive for a connection of this instance.
+    pub(super) fn life(&self, id: &str, instance: usize, at: Instant) -> Life {
+        let Some(known) = self.sessions.get(id) else { return Life::Over };
+        if known.ended.is_some() {
+            return if known.murky || self.instances > 1 && !known.kept {
+                Life::Unsure
+            } else {
+                Life::Over
+            };
+        }
+        if known.murky || known.ending || self.store_fails {
+            return Life::Unsure;
+        }
+        if known.busy == 0 && at.saturating_duration_since(known.used.1) > known.idle.1 + MARGIN {
+            return Life::Over;
+        }
+        let in_time = at.saturating_duration_since(known.used.0) + MARGIN < known.idle.0;
+        let reachable = known.kept || (self.instances == 1 && known.here.contains(&instance));
+        let alone = known.here.len() == 1 && known.here.contains(&instance);
+        match (known.busy > 0 || in_time) && (reachable || alone) {
+            true => Life::Live,
+            false => Life::Unsure,
+        }
+    }
+
+    /// A request is sent for this session; its number.
+    pub(super) fn sent(
+        &mut self,
+        words: String,
+        named: Option<String>,
+        own: &str,
+        instance: usize,
+        waits: bool,
+        at: Instant,
+    ) -> usize {
+        let target = named.as_deref().unwrap_or(own).to_owned();
+        let mut life = self.life(&target, instance, at);
+        if waits && (self.instances > 1 || named.is_none()) {
+            life = Life::Unsure;
+        }
+        let held = (life == Life::Live).then_some(target);
+        if let Some(known) = held.as_ref().and_then(|id| self.sessions.get_mut(id)) {
+            known.busy += 1;
+        }
+        let (session, outcome) = (None, Outcome::Open);
+        self.requests.push(Request {
+            words,
+            named,
+            held,
+            life,
+            session,
+            outcome,
+            waiting_for: 0,
+            callbacks: 0,
+        });
+        self.requests.len() - 1
+    }
+
+    /// A request ended like this.
+    pub(super) fn done(&mut self, number: usize, outcome: Outcome, at: Instant) {
+        let request = &mut self.requests[number];
+        let (held, session) = (request.held.take(), request.session.clone());
+        let kept = matches!(outcome, Outcome::Answered(_));
+        request.outcome = outcome;
+        if let Some(id) = &held {
+            self.sessions.get_mut(id).expect("it was there").busy -= 1;
+            self.used(id, at);
+        }
+        if let Some(id) = session {
+            self.used(&id, at);
+            self.sessions.get_mut(&id).expect("it was there").kept |= kept;
+        }
+    }
+
+    /// A request whose client left may go on until its calls are over.
+    pub(super) fn left(&mut self, number: usize, at: Instant) {
+        let session = self.requests[number].session.clone();
+        self.done(number, Outcome::Left(at), at);
+        if let Some(known) = session.and_then(|id| self.sessions.get_mut(&id)) {
+            known.used.1 = at + Duration::from_secs(300);
+        }
+    }
+
+    /// What each session must remember, beside what the model was asked and what is stored.
+    pub(super) fn check_memories(&self, instances: &Instances) {
+        let called = |r: &&Request| {
+            matches!((r.kind(), &r.outcome), ("server" | "mixed", Outcome::Answered(_)))
+        };
+        let done = instances.turned_on.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(self.requests.iter().filter(called).count() as u64 <= done, "a call was not made");
+        let mut turns: HashMap<&str, Vec<Turn>> = HashMap::new();
+        for (words, prompt) in instances.mind.asked.lock().unwrap().iter() {
+            let request = self.requests.iter().find(|r| r.words == *words);
+            let request = request.unwrap_or_else(|| panic!("nobody asked {words:?} alone"));
+            let Some(id) = &request.session else { continue };
+            let before = turns.entry(id).or_default();
+            let known = &self.sessions[id];
+            if !known.murky {
+                check(&format!("the prompt of {words}"), before, &prompt[..prompt.len() - 1]);
+            }
+            before.extend(kept(request));
+        }
+        let rows = instances.shelf.rows.lock().unwrap();
+        for (id, known) in self.sessions.iter().filter(|(_, known)| !known.murky) {
+            let row = rows.iter().find(|(kept, _)| kept.as_str() == *id).map(|(_, row)| row);
+            let told = turns.get(id.as_str()).map_or([].as_slice(), Vec::as_slice);
+            match row {
+                Some(_) if known.ended.is_some() => panic!("{id} ended, and is still kept"),
+                Some(row) => {
+                    let state: Value = serde_json::from_str(&row.state).unwrap();
+                    let messages: Vec<ChatMessage> =
+                        serde_json::from_value(state["messages"].clone()).unwrap();
+                    check(&format!("the row of {id}"), told, &messages);
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// A turn as it is remembered; where one cannot say whether it is, `may`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Turn {
+    words: String,
+    answer: String,
+    may: bool,
+}
+
+fn kept(request: &Request) -> Option<Turn> {
+    let words = request.words.clone();
+    match &request.outcome {
+        Outcome::Answered(answer) => Some(Turn { words, answer: answer.clone(), may: false }),
+        Outcome::Cancelled { content, calls } if !content.is_empty() || *calls > 0 => {
+            Some(Turn { words, answer: content.clone(), may: false })
+        }
+        // Whether its calls had begun is a matter of when it left.
+        Outcome::Left(_) if matches!(request.kind(), "server" | "client" | "mixed") => {
+            Some(Turn { words, answer: String::new(), may: true })
+        }
+        _ => None,
+    }
+}
+
+/// The remembered turns are the last of those that were: no others, none joined, none lost.
+fn check(what: &str, turns: &[Turn], messages: &[ChatMessage]) {
+    let mut seen: Vec<(&str, String)> = Vec::new();
+    for message in messages {
+        match (message.role, seen.last_mut()) {
+            (Role::User, _) => seen.push((&message.content, String::new())),
+            (Role::Assistant, Some(last)) => last.1.push_str(&message.content),
+            _ => {}
+        }
+    }
+    let mut must = turns.iter().rev().peekable();
+    for (words, answer) in seen.iter().rev() {
+        while must.peek().is_some_and(|turn| turn.may && turn.words != *words) {
+            must.next();
+        }
+        let turn = must.next();
+        let same = turn.is_some_and(|turn| {
+            turn.words == *words && (turn.may || turn.answer.replace('\n', "") == *answer)
+        });
+        assert!(same, "{what} remembers {words:?}: {answer:?}, not {turn:?}, of {turns:#?}");
+    }
+    let all_plain = turns.iter().all(|t| !t.may && t.words.ends_with("plain"));
+    let at_least = match turns.iter().filter(|turn| !turn.may).count() {
+        count if all_plain => count.min(MAX_MESSAGES / 2),
+        count => count.min(1),
+    };
+    assert!(seen.len() >= at_least, "{what} remembers {seen:?} of {turns:#?}");
+}

@@ -1,0 +1,77 @@
+//! What `log.level` may be: a level, or rules with a level for each part. Not for logging by them.
+
+use super::load::ConfigError;
+
+/// The levels, with names that other programs have for them.
+const LEVELS: [(&str, &str); 9] = [
+    ("error", "error"),
+    ("warn", "warn"),
+    ("info", "info"),
+    ("debug", "debug"),
+    ("trace", "trace"),
+    ("off", "off"),
+    ("warning", "warn"),
+    ("critical", "error"),
+    ("fatal", "error"),
+];
+
+/// The rules as the log reads them. Its own reader takes a word that is no level as the name of a
+/// part, and then logs nothing but that.
+///
+/// # Errors
+/// A rule whose level is none.
+pub fn rules(named: &str) -> Result<String, ConfigError> {
+    let rules: Option<Vec<String>> = named.split(',').map(|rule| read(rule.trim())).collect();
+    rules.map(|rules| rules.join(",")).ok_or_else(|| {
+        let remedy =
+            "use error, warn, info, debug or trace, or rules such as info,hearken_actors=debug";
+        ConfigError::Value { key: "log.level", value: named.to_owned(), remedy: remedy.to_owned() }
+    })
+}
+
+/// One rule: a level, or the level of a part.
+fn read(rule: &str) -> Option<String> {
+    let level = |named: &str| {
+        LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(named)).map(|(_, level)| *level)
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_:-".contains(c);
+    match rule.split_once('=') {
+        None => level(rule).map(str::to_owned),
+        Some((part, _)) if part.is_empty() || !part.chars().all(is_name) => None,
+        Some((part, named)) => level(named).map(|level| format!("{part}={level}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_rules_are_read_and_typing_mistakes_are_refused() {
+        for (named, read) in [
+            ("info", "info"),
+            ("WARNING", "warn"),
+            ("critical", "error"),
+            ("off", "off"),
+            ("info, hearken_actors=debug", "info,hearken_actors=debug"),
+            ("warn,hearken::http=Trace,rmcp=warning", "warn,hearken::http=trace,rmcp=warn"),
+        ] {
+            assert_eq!(rules(named).unwrap(), read, "{named}");
+        }
+        for wrong in [
+            "wran",
+            "",
+            "hearken=debug,wran",
+            "hearken=debg",
+            "info,",
+            "=info",
+            "loud=x=y",
+            "hearken",
+        ] {
+            let told = rules(wrong).unwrap_err().to_string();
+            let start =
+                format!("`log.level` is {wrong}: use error, warn, info, debug or trace, or ");
+            assert!(told.starts_with(&start), "{told}");
+        }
+    }
+}

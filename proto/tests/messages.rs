@@ -2,7 +2,7 @@
 //! be. Not for what right ones mean, which stands beside each.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use hearken_proto::chat::WatchRequest;
+use hearken_proto::chat::{Event, WatchRequest, WatchTold};
 use hearken_proto::device::Uplink;
 use hearken_proto::gateway::ClientMessage;
 use hearken_proto::jsonrpc;
@@ -134,6 +134,39 @@ fn a_struct_within_a_message_is_an_object_too() {
     let call = r#"{"version":[1,0,0],"id":1,"type":"call","data":[[1,0,0],"t",[]]}"#;
     let told = Envelope::decode(call).unwrap().body().unwrap_err().to_string();
     assert_eq!(told, "`data` must be an object, not an array");
+}
+
+/// What is kept and told of tools and worlds, as it was written.
+#[test]
+fn numbers_of_free_form_values_stay_as_they_are_written() {
+    for number in [
+        "18446744073709551616",
+        "-340282366920938463463374607431768211457",
+        "0.10",
+        "12345678901234567890.123",
+        "1e+400",
+    ] {
+        let event = format!(
+            r#"{{"id":"e","session_id":"s","type":"a","data":{{"x":[{number}]}},"timestamp":"2024-01-01T12:00:00Z"}}"#
+        );
+        let event: Event = serde_json::from_str(&event).unwrap();
+        let told = WatchTold::Event { event: &event }.encode();
+        assert!(told.contains(&format!(r#"{{"x":[{number}]}}"#)), "{told}");
+        let result =
+            format!(r#"{{"type":"tool_result","call_id":"c","success":true,"result":{number}}}"#);
+        let Ok(ClientMessage::ToolResult(result)) = ClientMessage::decode(&result, false) else {
+            panic!("{result}")
+        };
+        assert_eq!(result.outcome.unwrap().to_string(), number);
+        let call = format!(
+            r#"{{"version":[1,0,0],"id":1,"type":"call","data":{{"tool":"t","arguments":[{number}]}}}}"#
+        );
+        let told = format!("{:?}", Envelope::decode(&call).unwrap().body().unwrap());
+        assert!(told.contains(&format!("[\"{number}\"]")), "{told}");
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":{number}}}}}"#);
+        let read = jsonrpc::Message::decode(&answer).unwrap();
+        assert!(read.encode().contains(&format!(r#"{{"x":{number}}}"#)));
+    }
 }
 
 /// Firmware, and peers that we call, are read as far as they can be: of a name that stands twice

@@ -150,7 +150,20 @@ pub(super) fn no_protocol(what: &str) -> StateError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hearken_actors::testkit::numbers;
     use proptest::prelude::*;
+
+    #[test]
+    fn numbers_of_a_world_stay_as_they_are_written() {
+        let list = numbers::array(&numbers::written());
+        let text = format!(
+            r#"{{"result":{list},"events":[{{"type":"a","data":{{"x":{list}}}}}],"version":6}}"#
+        );
+        let told = outcome(serde_json::from_str(&text).unwrap()).unwrap();
+        let kept = numbers::array_kept(&numbers::written());
+        assert_eq!(told.result.to_string(), kept);
+        assert_eq!(json!(told.events[0].data).to_string(), format!(r#"{{"x":{kept}}}"#));
+    }
 
     #[test]
     fn an_answer_is_read_whatever_shape_its_parts_have() {

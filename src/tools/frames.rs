@@ -29,7 +29,9 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
     }
     let answers = !fields.contains_key("method");
     let id = fields.get("id").filter(|id| answers && !id.is_null()).cloned();
-    if let Ok(message) = serde_json::from_value(value) {
+    // From its text: what rmcp tells apart by looking has no place for whole numbers beyond 2^64
+    // that are already values.
+    if let Ok(message) = serde_json::from_str(&value.to_string()) {
         return Some(message);
     }
     // An answer that cannot be read ends its call, which would wait in vain otherwise.
@@ -55,7 +57,9 @@ fn proper(error: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use hearken_actors::testkit::numbers;
     use proptest::prelude::*;
+    use rmcp::model::ServerNotification;
 
     use super::*;
 
@@ -94,6 +98,43 @@ mod tests {
     fn what_is_no_message_is_dropped() {
         for text in ["", "x", "1", "null", "[]", "[1]", "{}", r#"{"id":null,"answer":1}"#] {
             assert_eq!(of(text), Vec::<Value>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_stay_as_they_are_written() {
+        let written = numbers::written();
+        let text = |list: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":3,"result":{{"content":[],"structuredContent":{{"list":{list}}}}}}}"#
+            )
+        };
+        let read = of(&text(&numbers::array(&written)));
+        let list = read[0]["result"]["structuredContent"]["list"].to_string();
+        assert_eq!(list, numbers::array_kept(&written));
+        // As rmcp reads what comes over HTTP.
+        let message: ServerJsonRpcMessage =
+            serde_json::from_str(&text(&numbers::array(&written))).unwrap();
+        assert_eq!(serde_json::to_value(message).unwrap(), read[0]);
+    }
+
+    #[test]
+    fn floats_of_the_protocol_itself_are_read_however_they_are_written() {
+        for written in ["0.5", "0.50", "5e-1", "1", "1.0"] {
+            let note = format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":1,"progress":{written},"total":{written}}}}}"#
+            );
+            let message: ServerJsonRpcMessage = serde_json::from_str(&note).unwrap();
+            let ServerJsonRpcMessage::Notification(told) = message else { panic!("{note}") };
+            let ServerNotification::ProgressNotification(told) = told.notification else {
+                panic!("{note}")
+            };
+            assert_eq!(told.params.total, Some(told.params.progress));
+            assert_eq!(read(&note).len(), 1, "{note}");
+            let answer = format!(
+                r#"{{"jsonrpc":"2.0","id":3,"result":{{"content":[{{"type":"text","text":"a","annotations":{{"priority":{written}}}}}]}}}}"#
+            );
+            assert!(of(&answer)[0]["result"]["content"][0]["annotations"]["priority"].is_number());
         }
     }
 

@@ -88,7 +88,9 @@ impl DeviceLink {
     fn read(&self, message: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
         let repaired = repair::incoming(message, self.base)?;
         let id = repaired["id"].as_i64().filter(|_| repaired.get("method").is_none());
-        match serde_json::from_value(repaired) {
+        // From its text: what rmcp tells apart by looking has no place for whole numbers beyond
+        // 2^64 that are already values.
+        match serde_json::from_str(&repaired.to_string()) {
             Ok(message) => Some(message),
             Err(error) => {
                 tracing::warn!(%error, "a device's MCP message cannot be read");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hearken_actors::ports::{Prompt, Role};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, Ring, Told};
+use hearken_actors::testkit::{LlmAct, Ring, Told, numbers};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -460,5 +460,30 @@ async fn a_device_without_mcp_is_not_asked() {
     let mut ring = crate::listening("auto").await;
     tell(&ring, json!({"id": 1, "result": {}}));
     next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn numbers_pass_a_device_s_tools_as_they_were_written() {
+    let mut settings = PipelineSettings::default();
+    settings.tools.max_result_bytes = 64 << 10;
+    let list = json!({"type": "object", "properties": {"list": {"type": "array"}}});
+    let tools = vec![json!({"name": "self.sum", "description": "Sums.", "inputSchema": list})];
+    let mut ring = device_with(settings, tools).await;
+    let written = numbers::written();
+    let arguments = format!(r#"{{"list":{}}}"#, numbers::array(&written));
+    call(&ring, vec![("self_sum", Box::leak(arguments.into_boxed_str()))]).await;
+    let request = asked_for(&mut ring, "tools/call").await;
+    let kept = numbers::array_kept(&written);
+    assert_eq!(request["params"]["arguments"]["list"].to_string(), kept);
+    // A bare result, and a note of progress that is no answer.
+    tell(
+        &ring,
+        json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": 1, "progress": 0.5, "total": 1.50}}),
+    );
+    answer(&ring, &request, serde_json::from_str(&numbers::array(&written)).unwrap());
+    ring.until("tts/stop").await;
+    assert_eq!(results(&ring), [kept]);
     ring.hang_up().await;
 }

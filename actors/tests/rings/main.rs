@@ -6,6 +6,7 @@ mod device_tools;
 mod failures;
 mod interruptions;
 mod machine;
+mod numbers;
 mod orders;
 mod text_after;
 mod text_clients;

@@ -8,14 +8,17 @@
 //! - A field that is null counts as absent. Null within free-form values and lists stays.
 //! - A whole number may also be written as `5.0` or `5e0`.
 //! - At most 127 levels.
+//! - In free-form values numbers stay as they are written, but that an exponent has a small `e`
+//!   and a sign.
 
 mod text;
 mod typed;
 
 use std::fmt::{self, Write as _};
 
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize as _, Deserializer};
+use serde_json::{Map, Number, Value};
 
 /// Most characters that are told of a name or a number of the peer.
 const MAX_SHOWN_CHARS: usize = 40;
@@ -193,6 +196,25 @@ pub fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<String, 
         None | Some(Value::Null) => Err(wrong("is missing".into())),
         Some(other) => Err(wrong(mismatch("text", &other))),
     }
+}
+
+/// Reads a float field of a type that is told apart by a `tag`: what stands beside the tag is kept
+/// first, numbers as their text.
+///
+/// # Errors
+/// It is no number, or beyond a float.
+pub fn float<'de, D: Deserializer<'de>>(json: D) -> Result<f64, D::Error> {
+    let number = Number::deserialize(json)?;
+    number.as_f64().ok_or_else(|| D::Error::custom("the number is too large"))
+}
+
+/// The same of a field that may be absent.
+///
+/// # Errors
+/// As [`float`].
+pub fn optional_float<'de, D: Deserializer<'de>>(json: D) -> Result<Option<f64>, D::Error> {
+    let number = Option::<Number>::deserialize(json)?;
+    number.map(float).transpose().map_err(D::Error::custom)
 }
 
 /// A field that holds none of the words that are known there.

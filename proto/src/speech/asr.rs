@@ -95,7 +95,7 @@ pub enum AsrEvent {
         /// The transcript.
         text: String,
         /// Length of the audio in seconds.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "json::float")]
         duration: f64,
         /// Number of samples recognised.
         #[serde(default)]
@@ -109,7 +109,11 @@ pub enum AsrEvent {
         /// `speech_start` or `speech_end`.
         event: VadEvent,
         /// Length of the segment in seconds, at its end.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            deserialize_with = "json::optional_float",
+            skip_serializing_if = "Option::is_none"
+        )]
         duration: Option<f64>,
         /// Samples in the segment, at its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -282,5 +286,12 @@ mod tests {
             Ok(AsrEvent::Vad { event: VadEvent::SpeechEnd, samples: Some(24_000), .. })
         ));
         assert!(AsrEvent::decode(r#"{"type":"weather"}"#).is_err());
+        for (written, seconds) in [("1", 1.0), ("1.50", 1.5), ("15e-1", 1.5), ("0.1", 0.1)] {
+            let text = format!(r#"{{"type":"batch_result","text":"","duration":{written}}}"#);
+            let Ok(AsrEvent::BatchResult { duration, .. }) = AsrEvent::decode(&text) else {
+                panic!("{text}")
+            };
+            assert!((duration - seconds).abs() < 1e-9, "{text}");
+        }
     }
 }

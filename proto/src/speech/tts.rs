@@ -73,7 +73,7 @@ pub enum TtsEvent {
         /// `queued`, `processing`, `generating` or `encoding`.
         state: String,
         /// 0 to 1.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "json::float")]
         progress: f64,
         /// For people.
         #[serde(default)]
@@ -107,7 +107,7 @@ pub enum TtsEvent {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TtsResult {
     /// Seconds of audio.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::float")]
     pub duration: f64,
     /// Of the audio.
     #[serde(default)]
@@ -361,6 +361,11 @@ mod tests {
             panic!("{text}")
         };
         assert!(result.cancelled);
+        let text = r#"{"type":"complete","request_id":"a","result":{"duration":1.50}}"#;
+        let Ok(TtsEvent::Complete { result, .. }) = TtsEvent::decode(text) else {
+            panic!("{text}")
+        };
+        assert!((result.duration - 1.5).abs() < 1e-9);
     }
 
     proptest! {

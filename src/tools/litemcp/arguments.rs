@@ -178,7 +178,8 @@ pub(super) fn by_name(tool: &Tool, texts: &[String]) -> Result<Map<String, Value
 fn is(value: &Value, kind: &str) -> bool {
     match kind {
         "number" => value.is_number(),
-        "integer" => value.as_f64().is_some_and(|n| n.fract() == 0.0),
+        // What is beyond a float has no fraction that one could tell.
+        "integer" => value.is_number() && value.as_f64().is_none_or(|n| n.fract() == 0.0),
         "boolean" => value.is_boolean(),
         "array" => value.is_array(),
         "object" => value.is_object(),
@@ -216,6 +217,7 @@ pub(super) fn result(
 
 #[cfg(test)]
 mod tests {
+    use hearken_actors::testkit::numbers;
     use proptest::prelude::*;
 
     use super::*;
@@ -358,6 +360,25 @@ mod tests {
         leaf.prop_recursive(2, 8, 4, |inner| {
             prop::collection::vec(inner, 0..4).prop_map(Value::from)
         })
+    }
+
+    #[test]
+    fn numbers_stay_as_they_are_written() {
+        let parameters = json!({"type": "object", "properties": {
+            "x": {"type": "number"}, "y": {"type": "array"}}, "required": ["x", "y"]});
+        let (name, description) = ("sum".to_owned(), String::new());
+        let sum = Tool { name, description, parameters, finishes: false };
+        let list = numbers::array(&numbers::written());
+        for number in numbers::written() {
+            let read = by_name(&sum, &[number.clone(), list.clone()]).unwrap();
+            assert_eq!(read["x"].to_string(), numbers::kept(&number));
+            assert_eq!(text(&read["y"]), numbers::array_kept(&numbers::written()));
+        }
+        let whole = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let whole = Tool { parameters: whole, ..sum };
+        let large = "340282366920938463463374607431768211457";
+        assert_eq!(by_name(&whole, &[large.into()]).unwrap()["n"].to_string(), large);
+        assert!(by_name(&whole, &["1.5".into()]).unwrap()["n"].is_string());
     }
 
     proptest! {

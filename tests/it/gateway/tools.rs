@@ -1,5 +1,6 @@
 //! Chapter 7 and 11.5: tools that clients register, tools of the server, and how calls end.
 
+use hearken_actors::testkit::numbers;
 use serde_json::{Value, json};
 
 use super::{TextClient, asked, echoing, kinds, tool};
@@ -42,6 +43,28 @@ async fn a_clients_tool_is_called_back_and_its_result_answered() {
     assert_eq!((&told["code"], &told["type"]), (&json!("INVALID_MESSAGE"), &json!("error")));
     let offered = &asked(&vendors)[0]["tools"];
     assert_eq!(offered[0]["function"]["name"], "device_light_turn_on");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn numbers_pass_between_a_client_and_the_model_as_they_were_written() {
+    let (vendors, server) = echoing().await;
+    let mut client = TextClient::connect(&server).await;
+    client.register(&["sum"]).await;
+    let written = &numbers::written()[..24];
+    let (list, kept) = (numbers::array(written), numbers::array_kept(written));
+    let text = format!(r#"call sum {{"list":{list}}}"#);
+    client.send(json!({"type": "text_input", "text": text})).await;
+    let told = [client.next().await, client.next().await, client.next().await];
+    assert_eq!(told[2]["arguments"]["list"].to_string(), kept);
+    let call_id = &told[2]["call_id"];
+    let result = format!(
+        r#"{{"type":"tool_result","call_id":{call_id},"success":true,"result":{{"list":{list}}}}}"#
+    );
+    client.send_text(result).await;
+    let told = client.until_done().await;
+    assert_eq!(told[told.len() - 1]["tool_calls"][0]["arguments"]["list"].to_string(), kept);
+    assert_eq!(results(asked(&vendors).last().unwrap()), [format!(r#"{{"list":{kept}}}"#)]);
     server.stop().await;
 }
 

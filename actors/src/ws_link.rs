@@ -18,10 +18,10 @@ mod tests;
 use std::time::Duration;
 
 use actix::{Actor, StreamHandler};
-use actix_http::ws::{self, CloseCode, CloseReason, HandshakeError};
+use actix_http::ws::{CloseCode, CloseReason, HandshakeError};
 use actix_web::error::PayloadError;
-use actix_web::http::header::{HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY};
 use actix_web::{HttpRequest, HttpResponse};
+use actix_web_actors::ws;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use hearken_proto::fault::Fault;
@@ -173,14 +173,7 @@ pub fn upgrade_with_limit<A>(
 where
     A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
 {
-    ws::verify_handshake(request.head())?;
-    let key = request.headers().get(SEC_WEBSOCKET_KEY).ok_or(HandshakeError::BadWebsocketKey)?;
-    let accepted = HeaderValue::from_bytes(&ws::hash_key(key.as_bytes()))
-        .map_err(|_| HandshakeError::BadWebsocketKey)?;
-    Ok(HttpResponse::SwitchingProtocols()
-        .upgrade("websocket")
-        .insert_header((SEC_WEBSOCKET_ACCEPT, accepted))
-        .streaming(Outbound::open(actor, payload, max_bytes)))
+    Ok(ws::handshake(request)?.streaming(Outbound::open(actor, payload, max_bytes)))
 }
 
 /// Starts the actor on a stream of raw WebSocket bytes, without a handshake; the result is the

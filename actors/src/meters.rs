@@ -333,12 +333,14 @@ pub enum ProviderEnd {
 }
 
 impl ProviderEnd {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Answered,
         Self::Cancelled,
         Self::Failed(ProviderErrorKind::Unauthorized),
         Self::Failed(ProviderErrorKind::RateLimited),
         Self::Failed(ProviderErrorKind::BadRequest),
+        Self::Failed(ProviderErrorKind::TooLarge),
+        Self::Failed(ProviderErrorKind::NotServed),
         Self::Failed(ProviderErrorKind::Timeout),
         Self::Failed(ProviderErrorKind::Unavailable),
         Self::Failed(ProviderErrorKind::Fault),
@@ -352,6 +354,8 @@ impl ProviderEnd {
             Self::Failed(ProviderErrorKind::Unauthorized) => "unauthorized",
             Self::Failed(ProviderErrorKind::RateLimited) => "rate_limited",
             Self::Failed(ProviderErrorKind::BadRequest) => "bad_request",
+            Self::Failed(ProviderErrorKind::TooLarge) => "too_large",
+            Self::Failed(ProviderErrorKind::NotServed) => "not_served",
             Self::Failed(ProviderErrorKind::Timeout) => "timeout",
             Self::Failed(ProviderErrorKind::Unavailable) => "unavailable",
             Self::Failed(ProviderErrorKind::Fault) => "fault",
@@ -362,7 +366,7 @@ impl ProviderEnd {
 
 /// The handles of one service, made once.
 pub struct ProviderMeters {
-    ends: [(ProviderEnd, Counter); 9],
+    ends: [(ProviderEnd, Counter); 11],
     seconds: Histogram,
     in_flight: Gauge,
     up: Gauge,

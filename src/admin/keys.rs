@@ -55,10 +55,8 @@ keys! {
     "log.level" => log.level,
 }
 
-/// A value as it is written, so that 0.7 is not 0.699999988.
 fn shown(value: &impl Serialize) -> Value {
-    let text = serde_json::to_string(value).unwrap_or_default();
-    serde_json::from_str(&text).unwrap_or_default()
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 fn put<T: DeserializeOwned>(place: &mut T, value: &Value) -> Result<(), String> {

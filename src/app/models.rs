@@ -8,13 +8,14 @@ use hearken_actors::ports::Llm;
 
 use crate::admin::{LiveLlm, Use};
 use crate::config::Config;
-use crate::providers::{self, Asker, Ledger, LlmSettings, ProviderConfigError};
+use crate::providers::{self, Asker, Findings, Ledger, LlmSettings, ProviderConfigError};
 
 /// Models that follow the settings, as they are made.
 #[derive(Default)]
 pub(super) struct Models {
     uses: RefCell<Vec<Use>>,
     ledger: Ledger,
+    findings: Findings,
 }
 
 impl Models {
@@ -25,7 +26,7 @@ impl Models {
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
-        self.live(config, Asker::spoken(face, &self.ledger), settings)
+        self.live(config, Asker::spoken(face, &self.ledger).knowing(&self.findings), settings)
     }
 
     /// The model of a face behind which programs wait.
@@ -35,7 +36,7 @@ impl Models {
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
-        self.live(config, Asker::patient(face, &self.ledger), settings)
+        self.live(config, Asker::patient(face, &self.ledger).knowing(&self.findings), settings)
     }
 
     fn live(

@@ -246,14 +246,14 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
 
     /// This service failed, or the work is such that all will refuse it.
     fn failed(&mut self, mut lease: Lease<P>, error: ProviderError) {
-        if error.kind == ProviderErrorKind::BadRequest {
+        if error.kind.is_of_the_request() {
             lease.errand.failed(error.kind);
             self.refused.push(lease.place);
         } else {
             lease.failed(&error);
         }
         // What one that lives has against the work tells more than that others are dead.
-        let refusal = |error: &ProviderError| error.kind == ProviderErrorKind::BadRequest;
+        let refusal = |error: &ProviderError| error.kind.is_of_the_request();
         if !self.error.as_ref().is_some_and(refusal) {
             self.error = Some(error);
         }

@@ -98,7 +98,7 @@ fn note(errand: &mut Errand, delta: &Result<LlmDelta, ProviderError>) {
         Err(error) => {
             errand.failed(error.kind);
             // What is refused says nothing of the service.
-            errand.meters.up(error.kind == ProviderErrorKind::BadRequest);
+            errand.meters.up(error.kind.is_of_the_request());
         }
     }
 }

@@ -32,6 +32,7 @@ use tts::listenai::ListenAiTts;
 use tts::openai::OpenAiTts;
 
 pub use llm::choice::{Asker, llm, llm_for};
+pub use llm::fields::Findings;
 pub use llm::ledger::{Ledger, LlmFigures};
 pub use secret::Secret;
 pub use settings::{
@@ -131,7 +132,7 @@ fn asr_at(
             service(FunAsr::new(plain.to_owned(), &settings))
         }
         "http" | "https" => {
-            let policy = policy(settings.retry_within_ms);
+            let policy = policy(settings.retry_within_ms).in_all(ms(settings.result_timeout_ms));
             let asr = OpenAiAsr::new(&parsed, settings).map_err(|e| e.within("asr.url", &key))?;
             let Service { port, probe } = service(asr);
             // Where there are others, they are asked before the same one is asked again.
@@ -167,7 +168,8 @@ pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, ProviderConfigError
     let services = urls.into_iter().map(|(key, url)| tts_at(key, url, settings));
     let first_audio = ms(settings.first_audio_timeout_ms);
     let inner = Arc::new(BalancedTts::new(services.collect::<Result<_, _>>()?, first_audio));
-    let patient = Arc::new(Retrying::new(inner, policy(settings.retry_within_ms)));
+    let policy = policy(settings.retry_within_ms).in_all(first_audio);
+    let patient = Arc::new(Retrying::new(inner, policy));
     Ok(Arc::new(CachedTts::new(patient, settings.cache_bytes)))
 }
 

@@ -12,7 +12,11 @@ use hearken_actors::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Transcript,
     Tts, UtteranceSpec,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// An attempt's own deadline begins a little later than that of all of them and tells more: it may
+/// come first.
+pub(super) const GRACE: Duration = Duration::from_millis(20);
 
 /// When a failed call is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,20 +27,22 @@ pub struct RetryPolicy {
     pub longest_wait: Duration,
     /// No attempt begins later than this after the first.
     pub within: Duration,
-    /// Also after a fault inside the provider, which the same call may well meet again.
-    pub after_faults: bool,
+    /// All attempts and the waits between them take no longer than this, until one has begun to
+    /// answer.
+    pub total: Duration,
 }
 
 impl RetryPolicy {
     /// For who listens: two more attempts, soon, and none that a person would not wait for.
     pub const fn spoken(within: Duration) -> Self {
         const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-        Self { waits: &WAITS, longest_wait: Duration::from_secs(5), within, after_faults: true }
+        let longest_wait = Duration::from_secs(5);
+        Self { waits: &WAITS, longest_wait, within, total: Duration::MAX }
     }
 
     /// For applications: three more attempts after 1, 2 and 4 s, where the call timed out, was
-    /// one too many (429), or came while the provider was away (502, 503); half a minute where it
-    /// asks for that. Source: the orchestrator's document, 7.2.
+    /// one too many (429), or met a fault (5xx); half a minute where it asks for that. Source: the
+    /// orchestrator's document, 7.2.
     pub const fn patient() -> Self {
         const WAITS: [Duration; 3] =
             [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
@@ -44,8 +50,14 @@ impl RetryPolicy {
             waits: &WAITS,
             longest_wait: Duration::from_secs(30),
             within: Duration::MAX,
-            after_faults: false,
+            total: Duration::MAX,
         }
+    }
+
+    /// The same with one deadline for all attempts.
+    #[must_use]
+    pub const fn in_all(self, total: Duration) -> Self {
+        Self { total, ..self }
     }
 
     /// How long to wait before the next attempt, if there may be one. `failures` counts from 1;
@@ -58,13 +70,24 @@ impl RetryPolicy {
     ) -> Option<Duration> {
         let usual = *self.waits.get(failures.checked_sub(1)?)?;
         let wait = asked.map_or(usual, |asked| asked.max(usual));
-        let soon = wait <= self.longest_wait && since.elapsed() + wait <= self.within;
+        let then = since.elapsed().saturating_add(wait);
+        let soon = wait <= self.longest_wait && then <= self.within && then < self.total;
         soon.then_some(wait)
     }
 
-    /// The same call may succeed if made again.
-    fn covers(self, kind: ProviderErrorKind) -> bool {
-        kind.is_retryable() && (self.after_faults || kind != ProviderErrorKind::Fault)
+    /// What `work` brings, unless all attempts since then take too long.
+    async fn bounded<T>(
+        self,
+        since: Instant,
+        work: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
+        let Some(by) = since.checked_add(self.total.saturating_add(GRACE)) else {
+            return work.await;
+        };
+        timeout_at(by, work).await.unwrap_or_else(|_| {
+            let why = "no answer within the time for all attempts";
+            Err(ProviderError::because("provider", ProviderErrorKind::Timeout, why))
+        })
     }
 }
 
@@ -136,7 +159,8 @@ where
     let mut failures = 0;
     loop {
         let mut stream = call();
-        let error = match stream.next().await.transpose() {
+        let first = async { stream.next().await.transpose() };
+        let error = match policy.bounded(since, first).await {
             Ok(item) => return Ok((item, stream)),
             Err(error) => error,
         };
@@ -154,7 +178,7 @@ pub(super) async fn pause(
     error: ProviderError,
 ) -> Result<(), ProviderError> {
     let wait = policy.wait(failures, since, error.retry_after);
-    let Some(wait) = wait.filter(|_| policy.covers(error.kind)) else { return Err(error) };
+    let Some(wait) = wait.filter(|_| error.kind.is_retryable()) else { return Err(error) };
     tracing::warn!(provider = error.provider, kind = %error.kind, failures, "trying again");
     sleep(wait).await;
     Ok(())
@@ -190,7 +214,7 @@ impl<P: Asr + ?Sized> AsrStream for Remembered<P> {
     async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
         let Self { inner, policy, spec, first, samples } = *self;
         let since = Instant::now();
-        let mut outcome = first.finish().await;
+        let mut outcome = policy.bounded(since, first.finish()).await;
         let mut failures = 0;
         loop {
             let error = match outcome {
@@ -199,7 +223,7 @@ impl<P: Asr + ?Sized> AsrStream for Remembered<P> {
             };
             failures += 1;
             pause(policy, failures, since, error).await?;
-            outcome = whole(&*inner, spec.clone(), &samples).await;
+            outcome = policy.bounded(since, whole(&*inner, spec.clone(), &samples)).await;
         }
     }
 }
@@ -225,7 +249,8 @@ mod tests {
     use super::*;
     use futures_util::stream;
     use hearken_actors::ports::ProviderErrorKind::{
-        BadRequest, Fault, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
+        BadRequest, Fault, NotServed, Protocol, RateLimited, Timeout, TooLarge, Unauthorized,
+        Unavailable,
     };
     use std::collections::VecDeque;
     use std::sync::Mutex;
@@ -337,14 +362,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn applications_wait_for_one_two_and_four_seconds() {
         let patient = |attempts| hear_by(RetryPolicy::patient(), attempts);
-        for kind in [Timeout, RateLimited, Unavailable] {
+        for kind in [Timeout, RateLimited, Unavailable, Fault] {
             let fail = || vec![error(kind)];
             let (heard, took, _) = patient(vec![fail(), fail(), fail(), vec![Ok(1)]]).await;
             assert_eq!((&*heard, took), ("1", Duration::from_secs(7)), "{kind}");
             let (heard, took, left) = patient(vec![fail(), fail(), fail(), fail(), fail()]).await;
             assert_eq!((heard, took, left), (kind.to_string(), Duration::from_secs(7), 1));
         }
-        for kind in [Fault, BadRequest, Unauthorized, Protocol] {
+        for kind in [BadRequest, TooLarge, NotServed, Unauthorized, Protocol] {
             let (heard, took, left) = patient(vec![vec![error(kind)], vec![]]).await;
             assert_eq!((heard, took, left), (kind.to_string(), Duration::ZERO, 1));
         }
@@ -358,6 +383,31 @@ mod tests {
     async fn who_listens_is_answered_after_a_fault_too() {
         let (heard, took, _) = hear(10, vec![vec![error(Fault)], vec![Ok(1)]]).await;
         assert_eq!((&*heard, took), ("1", Duration::from_millis(250)));
+    }
+
+    /// Never has an item.
+    struct Hanging;
+
+    impl Tts for Hanging {
+        fn speak(&self, _: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+            stream::pending().boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_attempts_together_have_one_deadline() {
+        let total = Duration::from_secs(5);
+        for policy in [policy(10).in_all(total), RetryPolicy::patient().in_all(total)] {
+            let start = Instant::now();
+            let hanging = Retrying::new(Arc::new(Hanging), policy);
+            let told = hanging.speak(Line { text: "a".into() }).next().await.unwrap();
+            assert_eq!((told.unwrap_err().kind, start.elapsed()), (Timeout, total + GRACE));
+            // A wait that would end behind it is not begun.
+            let fail = || vec![error(Unavailable)];
+            let failing = vec![fail(), fail(), fail(), fail(), fail()];
+            let (told, took, _) = hear_by(policy, failing).await;
+            assert!(told == "unavailable" && took < total, "{told} {took:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hearken_proto::speech::asr::AudioFormat;
 use serde::{Deserialize, Serialize};
+use toml::Table;
 
 use super::secret::Secret;
 
@@ -182,6 +183,9 @@ pub struct LlmSettings {
     /// Answers are to end with the tokens that they cost; a base that refuses the question is
     /// found out and asked without.
     pub usage: bool,
+    /// Further fields of requests, as the vendor names them; the server's own may not be among
+    /// them.
+    pub extra: Table,
     /// What a million tokens read cost, in any currency.
     pub price_per_million_input: f64,
     /// What a million tokens written cost.
@@ -206,6 +210,7 @@ impl Default for LlmSettings {
             retry_within_ms: 10_000,
             read_ahead: false,
             usage: true,
+            extra: Table::new(),
             price_per_million_input: 0.0,
             price_per_million_output: 0.0,
             fallback: Vec::new(),
@@ -213,8 +218,8 @@ impl Default for LlmSettings {
     }
 }
 
-/// A language model behind the first. What is left out is as for the first, but for the key and
-/// the prices.
+/// A language model behind the first. What is left out is as for the first, but for the key, the
+/// further fields and the prices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FallbackSettings {
@@ -249,6 +254,9 @@ pub struct FallbackSettings {
     /// Answers are to end with the tokens that they cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<bool>,
+    /// Further fields of requests to this model.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub extra: Table,
     /// What a million tokens read cost, in the currency of the first.
     #[serde(default)]
     pub price_per_million_input: f64,
@@ -276,6 +284,7 @@ impl FallbackSettings {
             retry_within_ms: self.retry_within_ms.unwrap_or(first.retry_within_ms),
             read_ahead: false,
             usage: self.usage.unwrap_or(first.usage),
+            extra: self.extra.clone(),
             price_per_million_input: self.price_per_million_input,
             price_per_million_output: self.price_per_million_output,
             fallback: Vec::new(),

@@ -10,6 +10,7 @@ use hearken_actors::ports::{Picture, ProviderError, ProviderErrorKind, Sight};
 use hearken_actors::tools::{Vision as Way, VisionDesk};
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use reqwest::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -17,7 +18,10 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::seal::VisionTokens;
-use crate::providers::{Secret, http as wire};
+use crate::providers::Secret;
+use crate::providers::http::{self as wire, Refusal};
+use crate::providers::llm::fields::Known;
+use crate::providers::llm::{extra, fields, markup, words};
 
 /// Name in errors.
 const PROVIDER: &str = "vision";
@@ -40,6 +44,9 @@ pub struct VisionSettings {
     pub api_key: Secret,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
+    /// Further fields of requests, as the vendor names them; the server's own may not be among
+    /// them.
+    pub extra: toml::Table,
     /// Longest time for a whole answer; devices wait 30 s.
     pub timeout_ms: u64,
     /// Where devices send their pictures, as they are told; empty derives it from the address
@@ -54,6 +61,7 @@ impl Default for VisionSettings {
             model: String::new(),
             api_key: Secret::default(),
             max_tokens: 300,
+            extra: toml::Table::new(),
             timeout_ms: 25_000,
             url: String::new(),
         }
@@ -115,6 +123,8 @@ struct Eye {
     authorization: Option<HeaderValue>,
     model: String,
     max_tokens: u32,
+    extra: toml::Table,
+    known: Arc<Known>,
     timeout: Duration,
     places: Arc<Semaphore>,
 }
@@ -137,6 +147,7 @@ impl Vision {
             matches!(url.scheme(), "http" | "https"),
             "`vision.base_url` must be http:// or https://"
         );
+        extra::check("vision.extra", &settings.extra)?;
         let authorization = match settings.api_key.is_empty() {
             true => None,
             false => Some(wire::bearer(&settings.api_key).context("`vision.api_key`")?),
@@ -147,6 +158,8 @@ impl Vision {
             authorization,
             model: settings.model.clone(),
             max_tokens: settings.max_tokens,
+            extra: settings.extra.clone(),
+            known: Arc::new(Known::new(fields::OPENAI, &settings.model)),
             timeout: Duration::from_millis(settings.timeout_ms),
             places: Arc::new(Semaphore::new(AT_ONCE)),
         })))
@@ -182,7 +195,7 @@ impl Sight for Eye {
     ) -> BoxFuture<'static, Result<String, ProviderError>> {
         let (eye, by) = (self.clone(), Instant::now() + self.timeout);
         let url = format!("data:{};base64,{}", picture.mime_type, picture.base64);
-        let body = json!({
+        let mut body = json!({
             "model": self.model,
             "max_tokens": self.max_tokens,
             "messages": [{"role": "user", "content": [
@@ -190,15 +203,29 @@ impl Sight for Eye {
                 {"type": "image_url", "image_url": {"url": url}},
             ]}],
         });
-        Box::pin(async move { eye.answer(&body, by).await })
+        extra::add(&mut body, &self.extra);
+        Box::pin(async move { eye.answer(body, by).await })
     }
 }
 
 impl Eye {
-    async fn answer(&self, body: &Value, by: Instant) -> Result<String, ProviderError> {
-        let late = |_| wire::timed_out(PROVIDER, "no answer within the deadline");
+    async fn answer(&self, body: Value, by: Instant) -> Result<String, ProviderError> {
         // Nobody closes it, so that an error here is the deadline's.
         let _place = timeout_at(by, self.places.acquire()).await.map_err(late)?;
+        let send = |body: Value| Box::pin(async move { self.send(&body, by).await });
+        let response = fields::ask(&self.known, body, send).await?;
+        let body = wire::body(PROVIDER, response, MAX_ANSWER_BYTES, by).await?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let words = words(&body["choices"][0]["message"]["content"]);
+        let words = markup::answer(&words).trim().to_owned();
+        if words.is_empty() {
+            let why = "the answer has no words";
+            return Err(ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why));
+        }
+        Ok(words)
+    }
+
+    async fn send(&self, body: &Value, by: Instant) -> Result<Response, Refusal> {
         let mut request = self.client.post(self.url.clone()).json(body);
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
@@ -206,16 +233,12 @@ impl Eye {
         let response = timeout_at(by, request.send()).await.map_err(late)?;
         let response = response.map_err(|e| wire::transport(PROVIDER, e))?;
         if !response.status().is_success() {
-            return Err(wire::refusal(PROVIDER, response).await);
+            return Err(wire::refused(PROVIDER, response).await);
         }
-        let body = wire::body(PROVIDER, response, MAX_ANSWER_BYTES, by).await?;
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let words = body.pointer("/choices/0/message/content").and_then(Value::as_str);
-        let words = words.map(str::trim).filter(|w| !w.is_empty()).map(str::to_owned);
-        let silent = || {
-            let why = "the answer has no words";
-            ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why)
-        };
-        words.ok_or_else(silent)
+        Ok(response)
     }
+}
+
+fn late<E>(_: E) -> ProviderError {
+    wire::timed_out(PROVIDER, "no answer within the deadline")
 }

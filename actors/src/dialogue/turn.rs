@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::admission::{Admission, Place};
-use crate::ports::{ProviderError, ProviderErrorKind, ToolError, ToolRequest};
+use crate::ports::{ProviderError, ToolError, ToolRequest};
 
 /// One turn's identity and the means to end it. Travels in every message; a stage whose turn is
 /// no longer live does nothing, so what is late dies where it is.
@@ -206,7 +206,7 @@ pub struct TurnRecord {
 impl TurnRecord {
     /// The model understood what it was asked, and refused it.
     pub fn is_refused(&self) -> bool {
-        matches!(&self.end, TurnEnd::Failed(TurnError::Llm(error)) if error.kind == ProviderErrorKind::BadRequest)
+        matches!(&self.end, TurnEnd::Failed(TurnError::Llm(error)) if error.kind.is_of_the_request())
     }
 }
 

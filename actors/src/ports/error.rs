@@ -29,9 +29,15 @@ pub enum ProviderErrorKind {
     /// Too many requests.
     #[error("rate limited")]
     RateLimited,
-    /// The provider understood and refused.
+    /// The provider understood and refused; another would refuse as well.
     #[error("request refused")]
     BadRequest,
+    /// The request is longer than this provider takes.
+    #[error("too large")]
+    TooLarge,
+    /// This provider does not serve: unpaid, no such model or address.
+    #[error("not served")]
+    NotServed,
     /// A deadline passed.
     #[error("timed out")]
     Timeout,
@@ -47,6 +53,11 @@ pub enum ProviderErrorKind {
 }
 
 impl ProviderErrorKind {
+    /// It says something of the request, and nothing of whether the provider works.
+    pub fn is_of_the_request(self) -> bool {
+        matches!(self, Self::BadRequest | Self::TooLarge)
+    }
+
     /// The same call may succeed if made again.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::RateLimited | Self::Timeout | Self::Unavailable | Self::Fault)

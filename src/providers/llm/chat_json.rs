@@ -4,12 +4,17 @@
 use std::collections::VecDeque;
 
 use hearken_actors::ports::{
-    ChatMessage, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,
+    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
+    ToolRequest, Usage,
 };
-use serde::Deserialize;
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::answering::{Progress, Reading};
+use super::base::violated;
 use super::offered::offered;
+use super::openai::PROVIDER;
+use crate::providers::http as web;
 
 /// Calls of one answer that are read; what is beyond is ignored.
 const MAX_CALLS: usize = 64;
@@ -78,12 +83,17 @@ fn past_call(call: &ToolRequest) -> Value {
 #[derive(Default)]
 pub(super) struct Pieces {
     calls: Vec<PartialCall>,
-    /// What can be handed on.
-    pub(super) ready: VecDeque<LlmDelta>,
-    /// The answer is complete; true where it was cut at its longest length.
-    pub(super) finish: Option<bool>,
+    calling: bool,
+    ready: VecDeque<LlmDelta>,
+    /// A piece of the answer has come.
+    begun: bool,
+    /// The reason why it ended was told; true where it was cut at its longest length.
+    finish: Option<bool>,
+    /// The stream's own end was told.
+    done: bool,
+    thinks_apart: bool,
     /// What it cost, as last told: some bases tell it over and over.
-    pub(super) usage: Option<Usage>,
+    usage: Option<Usage>,
 }
 
 /// A call that is still being written.
@@ -92,47 +102,121 @@ struct PartialCall {
     request: ToolRequest,
 }
 
-impl Pieces {
-    /// Reads one chunk.
-    ///
-    /// # Errors
-    /// The chunk is none of a chat.
-    pub(super) fn read(&mut self, chunk: &Value) -> Result<(), serde_json::Error> {
-        let chunk = Chunk::deserialize(chunk)?;
-        self.usage = usage(&chunk.usage).or(self.usage);
-        // The last chunk may have none, where usage is told.
-        let Some(choice) = chunk.choices.into_iter().next() else { return Ok(()) };
-        let delta = choice.delta.unwrap_or_default();
-        let text = delta.content.unwrap_or_default();
-        if !text.is_empty() {
-            self.ready.push_back(LlmDelta::Text(text));
+impl Reading for Pieces {
+    fn read(&mut self, event: &str) -> Result<(), ProviderError> {
+        if event.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(());
         }
-        for fragment in delta.tool_calls.unwrap_or_default() {
-            self.join(fragment);
+        // Its text may hold what was said.
+        let chunk: Value = serde_json::from_str(event)
+            .map_err(|_| violated(PROVIDER, "a piece of the answer is not JSON"))?;
+        match chunk.get("error").filter(|error| !error.is_null()) {
+            Some(error) => Err(told(error)),
+            None => {
+                self.chunk(&chunk);
+                Ok(())
+            }
         }
-        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-            let calls = self.calls.drain(..).map(|call| LlmDelta::Call(call.request));
-            self.ready.extend(calls);
-            self.finish = Some(reason == "length");
-        }
-        Ok(())
     }
 
-    /// A fragment belongs to the call of its index, or else of its id, or else to the last one.
-    fn join(&mut self, fragment: Fragment) {
-        let id = fragment.id.filter(|id| !id.is_empty());
-        let (index, known) = (fragment.index, &mut self.calls);
-        let place = match (index, &id) {
-            (Some(index), _) => known.iter().position(|call| call.index == Some(index)),
-            (None, Some(id)) => known.iter().position(|call| call.request.id == *id),
-            (None, None) => known.len().checked_sub(1),
+    fn progress(&self) -> Progress {
+        match (self.finish, self.usage) {
+            _ if self.done => Progress::Over,
+            (Some(_), Some(_)) => Progress::Over,
+            (Some(_), None) => Progress::Complete,
+            (None, _) => Progress::Going,
+        }
+    }
+
+    fn close(&mut self) {
+        let calls = self.calls.drain(..).map(|call| LlmDelta::Call(call.request));
+        self.ready.extend(calls);
+    }
+
+    fn ready(&mut self) -> &mut VecDeque<LlmDelta> {
+        &mut self.ready
+    }
+
+    fn thinks_apart(&self) -> bool {
+        self.thinks_apart
+    }
+
+    fn ending(&self) -> (bool, Option<Usage>) {
+        (self.finish.unwrap_or_default(), self.usage)
+    }
+}
+
+impl Pieces {
+    /// Reads one chunk. Bases leave out and add what they like, in types of their own: what is not
+    /// understood is nothing.
+    fn chunk(&mut self, chunk: &Value) {
+        self.usage = usage(&chunk["usage"]).or(self.usage);
+        for choice in several(&chunk["choices"]) {
+            // Only one was asked for.
+            if whole(&choice["index"]).is_none_or(|index| index == 0) {
+                self.choice(choice);
+            }
+        }
+    }
+
+    fn choice(&mut self, choice: &Value) {
+        let delta = match &choice["delta"] {
+            // Some end with all of it once more, others tell nothing but that.
+            Value::Null if !self.begun && !choice["message"].is_null() => &choice["message"],
+            Value::Null => &choice["text"],
+            delta => delta,
         };
+        let text = if delta.is_string() { words(delta) } else { words(&delta["content"]) };
+        let text = text + &words(&delta["refusal"]);
+        if !text.is_empty() {
+            self.begun = true;
+            self.ready.push_back(LlmDelta::Text(text));
+        }
+        let thought = |key: &str| !words(&delta[key]).is_empty();
+        self.thinks_apart |= thought("reasoning_content") || thought("reasoning");
+        for fragment in several(&delta["tool_calls"]).iter().filter(|call| call.is_object()) {
+            self.begun = true;
+            self.join(whole(&fragment["index"]), &fragment["id"], &fragment["function"]);
+        }
+        if delta["function_call"].is_object() {
+            self.join(None, &Value::Null, &delta["function_call"]);
+        }
+        let reason = &choice["finish_reason"];
+        if reason.as_str().map_or(reason.is_object(), |reason| !reason.is_empty()) {
+            self.close();
+            self.finish = Some(reason == "length");
+        }
+    }
+
+    /// A fragment belongs to the call of its index and id, or of one of them, or else to the last.
+    fn join(&mut self, index: Option<u64>, id: &Value, function: &Value) {
+        let id = id.as_str().unwrap_or_default();
+        let name = function["name"].as_str().unwrap_or_default();
+        let arguments = &function["arguments"];
+        let known = &mut self.calls;
+        let of_index = |call: &PartialCall| index.is_none() || call.index == index;
+        // Some bases give all calls the same index.
+        let other = |call: &PartialCall| {
+            let ids = [call.request.id.as_str(), id];
+            ids[0] != ids[1] && ids.iter().all(|id| !id.is_empty())
+        };
+        let place = match known.iter().position(|call| !id.is_empty() && call.request.id == id) {
+            Some(place) => Some(place),
+            None => known.iter().rposition(of_index).filter(|place| !other(&known[*place])),
+        };
+        let same = |call: &ToolRequest| !id.is_empty() && call.id == id;
+        let place = place.filter(|place| {
+            let call = &known[*place].request;
+            same(call) || !is_another(call, name, arguments)
+        });
         let place = place.unwrap_or(known.len());
         if place == known.len() {
             if known.len() >= MAX_CALLS {
                 return;
             }
-            if known.is_empty() {
+            if !self.calling {
+                self.calling = true;
                 self.ready.push_back(LlmDelta::Calling);
             }
             let request =
@@ -140,162 +224,91 @@ impl Pieces {
             known.push(PartialCall { index, request });
         }
         let request = &mut known[place].request;
-        let function = fragment.function.unwrap_or_default();
         // Some bases repeat id and name in every fragment.
-        if let Some(id) = id.filter(|_| request.id.is_empty()) {
-            request.id = id;
+        for (known, told) in [(&mut request.id, id), (&mut request.name, name)] {
+            if known.is_empty() {
+                told.clone_into(known);
+            }
         }
-        if let Some(name) = function.name.filter(|_| request.name.is_empty()) {
-            request.name = name;
-        }
-        match function.arguments {
-            Value::String(more) => request.arguments.push_str(&more),
-            Value::Object(whole) => request.arguments = Value::Object(whole).to_string(),
+        match arguments {
+            Value::String(more) => request.arguments.push_str(more),
+            Value::Object(_) => request.arguments = arguments.to_string(),
             _ => {}
         }
     }
 }
 
+/// A fragment without an id of its own begins another call: that one is whole, and a name follows.
+fn is_another(call: &ToolRequest, name: &str, arguments: &Value) -> bool {
+    let begins = arguments.as_str().is_none_or(|text| text.trim_start().starts_with('{'));
+    let whole = || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
+    !name.is_empty() && !call.name.is_empty() && begins && whole()
+}
+
+/// The elements of an array; what is none is its own.
+fn several(value: &Value) -> &[Value] {
+    match value {
+        Value::Null => &[],
+        Value::Array(all) => all,
+        one => std::slice::from_ref(one),
+    }
+}
+
+/// A whole number, however it is written.
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    let written = || value.as_str()?.trim().parse().ok();
+    let fraction = || value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and bounded")]
+    value.as_u64().or_else(|| fraction().map(|n| n as u64)).or_else(written)
+}
+
+/// The words of a text, or of parts of which only those of text are the answer.
+pub(crate) fn words(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(parts) => parts.iter().map(words).collect(),
+        Value::Object(part) => {
+            let kind = part.get("type").and_then(Value::as_str).unwrap_or("text");
+            let known = ["text", "output_text", "text_delta", "refusal"].contains(&kind);
+            let text = part.get("text").or(part.get("refusal")).unwrap_or(&Value::Null);
+            // Some put the text into an object of its own.
+            let text = text.get("value").unwrap_or(text);
+            text.as_str().filter(|_| known).unwrap_or_default().to_owned()
+        }
+        Value::Null | Value::Bool(_) => String::new(),
+    }
+}
+
 /// What an answer cost; what is not told of it counts as nothing.
 fn usage(told: &Value) -> Option<Usage> {
-    let count = |key: &str| told.get(key).and_then(Value::as_u64).unwrap_or_default();
+    let count = |key: &str| whole(&told[key]).unwrap_or_default();
     let (prompt_tokens, completion_tokens) = (count("prompt_tokens"), count("completion_tokens"));
     told.is_object().then_some(Usage { prompt_tokens, completion_tokens })
 }
 
-#[derive(Deserialize)]
-struct Chunk {
-    choices: Vec<Choice>,
-    #[serde(default)]
-    usage: Value,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    delta: Option<Delta>,
-    #[serde(default)]
-    finish_reason: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct Delta {
-    #[serde(default)]
-    content: Option<String>,
-    #[serde(default)]
-    tool_calls: Option<Vec<Fragment>>,
-}
-
-#[derive(Deserialize)]
-struct Fragment {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    function: Option<Function>,
-}
-
-#[derive(Default, Deserialize)]
-struct Function {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    arguments: Value,
+/// An error told in the midst of the stream, by a code, or by the status of a provider behind it.
+fn told(error: &Value) -> ProviderError {
+    let body = json!({ "error": error }).to_string();
+    let code = web::error_code(body.as_bytes());
+    let status = whole(&error["code"]).and_then(|code| u16::try_from(code).ok());
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    let status = status.filter(|status| status.is_client_error() || status.is_server_error());
+    let kind = match code.as_deref() {
+        Some("rate_limit_exceeded" | "rate_limit_error") => Some(ProviderErrorKind::RateLimited),
+        Some("invalid_request_error" | "invalid_prompt") => Some(ProviderErrorKind::BadRequest),
+        Some("server_error" | "internal_error") => Some(ProviderErrorKind::Fault),
+        Some(code) => web::kind_of_code(code),
+        None => None,
+    };
+    let kind = kind.or(status.map(web::kind_of)).unwrap_or(ProviderErrorKind::Unavailable);
+    let why = match code {
+        Some(code) => format!("the answer ended with an error, code {code}"),
+        None => "the answer ended with an error".into(),
+    };
+    ProviderError::because(PROVIDER, kind, why)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn read(deltas: &[Value]) -> Vec<String> {
-        let mut pieces = Pieces::default();
-        for delta in deltas {
-            pieces.read(&json!({ "choices": [{ "delta": delta }] })).unwrap();
-        }
-        pieces.read(&json!({ "choices": [{ "finish_reason": "tool_calls" }] })).unwrap();
-        let calls = pieces.ready.into_iter().filter_map(|delta| match delta {
-            LlmDelta::Call(call) => Some(format!("{} {} {}", call.id, call.name, call.arguments)),
-            _ => None,
-        });
-        calls.collect()
-    }
-
-    #[test]
-    fn calls_are_joined_from_whatever_pieces_a_base_sends() {
-        let fragment = |index: Value, id: Value, name: Value, arguments: Value| json!({ "index": index, "id": id, "function": { "name": name, "arguments": arguments } });
-        let null = || Value::Null;
-        // OpenAI: two calls by index, mixed.
-        let deltas = [
-            json!({ "tool_calls": [fragment(0.into(), "a".into(), "f".into(), "".into())] }),
-            json!({ "tool_calls": [fragment(1.into(), "b".into(), "g".into(), "{}".into())] }),
-            json!({ "tool_calls": [fragment(0.into(), null(), null(), "{\"x\":".into())] }),
-            json!({ "tool_calls": [fragment(0.into(), "".into(), null(), "1}".into())] }),
-        ];
-        assert_eq!(read(&deltas), ["a f {\"x\":1}", "b g {}"]);
-        // No index, whole calls at once, arguments as an object.
-        let deltas = [json!({ "tool_calls": [
-            fragment(null(), "a".into(), "f".into(), json!({ "x": 1 })),
-            fragment(null(), "b".into(), "g".into(), null()),
-        ] })];
-        assert_eq!(read(&deltas), ["a f {\"x\":1}", "b g "]);
-        // No index, id and name repeated.
-        let deltas = [
-            json!({ "tool_calls": [fragment(null(), "a".into(), "f".into(), "{".into())] }),
-            json!({ "tool_calls": [fragment(null(), "a".into(), "f".into(), "}".into())] }),
-        ];
-        assert_eq!(read(&deltas), ["a f {}"]);
-        // No ids at all.
-        let deltas =
-            [json!({ "tool_calls": [fragment(0.into(), null(), "f".into(), "{}".into())] })];
-        assert_eq!(read(&deltas), [" f {}"]);
-        assert_eq!(read(&[json!({ "content": "hi", "tool_calls": null })]), [""; 0]);
-    }
-
-    #[test]
-    fn what_an_answer_cost_is_read_wherever_it_stands() {
-        let read = |chunks: &[Value]| {
-            let mut pieces = Pieces::default();
-            chunks.iter().for_each(|chunk| pieces.read(chunk).unwrap());
-            pieces.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens))
-        };
-        let end =
-            |usage: Value| json!({ "choices": [{ "finish_reason": "stop" }], "usage": usage });
-        let cost = |written: u64| json!({ "prompt_tokens": 7, "completion_tokens": written });
-        assert_eq!(read(&[end(cost(3))]), Some((7, 3)));
-        assert_eq!(
-            read(&[end(Value::Null), json!({ "choices": [], "usage": cost(3) })]),
-            Some((7, 3))
-        );
-        assert_eq!(read(&[json!({ "choices": [], "usage": cost(1) }), end(cost(2))]), Some((7, 2)));
-        assert_eq!(read(&[end(json!({ "prompt_tokens": "many" }))]), Some((0, 0)));
-        assert_eq!(read(&[end(Value::Null)]), None);
-    }
-
-    #[test]
-    fn badly_written_arguments_are_not_sent_back() {
-        let call = |arguments: &str| {
-            let arguments = arguments.to_owned();
-            ToolRequest { id: "a".into(), name: "f".into(), arguments }
-        };
-        let sent = |arguments| past_call(&call(arguments))["function"]["arguments"].clone();
-        assert_eq!(sent("{\"x\": 1}"), "{\"x\": 1}");
-        assert_eq!(sent("{\"x\": "), "{}");
-        assert_eq!(sent("7"), "{}");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
-        #[test]
-        fn any_fragments_are_survived(fragments in proptest::collection::vec(
-            (proptest::option::of(0_u64..200), proptest::option::of("[ab]{0,1}"), ".{0,4}"), 0..100)) {
-            let mut pieces = Pieces::default();
-            for (index, id, arguments) in fragments {
-                let fragment = json!({ "index": index, "id": id, "function": { "arguments": arguments } });
-                pieces.read(&json!({ "choices": [{ "delta": { "tool_calls": [fragment] } }] })).unwrap();
-            }
-            prop_assert!(pieces.calls.len() <= MAX_CALLS);
-        }
-    }
-}
+#[path = "chat_json_tests.rs"]
+mod tests;

@@ -7,9 +7,11 @@ use hearken_actors::ports::Llm;
 use url::Url;
 
 use super::anthropic::AnthropicLlm;
+use super::extra;
+use super::fields::{self, Findings};
 use super::ledger::{Counted, Ledger, Priced, Prices};
 use super::openai::OpenAiLlm;
-use crate::providers::fallback::Fallback;
+use crate::providers::fallback::{Fallback, Within};
 use crate::providers::measured::MeasuredLlm;
 use crate::providers::retry::{RetryPolicy, Retrying};
 use crate::providers::settings::{LlmProvider, LlmSettings, ms};
@@ -28,17 +30,25 @@ pub struct Asker {
     pub patient: bool,
     /// Where its requests are counted.
     pub ledger: Ledger,
+    /// What is known of the models.
+    pub findings: Findings,
 }
 
 impl Asker {
     /// People before loudspeakers and text clients.
     pub fn spoken(face: &'static str, ledger: &Ledger) -> Self {
-        Self { face, patient: false, ledger: ledger.clone() }
+        Self { face, patient: false, ledger: ledger.clone(), findings: Findings::default() }
     }
 
     /// Applications.
     pub fn patient(face: &'static str, ledger: &Ledger) -> Self {
-        Self { face, patient: true, ledger: ledger.clone() }
+        Self { face, patient: true, ledger: ledger.clone(), findings: Findings::default() }
+    }
+
+    /// The same, who knows of the models what others found out.
+    #[must_use]
+    pub fn knowing(self, findings: &Findings) -> Self {
+        Self { findings: findings.clone(), ..self }
     }
 }
 
@@ -68,8 +78,9 @@ pub fn llm_for(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, Pr
     }
     let inner: Arc<dyn Llm> = match models.len() {
         1 => models.remove(0),
-        _ => Arc::new(Fallback::new(models)),
+        _ => Arc::new(Fallback::new(models, ms(settings.timeout_ms))),
     };
+    let inner: Arc<dyn Llm> = Arc::new(Within { inner, total: ms(settings.timeout_ms) });
     let (face, ledger) = (asker.face, asker.ledger.clone());
     Ok(Arc::new(Counted { inner, face, ledger }))
 }
@@ -82,14 +93,21 @@ fn one(
 ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
     let url = check(settings)?;
     let inner: Arc<dyn Llm> = match settings.provider {
-        LlmProvider::OpenAi => Arc::new(OpenAiLlm::new(&url, settings.clone())?),
-        LlmProvider::Anthropic => Arc::new(AnthropicLlm::new(&url, settings.clone())?),
+        LlmProvider::OpenAi => {
+            let known = asker.findings.of(url.as_str(), &settings.model, fields::OPENAI);
+            Arc::new(OpenAiLlm::new(&url, settings.clone(), known)?)
+        }
+        LlmProvider::Anthropic => {
+            let known = asker.findings.of(url.as_str(), &settings.model, fields::ANTHROPIC);
+            Arc::new(AnthropicLlm::new(&url, settings.clone(), known)?)
+        }
     };
     let policy = if asker.patient {
         RetryPolicy::patient()
     } else {
         RetryPolicy::spoken(ms(settings.retry_within_ms))
     };
+    let policy = policy.in_all(ms(settings.timeout_ms));
     let prices = Prices {
         input: settings.price_per_million_input,
         output: settings.price_per_million_output,
@@ -128,6 +146,7 @@ fn check(settings: &LlmSettings) -> Result<Url, ProviderConfigError> {
             return Err(ProviderConfigError::value(key, price, "0 to 1000000000"));
         }
     }
+    extra::check("llm.extra", &settings.extra)?;
     let url = parse("llm.base_url", &settings.base_url, allowed)?;
     // The embedded model, which the key's default names, does not speak Anthropic's API.
     let embedded = settings.base_url == LlmSettings::default().base_url;

@@ -1,58 +1,76 @@
-//! A field of requests that some bases or models refuse, found out by asking. Not for which field.
+//! Fields of requests that the settings add for a vendor, such as `enable_thinking`. Not for fields
+//! that the server writes itself.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use serde_json::Value;
+use toml::Table;
 
-use http::StatusCode;
+use crate::providers::ProviderConfigError;
 
-const UNKNOWN: u8 = 0;
-const TAKEN: u8 = 1;
-const REFUSED: u8 = 2;
+/// Fields that are the server's own, of either API.
+const OWN: [&str; 14] = [
+    "messages",
+    "model",
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "system",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "n",
+    "functions",
+    "function_call",
+    "prompt",
+];
 
-/// What is known of a field.
-pub(super) struct Extra(AtomicU8);
+/// Longest text of all of them.
+const MAX_BYTES: usize = 16 << 10;
 
-impl Extra {
-    /// A field that is to be sent, or never.
-    pub(super) fn new(wanted: bool) -> Self {
-        Self(AtomicU8::new(if wanted { UNKNOWN } else { REFUSED }))
+/// Checks the fields of the section that `key` names.
+///
+/// # Errors
+/// One is the server's own, or they are too long.
+pub(crate) fn check(key: &'static str, extra: &Table) -> Result<(), ProviderConfigError> {
+    if let Some(own) = extra.keys().find(|name| OWN.contains(&name.as_str())) {
+        let allowed = "fields that the server does not write itself; that one it does";
+        return Err(ProviderConfigError::value(key, own, allowed));
     }
-
-    /// The field is to be sent.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != REFUSED
+    let bytes = serde_json::to_string(extra).map_or(usize::MAX, |text| text.len());
+    if bytes > MAX_BYTES {
+        let value = format!("{bytes} bytes");
+        return Err(ProviderConfigError::value(key, value, "at most 16384 bytes of JSON"));
     }
+    Ok(())
+}
 
-    /// A request with it was answered.
-    pub(super) fn is_taken(&self) {
-        self.0.store(TAKEN, Ordering::Relaxed);
-    }
-
-    /// A request was answered only without it: it is never sent again.
-    pub(super) fn is_refused(&self) {
-        self.0.store(REFUSED, Ordering::Relaxed);
-    }
-
-    /// A request with it that met this status may be answered without it.
-    pub(super) fn may_be_why(&self, status: Option<StatusCode>) -> bool {
-        let wrong = [StatusCode::BAD_REQUEST, StatusCode::UNPROCESSABLE_ENTITY];
-        self.0.load(Ordering::Relaxed) == UNKNOWN && status.is_some_and(|s| wrong.contains(&s))
+/// The order with these fields.
+pub(crate) fn add(order: &mut Value, extra: &Table) {
+    let extra = serde_json::to_value(extra).unwrap_or_default();
+    if let (Some(order), Value::Object(extra)) = (order.as_object_mut(), extra) {
+        order.extend(extra);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
-    fn a_field_is_doubted_until_it_was_taken_once() {
-        let field = Extra::new(true);
-        let refused = Some(StatusCode::BAD_REQUEST);
-        assert!(field.is_wanted() && field.may_be_why(refused));
-        assert!(!field.may_be_why(Some(StatusCode::NOT_FOUND)) && !field.may_be_why(None));
-        field.is_taken();
-        assert!(field.is_wanted() && !field.may_be_why(refused));
-        field.is_refused();
-        assert!(!field.is_wanted());
-        assert!(!Extra::new(false).is_wanted());
+    fn only_fields_of_others_are_added() {
+        let extra = |text: &str| toml::from_str::<Table>(text).unwrap();
+        let told = |text: &str| check("llm.extra", &extra(text)).err().map(|e| e.to_string());
+        assert_eq!(told("enable_thinking = false"), None);
+        for own in OWN {
+            let told = told(&format!("{own} = 1")).unwrap();
+            assert!(told.starts_with(&format!("`llm.extra` is `{own}`: use fields")), "{told}");
+        }
+        assert!(told(&format!("x = '{}'", "y".repeat(20_000))).unwrap().contains("16384"));
+        let mut order = json!({ "model": "m" });
+        add(&mut order, &extra("top_p = 0.9\nchat_template_kwargs.enable_thinking = false"));
+        let expected = json!({ "model": "m", "top_p": 0.9,
+            "chat_template_kwargs": { "enable_thinking": false } });
+        assert_eq!(order, expected);
     }
 }

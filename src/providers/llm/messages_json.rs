@@ -12,13 +12,17 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hearken_actors::ports::{
-    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderErrorKind, Role, ToolChoice, ToolRequest,
-    Usage,
+    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
+    ToolRequest, Usage,
 };
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::answering::{Progress, Reading};
+use super::anthropic::PROVIDER;
+use super::base::violated;
+use super::chat_json::{whole, words};
 use super::offered::offered;
+use crate::providers::http as web;
 
 /// Calls of one answer that are read; what is beyond is ignored.
 const MAX_CALLS: usize = 64;
@@ -26,13 +30,14 @@ const MAX_CALLS: usize = 64;
 /// What the user says where the conversation does not begin with them.
 const NOTHING_SAID: &str = "...";
 
-/// The request's JSON, without a temperature.
+/// The request's JSON. A temperature goes to 1.0 there.
 pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
     let mut order = json!({
         "model": model,
         "max_tokens": max_tokens.max(1),
         "messages": messages(&prompt.messages),
         "stream": true,
+        "temperature": prompt.temperature.clamp(0.0, 1.0),
     });
     let system: Vec<&str> = prompt
         .messages
@@ -49,12 +54,6 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
         let choice = if choice == ToolChoice::None { "none" } else { "auto" };
         order["tool_choice"] = json!({ "type": choice });
     }
-    order
-}
-
-/// The same with a temperature, which goes to 1.0 there.
-pub(super) fn with_temperature(mut order: Value, temperature: f64) -> Value {
-    order["temperature"] = temperature.clamp(0.0, 1.0).into();
     order
 }
 
@@ -113,63 +112,88 @@ pub(super) struct Pieces {
     calls: BTreeMap<u64, ToolRequest>,
     called: usize,
     spoken: bool,
+    thinks_apart: bool,
     usage: Usage,
-    /// What can be handed on.
-    pub(super) ready: VecDeque<LlmDelta>,
+    /// The answer is complete; true where it was cut at its longest length.
+    finish: Option<bool>,
+    ready: VecDeque<LlmDelta>,
 }
 
-/// What an event ends the answer with.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Broken {
-    /// It is no event of a message.
-    Protocol,
-    /// The API tells an error, by its type.
-    Told(ProviderErrorKind, String),
-    /// The model would not answer, and said nothing.
-    Declined,
-}
-
-impl Pieces {
-    /// Reads the data of one event.
-    ///
-    /// # Errors
-    /// See [`Broken`].
-    pub(super) fn read(&mut self, event: &str) -> Result<(), Broken> {
-        let event: Event = serde_json::from_str(event).map_err(|_| Broken::Protocol)?;
-        match event {
-            Event::MessageStart { message } => self.cost(message.usage),
-            Event::ContentBlockStart { index, content_block } => self.block(index, content_block),
-            Event::ContentBlockDelta { index, delta } => self.delta(index, delta),
-            Event::ContentBlockStop { index } => self.stop(index),
-            Event::MessageDelta { delta, usage } => {
-                self.cost(usage);
-                if let Some(reason) = delta.stop_reason {
-                    self.finish(&reason)?;
+impl Reading for Pieces {
+    fn read(&mut self, event: &str) -> Result<(), ProviderError> {
+        // Its text may hold what was said.
+        let event: Value = serde_json::from_str(event)
+            .map_err(|_| violated(PROVIDER, "an event of the answer cannot be read"))?;
+        let index = whole(&event["index"]).unwrap_or_default();
+        match event["type"].as_str().unwrap_or_default() {
+            "message_start" => self.cost(&event["message"]["usage"]),
+            "content_block_start" => self.block(index, &event["content_block"]),
+            "content_block_delta" => self.delta(index, &event["delta"]),
+            "content_block_stop" => self.stop(index),
+            "message_delta" => {
+                self.cost(&event["usage"]);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    return self.finish(reason);
                 }
             }
-            Event::Error { error } => return Err(told(&error.kind)),
-            Event::Other => {}
+            // Compatible bases may tell no reason.
+            "message_stop" => self.finish = self.finish.or(Some(false)),
+            "error" => return Err(told(event["error"]["type"].as_str().unwrap_or_default())),
+            // `ping`, and what will be added.
+            _ => {}
         }
         Ok(())
     }
 
-    /// Counts are told anew, not added; what was read from a cache was read as well.
-    fn cost(&mut self, told: Option<Cost>) {
-        let Some(told) = told else { return };
-        if let Some(input) = told.input_tokens {
-            let cached = [told.cache_creation_input_tokens, told.cache_read_input_tokens];
-            self.usage.prompt_tokens =
-                cached.into_iter().flatten().fold(input, u64::saturating_add);
+    fn progress(&self) -> Progress {
+        if self.finish.is_some() { Progress::Over } else { Progress::Going }
+    }
+
+    /// A call that was cut in the middle is none.
+    fn close(&mut self) {
+        let whole = |call: &ToolRequest| {
+            call.arguments.trim().is_empty()
+                || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
+        };
+        for (_, call) in std::mem::take(&mut self.calls) {
+            if self.finish == Some(false) && whole(&call) {
+                self.hand_on(call);
+            }
         }
-        if let Some(output) = told.output_tokens {
+    }
+
+    fn ready(&mut self) -> &mut VecDeque<LlmDelta> {
+        &mut self.ready
+    }
+
+    fn thinks_apart(&self) -> bool {
+        self.thinks_apart
+    }
+
+    fn ending(&self) -> (bool, Option<Usage>) {
+        (self.finish.unwrap_or_default(), Some(self.usage))
+    }
+}
+
+impl Pieces {
+    /// Counts are told anew, not added; what was read from a cache was read as well.
+    fn cost(&mut self, told: &Value) {
+        if let Some(input) = whole(&told["input_tokens"]) {
+            let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
+            let cached = cached.iter().filter_map(|key| whole(&told[*key]));
+            self.usage.prompt_tokens = cached.fold(input, u64::saturating_add);
+        }
+        if let Some(output) = whole(&told["output_tokens"]) {
             self.usage.completion_tokens = output;
         }
     }
 
-    fn block(&mut self, index: u64, block: Block) {
-        match block {
-            Block::Text { text } => self.say(text),
-            Block::ToolUse { id, name, input } => {
+    fn block(&mut self, index: u64, block: &Value) {
+        match block["type"].as_str().unwrap_or_default() {
+            "text" => self.say(words(block)),
+            "tool_use" => {
+                // Some bases give all blocks the same index, and no end.
+                self.stop(index);
                 if self.called >= MAX_CALLS {
                     return;
                 }
@@ -177,26 +201,32 @@ impl Pieces {
                     self.ready.push_back(LlmDelta::Calling);
                 }
                 self.called += 1;
+                let field = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
                 // Empty where the arguments follow in pieces.
-                let arguments = match input {
-                    Value::Object(input) if !input.is_empty() => Value::Object(input).to_string(),
+                let arguments = match &block["input"] {
+                    Value::Object(input) if !input.is_empty() => block["input"].to_string(),
+                    Value::String(input) => input.clone(),
                     _ => String::new(),
                 };
-                self.calls.insert(index, ToolRequest { id, name, arguments });
+                let call = ToolRequest { id: field("id"), name: field("name"), arguments };
+                self.calls.insert(index, call);
             }
-            Block::Other => {}
+            "thinking" | "redacted_thinking" => self.thinks_apart = true,
+            // Tools of the API's own.
+            _ => {}
         }
     }
 
-    fn delta(&mut self, index: u64, delta: Delta) {
-        match delta {
-            Delta::Text { text } => self.say(text),
-            Delta::InputJson { partial_json } => {
+    fn delta(&mut self, index: u64, delta: &Value) {
+        match delta["type"].as_str().unwrap_or_default() {
+            "text_delta" | "text" => self.say(words(delta)),
+            "input_json_delta" => {
+                let more = delta["partial_json"].as_str().unwrap_or_default();
                 if let Some(call) = self.calls.get_mut(&index) {
-                    call.arguments.push_str(&partial_json);
+                    call.arguments.push_str(more);
                 }
             }
-            Delta::Other => {}
+            _ => {}
         }
     }
 
@@ -208,133 +238,45 @@ impl Pieces {
     }
 
     fn stop(&mut self, index: u64) {
-        if let Some(mut call) = self.calls.remove(&index) {
-            // A tool without arguments may be given none.
-            if call.arguments.trim().is_empty() {
-                call.arguments = "{}".into();
-            }
-            self.ready.push_back(LlmDelta::Call(call));
+        if let Some(call) = self.calls.remove(&index) {
+            self.hand_on(call);
         }
     }
 
-    fn finish(&mut self, reason: &str) -> Result<(), Broken> {
-        if reason == "refusal" && !self.spoken && self.called == 0 {
-            return Err(Broken::Declined);
+    fn hand_on(&mut self, mut call: ToolRequest) {
+        // A tool without arguments may be given none.
+        if call.arguments.trim().is_empty() {
+            call.arguments = "{}".into();
         }
-        // A call that was cut in the middle is none.
-        self.calls.clear();
+        self.ready.push_back(LlmDelta::Call(call));
+    }
+
+    fn finish(&mut self, reason: &str) -> Result<(), ProviderError> {
+        if reason == "refusal" && !self.spoken && self.called == 0 {
+            let why = "the model declined to answer";
+            return Err(ProviderError::because(PROVIDER, ProviderErrorKind::BadRequest, why));
+        }
         let truncated = matches!(reason, "max_tokens" | "model_context_window_exceeded");
-        self.ready.push_back(LlmDelta::Finished { truncated, usage: Some(self.usage) });
+        self.finish = Some(truncated);
         Ok(())
     }
 }
 
 /// What an error of this type means.
-fn told(kind: &str) -> Broken {
+fn told(kind: &str) -> ProviderError {
     let means = match kind {
         "overloaded_error" => ProviderErrorKind::Unavailable,
         "rate_limit_error" => ProviderErrorKind::RateLimited,
         "timeout_error" => ProviderErrorKind::Timeout,
-        "authentication_error" | "permission_error" | "billing_error" => {
-            ProviderErrorKind::Unauthorized
-        }
-        "invalid_request_error" | "not_found_error" | "request_too_large" => {
-            ProviderErrorKind::BadRequest
-        }
-        _ => ProviderErrorKind::Fault,
+        "authentication_error" | "permission_error" => ProviderErrorKind::Unauthorized,
+        "invalid_request_error" => ProviderErrorKind::BadRequest,
+        other => web::kind_of_code(other).unwrap_or(ProviderErrorKind::Fault),
     };
     let word = |b: u8| b.is_ascii_lowercase() || b == b'_';
     let plain = !kind.is_empty() && kind.len() <= 64 && kind.bytes().all(word);
-    Broken::Told(means, if plain { kind.to_owned() } else { "unknown".to_owned() })
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
-    MessageStart {
-        message: Begun,
-    },
-    ContentBlockStart {
-        index: u64,
-        content_block: Block,
-    },
-    ContentBlockDelta {
-        index: u64,
-        delta: Delta,
-    },
-    ContentBlockStop {
-        index: u64,
-    },
-    MessageDelta {
-        delta: Ending,
-        #[serde(default)]
-        usage: Option<Cost>,
-    },
-    Error {
-        error: Told,
-    },
-    /// `ping`, `message_stop`, and what will be added.
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Deserialize)]
-struct Begun {
-    #[serde(default)]
-    usage: Option<Cost>,
-}
-
-#[derive(Deserialize)]
-struct Cost {
-    #[serde(default)]
-    input_tokens: Option<u64>,
-    #[serde(default)]
-    cache_creation_input_tokens: Option<u64>,
-    #[serde(default)]
-    cache_read_input_tokens: Option<u64>,
-    #[serde(default)]
-    output_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
-    Text {
-        #[serde(default)]
-        text: String,
-    },
-    ToolUse {
-        id: String,
-        name: String,
-        #[serde(default)]
-        input: Value,
-    },
-    /// Thinking, and tools of the API's own.
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type")]
-enum Delta {
-    #[serde(rename = "text_delta")]
-    Text { text: String },
-    #[serde(rename = "input_json_delta")]
-    InputJson { partial_json: String },
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Deserialize)]
-struct Ending {
-    #[serde(default)]
-    stop_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Told {
-    #[serde(rename = "type", default)]
-    kind: String,
+    let word = if plain { kind } else { "unknown" };
+    let why = format!("the answer ended with an error, code {word}");
+    ProviderError::because(PROVIDER, means, why)
 }
 
 #[cfg(test)]

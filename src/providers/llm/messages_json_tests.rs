@@ -35,7 +35,7 @@ fn a_conversation_is_told_in_turns_and_how_to_behave_apart() {
         "input_schema": { "type": "object", "properties": {} } })
     };
     let expected = json!({
-        "model": "m", "max_tokens": 10, "stream": true,
+        "model": "m", "max_tokens": 10, "stream": true, "temperature": 0.0,
         "system": "Be brief.\n\nAnswer in English.",
         "tools": [gone("f"), gone("g")], "tool_choice": { "type": "none" },
         "messages": [
@@ -65,15 +65,23 @@ fn a_conversation_begins_with_the_user_and_holds_no_blank_text() {
 
 #[test]
 fn a_temperature_keeps_to_the_scale() {
-    let order = with_temperature(sent(vec![]), 1.7);
-    assert_eq!(order["temperature"], 1.0);
-    assert_eq!(with_temperature(sent(vec![]), 0.7)["temperature"].to_string(), "0.7");
+    let sent = |temperature| {
+        let prompt = Prompt { temperature, ..Prompt::default() };
+        order("m", 10, &prompt)["temperature"].to_string()
+    };
+    assert_eq!([sent(1.7), sent(0.7), sent(0.0)], ["1.0", "0.7", "0.0"]);
 }
 
-fn read(events: &[Value]) -> (Vec<LlmDelta>, Option<Broken>) {
+fn read(events: &[Value]) -> (Vec<LlmDelta>, Option<ProviderError>) {
     let mut pieces = Pieces::default();
     let broken = events.iter().find_map(|event| pieces.read(&event.to_string()).err());
-    (pieces.ready.into(), broken)
+    pieces.close();
+    let mut deltas: Vec<LlmDelta> = std::mem::take(pieces.ready()).into();
+    if pieces.progress() == Progress::Over {
+        let (truncated, usage) = pieces.ending();
+        deltas.push(LlmDelta::Finished { truncated, usage });
+    }
+    (deltas, broken)
 }
 
 fn start() -> Value {
@@ -118,26 +126,73 @@ fn words_and_calls_are_read_from_their_blocks() {
         LlmDelta::Call(request("t2", "g", "{}")),
         LlmDelta::Finished { truncated: false, usage },
     ];
-    assert_eq!((deltas.as_slice(), broken), (expected.as_slice(), None));
+    assert!(broken.is_none());
+    assert_eq!(deltas, expected);
 }
 
 #[test]
 fn ends_and_errors_are_told_apart() {
     let finished = |reason: &str| match read(&[start(), end(reason)]) {
         (deltas, None) => matches!(deltas[..], [LlmDelta::Finished { truncated: true, .. }]),
-        (_, Some(broken)) => panic!("{broken:?}"),
+        (_, Some(error)) => panic!("{error:?}"),
     };
     assert!(finished("max_tokens") && finished("model_context_window_exceeded"));
     assert!(!finished("end_turn") && !finished("stop_sequence"));
-    assert_eq!(read(&[start(), end("refusal")]).1, Some(Broken::Declined));
+    let declined = read(&[start(), end("refusal")]).1.unwrap();
+    assert_eq!(declined.kind, ProviderErrorKind::BadRequest);
     let error = |kind: &str| {
-        read(&[json!({ "type": "error", "error": { "type": kind, "message": "secret" } })]).1
+        let error = json!({ "type": kind, "message": "secret" });
+        let error = read(&[json!({ "type": "error", "error": error })]).1.unwrap();
+        (error.kind, error.to_string().rsplit(' ').next().unwrap().to_owned())
     };
-    let told = |kind, word: &str| Some(Broken::Told(kind, word.into()));
-    assert_eq!(error("overloaded_error"), told(ProviderErrorKind::Unavailable, "overloaded_error"));
-    assert_eq!(error("rate_limit_error"), told(ProviderErrorKind::RateLimited, "rate_limit_error"));
-    assert_eq!(error("you said Hello"), told(ProviderErrorKind::Fault, "unknown"));
-    assert_eq!(read(&[json!({ "type": "message_delta" })]).1, Some(Broken::Protocol));
+    for (word, kind) in [
+        ("overloaded_error", ProviderErrorKind::Unavailable),
+        ("rate_limit_error", ProviderErrorKind::RateLimited),
+        ("billing_error", ProviderErrorKind::NotServed),
+        ("not_found_error", ProviderErrorKind::NotServed),
+        ("request_too_large", ProviderErrorKind::TooLarge),
+        ("invalid_request_error", ProviderErrorKind::BadRequest),
+    ] {
+        assert_eq!(error(word), (kind, word.to_owned()));
+    }
+    assert_eq!(error("you said Hello"), (ProviderErrorKind::Fault, "unknown".into()));
+    let broken = Pieces::default().read("no JSON").unwrap_err();
+    assert_eq!(broken.kind, ProviderErrorKind::Protocol);
+}
+
+#[test]
+fn odd_events_cost_neither_text_nor_calls() {
+    let call = |id: &str| {
+        let block = json!({ "type": "tool_use", "id": id, "name": "f", "input": {} });
+        json!({ "type": "content_block_start", "index": "0", "content_block": block })
+    };
+    let more = json!({ "type": "content_block_delta", "index": 0.0, "delta": { "type": "input_json_delta", "partial_json": "{\"x\":1}" } });
+    let say = |text: Value| json!({ "type": "content_block_delta", "delta": { "type": "text_delta", "text": text } });
+    let (deltas, broken) = read(&[
+        json!({ "type": "message_start" }),
+        json!(null),
+        json!({ "type": "content_block_delta" }),
+        say("Hi".into()),
+        say(Value::Null),
+        say(".".into()),
+        json!({ "type": "message_delta", "usage": { "output_tokens": "7" } }),
+        call("a"),
+        more.clone(),
+        call("b"),
+        more,
+        json!({ "type": "message_stop" }),
+    ]);
+    assert!(broken.is_none());
+    let usage = Some(Usage { prompt_tokens: 0, completion_tokens: 7 });
+    let expected = [
+        LlmDelta::Text("Hi".into()),
+        LlmDelta::Text(".".into()),
+        LlmDelta::Calling,
+        LlmDelta::Call(request("a", "f", "{\"x\":1}")),
+        LlmDelta::Call(request("b", "f", "{\"x\":1}")),
+        LlmDelta::Finished { truncated: false, usage },
+    ];
+    assert_eq!(deltas, expected);
 }
 
 proptest! {

@@ -48,7 +48,10 @@ impl Web {
                 ProviderErrorKind::Protocol => {
                     format!("the {what} service gave an answer that cannot be read")
                 }
-                ProviderErrorKind::BadRequest | ProviderErrorKind::Unauthorized => {
+                ProviderErrorKind::BadRequest
+                | ProviderErrorKind::TooLarge
+                | ProviderErrorKind::NotServed
+                | ProviderErrorKind::Unauthorized => {
                     format!("the {what} service refused the question")
                 }
                 kind => format!("the {what} service cannot be reached ({kind})"),

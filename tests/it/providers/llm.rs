@@ -287,17 +287,114 @@ async fn a_base_that_does_not_know_the_question_is_found_out_once() {
         check_reply(&deltas);
         assert_eq!((usage(&deltas), stub.seen().requests), (None, requests));
     }
-    // What is wrong in itself is asked about twice at most, and once where the question is known.
+    // What is wrong in itself is asked about once for each field and for all of them, and only once
+    // where the fields are known.
     let stub = OpenAiChat::start(Behaviour::HttpStatus(400, None), REPLY).await;
     let llm = providers::llm(&settings(stub.url())).unwrap();
     for (behaviour, requests) in [
-        (Behaviour::HttpStatus(400, None), 2),
-        (Behaviour::Normal, 3),
-        (Behaviour::HttpStatus(400, None), 4),
+        (Behaviour::HttpStatus(400, None), 5),
+        (Behaviour::Normal, 6),
+        (Behaviour::HttpStatus(400, None), 7),
     ] {
         stub.set(behaviour);
         let told = llm.reply(prompt()).try_collect::<Vec<_>>().await;
         assert_eq!(told.is_ok(), behaviour == Behaviour::Normal, "{told:?}");
         assert_eq!(stub.seen().requests, requests);
+    }
+}
+
+#[tokio::test]
+async fn a_newer_model_is_asked_as_it_wants_to_be() {
+    let stub = OpenAiChat::start(Behaviour::Newer, REPLY).await;
+    let ledger = providers::Ledger::default();
+    let (asker, findings) = (providers::Asker::spoken("device", &ledger), Default::default());
+    let settings = settings(stub.url());
+    for requests in [3, 4] {
+        // What one face found out, the others know.
+        let llm = providers::llm_for(&settings, &asker.clone().knowing(&findings)).unwrap();
+        check_reply(&llm.reply(prompt()).try_collect::<Vec<_>>().await.unwrap());
+        assert_eq!(stub.seen().requests, requests);
+    }
+    let sent: serde_json::Value = serde_json::from_str(stub.seen().texts.last().unwrap()).unwrap();
+    assert_eq!((&sent["max_completion_tokens"], sent.get("temperature")), (&40.into(), None));
+}
+
+#[tokio::test]
+async fn an_answer_whose_stream_ends_well_is_whole() {
+    let stub = OpenAiChat::start(Behaviour::Unended, REPLY).await;
+    check_reply(&hear(&settings(stub.url())).await.unwrap());
+}
+
+#[tokio::test]
+async fn what_a_model_thinks_is_not_its_answer() {
+    let stub = OpenAiChat::start(Behaviour::Normal, "<think>\nHm, </think>\n\n你好！").await;
+    let text = |deltas: &[LlmDelta]| {
+        let text = deltas.iter().map(|delta| match delta {
+            LlmDelta::Text(text) => text.as_str(),
+            _ => "",
+        });
+        text.collect::<String>()
+    };
+    assert_eq!(text(&hear(&settings(stub.url())).await.unwrap()), "你好！");
+    // A base that leaves the opening tag out is known from its second answer on.
+    let stub = OpenAiChat::start(Behaviour::Normal, "Hm.</think>你好！").await;
+    let llm = providers::llm(&settings(stub.url())).unwrap();
+    for expected in ["Hm.你好！", "你好！", "你好！"] {
+        let told: Vec<_> = llm.reply(prompt()).try_collect().await.unwrap();
+        assert_eq!(text(&told), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_written_as_text_is_made() {
+    let written = "Sure.<tool_call>{\"name\": \"today\", \"arguments\": {\"n\": 1}}</tool_call>";
+    let stub = OpenAiChat::start(Behaviour::Normal, written).await;
+    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let parameters = serde_json::json!({ "type": "object" });
+    let today = OfferedTool { name: "today".into(), description: String::new(), parameters };
+    let asked = Prompt { tools: [today].into(), ..prompt() };
+    let told: Vec<_> = llm.reply(asked.clone()).try_collect().await.unwrap();
+    let [LlmDelta::Text(_), .., LlmDelta::Calling, LlmDelta::Call(call), LlmDelta::Finished { .. }] =
+        &told[..]
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!((call.name.as_str(), call.arguments.as_str()), ("today", "{\"n\":1}"));
+    let told: Vec<_> = llm.reply(prompt()).try_collect().await.unwrap();
+    assert!(!format!("{told:?}").contains("today"), "{told:?}");
+}
+
+#[tokio::test]
+async fn the_settings_may_add_fields() {
+    let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
+    let extra = |text: &str| toml::from_str(text).unwrap();
+    let added = LlmSettings { extra: extra("enable_thinking = false"), ..settings(stub.url()) };
+    hear(&added).await.unwrap();
+    let sent: serde_json::Value = serde_json::from_str(&stub.seen().texts[1]).unwrap();
+    assert_eq!((&sent["enable_thinking"], &sent["model"]), (&false.into(), &"local".into()));
+    let wrong = LlmSettings { extra: extra("messages = []"), ..added };
+    let told = providers::llm(&wrong).err().unwrap().to_string();
+    assert!(told.starts_with("`llm.extra` is `messages`"), "{told}");
+}
+
+#[tokio::test]
+async fn all_tries_together_keep_to_the_deadline() {
+    for behaviour in [Behaviour::Silent, Behaviour::HttpStatus(500, None)] {
+        let stub = OpenAiChat::start(behaviour, REPLY).await;
+        let settings = LlmSettings {
+            first_token_timeout_ms: 60_000,
+            timeout_ms: 1_000,
+            retry_within_ms: 10_000,
+            ..settings(stub.url())
+        };
+        let ledger = providers::Ledger::default();
+        for asker in
+            [providers::Asker::spoken("a", &ledger), providers::Asker::patient("a", &ledger)]
+        {
+            let began = Instant::now();
+            let llm = providers::llm_for(&settings, &asker).unwrap();
+            llm.reply(prompt()).try_collect::<Vec<_>>().await.unwrap_err();
+            assert!(began.elapsed() < Duration::from_millis(2_200), "{:?}", began.elapsed());
+        }
     }
 }

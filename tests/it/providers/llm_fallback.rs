@@ -15,7 +15,7 @@ use crate::support::vendors::{AnthropicMessages, Behaviour, OpenAiChat};
 fn settings(first: String, second: String) -> LlmSettings {
     let fallback = format!(
         "[[fallback]]\nprovider = 'anthropic'\nbase_url = '{second}'\nmodel = 'b'\n\
-         price_per_million_input = 1e6\nprice_per_million_output = 10e6\n"
+         extra = {{ top_k = 5 }}\nprice_per_million_input = 1e6\nprice_per_million_output = 10e6\n"
     );
     let fallback: LlmSettings = toml::from_str(&fallback).unwrap();
     LlmSettings {
@@ -70,26 +70,55 @@ async fn another_api_answers_where_the_first_is_down_and_each_costs_its_own() {
 }
 
 #[tokio::test]
+async fn what_the_first_does_not_serve_the_next_answers() {
+    let first = OpenAiChat::start(Behaviour::Normal, "one").await;
+    let second = AnthropicMessages::start(Behaviour::Normal, "two").await;
+    let settings = settings(first.url(), second.url());
+    for status in [401, 402, 403, 404, 405, 410, 413, 429, 451, 500, 501, 503] {
+        first.set(Behaviour::HttpStatus(status, None));
+        let llm = providers::llm(&settings).unwrap();
+        assert_eq!(ask(&*llm).await.unwrap(), "two", "{status}");
+    }
+    // The fields that the second's settings add go to it alone.
+    assert!(second.seen().texts.last().unwrap().contains("\"top_k\":5"));
+    assert!(!first.seen().texts.iter().any(|text| text.contains("top_k")));
+    for status in [400, 422] {
+        first.set(Behaviour::HttpStatus(status, None));
+        let told = ask(&*providers::llm(&settings).unwrap()).await.unwrap_err();
+        assert_eq!(told.kind, ProviderErrorKind::BadRequest, "{status}");
+    }
+    // One that hangs leaves the next half of the time.
+    first.set(Behaviour::Silent);
+    let settings = LlmSettings { timeout_ms: 2_000, first_token_timeout_ms: 60_000, ..settings };
+    let began = Instant::now();
+    assert_eq!(ask(&*providers::llm(&settings).unwrap()).await.unwrap(), "two");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn applications_are_answered_after_a_second() {
     let stub = OpenAiChat::start(Behaviour::HttpStatus(502, None), "one").await;
     let ledger = Ledger::default();
     let settings = LlmSettings { fallback: Vec::new(), ..settings(stub.url(), String::new()) };
     let llm = providers::llm_for(&settings, &Asker::patient("chat", &ledger)).unwrap();
-    let began = Instant::now();
-    let (told, ()) = tokio::join!(ask(&*llm), async {
-        stub.until(|seen| seen.requests == 1).await;
-        stub.set(Behaviour::Normal);
-    });
-    assert_eq!(told.unwrap(), "one");
-    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
-    for (status, kind) in [(500, ProviderErrorKind::Fault), (404, ProviderErrorKind::BadRequest)] {
+    for status in [502, 500] {
+        stub.set(Behaviour::HttpStatus(status, None));
+        let (began, before) = (Instant::now(), stub.seen().requests);
+        let (told, ()) = tokio::join!(ask(&*llm), async {
+            stub.until(|seen| seen.requests == before + 1).await;
+            stub.set(Behaviour::Normal);
+        });
+        assert_eq!(told.unwrap(), "one");
+        assert!(began.elapsed() >= Duration::from_secs(1), "{status}: {:?}", began.elapsed());
+    }
+    for (status, kind) in [(404, ProviderErrorKind::NotServed)] {
         stub.set(Behaviour::HttpStatus(status, None));
         let before = stub.seen().requests;
         assert_eq!(ask(&*llm).await.unwrap_err().kind, kind);
         assert_eq!(stub.seen().requests, before + 1, "{status} is told at once");
     }
     let figures = ledger.figures()["chat"];
-    assert_eq!((figures.requests, figures.failures), (3, 2));
+    assert_eq!((figures.requests, figures.failures), (3, 1));
 }
 
 #[test]

@@ -23,7 +23,7 @@ const DEAD: &str = "ws://127.0.0.1:1";
 /// Failures that every provider must tell apart, and how.
 fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {
     use ProviderErrorKind::{
-        BadRequest, Fault, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
+        Fault, NotServed, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
     };
     vec![
         (Behaviour::Refuse, Unavailable, None),
@@ -31,7 +31,7 @@ fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {
         (Behaviour::Silent, Timeout, None),
         (Behaviour::Garbage, Protocol, None),
         (Behaviour::HttpStatus(401, None), Unauthorized, None),
-        (Behaviour::HttpStatus(404, None), BadRequest, None),
+        (Behaviour::HttpStatus(404, None), NotServed, None),
         (Behaviour::HttpStatus(429, Some(7)), RateLimited, Some(7)),
         (Behaviour::HttpStatus(503, None), Unavailable, None),
         (Behaviour::HttpStatus(500, None), Fault, None),

@@ -49,6 +49,10 @@ pub(crate) enum Behaviour {
     Insistent,
     /// Refuses fields of requests that came with later versions, with status 400.
     Old,
+    /// Takes no `max_tokens` and no temperature, as newer models, and says so.
+    Newer,
+    /// Does not say why an answer ended, only that its stream does.
+    Unended,
     /// Does not tell what an answer cost, though asked.
     Untold,
     /// The same, and keeps the connection open behind the answer.

@@ -88,8 +88,8 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     };
     let mut pieces = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    if behaviour == Behaviour::Old && body.get("stream_options").is_some() {
-        return respond_status(&mut stream, 400, None).await;
+    if let Some(error) = refusal(behaviour, &body) {
+        return respond(&mut stream, 400, "", error.to_string().as_bytes()).await;
     }
     let last = messages(&body).last().unwrap();
     let asked = last["content"].as_str().unwrap();
@@ -119,7 +119,8 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
         Behaviour::ResetMidStream => pieces = vec![pieces[..2].concat(), Vec::new()],
         _ => {
             let (read, written) = (10 * messages(&body).len(), pieces.len() - 1);
-            pieces.push(chunk(json!({}), Some(reason)));
+            let reason = Some(reason).filter(|_| behaviour != Behaviour::Unended);
+            pieces.push(chunk(json!({}), reason));
             let asked = body["stream_options"]["include_usage"] == true;
             match behaviour {
                 Behaviour::Lingering => return linger(&mut stream, &pieces).await,
@@ -131,6 +132,23 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
         }
     }
     respond_in_pieces(&mut stream, behaviour, "text/event-stream", &pieces).await.ok();
+}
+
+/// What a base says to fields that it does not take: an old one no more than that.
+fn refusal(behaviour: Behaviour, body: &serde_json::Value) -> Option<serde_json::Value> {
+    let fields: &[&str] = match behaviour {
+        Behaviour::Old => &["stream_options"],
+        Behaviour::Newer => &["max_tokens", "temperature"],
+        _ => &[],
+    };
+    let field = fields.iter().find(|field| body.get(**field).is_some())?;
+    if behaviour == Behaviour::Old {
+        return Some(json!({ "error": { "message": "the stub was told to", "code": null } }));
+    }
+    Some(json!({ "error": {
+        "message": format!("Unsupported parameter: '{field}' is not supported with this model."),
+        "type": "invalid_request_error", "param": field, "code": "unsupported_parameter",
+    } }))
 }
 
 fn messages(body: &serde_json::Value) -> &[serde_json::Value] {

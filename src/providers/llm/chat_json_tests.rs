@@ -1,0 +1,240 @@
+//! What is sent to an OpenAI-compatible base, and what is made of its chunks.
+
+use super::*;
+use proptest::prelude::*;
+
+fn read(deltas: &[Value]) -> Vec<String> {
+    let mut pieces = Pieces::default();
+    for delta in deltas {
+        pieces.chunk(&json!({ "choices": [{ "delta": delta }] }));
+    }
+    pieces.chunk(&json!({ "choices": [{ "finish_reason": "tool_calls" }] }));
+    let calls = pieces.ready.into_iter().filter_map(|delta| match delta {
+        LlmDelta::Call(call) => Some(format!("{} {} {}", call.id, call.name, call.arguments)),
+        _ => None,
+    });
+    calls.collect()
+}
+
+#[test]
+fn calls_are_joined_from_whatever_pieces_a_base_sends() {
+    let fragment = |index: Value, id: Value, name: Value, arguments: Value| json!({ "index": index, "id": id, "function": { "name": name, "arguments": arguments } });
+    let null = || Value::Null;
+    // OpenAI: two calls by index, mixed.
+    let deltas = [
+        json!({ "tool_calls": [fragment(0.into(), "a".into(), "f".into(), "".into())] }),
+        json!({ "tool_calls": [fragment(1.into(), "b".into(), "g".into(), "{}".into())] }),
+        json!({ "tool_calls": [fragment(0.into(), null(), null(), "{\"x\":".into())] }),
+        json!({ "tool_calls": [fragment(0.into(), "".into(), null(), "1}".into())] }),
+    ];
+    assert_eq!(read(&deltas), ["a f {\"x\":1}", "b g {}"]);
+    // No index, whole calls at once, arguments as an object.
+    let deltas = [json!({ "tool_calls": [
+        fragment(null(), "a".into(), "f".into(), json!({ "x": 1 })),
+        fragment(null(), "b".into(), "g".into(), null()),
+    ] })];
+    assert_eq!(read(&deltas), ["a f {\"x\":1}", "b g "]);
+    // No index, id and name repeated.
+    let deltas = [
+        json!({ "tool_calls": [fragment(null(), "a".into(), "f".into(), "{".into())] }),
+        json!({ "tool_calls": [fragment(null(), "a".into(), "f".into(), "}".into())] }),
+    ];
+    assert_eq!(read(&deltas), ["a f {}"]);
+    // No ids at all.
+    let deltas = [json!({ "tool_calls": [fragment(0.into(), null(), "f".into(), "{}".into())] })];
+    assert_eq!(read(&deltas), [" f {}"]);
+    assert_eq!(read(&[json!({ "content": "hi", "tool_calls": null })]), [""; 0]);
+}
+
+#[test]
+fn what_an_answer_cost_is_read_wherever_it_stands() {
+    let read = |chunks: &[Value]| {
+        let mut pieces = Pieces::default();
+        chunks.iter().for_each(|chunk| pieces.chunk(chunk));
+        pieces.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens))
+    };
+    let end = |usage: Value| json!({ "choices": [{ "finish_reason": "stop" }], "usage": usage });
+    let cost = |written: u64| json!({ "prompt_tokens": 7, "completion_tokens": written });
+    assert_eq!(read(&[end(cost(3))]), Some((7, 3)));
+    assert_eq!(read(&[end(Value::Null), json!({ "choices": [], "usage": cost(3) })]), Some((7, 3)));
+    assert_eq!(read(&[json!({ "choices": [], "usage": cost(1) }), end(cost(2))]), Some((7, 2)));
+    assert_eq!(read(&[end(json!({ "prompt_tokens": "many" }))]), Some((0, 0)));
+    assert_eq!(read(&[end(Value::Null)]), None);
+}
+
+#[test]
+fn badly_written_arguments_are_not_sent_back() {
+    let call = |arguments: &str| {
+        let arguments = arguments.to_owned();
+        ToolRequest { id: "a".into(), name: "f".into(), arguments }
+    };
+    let sent = |arguments| past_call(&call(arguments))["function"]["arguments"].clone();
+    assert_eq!(sent("{\"x\": 1}"), "{\"x\": 1}");
+    assert_eq!(sent("{\"x\": "), "{}");
+    assert_eq!(sent("7"), "{}");
+}
+
+/// What these events come to: text as it is, each call in angle quotes, and how it ended.
+fn told(events: &[String]) -> (String, Progress) {
+    let mut pieces = Pieces::default();
+    for event in events {
+        pieces.read(event).unwrap();
+    }
+    let progress = pieces.progress();
+    pieces.close();
+    let told = |delta| match delta {
+        LlmDelta::Text(text) => text,
+        LlmDelta::Call(call) => format!("«{} {} {}»", call.id, call.name, call.arguments),
+        _ => String::new(),
+    };
+    (std::mem::take(pieces.ready()).into_iter().map(told).collect(), progress)
+}
+
+fn chunk(delta: Value) -> String {
+    json!({ "choices": [{ "delta": delta }] }).to_string()
+}
+
+#[test]
+fn parallel_calls_of_one_index_are_told_apart() {
+    let call = |id: Value, name: Value, arguments: &str| {
+        let function = json!({ "name": name, "arguments": arguments });
+        chunk(json!({ "tool_calls": [{ "index": 0, "id": id, "function": function }] }))
+    };
+    let no = || Value::Null;
+    // Whole calls, each with an id of its own.
+    let events = [call("a".into(), "f".into(), "{}"), call("b".into(), "f".into(), "{\"x\":1}")];
+    assert_eq!(told(&events).0, "«a f {}»«b f {\"x\":1}»");
+    // In pieces, of which the first alone has the id.
+    let events = [
+        call("a".into(), "f".into(), ""),
+        call(no(), no(), "{\"x\":"),
+        call("".into(), no(), "1}"),
+        call("b".into(), "g".into(), "{"),
+        call(no(), no(), "}"),
+    ];
+    assert_eq!(told(&events).0, "«a f {\"x\":1}»«b g {}»");
+    // Without any ids: a name behind a whole call begins the next.
+    let events = [call(no(), "f".into(), "{\"x\":1}"), call(no(), "f".into(), "{\"x\":2}")];
+    assert_eq!(told(&events).0, "« f {\"x\":1}»« f {\"x\":2}»");
+    // An older form, and one call alone in place of a list.
+    let old = json!({ "name": "f", "arguments": "{}" });
+    assert_eq!(told(&[chunk(json!({ "function_call": old }))]).0, "« f {}»");
+    let alone = json!({ "id": "a", "function": { "name": "f", "arguments": {} } });
+    assert_eq!(told(&[chunk(json!({ "tool_calls": alone }))]).0, "«a f {}»");
+}
+
+#[test]
+fn an_answer_without_a_reason_for_its_end_is_whole_at_the_streams_end() {
+    let hi = chunk(json!({ "content": "Hi." }));
+    assert_eq!(told(std::slice::from_ref(&hi)), ("Hi.".into(), Progress::Going));
+    assert_eq!(told(&[hi.clone(), "[DONE]".into()]), ("Hi.".into(), Progress::Over));
+    let end = json!({ "choices": [{ "finish_reason": "stop" }] }).to_string();
+    assert_eq!(told(&[hi.clone(), end.clone()]).1, Progress::Complete);
+    let cost = json!({ "usage": { "prompt_tokens": "7", "completion_tokens": 3.0 } }).to_string();
+    assert_eq!(told(&[hi, end, cost]), ("Hi.".into(), Progress::Over));
+}
+
+#[test]
+fn what_is_thought_apart_is_no_text() {
+    for delta in [
+        json!({ "reasoning_content": "secret" }),
+        json!({ "reasoning": "secret", "content": null }),
+        json!({ "reasoning_details": [{ "type": "reasoning.text", "text": "secret" }] }),
+        json!({ "content": [{ "type": "thinking", "thinking": [{ "type": "text", "text": "secret" }] }] }),
+        json!({ "content": [{ "type": "reasoning", "text": "secret" }] }),
+    ] {
+        assert_eq!(told(&[chunk(delta)]).0, "");
+    }
+    let mut pieces = Pieces::default();
+    pieces.chunk(&json!({ "choices": [{ "delta": { "reasoning_content": "x" } }] }));
+    assert!(pieces.thinks_apart());
+}
+
+#[test]
+fn an_error_within_the_answer_has_its_kind() {
+    let kind = |error: Value| {
+        let event = json!({ "error": error, "choices": [] }).to_string();
+        Pieces::default().read(&event).unwrap_err().kind
+    };
+    assert_eq!(kind(json!({ "message": "secret" })), ProviderErrorKind::Unavailable);
+    assert_eq!(kind(json!("secret")), ProviderErrorKind::Unavailable);
+    assert_eq!(kind(json!({ "code": 429 })), ProviderErrorKind::RateLimited);
+    assert_eq!(kind(json!({ "code": "502" })), ProviderErrorKind::Unavailable);
+    assert_eq!(kind(json!({ "code": "rate_limit_exceeded" })), ProviderErrorKind::RateLimited);
+    assert_eq!(kind(json!({ "type": "server_error" })), ProviderErrorKind::Fault);
+    assert_eq!(kind(json!({ "code": "context_length_exceeded" })), ProviderErrorKind::TooLarge);
+}
+
+/// A chunk with this text, in one of the forms that bases send, and chunks without any.
+fn odd(form: usize, text: &str) -> Value {
+    match form {
+        0 => json!({ "choices": [{ "delta": { "content": text } }] }),
+        1 => {
+            json!({ "choices": [{ "index": "0", "delta": { "content": text }, "finish_reason": null }] })
+        }
+        2 => {
+            json!({ "choices": { "index": 0.0, "delta": { "content": [{ "type": "text", "text": text }] } } })
+        }
+        3 => {
+            json!({ "choices": [{ "delta": { "content": [text, { "text": { "value": "" } }] } }] })
+        }
+        4 => {
+            json!({ "choices": [{ "delta": { "content": { "text": text } }, "logprobs": [] }], "usage": null })
+        }
+        5 => json!({ "choices": [{ "delta": text }], "usage": { "prompt_tokens": -1 } }),
+        6 => json!({ "choices": [{ "text": text }], "error": null }),
+        7 => {
+            json!({ "choices": [{ "index": null, "delta": { "role": 1, "content": text, "tool_calls": null } }] })
+        }
+        8 => json!({ "choices": [{ "delta": { "refusal": text, "content": null } }] }),
+        9 => {
+            json!({ "choices": [{ "delta": { "content": text, "tool_calls": [] }, "finish_reason": "" }] })
+        }
+        _ => json!({ "choices": [{ "finish_reason": "stop", "delta": { "content": text } }] }),
+    }
+}
+
+fn silent(form: usize) -> Value {
+    match form {
+        0 => json!({ "choices": null, "usage": { "prompt_tokens": 1 } }),
+        1 => json!({ "usage": { "completion_tokens": "2" } }),
+        2 => json!({ "choices": [] }),
+        3 => json!({ "choices": [{ "delta": {} }] }),
+        4 => json!({ "choices": [{ "delta": { "content": [] } }] }),
+        5 => json!({ "choices": [null, 7, "x"] }),
+        6 => json!(null),
+        7 => json!({ "choices": [{ "index": 1, "delta": { "content": "another answer" } }] }),
+        8 => json!({ "choices": [{ "delta": { "content": null, "reasoning": "secret" } }] }),
+        _ => json!([{ "object": "ping" }]),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn no_odd_chunk_costs_text(chunks in proptest::collection::vec(
+        (0_usize..11, "[a-z你 .]{1,6}", proptest::option::of(0_usize..10)), 0..20)) {
+        let mut events = Vec::new();
+        let mut expected = String::new();
+        for (form, text, between) in chunks {
+            expected.push_str(&text);
+            events.push(odd(form, &text).to_string());
+            events.extend(between.map(|form| silent(form).to_string()));
+        }
+        prop_assert_eq!(told(&events).0, expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_fragments_are_survived(fragments in proptest::collection::vec(
+        (proptest::option::of(0_u64..200), proptest::option::of("[ab]{0,1}"), ".{0,4}"), 0..100)) {
+        let mut pieces = Pieces::default();
+        for (index, id, arguments) in fragments {
+            let fragment = json!({ "index": index, "id": id, "function": { "arguments": arguments } });
+            pieces.chunk(&json!({ "choices": [{ "delta": { "tool_calls": [fragment] } }] }));
+        }
+        prop_assert!(pieces.calls.len() <= MAX_CALLS);
+    }
+}

@@ -1,0 +1,147 @@
+//! How fields that a base refuses are found out.
+
+use std::cell::RefCell;
+
+use hearken_actors::ports::{ProviderError, ProviderErrorKind};
+use serde_json::json;
+
+use super::*;
+
+/// A base that refuses some fields, and names them or not.
+struct Base {
+    refuses: &'static [&'static str],
+    tells: fn(&str) -> Told,
+    asked: RefCell<Vec<Value>>,
+}
+
+impl Base {
+    fn new(refuses: &'static [&'static str], tells: fn(&str) -> Told) -> Self {
+        Self { refuses, tells, asked: RefCell::default() }
+    }
+
+    /// The fields that were taken in the end, and how often was asked.
+    async fn ask(&self, known: &Known, order: Value) -> (Option<Value>, usize) {
+        self.asked.borrow_mut().clear();
+        let answer = ask(known, order, async |order: Value| {
+            self.asked.borrow_mut().push(order.clone());
+            let Some(wrong) = self.refuses.iter().find(|name| order.get(**name).is_some()) else {
+                return Ok(order);
+            };
+            let error = ProviderError::new("base", ProviderErrorKind::BadRequest);
+            Err(Refusal { status: Some(StatusCode::BAD_REQUEST), told: (self.tells)(wrong), error })
+        });
+        (answer.await.ok(), self.asked.borrow().len())
+    }
+}
+
+fn openai() -> Known {
+    Known::new(OPENAI, "gpt")
+}
+
+fn order() -> Value {
+    json!({ "max_tokens": 7, "temperature": 0.5, "stream_options": {}, "messages": [] })
+}
+
+fn by_param(name: &str) -> Told {
+    Told { param: Some(name.into()), code: Some("unsupported_parameter".into()), ..Told::default() }
+}
+
+fn by_words(name: &str) -> Told {
+    let text =
+        format!("Unsupported parameter: '{name}'; supported: max_completion_tokens, x_tokens");
+    Told { text, ..Told::default() }
+}
+
+fn not_at_all(_: &str) -> Told {
+    Told::default()
+}
+
+#[tokio::test]
+async fn each_refused_field_is_found_once() {
+    let newer = json!({ "max_completion_tokens": 7, "stream_options": {}, "messages": [] });
+    for tells in [by_param, by_words] {
+        let (base, known) = (Base::new(&["max_tokens", "temperature"], tells), openai());
+        assert_eq!(base.ask(&known, order()).await, (Some(newer.clone()), 3));
+        assert_eq!(base.ask(&known, order()).await, (Some(newer.clone()), 1));
+        assert_eq!(known.taken_as(order()), newer);
+    }
+}
+
+#[tokio::test]
+async fn a_base_that_names_nothing_is_searched() {
+    for (refuses, asked) in [
+        (&["stream_options"][..], 2),
+        (&["max_tokens"], 3),
+        (&["temperature"], 4),
+        (&["max_tokens", "temperature"], 5),
+    ] {
+        let (base, known) = (Base::new(refuses, not_at_all), openai());
+        assert_eq!(base.ask(&known, order()).await.1, asked, "{refuses:?}");
+        let (answer, asked) = base.ask(&known, order()).await;
+        assert_eq!((answer.is_some(), asked), (true, 1), "{refuses:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_itself_is_told_and_changes_nothing() {
+    let (base, known) = (Base::new(&["messages"], not_at_all), openai());
+    for asked in [5, 5, 5, 1, 1] {
+        assert_eq!(base.ask(&known, order()).await, (None, asked));
+    }
+    assert_eq!(known.taken_as(order()), order());
+    // A reason that is no field of ours, and fields that were taken before, need no search.
+    let (base, known) = (Base::new(&["messages"], by_param), openai());
+    assert_eq!(base.ask(&known, order()).await, (None, 1));
+    let (right, known) = (Base::new(&[], not_at_all), openai());
+    assert_eq!(right.ask(&known, order()).await, (Some(order()), 1));
+    let base = Base::new(&["messages"], not_at_all);
+    assert_eq!(base.ask(&known, order()).await, (None, 1));
+    // What the person said may name a field; it is asked once more, and nothing is believed.
+    let base = Base::new(&["messages"], |_| by_words("temperature"));
+    assert_eq!(base.ask(&known, order()).await, (None, 2));
+    assert_eq!(known.taken_as(order()), order());
+    // A base that names a field which it took before is believed.
+    let newer = Base::new(&["temperature"], by_param);
+    assert_eq!(newer.ask(&known, order()).await.1, 2);
+}
+
+#[tokio::test]
+async fn another_failure_ends_the_search() {
+    let known = openai();
+    let told = ask(&known, order(), async |_| {
+        let error = ProviderError::new("base", ProviderErrorKind::Unavailable);
+        Err::<(), _>(Refusal { status: Some(StatusCode::SERVICE_UNAVAILABLE), ..error.into() })
+    });
+    assert_eq!(told.await.unwrap_err().kind, ProviderErrorKind::Unavailable);
+}
+
+#[test]
+fn models_are_known_by_base_and_name_and_their_number_is_bounded() {
+    let findings = Findings::default();
+    let (one, other) = (findings.of("b", "m", OPENAI), findings.of("b", "n", OPENAI));
+    one.answered(0, 1);
+    assert!(Arc::ptr_eq(&one, &findings.clone().of("b", "m", OPENAI)));
+    assert!(!Arc::ptr_eq(&one, &other));
+    for n in 0..MOST_MODELS * 2 {
+        findings.of("b", &n.to_string(), OPENAI);
+    }
+    assert!(findings.0.lock().unwrap().len() <= MOST_MODELS);
+}
+
+#[test]
+fn models_that_think_without_a_mark_are_guessed_by_name_and_learnt() {
+    for (model, opening) in [
+        ("deepseek-r1-distill-qwen-7b", Opening::Missing),
+        ("Qwen/QwQ-32B", Opening::Missing),
+        ("qwen3-30b-a3b-thinking-2507", Opening::Missing),
+        ("qwen3-8b", Opening::Marked),
+        ("gpt-4r1o", Opening::Marked),
+    ] {
+        assert_eq!(Known::new(OPENAI, model).opening(), opening, "{model}");
+    }
+    let known = openai();
+    known.began(Opening::Missing);
+    assert_eq!(known.opening(), Opening::Missing);
+    known.began(Opening::Marked);
+    assert_eq!(known.opening(), Opening::Marked);
+}

@@ -1,0 +1,119 @@
+//! Where an answer's text is code: between ticks on one line, and between fences. Not for what code
+//! is shown as.
+
+/// Longest look ahead for the ticks that close a span, and for a fence's language, in bytes.
+const AHEAD: usize = 256;
+
+/// Languages of fenced blocks in which models write calls.
+const CALLING: [&str; 4] = ["tool_code", "tool_call", "tool_calls", "function_call"];
+
+/// How far into code the text is.
+#[derive(Debug)]
+pub(super) struct Code {
+    state: State,
+    /// Nothing but blanks so far on this line.
+    line_begins: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Plain,
+    /// In a span that opened with so many ticks.
+    Span(usize),
+    /// In a block that opened with so many of these.
+    Fence(char, usize),
+}
+
+/// What a run of ticks is.
+pub(super) enum Span {
+    /// More text will tell.
+    Waits,
+    /// So many bytes of text.
+    Text(usize),
+    /// The head of a block with a call, of so many bytes.
+    Call(usize),
+}
+
+impl Default for Code {
+    fn default() -> Self {
+        Self { state: State::Plain, line_begins: true }
+    }
+}
+
+impl Code {
+    /// This text, without ticks and line feeds, is passed.
+    pub(super) fn pass(&mut self, text: &str) {
+        self.line_begins &= text.trim().is_empty();
+    }
+
+    /// A line ends, and with it what was opened on it.
+    pub(super) fn line(&mut self) {
+        self.line_begins = true;
+        if let State::Span(_) = self.state {
+            self.state = State::Plain;
+        }
+    }
+
+    /// The text is in a fenced block.
+    pub(super) fn fenced(&self) -> bool {
+        matches!(self.state, State::Fence(..))
+    }
+
+    /// A run of ticks or tildes begins here.
+    pub(super) fn ticks(&mut self, text: &str, end: bool) -> Span {
+        let sign = text.chars().next().unwrap_or('`');
+        let len = text.len() - text.trim_start_matches(sign).len();
+        if len == text.len() && !end {
+            return Span::Waits;
+        }
+        let fence = self.line_begins && len >= 3;
+        match self.state {
+            State::Fence(open, least) if fence && sign == open && len >= least => {
+                self.state = State::Plain;
+            }
+            State::Fence(..) => {}
+            State::Plain if fence => {
+                let line = text[len..].find('\n').map(|at| &text[len..len + at]);
+                if line.is_none() && !end && text.len() - len < AHEAD {
+                    return Span::Waits;
+                }
+                let language = line.map(str::trim).unwrap_or_default();
+                if CALLING.contains(&language) {
+                    return Span::Call(len + line.map_or(0, str::len));
+                }
+                self.state = State::Fence(sign, len);
+            }
+            State::Plain if sign == '`' => self.state = State::Span(len),
+            State::Span(open) if sign == '`' && len == open => self.state = State::Plain,
+            _ => {}
+        }
+        self.line_begins = false;
+        Span::Text(len)
+    }
+
+    /// Whether a mark is in a span which closes on this line: `behind` is the text behind the mark.
+    /// None if more text will tell; where it is not, the span was none.
+    pub(super) fn holds(&mut self, behind: &str, end: bool) -> Option<bool> {
+        let State::Span(open) = self.state else { return Some(false) };
+        let line = behind.split('\n').next().unwrap_or_default();
+        let (mut at, mut sure) = (0, line.len() < behind.len() || end || line.len() > AHEAD);
+        while let Some(next) = line[at..].find('`') {
+            let from = at + next;
+            let len = line[from..].len() - line[from..].trim_start_matches('`').len();
+            // A run at the end may go on.
+            let whole = from + len < behind.len() || end;
+            if from <= AHEAD && len == open && whole {
+                return Some(true);
+            }
+            if !whole {
+                sure = from > AHEAD;
+            }
+            at = from + len;
+        }
+        if sure {
+            self.state = State::Plain;
+            return Some(false);
+        }
+        None
+    }
+}

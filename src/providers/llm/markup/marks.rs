@@ -1,0 +1,278 @@
+//! The marks that models write into their answers: around what they think, and around calls of
+//! tools that they write as text. Not for what is done with what stands between.
+
+/// A mark is no longer, in bytes.
+const LONGEST: usize = 256;
+
+/// What a mark says of the text behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The model thinks from here on.
+    Think,
+    /// It has thought.
+    Thought,
+    /// All thinking is over: the answer follows.
+    Answer,
+    /// What was being written is over.
+    End,
+    /// A call of a tool, which ends with this text; an empty one is never found.
+    Call(&'static str),
+    /// Nothing: it only leaves a trace.
+    Silent,
+}
+
+/// What is known of a text that begins like a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It is one, of so many bytes.
+    Yes(Mark, usize),
+    /// It is none.
+    No,
+    /// More text will tell.
+    More,
+}
+
+/// Elements between which models think.
+const THINKING: &str = "think thinking thought thoughts reasoning reflection";
+
+/// Elements in which they write calls, or what they make up as results of them.
+const CALLING: [(&str, &str); 10] = [
+    ("tool_call", "</tool_call>"),
+    ("tool_calls", "</tool_calls>"),
+    ("function_call", "</function_call>"),
+    ("function_calls", "</function_calls>"),
+    ("tool_use", "</tool_use>"),
+    ("tool_code", "</tool_code>"),
+    ("tool_response", "</tool_response>"),
+    ("tool_responses", "</tool_responses>"),
+    ("function_results", "</function_results>"),
+    ("function", "</function>"),
+];
+
+/// Tokens of particular models, as they are written. Full-width letters count as plain ones.
+const TOKENS: [(&str, Mark); 37] = [
+    // Magistral.
+    ("[THINK]", Mark::Think),
+    ("[/THINK]", Mark::Thought),
+    // Kimi.
+    ("◁think▷", Mark::Think),
+    ("◁/think▷", Mark::Thought),
+    ("<|tool_calls_section_begin|>", Mark::Call("<|tool_calls_section_end|>")),
+    ("<|tool_call_begin|>", Mark::Call("<|tool_call_end|>")),
+    // Command.
+    ("<|START_THINKING|>", Mark::Think),
+    ("<|END_THINKING|>", Mark::Thought),
+    ("<|START_RESPONSE|>", Mark::Silent),
+    ("<|END_RESPONSE|>", Mark::Silent),
+    ("<|START_ACTION|>", Mark::Call("<|END_ACTION|>")),
+    // OpenThinker, Sky-T1.
+    ("<|begin_of_thought|>", Mark::Think),
+    ("<|end_of_thought|>", Mark::Thought),
+    ("<|begin_of_solution|>", Mark::Answer),
+    ("<|end_of_solution|>", Mark::Silent),
+    // GLM.
+    ("<|begin_of_box|>", Mark::Silent),
+    ("<|end_of_box|>", Mark::Silent),
+    // Apertus, and others that name them so.
+    ("<|inner_prefix|>", Mark::Think),
+    ("<|inner_suffix|>", Mark::Thought),
+    ("<|think|>", Mark::Think),
+    ("<|/think|>", Mark::Thought),
+    // Gemma.
+    ("<unused94>", Mark::Think),
+    ("<unused95>", Mark::Thought),
+    ("<|channel>", Mark::Think),
+    ("<channel|>", Mark::Thought),
+    // gpt-oss, around its channels.
+    ("<|end|>", Mark::End),
+    ("<|return|>", Mark::Silent),
+    ("<|message|>", Mark::Silent),
+    // Phi, Granite.
+    ("<|tool_call|>", Mark::Call("<|/tool_call|>")),
+    ("<|/tool_call|>", Mark::Silent),
+    ("<|tool_response|>", Mark::Call("<|/tool_response|>")),
+    // Mistral.
+    ("[TOOL_CALLS]", Mark::Call("")),
+    // Llama.
+    ("<|python_tag|>", Mark::Call("<|eom_id|>")),
+    ("<|eom_id|>", Mark::Silent),
+    // DeepSeek.
+    ("<|tool▁calls▁begin|>", Mark::Call("<|tool▁calls▁end|>")),
+    ("<|tool▁call▁begin|>", Mark::Call("<|tool▁call▁end|>")),
+    ("<|tool▁calls▁end|>", Mark::Silent),
+];
+
+/// The headers of gpt-oss: `<|channel|>analysis<|message|>`, `<|start|>assistant<|channel|>...`.
+const CHANNEL: &str = "<|channel|>";
+const START: &str = "<|start|>";
+
+/// The plain letter of a full-width one.
+pub(super) fn narrow(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        _ => c,
+    }
+}
+
+/// A mark may begin with this letter.
+pub(super) fn may_begin(c: char) -> bool {
+    matches!(narrow(c), '<' | '[' | '◁')
+}
+
+/// The mark that the text begins with. `end`: there is no more text.
+pub(super) fn mark(text: &str, end: bool) -> Found {
+    let found = [token(text), header(text), element(text)].into_iter().fold(
+        Found::No,
+        |best, next| match (best, next) {
+            (Found::Yes(..), _) => best,
+            (_, Found::Yes(..)) => next,
+            (Found::More, _) => best,
+            _ => next,
+        },
+    );
+    match found {
+        Found::More if end || text.len() > LONGEST => Found::No,
+        Found::Yes(_, len) if len > LONGEST => Found::No,
+        found => found,
+    }
+}
+
+/// How much of `pattern` the text begins with: all of it in so many bytes, or all that there is.
+pub(super) fn begins(text: &str, pattern: &str) -> Found {
+    let mut letters = text.char_indices();
+    for wanted in pattern.chars() {
+        match letters.next() {
+            None => return Found::More,
+            Some((_, c)) if narrow(c) == wanted => {}
+            Some(_) => return Found::No,
+        }
+    }
+    let len = letters.next().map_or(text.len(), |(at, _)| at);
+    Found::Yes(Mark::Silent, len)
+}
+
+fn token(text: &str) -> Found {
+    let mut more = false;
+    for (token, mark) in TOKENS {
+        match begins(text, token) {
+            Found::Yes(_, len) => return Found::Yes(mark, len),
+            Found::More => more = true,
+            Found::No => {}
+        }
+    }
+    if more { Found::More } else { Found::No }
+}
+
+/// A header of gpt-oss. Only what is written to the final channel is the answer.
+fn header(text: &str) -> Found {
+    let first = if let found @ (Found::Yes(..) | Found::More) = begins(text, CHANNEL) {
+        found
+    } else {
+        begins(text, START)
+    };
+    let Found::Yes(_, len) = first else { return first };
+    let (starts, rest) = (begins(text, CHANNEL) == Found::No, &text[len..]);
+    let plain = |c: char| c.is_ascii_alphanumeric() || " _.:=-".contains(c);
+    let name_len = rest.len() - rest.trim_start_matches(plain).len();
+    let (name, behind) = rest.split_at(name_len);
+    let whole = len + name_len;
+    if starts {
+        // What it starts is told by what follows.
+        return if behind.is_empty() { Found::More } else { Found::Yes(Mark::Silent, whole) };
+    }
+    let mark = if name.trim_start().starts_with("final") { Mark::Answer } else { Mark::Think };
+    match begins(behind, "<|message|>") {
+        Found::Yes(_, more) => Found::Yes(mark, whole + more),
+        Found::More => Found::More,
+        // `<|constrain|>json` may stand between.
+        Found::No => match begins(behind, "<|constrain|>") {
+            Found::Yes(..) => Found::Yes(mark, whole),
+            other => other,
+        },
+    }
+}
+
+/// An element's tag: `<think>`, `</Think >`, `<thinking depth="2">`, `<function=f>`.
+fn element(text: &str) -> Found {
+    let mut letters = text.char_indices().map(|(at, c)| (at, narrow(c))).peekable();
+    if letters.next().is_none_or(|(_, c)| c != '<') {
+        return Found::No;
+    }
+    while letters.next_if(|(_, c)| *c == ' ').is_some() {}
+    let closes = letters.next_if(|(_, c)| *c == '/').is_some();
+    while letters.next_if(|(_, c)| *c == ' ').is_some() {}
+    let mut name = String::new();
+    while let Some((_, c)) =
+        letters.next_if(|(_, c)| c.is_ascii_alphanumeric() || "_:".contains(*c))
+    {
+        name.push(c.to_ascii_lowercase());
+        if name.len() > 40 {
+            return Found::No;
+        }
+    }
+    let Some((_, behind)) = letters.peek().copied() else { return likely(&name) };
+    // `seed:think`.
+    let bare = name.rsplit(':').next().unwrap_or_default();
+    let thinks = THINKING.split(' ').any(|known| known == bare);
+    let calls = CALLING.iter().find(|(known, _)| *known == bare).map(|(_, close)| *close);
+    let named = bare == "function";
+    if !(thinks || calls.is_some()) || !(behind.is_whitespace() || "/>=".contains(behind)) {
+        return Found::No;
+    }
+    let mut attributes = String::new();
+    for (at, c) in letters {
+        match c {
+            '>' => {
+                let len = at + text[at..].chars().next().map_or(1, char::len_utf8);
+                return told(&attributes, closes, thinks, named, calls, len);
+            }
+            '<' => return Found::No,
+            c => attributes.push(c),
+        }
+    }
+    Found::More
+}
+
+fn told(
+    attributes: &str,
+    closes: bool,
+    thinks: bool,
+    named: bool,
+    calls: Option<&'static str>,
+    len: usize,
+) -> Found {
+    let attributes = attributes.trim();
+    let empty = attributes.ends_with('/');
+    let attributes = attributes.trim_end_matches('/').trim();
+    // `<function=f>` and `<function name="f">` are calls, `<function>` may be anything.
+    let well = if named && !closes {
+        attributes.contains('=')
+    } else {
+        attributes.is_empty() || (attributes.contains('=') && !attributes.starts_with('='))
+    };
+    if !well {
+        return Found::No;
+    }
+    let mark = match calls {
+        _ if empty && !closes => Mark::Silent,
+        None if thinks && closes => Mark::Thought,
+        None => Mark::Think,
+        Some(_) if closes && named => return Found::No,
+        Some(_) if closes => Mark::Silent,
+        Some(close) => Mark::Call(close),
+    };
+    Found::Yes(mark, len)
+}
+
+/// A tag's name may still become one that is known.
+fn likely(name: &str) -> Found {
+    let bare = name.rsplit(':').next().unwrap_or_default();
+    let known = THINKING.split(' ').chain(CALLING.iter().map(|(name, _)| *name));
+    // A prefix with a colon may be any.
+    let short = !name.contains(':') && name.len() <= 12;
+    if known.into_iter().any(|known| known.starts_with(bare)) || short {
+        Found::More
+    } else {
+        Found::No
+    }
+}

@@ -1,0 +1,408 @@
+//! What a model writes beside its answer, taken out of the text as it streams: what it thinks, and
+//! calls of tools that it writes as text. Thinking is never the answer; a call of an offered tool
+//! is the call that it was meant as, any other is dropped. All text but that stays as it is.
+//!
+//! - However the text is cut, the same comes out: what may still become a mark is kept back, at
+//!   most 256 bytes of it.
+//! - What is thought and never ends is thinking to the end of the answer. Where an end was written
+//!   twice for one beginning, or the other way round, the answer is what follows the last end.
+//! - Some bases leave the mark at the beginning out: an answer of theirs begins with thinking, which
+//!   shows only at its end. The first such answer has been handed on by then; from the next one on
+//!   all is kept back until that end ([`Opening::Missing`]).
+//! - In a code span that closes on its line, and in a fenced block, marks are text: an answer about
+//!   `<think>` can be given.
+
+mod code;
+mod marks;
+#[cfg(test)]
+mod tests;
+mod written_calls;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hearken_actors::ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
+
+use code::{Code, Span};
+use marks::{Found, Mark, begins, mark, may_begin};
+
+/// Longest call that is read, and longest text that is kept back, in bytes: beyond, it is dropped.
+const MOST_KEPT: usize = 64 << 10;
+
+/// How answers of a model begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// With the answer, or with a mark before what is thought.
+    Marked,
+    /// With what is thought, without a mark.
+    Missing,
+}
+
+/// An answer's pieces on their way, without what is not the answer.
+pub(super) struct Screen {
+    tools: Arc<[OfferedTool]>,
+    /// Text that is not decided.
+    rest: String,
+    mode: Mode,
+    code: Code,
+    /// Text that is handed on with the next piece.
+    out: String,
+    spoken: bool,
+    calling: bool,
+    calls: usize,
+    ready: VecDeque<LlmDelta>,
+    /// How this answer began, once that is known.
+    began: Option<Opening>,
+}
+
+enum Mode {
+    Text,
+    /// What is thought, so many marks deep; and what was written since one of them was closed,
+    /// which is the answer if no further one is.
+    Thinking {
+        depth: u32,
+        since: Option<String>,
+    },
+    /// The answer may begin with thinking: this was written.
+    Unsure(String),
+    /// A call is written until this mark; true where it is too long.
+    Call {
+        body: String,
+        close: &'static str,
+        too_long: bool,
+    },
+}
+
+/// What a step of reading came to.
+enum Step {
+    Went,
+    Waits,
+}
+
+impl Screen {
+    /// A screen before the answer to this prompt.
+    pub(super) fn new(prompt: &Prompt, opening: Opening) -> Self {
+        let may_call = prompt.tool_choice == ToolChoice::Auto;
+        let tools = if may_call { Arc::clone(&prompt.tools) } else { Arc::default() };
+        let mode = match opening {
+            Opening::Marked => Mode::Text,
+            Opening::Missing => Mode::Unsure(String::new()),
+        };
+        Self {
+            tools,
+            rest: String::new(),
+            mode,
+            code: Code::default(),
+            out: String::new(),
+            spoken: false,
+            calling: false,
+            calls: 0,
+            ready: VecDeque::new(),
+            began: None,
+        }
+    }
+
+    /// One more piece of the answer, as its provider sent it.
+    pub(super) fn push(&mut self, delta: LlmDelta) {
+        match delta {
+            LlmDelta::Text(text) => {
+                self.rest.push_str(&text);
+                self.read(false);
+            }
+            // The text before is complete.
+            LlmDelta::Calling => {
+                self.read(true);
+                self.call_begins();
+            }
+            other => {
+                self.hand_on();
+                self.ready.push_back(other);
+            }
+        }
+    }
+
+    /// The base tells what is thought apart from the answer: its text is the answer.
+    pub(super) fn thinks_apart(&mut self) {
+        self.began = Some(Opening::Marked);
+        if let Mode::Unsure(kept) = &mut self.mode {
+            self.rest = std::mem::take(kept) + &self.rest;
+            self.mode = Mode::Text;
+            self.read(false);
+        }
+    }
+
+    /// The answer is complete.
+    pub(super) fn end(&mut self) {
+        self.read(true);
+    }
+
+    /// The next piece that is part of the answer.
+    pub(super) fn pop(&mut self) -> Option<LlmDelta> {
+        self.ready.pop_front()
+    }
+
+    /// How this answer began, where that shows.
+    pub(super) fn began(&self) -> Option<Opening> {
+        self.began
+    }
+
+    /// Decides of the text as much as can be decided; all of it at its end.
+    fn read(&mut self, end: bool) {
+        loop {
+            let rest = std::mem::take(&mut self.rest);
+            let (used, step) = match &self.mode {
+                Mode::Text => self.text(&rest, end),
+                Mode::Call { .. } => self.call(&rest, end),
+                Mode::Thinking { .. } | Mode::Unsure(_) => self.hidden(&rest, end),
+            };
+            self.rest = rest;
+            self.rest.drain(..used);
+            if matches!(step, Step::Went) && !self.rest.is_empty() {
+                continue;
+            }
+            if !end || !self.unhide() {
+                break;
+            }
+        }
+        self.hand_on();
+    }
+
+    /// Text at the end of what was hidden turns out to be the answer; true if there is some.
+    fn unhide(&mut self) -> bool {
+        let kept = match &mut self.mode {
+            Mode::Thinking { since, .. } => since.take().unwrap_or_default(),
+            Mode::Unsure(kept) => {
+                self.began = self.began.or(Some(Opening::Marked));
+                std::mem::take(kept)
+            }
+            Mode::Text | Mode::Call { .. } => String::new(),
+        };
+        if kept.trim().is_empty() {
+            return false;
+        }
+        self.mode = Mode::Text;
+        self.rest = kept;
+        true
+    }
+
+    fn hand_on(&mut self) {
+        if !self.out.is_empty() {
+            self.ready.push_back(LlmDelta::Text(std::mem::take(&mut self.out)));
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        // What stands between thinking and an answer that begins behind it.
+        let hidden_before = self.began.is_some() && !self.spoken;
+        let text = if hidden_before { text.trim_start() } else { text };
+        self.spoken |= !text.is_empty();
+        self.out.push_str(text);
+    }
+
+    /// Reads the answer's text up to what may be a mark, and one mark.
+    fn text(&mut self, rest: &str, end: bool) -> (usize, Step) {
+        let special = |c: char| may_begin(c) || matches!(c, '`' | '~' | '\n');
+        let at = rest.find(special).unwrap_or(rest.len());
+        let (plain, special) = rest.split_at(at);
+        self.code.pass(plain);
+        self.say(plain);
+        let Some(first) = special.chars().next() else { return (at, Step::Went) };
+        let used = if matches!(first, '`' | '~') {
+            match self.code.ticks(special, end) {
+                Span::Waits => return (at, Step::Waits),
+                Span::Call(len) => {
+                    self.begins_call("```");
+                    return (at + len, Step::Went);
+                }
+                Span::Text(len) => len,
+            }
+        } else if first == '\n' {
+            self.code.line();
+            1
+        } else {
+            match mark(special, end) {
+                Found::More if !self.code.fenced() => return (at, Step::Waits),
+                Found::Yes(found, len) if !self.code.fenced() => {
+                    match self.code.holds(&special[len..], end) {
+                        None => return (at, Step::Waits),
+                        Some(true) => len,
+                        Some(false) => {
+                            self.marked(found, &special[..len]);
+                            return (at + len, Step::Went);
+                        }
+                    }
+                }
+                _ => first.len_utf8(),
+            }
+        };
+        if first != '\n' && !matches!(first, '`' | '~') {
+            self.code.pass(&special[..used]);
+        }
+        self.say(&special[..used]);
+        (at + used, Step::Went)
+    }
+
+    /// A mark in the answer's text.
+    fn marked(&mut self, mark: Mark, written: &str) {
+        match mark {
+            Mark::Think => {
+                self.began = self.began.or(Some(Opening::Marked));
+                self.mode = Mode::Thinking { depth: 1, since: None };
+            }
+            // All before it was thinking, and has been handed on.
+            Mark::Thought if self.began.is_none() && self.calls == 0 => {
+                self.began = Some(Opening::Missing);
+            }
+            Mark::Thought | Mark::Answer | Mark::End | Mark::Silent => {}
+            Mark::Call(close) => {
+                self.begins_call(close);
+                // `<function=f>` names its tool.
+                if let Mode::Call { body, .. } = &mut self.mode
+                    && written.contains('=')
+                {
+                    body.push_str(written);
+                }
+            }
+        }
+    }
+
+    fn begins_call(&mut self, close: &'static str) {
+        self.mode = Mode::Call { body: String::new(), close, too_long: false };
+    }
+
+    /// Reads what is thought, or may be, up to what may be a mark, and one mark.
+    fn hidden(&mut self, rest: &str, end: bool) -> (usize, Step) {
+        let at = rest.find(|c| may_begin(c) || c == '`').unwrap_or(rest.len());
+        let (plain, special) = rest.split_at(at);
+        self.keep(plain);
+        let Some(first) = special.chars().next() else { return (at, Step::Went) };
+        // A mark between two ticks is spoken of, not made.
+        let inner = special.strip_prefix('`').unwrap_or(special);
+        if inner.is_empty() && !end {
+            return (at, Step::Waits);
+        }
+        let (found, len) = match mark(inner, end) {
+            Found::More => return (at, Step::Waits),
+            Found::Yes(found, len) => (Some(found), len),
+            Found::No => (None, 0),
+        };
+        let behind = inner[len..].chars().next();
+        let used = if first == '`' {
+            if found.is_some() && behind.is_none() && !end {
+                return (at, Step::Waits);
+            }
+            if found.is_some() && behind == Some('`') { 1 + len } else { 1 }
+        } else {
+            if let Some(found) = found {
+                self.turns(found, &special[..len]);
+                return (at + len, Step::Went);
+            }
+            first.len_utf8()
+        };
+        self.keep(&special[..used]);
+        (at + used, Step::Went)
+    }
+
+    /// A mark in what is thought, or may be.
+    fn turns(&mut self, mark: Mark, written: &str) {
+        match (&mut self.mode, mark) {
+            (Mode::Unsure(_), Mark::Thought | Mark::Answer) => {
+                self.began = Some(Opening::Missing);
+                self.mode = Mode::Text;
+            }
+            // It is marked for once: what stands before is the answer's.
+            (Mode::Unsure(kept), Mark::Think | Mark::Call(_)) => {
+                let kept = std::mem::take(kept);
+                self.mode = Mode::Text;
+                self.began = Some(Opening::Marked);
+                self.say(&kept);
+                self.marked(mark, written);
+            }
+            (Mode::Thinking { depth, .. }, Mark::Think) => *depth = depth.saturating_add(1),
+            (Mode::Thinking { depth, since }, Mark::Thought) if *depth > 1 => {
+                *depth -= 1;
+                *since = Some(String::new());
+            }
+            (Mode::Thinking { .. }, Mark::Thought | Mark::Answer | Mark::End) => {
+                self.mode = Mode::Text;
+            }
+            (_, Mark::Call(_)) => self.keep(written),
+            _ => {}
+        }
+    }
+
+    fn keep(&mut self, text: &str) {
+        let kept = match &mut self.mode {
+            Mode::Thinking { since: Some(kept), .. } | Mode::Unsure(kept) => kept,
+            _ => return,
+        };
+        kept.push_str(text);
+        if kept.len() > MOST_KEPT {
+            self.mode = Mode::Thinking { depth: 1, since: None };
+        }
+    }
+
+    /// Reads a call up to its end.
+    fn call(&mut self, rest: &str, end: bool) -> (usize, Step) {
+        let Mode::Call { body, close, too_long } = &mut self.mode else { return (0, Step::Waits) };
+        let mut used = 0;
+        let mut closed = false;
+        for (at, _) in rest.char_indices() {
+            used = at;
+            match if close.is_empty() { Found::No } else { begins(&rest[at..], close) } {
+                Found::Yes(_, len) => {
+                    (used, closed) = (at + len, true);
+                    break;
+                }
+                Found::More if !end => break,
+                _ => {
+                    let c = rest[at..].chars().next().unwrap_or_default();
+                    *too_long |= body.len() >= MOST_KEPT;
+                    if !*too_long {
+                        body.push(c);
+                    }
+                    used = at + c.len_utf8();
+                }
+            }
+        }
+        let over = closed || (end && used == rest.len());
+        if !over {
+            return (used, Step::Waits);
+        }
+        let body = if *too_long { String::new() } else { std::mem::take(body) };
+        self.mode = Mode::Text;
+        for (name, arguments) in written_calls::calls(&body, &self.tools) {
+            self.hand_on();
+            self.call_begins();
+            self.calls += 1;
+            let id = format!("call_{:016x}", fastrand::u64(..));
+            self.ready.push_back(LlmDelta::Call(ToolRequest { id, name, arguments }));
+        }
+        (used, Step::Went)
+    }
+
+    fn call_begins(&mut self) {
+        if !self.calling {
+            self.calling = true;
+            self.ready.push_back(LlmDelta::Calling);
+        }
+    }
+}
+
+/// A whole answer without what is not the answer.
+pub(crate) fn answer(text: &str) -> String {
+    let mut screen = Screen::new(&Prompt::default(), Opening::Marked);
+    screen.push(LlmDelta::Text(text.to_owned()));
+    screen.end();
+    let mut answer = String::new();
+    while let Some(delta) = screen.pop() {
+        if let LlmDelta::Text(text) = delta {
+            answer.push_str(&text);
+        }
+    }
+    // Who is given the whole can be spared what was thought before a mark alone.
+    match (screen.began(), text.rfind("</think>")) {
+        (Some(Opening::Missing), Some(at)) => text[at + "</think>".len()..].trim_start().to_owned(),
+        _ => answer,
+    }
+}

@@ -1,0 +1,315 @@
+//! What is the answer, and what a model only thinks or writes beside it.
+
+use hearken_actors::ports::{LlmDelta, OfferedTool, Prompt, ToolChoice};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Opening, Screen, answer};
+
+fn prompt() -> Prompt {
+    let tool = |name: &str| OfferedTool {
+        name: name.into(),
+        description: String::new(),
+        parameters: json!({ "type": "object", "properties": {
+            "city": { "type": "string" }, "days": { "type": "integer" } } }),
+    };
+    Prompt { tools: [tool("get_weather"), tool("self_set_volume")].into(), ..Prompt::default() }
+}
+
+/// What comes of these pieces: text as it is, each call in angle quotes.
+fn shown(prompt: &Prompt, opening: Opening, pieces: &[&str]) -> String {
+    let mut screen = Screen::new(prompt, opening);
+    for piece in pieces {
+        screen.push(LlmDelta::Text((*piece).to_owned()));
+    }
+    screen.end();
+    let mut told = String::new();
+    while let Some(delta) = screen.pop() {
+        match delta {
+            LlmDelta::Text(text) => told.push_str(&text),
+            LlmDelta::Calling => told.push('«'),
+            LlmDelta::Call(call) => told.push_str(&format!("{}{}»", call.name, call.arguments)),
+            LlmDelta::Finished { .. } => {}
+        }
+    }
+    told
+}
+
+/// The same however it is cut: whole, and letter by letter.
+fn said(text: &str) -> String {
+    let letters: Vec<String> = text.chars().map(String::from).collect();
+    let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+    let whole = shown(&prompt(), Opening::Marked, &[text]);
+    assert_eq!(shown(&prompt(), Opening::Marked, &letters), whole, "{text}");
+    whole
+}
+
+#[test]
+fn thinking_is_never_the_answer() {
+    for text in [
+        "<think>secret</think>Hello.",
+        "<think>\n\n</think>\n\nHello.",
+        "<THINK depth=\"2\">secret\nmore</THINK >Hello.",
+        "<thinking>secret</thinking> Hello.",
+        "<thought>secret</thought>Hello.",
+        "<reasoning effort='low'>secret</reasoning>Hello.",
+        "<seed:think>secret</seed:think>Hello.",
+        "＜think＞secret＜/think＞Hello.",
+        "＜ｔｈｉｎｋ＞secret＜／think＞Hello.",
+        "<think>a<think>secret</think>b</think>Hello.",
+        "<think>secret</think><think>secret</think>Hello.",
+        "<think>I write `</think>` now, secret</think>Hello.",
+        "<think/>Hello.",
+        "[THINK]secret[/THINK]Hello.",
+        "◁think▷secret◁/think▷Hello.",
+        "<|START_THINKING|>secret<|END_THINKING|><|START_RESPONSE|>Hello.<|END_RESPONSE|>",
+        "<|begin_of_thought|>secret<|end_of_thought|>\n<|begin_of_solution|>Hello.<|end_of_solution|>",
+        "<|channel|>analysis<|message|>secret<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|return|>",
+        "<unused94>thought\nsecret<unused95>Hello.",
+        "<|channel>thought\nsecret<channel|>Hello.",
+        "Hello.<think>secret",
+        "Hello.<think>secret</think>",
+        "Hello.<think>secret<think>secret</think",
+    ] {
+        assert_eq!(said(text), "Hello.", "{text}");
+    }
+    assert_eq!(said("<think>secret"), "");
+    assert_eq!(said("Hi. <think>secret</think>Bye."), "Hi. Bye.");
+    assert_eq!(said("I think.\n<think>\nsecret </think>\nSo."), "I think.\n\nSo.");
+}
+
+#[test]
+fn a_mark_that_is_only_spoken_of_costs_no_answer() {
+    // Two beginnings, one end: the answer is what follows the last end.
+    let text = "<think>The user asks about <think> tags.</think>It marks thinking.";
+    assert_eq!(said(text), "It marks thinking.");
+    for text in [
+        "Write `<think>` before it.",
+        "Write ``a `<think>` b`` here.",
+        "```html\n<think>\n</think>\n```\nLike this.",
+        "~~~\n<tool_call>{}</tool_call>\n~~~",
+    ] {
+        assert_eq!(said(text), text);
+    }
+    // Ticks that do not close on their line are none.
+    assert_eq!(said("it`s <think>secret</think>so"), "it`s so");
+    assert_eq!(said("it`s <think>secret\n`</think>so"), "it`s so");
+}
+
+#[test]
+fn text_without_marks_stays_as_it_is() {
+    for text in [
+        "",
+        "a < b, b > c",
+        "1 <2 [3] <",
+        "<b>bold</b>",
+        "<thinker>",
+        "<think about it>",
+        "<!-- x -->",
+        "[link](a) [THIN]",
+        "Vec<String> ",
+        "\n\n  Hello \n",
+        "＜你好＞",
+        "<|x|>",
+        "a ` b ``` c ~~~ d",
+        "```\ncode\n```",
+        "<tool>",
+        "<function>",
+        "think",
+        "</b>",
+        "<",
+        "<|",
+        "<think",
+        "</thin",
+        "[TOOL",
+    ] {
+        assert_eq!(said(text), text);
+    }
+    let long = format!("<think {}", "x".repeat(1_000));
+    assert_eq!(said(&long), long);
+}
+
+#[test]
+fn an_end_without_a_beginning_is_known_from_then_on() {
+    let text = "The user greets.</think>\nHello.";
+    let mut first = Screen::new(&Prompt::default(), Opening::Marked);
+    first.push(LlmDelta::Text(text.into()));
+    first.end();
+    assert_eq!(first.began(), Some(Opening::Missing));
+    let next = |text: &str| {
+        let letters: Vec<String> = text.chars().map(String::from).collect();
+        let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+        let whole = shown(&prompt(), Opening::Missing, &[text]);
+        assert_eq!(shown(&prompt(), Opening::Missing, &letters), whole);
+        whole
+    };
+    assert_eq!(next(text), "Hello.");
+    assert_eq!(next("secret `</think>` secret</think>Hello."), "Hello.");
+    assert_eq!(next("Hello."), "Hello.", "nothing was thought");
+    assert_eq!(next("<think>secret</think>Hello."), "Hello.");
+    assert_eq!(
+        next("I look.<tool_call>{\"name\":\"get_weather\"}</tool_call>"),
+        "I look.«get_weather{}»"
+    );
+    // A base that tells thinking apart has its answers handed on at once.
+    let mut apart = Screen::new(&Prompt::default(), Opening::Missing);
+    apart.push(LlmDelta::Text("He".into()));
+    assert_eq!(apart.pop(), None);
+    apart.thinks_apart();
+    assert_eq!(
+        (apart.pop(), apart.began()),
+        (Some(LlmDelta::Text("He".into())), Some(Opening::Marked))
+    );
+    assert_eq!(answer(text), "Hello.");
+    assert_eq!(answer("<think>secret</think>A cat."), "A cat.");
+}
+
+#[test]
+fn calls_written_as_text_are_calls() {
+    let call = "«get_weather{\"city\":\"柏林\"}»";
+    for text in [
+        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"柏林\"}}\n</tool_call>",
+        "<tool_call>{\"name\": \"get_weather\", \"arguments\": \"{\\\"city\\\": \\\"柏林\\\"}\"}",
+        "<tool_call>[{\"function\": {\"name\": \"get.weather\", \"parameters\": {\"city\": \"柏林\"}}}]</tool_call>",
+        "<tool_call>\n<function=get_weather>\n<parameter=city>\n柏林\n</parameter>\n</function>\n</tool_call>",
+        "<function=get_weather>{\"city\": \"柏林\"}</function>",
+        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>柏林</arg_value>\n</tool_call>",
+        "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"柏林\"}}]<|/tool_call|>",
+        "[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"柏林\"}}]",
+        "[TOOL_CALLS]get_weather[ARGS]{\"city\": \"柏林\"}",
+        "<|python_tag|>{\"name\": \"get_weather\", \"parameters\": {\"city\": \"柏林\"}}<|eom_id|>",
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{\"city\": \"柏林\"}<|tool_call_end|><|tool_calls_section_end|>",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"柏林\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "```tool_call\n{\"name\": \"get_weather\", \"args\": {\"city\": \"柏林\"}}\n```",
+        "<think>I call <tool_call>{\"name\": \"self_set_volume\"}</tool_call></think><tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"柏林\"}}</tool_call>",
+    ] {
+        assert_eq!(said(text), call, "{text}");
+    }
+    let two = "Sure. <tool_call>{\"name\": \"get_weather\"}</tool_call><tool_call>{\"name\": \"self.set_volume\"}</tool_call> Done.";
+    assert_eq!(said(two), "Sure. «get_weather{}»self_set_volume{}» Done.");
+    let typed = "<function=get_weather><parameter=city>7</parameter><parameter=days>7</parameter></function>";
+    assert_eq!(said(typed), "«get_weather{\"city\":\"7\",\"days\":7}»");
+}
+
+#[test]
+fn calls_that_cannot_be_made_are_dropped() {
+    for text in [
+        "Hi.<tool_call>{\"name\": \"open_door\", \"arguments\": {}}</tool_call>",
+        "Hi.<tool_call>{\"name\": \"get_weather\", \"arguments\": [1]}</tool_call>",
+        "Hi.<tool_call>{\"name\": \"get_wea",
+        "Hi.<tool_call></tool_call>",
+        "Hi.</tool_call>",
+        "Hi.<tool_response>{\"name\": \"x\"}</tool_response>",
+        "Hi.```tool_code\nprint(get_weather())",
+    ] {
+        let expected =
+            if text.contains("```") { "Hi.```tool_code\nprint(get_weather())" } else { "Hi." };
+        assert_eq!(said(text), expected, "{text}");
+    }
+    assert_eq!(said("```tool_code\nprint(get_weather())\n```"), "");
+    let long = format!("Hi.<tool_call>{}</tool_call>Bye.", "x".repeat(100_000));
+    assert_eq!(said(&long), "Hi.Bye.");
+    let forbidden = Prompt { tool_choice: ToolChoice::None, ..prompt() };
+    let call = "Hi.<tool_call>{\"name\": \"get_weather\"}</tool_call>";
+    assert_eq!(shown(&forbidden, Opening::Marked, &[call]), "Hi.");
+}
+
+#[test]
+fn pieces_are_handed_on_as_they_come() {
+    let mut screen = Screen::new(&Prompt::default(), Opening::Marked);
+    for piece in ["He", "llo", " <", "b> x", "<th", "ink>", "no", "</think", "> y"] {
+        screen.push(LlmDelta::Text(piece.into()));
+    }
+    let texts: Vec<_> = std::iter::from_fn(|| screen.pop()).collect();
+    let text = |text: &str| LlmDelta::Text(text.into());
+    assert_eq!(texts, [text("He"), text("llo"), text(" "), text("<b> x"), text(" y")]);
+    // What a provider calls itself comes behind the text before, with one announcement.
+    screen.push(LlmDelta::Text("<".into()));
+    screen.push(LlmDelta::Calling);
+    assert_eq!(
+        [screen.pop(), screen.pop(), screen.pop()],
+        [Some(text("<")), Some(LlmDelta::Calling), None]
+    );
+}
+
+/// Scraps that marks and code are made of, and what may stand between.
+fn scraps() -> impl Strategy<Value = Vec<&'static str>> {
+    let all = [
+        "<think>",
+        "</think>",
+        "<THINKING>",
+        "</thinking >",
+        "＜think＞",
+        "＜/think＞",
+        "[THINK]",
+        "[/THINK]",
+        "<",
+        ">",
+        "/",
+        "think",
+        "`",
+        "``",
+        "```",
+        "~~~",
+        "\n",
+        " ",
+        "a",
+        "你",
+        "<tool_call>",
+        "</tool_call>",
+        "{\"name\":\"get_weather\"}",
+        "<function=get_weather>",
+        "</function>",
+        "<|channel|>",
+        "final",
+        "<|message|>",
+        "<|start|>",
+        "<|end|>",
+        "[TOOL_CALLS]",
+        "tool_code",
+        "<|tool_call|>",
+        "<b>",
+    ];
+    prop::collection::vec(prop::sample::select(all.to_vec()), 0..30)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_split_gives_the_same(scraps in scraps(), cuts in prop::collection::vec(0_usize..12, 0..40), missing: bool) {
+        let text: String = scraps.concat();
+        let opening = if missing { Opening::Missing } else { Opening::Marked };
+        let (mut pieces, mut rest) = (Vec::new(), text.as_str());
+        for cut in cuts {
+            let at = rest.char_indices().nth(cut).map_or(rest.len(), |(at, _)| at);
+            let (piece, behind) = rest.split_at(at);
+            pieces.push(piece);
+            rest = behind;
+        }
+        pieces.push(rest);
+        prop_assert_eq!(shown(&prompt(), opening, &pieces), shown(&prompt(), opening, &[&text]));
+    }
+
+    #[test]
+    fn what_is_thought_is_never_shown(
+        before in "[a-z ,.!?<>|/你好\n]{0,20}", thought in "[a-z <>/`\n你]{0,30}", after in "[a-z .你好\n]{0,20}",
+        closed: bool, tag in prop::sample::select(vec!["think", "Thinking", "THOUGHT", "reasoning"]),
+    ) {
+        let thought = thought.replace("<", "< SECRET ");
+        let end = if closed { format!("</{tag}>") } else { String::new() };
+        let text = format!("{before}<{tag}>SECRET{thought}{end}");
+        let shown = said(&format!("{text}{}", if closed { &after } else { "" }));
+        prop_assert!(!shown.contains("SECRET"), "{}", shown);
+        let behind = if closed { after.trim() } else { "" };
+        let expected = format!("{before}{behind}").split_whitespace().collect::<String>();
+        prop_assert_eq!(shown.split_whitespace().collect::<String>(), expected);
+    }
+
+    #[test]
+    fn text_without_marks_is_never_changed(text in "[a-zA-Z0-9 .,!?<>/|`~\\[\\]\n你好＜]{0,80}") {
+        let lower = text.to_lowercase();
+        prop_assume!(!["think", "thought", "reason", "reflec", "tool", "func", "<|"].iter().any(|w| lower.contains(w)));
+        prop_assert_eq!(said(&text), text);
+    }
+}

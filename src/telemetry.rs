@@ -74,9 +74,8 @@ pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
 
 /// The rules of a level, or of rules.
 fn filter(named: &str) -> anyhow::Result<EnvFilter> {
-    // async_openai logs what a model wrote where it cannot read it, rmcp what tools say: words of
-    // people do not belong in logs, and our own errors tell the rest.
-    let rules = format!("{},async_openai=off,rmcp=off", rules(named)?);
+    // rmcp logs what tools say: words of people, which no log holds.
+    let rules = format!("{},rmcp=off", rules(named)?);
     EnvFilter::try_new(&rules).with_context(|| format!("`log.level` is `{named}`"))
 }
 

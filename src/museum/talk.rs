@@ -6,11 +6,14 @@ use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt as _;
 use hearken_actors::audio::playout::Heard;
+use hearken_actors::dialogue::legal;
 use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::dialogue::template::fill;
 use hearken_actors::dialogue::turn::{Said, ToolRound};
 use hearken_actors::dialogue::{Cleaner, Memory, TurnEnd, TurnRecord};
-use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolRequest};
+use hearken_actors::ports::{
+    ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolChoice, ToolRequest,
+};
 use hearken_proto::museum::{ParseRequest, Parsed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -176,11 +179,12 @@ async fn ask(
                 tracing::debug!("the model calls what the client cannot do");
                 prompt.messages.push(ChatMessage::calling(text, vec![call.clone()]));
                 prompt.messages.push(ChatMessage::result(call.id, wrong));
+                legal::mend(&mut prompt.messages);
             }
         }
     }
     // It calls nothing well: it may say what it can without.
-    prompt.tools = Arc::default();
+    prompt.tool_choice = ToolChoice::None;
     let Reply { text, truncated, .. } = reply(llm, prompt).await.map_err(MuseumError::Llm)?;
     let words = Cleaner::whole(&text);
     if words.is_empty() {

@@ -37,6 +37,8 @@ pub(super) struct Narration<'a> {
     beginning: Beginning<'a>,
     /// Why the turn may not call anything.
     pub(super) refused: Option<ChatError>,
+    /// All calls of the last round worked.
+    pub(super) worked: bool,
     /// The words so far.
     pub(super) parts: Parts,
     /// What it cost so far.
@@ -59,6 +61,7 @@ impl<'a> Narration<'a> {
             asked: 0,
             beginning,
             refused: None,
+            worked: false,
             parts: Parts::default(),
             usage: Usage::default(),
         }
@@ -141,6 +144,7 @@ impl Face for Narration<'_> {
             }
         }
         let ended = running.end();
+        self.worked = ended.iter().all(|ended| ended.failure.is_none());
         let others = calls.iter().zip(&ended).filter(|(call, ended)| {
             let refused = ended.failure.as_ref();
             source(call).is_some_and(|source| !World::is(source))

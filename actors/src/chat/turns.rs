@@ -290,10 +290,10 @@ impl ChatDesk {
         let mut face = Narration::new(turn, world, out, budget, beginning);
         let prompt = self.prompt(scene, request);
         let outcome = answer(&mut face, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
+        // Who has done what was asked need not say so: what changed is told.
+        let silent = face.parts.content.trim().is_empty() && !face.worked;
         let outcome = match outcome {
-            Ok(()) if face.parts.content.trim().is_empty() && turn.is_live() => {
-                Err(TurnError::NoWords)
-            }
+            Ok(()) if silent && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
         let Narration { parts: Parts { content, said: words, .. }, usage, refused, .. } = face;

@@ -26,6 +26,7 @@ where
     state: State<A>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "a socket is open for nearly all of its life")]
 enum State<A>
 where
     A: Actor<Context = SocketContext<A>>,

@@ -3,6 +3,14 @@
 
 use std::collections::VecDeque;
 
+use async_openai::types::chat::{
+    ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls,
+    ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
+    ChatCompletionRequestSystemMessage, ChatCompletionRequestToolMessage,
+    ChatCompletionRequestUserMessage, ChatCompletionTool, ChatCompletionToolChoiceOption,
+    ChatCompletionTools, CreateChatCompletionRequest, FunctionCall, FunctionObject,
+    ToolChoiceOptions,
+};
 use hearken_actors::ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
@@ -19,49 +27,63 @@ use crate::providers::http as web;
 /// Calls of one answer that are read; what is beyond is ignored.
 const MAX_CALLS: usize = 64;
 
-/// The request's JSON.
+/// The request's JSON: async-openai's types, but for what bases want otherwise.
 pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
-    let messages: Vec<Value> = prompt.messages.iter().map(message).collect();
-    let mut order = json!({
-        "model": model,
-        "messages": messages,
-        "stream": true,
-        "max_tokens": max_tokens,
-        "temperature": prompt.temperature,
-    });
     let (tools, choice) = offered(prompt);
-    if !tools.is_empty() {
-        order["tools"] = tools.iter().map(tool).collect();
-        let choice = if choice == ToolChoice::None { "none" } else { "auto" };
-        order["tool_choice"] = choice.into();
+    let mode = match choice {
+        ToolChoice::None => ToolChoiceOptions::None,
+        ToolChoice::Auto => ToolChoiceOptions::Auto,
+    };
+    let any = !tools.is_empty();
+    let mut order = json!(CreateChatCompletionRequest {
+        model: model.to_owned(),
+        messages: prompt.messages.iter().map(message).collect(),
+        stream: Some(true),
+        tools: any.then(|| tools.iter().map(tool).collect()),
+        tool_choice: any.then_some(ChatCompletionToolChoiceOption::Mode(mode)),
+        ..CreateChatCompletionRequest::default()
+    });
+    // The types have the first as deprecated, and the second as a float of 32 bits.
+    order["max_tokens"] = max_tokens.into();
+    order["temperature"] = json!(prompt.temperature);
+    for message in order["messages"].as_array_mut().into_iter().flatten() {
+        // Some bases want it with calls, too.
+        if message.get("content").is_none() {
+            message["content"] = Value::Null;
+        }
     }
     order
 }
 
-fn tool(tool: &OfferedTool) -> Value {
-    let OfferedTool { name, description, parameters } = tool;
-    json!({
-        "type": "function",
-        "function": { "name": name, "description": description, "parameters": parameters },
-    })
+fn tool(tool: &OfferedTool) -> ChatCompletionTools {
+    let function = FunctionObject {
+        name: tool.name.clone(),
+        description: Some(tool.description.clone()),
+        parameters: Some(tool.parameters.clone()),
+        strict: None,
+    };
+    ChatCompletionTools::Function(ChatCompletionTool { function })
 }
 
-fn message(message: &ChatMessage) -> Value {
-    let content = &message.content;
+fn message(message: &ChatMessage) -> ChatCompletionRequestMessage {
+    let content = message.content.clone();
     match message.role {
-        Role::System => json!({ "role": "system", "content": content }),
-        Role::User => json!({ "role": "user", "content": content }),
+        Role::System => ChatCompletionRequestSystemMessage::from(content).into(),
+        Role::User => ChatCompletionRequestUserMessage::from(content).into(),
         Role::Assistant if message.calls.is_empty() => {
-            json!({ "role": "assistant", "content": content })
+            ChatCompletionRequestAssistantMessage::from(content).into()
         }
-        Role::Assistant => {
-            let calls: Vec<Value> = message.calls.iter().map(past_call).collect();
-            let content = (!content.is_empty()).then_some(content);
-            json!({ "role": "assistant", "content": content, "tool_calls": calls })
+        Role::Assistant => ChatCompletionRequestAssistantMessage {
+            content: (!content.is_empty()).then(|| content.into()),
+            tool_calls: Some(message.calls.iter().map(past_call).collect()),
+            ..ChatCompletionRequestAssistantMessage::default()
         }
-        Role::Tool => {
-            json!({ "role": "tool", "tool_call_id": message.answers, "content": content })
+        .into(),
+        Role::Tool => ChatCompletionRequestToolMessage {
+            content: content.into(),
+            tool_call_id: message.answers.clone(),
         }
+        .into(),
     }
 }
 
@@ -72,11 +94,11 @@ pub(super) fn with_usage(mut order: Value) -> Value {
 }
 
 /// Arguments that are no JSON object, which the model itself wrote, would be refused by some bases.
-fn past_call(call: &ToolRequest) -> Value {
+fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
     let well_written = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
-    let arguments = if well_written { call.arguments.as_str() } else { "{}" };
-    let function = json!({ "name": call.name, "arguments": arguments });
-    json!({ "id": call.id, "type": "function", "function": function })
+    let arguments = if well_written { call.arguments.clone() } else { "{}".to_owned() };
+    let function = FunctionCall { name: call.name.clone(), arguments };
+    ChatCompletionMessageToolCall { id: call.id.clone(), function }.into()
 }
 
 /// The pieces of an answer so far.

@@ -60,7 +60,7 @@ impl Tts for OpenAiTts {
         let order = Stage::Ordered(self.call.clone(), line);
         try_unfold(order, |stage| async move {
             let mut answer = match stage {
-                Stage::Ordered(call, line) => Answer::begin(call, &line).await?,
+                Stage::Ordered(call, line) => Box::new(Answer::begin(call, &line).await?),
                 Stage::Answering(answer) => answer,
             };
             match answer.next().await? {
@@ -82,7 +82,7 @@ impl Probe for OpenAiTts {
 
 enum Stage {
     Ordered(Arc<Call>, Line),
-    Answering(Answer),
+    Answering(Box<Answer>),
 }
 
 /// A body being read. Dropping it closes the request.

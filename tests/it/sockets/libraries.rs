@@ -90,7 +90,7 @@ impl Library {
         let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(line(&mut lines).await, "ready", "{self:?}");
-        Running::Theirs(child, lines)
+        Running::Theirs(Box::new(child), lines)
     }
 }
 
@@ -102,7 +102,7 @@ async fn line(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
 /// Connections that are to end now.
 pub(super) enum Running {
     Ours(Vec<JoinHandle<Ended>>),
-    Theirs(Child, Lines<BufReader<ChildStdout>>),
+    Theirs(Box<Child>, Lines<BufReader<ChildStdout>>),
 }
 
 impl Running {

@@ -61,7 +61,7 @@ async fn numbers_reach_a_tool_and_the_model_as_they_were_written() {
     speak(&ring).await;
     ring.until("tts/stop").await;
     let expected = format!(r#"{{"numbers":{}}}"#, numbers::array_kept(&written));
-    assert_eq!(*source.0.lock().unwrap(), [expected.clone()]);
+    assert_eq!(*source.0.lock().unwrap(), std::slice::from_ref(&expected));
     assert!(ring.script.last_prompt().contains(&format!("Tool: {expected}")));
     ring.hang_up().await;
 }

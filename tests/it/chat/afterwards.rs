@@ -196,7 +196,13 @@ async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
     let desk = Desk::start().await;
     let plain = plain(&desk).await;
     let llm = &desk.table.vendors.llm;
-    for behaviour in [Behaviour::HttpStatus(500, None), Behaviour::Empty, Behaviour::Silent] {
+    // Who says nothing after a call that worked has answered.
+    let (failed, silent): (_, &[&str]) = ((503, "LLM_UNAVAILABLE"), &OPENED[..3]);
+    for (behaviour, told, remains) in [
+        (Behaviour::HttpStatus(500, None), failed, &[][..]),
+        (Behaviour::Empty, (200, ""), silent),
+        (Behaviour::Silent, failed, &[]),
+    ] {
         let session = desk.table.session().await;
         let asked = llm.seen().requests;
         let failing = async {
@@ -204,9 +210,10 @@ async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
             llm.until(|seen| seen.requests > asked).await;
             llm.set(behaviour);
         };
-        tokio::join!(desk.fails(&session, OPEN, (503, "LLM_UNAVAILABLE")), failing);
+        tokio::join!(desk.fails(&session, OPEN, told), failing);
         llm.set(Behaviour::Normal);
-        undisturbed(&format!("{behaviour:?} behind a tool"), &desk, &session, &plain, &[]).await;
+        let event = format!("{behaviour:?} behind a tool");
+        undisturbed(&event, &desk, &session, &plain, remains).await;
     }
     desk.table.server.stop().await;
 }

@@ -13,7 +13,8 @@ use hearken::bus::LocalLocks;
 use hearken::museum::{Museum, MuseumError, MuseumPorts, MuseumSettings};
 use hearken::store::{MuseumStore as _, SqlStore};
 use hearken_actors::ports::{
-    ChatMessage, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role, ToolRequest,
+    ChatMessage, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
+    ToolRequest,
 };
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_proto::ids::SessionId;
@@ -55,7 +56,7 @@ impl Llm for Mind {
             "silent" => Ok(LlmDelta::Text(String::new())),
             "call" => call("{\"times\": 2}"),
             "null" => call("null"),
-            "wrong" if !prompt.tools.is_empty() => call("{\"times\": \"two\"}"),
+            "wrong" if prompt.tool_choice == ToolChoice::Auto => call("{\"times\": \"two\"}"),
             _ => Ok(LlmDelta::Text(format!("To {words}."))),
         };
         let mut gate = self.gate.subscribe();
@@ -217,12 +218,12 @@ impl Play {
                 assert_eq!(beat.is_ok(), self.is_live(n), "{beat:?}");
                 self.used(n);
             }
+            // The model answers nobody before its gate is open.
+            Step::Parse(n, kind) if !self.open.is_empty() => self.begin(n, kind).await,
             Step::Parse(n, kind) => {
-                if self.open.iter().all(|(busy, ..)| *busy != n) {
-                    let words = self.words(kind);
-                    let answered = museum.parse(&self.id(n), says(&words)).await;
-                    self.parsed(n, &words, answered);
-                }
+                let words = self.words(kind);
+                let answered = museum.parse(&self.id(n), says(&words)).await;
+                self.parsed(n, &words, answered);
             }
             Step::Begin(n, kind) => self.begin(n, kind).await,
             Step::Open => self.answer().await,
@@ -292,7 +293,7 @@ impl Play {
         let asked = || self.house.mind.asked.lock().unwrap().len();
         let before = asked();
         let parsing = tokio::spawn(async move { museum.parse(&id, request).await });
-        while asked() == before {
+        while asked() == before && !parsing.is_finished() {
             tokio::task::yield_now().await;
         }
         self.used(session);

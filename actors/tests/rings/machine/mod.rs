@@ -1,8 +1,8 @@
 //! Random lives of a device at the real ring, in virtual time: thousands of sequences of events,
 //! each judged by what must always hold. The tables of states and events are in
-//! `docs/state-machines/device-connection.md` and `turn.md`. A life that fails is shortened and
-//! printed with its seed; `PROPTEST_RNG_SEED=SEED` lives the same lives again. Not for single events, which have
-//! tests of their own beside this folder.
+//! `docs/state-machines/device-connection.md` and `turn.md`. Each run lives the same lives;
+//! `PROPTEST_RNG_SEED=SEED` lives others. A life that fails is shortened, and printed with its
+//! seed. Not for single events, which have tests of their own beside this folder.
 //!
 //! Reading order: [`events`] (what may happen), [`outside`] (the ports), [`device`] (makes it
 //! happen), [`trace`] (what was seen), [`judge`], [`history`] and [`turns`] (what must hold), and
@@ -27,6 +27,8 @@ use judge::Fault;
 
 /// Lives that are lived.
 const SEQUENCES: u32 = 3_000;
+/// Of which seed they are, unless the environment names one.
+const SEED: u64 = 7;
 
 /// Does this in virtual time.
 fn virtually<T>(work: impl Future<Output = T>) -> T {
@@ -51,13 +53,13 @@ fn lived(life: &Life) -> Vec<Fault> {
     })
 }
 
-/// A seed of the environment's, or a new one.
+/// The environment's seed, or the one of each run.
 fn config() -> Config {
     let mut config = Config { cases: SEQUENCES, ..Config::default() };
     config.failure_persistence = None;
     config.max_shrink_iters = 500;
     if config.rng_seed == RngSeed::Random {
-        config.rng_seed = RngSeed::Fixed(fastrand::u64(..));
+        config.rng_seed = RngSeed::Fixed(SEED);
     }
     config
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::events::{Handling, Model, Tool, Voice};
-use super::judge::{Connection, Faults, Speech, fault};
+use super::judge::{AT_ONCE, Connection, Faults, Speech, fault};
 use super::outside::{Does, Outside, sentence};
 use super::trace::{Asked, numbers};
 use crate::ms;
@@ -74,7 +74,10 @@ pub(super) fn check(connection: &Connection, outside: &Outside, faults: &mut Fau
     let turns = turns(connection, outside);
     for (n, turn) in turns.iter().enumerate() {
         let until = connection.undisturbed_after(turn.begun);
-        let speech = connection.speeches.iter().find(|s| s.start >= turn.begun && s.start < until);
+        // What the question itself cut at once is not its answer.
+        let cut = |s: &Speech| s.stop.is_some_and(|stop| stop <= turn.begun + AT_ONCE);
+        let its = |s: &&Speech| s.start >= turn.begun && s.start < until && !cut(s);
+        let speech = connection.speeches.iter().find(its);
         let whole = speech.filter(|s| s.stop.is_some_and(|stop| stop < until));
         let Some(speech) = whole else {
             let says_something = !turn.says().is_empty() || turn.fails();

@@ -9,7 +9,7 @@ use hearken_actors::testkit::ten_turns::{
 };
 
 use super::device::Device;
-use super::events::{Event, Handling, Hears, Mode, Model, Tool, Voice};
+use super::events::{Event, Handling, Hears, Mode, Model, TOOLS, Tool, Voice};
 use super::judge;
 use super::trace::{Seen, numbers};
 use super::virtually;
@@ -120,20 +120,6 @@ fn assert_none(disturbed: &[String]) {
     let some = &disturbed[..disturbed.len().min(40)];
     assert!(disturbed.is_empty(), "{} in all:\n{}", disturbed.len(), some.join("\n"));
 }
-
-const TOOLS: [Tool; 11] = [
-    Tool::Quick,
-    Tool::Slow,
-    Tool::Finishes,
-    Tool::Fails,
-    Tool::Never,
-    Tool::Device,
-    Tool::DeviceNever,
-    Tool::DottedName,
-    Tool::NoName,
-    Tool::NoId,
-    Tool::NoObject,
-];
 
 /// One port does something odd, the others do nothing odd.
 fn odd() -> Vec<Handling> {
@@ -380,7 +366,7 @@ fn a_socket_that_is_lost_at_any_message_and_any_50_ms_of_a_turn_leaves_nothing_o
 }
 
 #[test]
-fn what_the_device_is_told_is_what_the_tables_say() {
+fn a_device_that_says_nothing_is_closed_with_1000() {
     virtually(async {
         let mut device = Device::connect(false).await;
         device.meets(Event::LongSilence).await;

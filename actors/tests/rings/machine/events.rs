@@ -174,20 +174,23 @@ fn hears() -> impl Strategy<Value = Hears> {
     ]
 }
 
+/// All tools.
+pub(super) const TOOLS: [Tool; 11] = [
+    Tool::Quick,
+    Tool::Slow,
+    Tool::Finishes,
+    Tool::Fails,
+    Tool::Never,
+    Tool::Device,
+    Tool::DeviceNever,
+    Tool::DottedName,
+    Tool::NoName,
+    Tool::NoId,
+    Tool::NoObject,
+];
+
 fn tool() -> impl Strategy<Value = Tool> {
-    prop::sample::select(vec![
-        Tool::Quick,
-        Tool::Slow,
-        Tool::Finishes,
-        Tool::Fails,
-        Tool::Never,
-        Tool::Device,
-        Tool::DeviceNever,
-        Tool::DottedName,
-        Tool::NoName,
-        Tool::NoId,
-        Tool::NoObject,
-    ])
+    prop::sample::select(&TOOLS[..])
 }
 
 fn model() -> impl Strategy<Value = Model> {

@@ -265,6 +265,11 @@ fn events() -> Vec<Event> {
         Event::SettingsReloaded,
         Event::SecondSocket,
         Event::SocketLost,
+        Event::Goodbye,
+        Event::Reboot,
+        Event::SentAway,
+        Event::NoHello,
+        Event::Odd(0),
         Event::LongSilence,
     ]
 }

@@ -9,12 +9,13 @@ use hearken_actors::admission::{AdmissionSettings, Place};
 use hearken_actors::messages::DeviceOrder;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{Down, Plan, Ring, Told, sound};
-use hearken_proto::device::{Downlink, Emotion};
+use hearken_proto::device::{Downlink, Emotion, SystemCommand};
+use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::events::{Event, Handling, Hears, Life, Mode, Step};
+use super::events::{Event, Handling, Hears, Life, Mode, ODD, Step};
 use super::outside::{Outside, ServerTools, question};
 use super::trace::{Seen, Trace};
 use crate::ms;
@@ -83,16 +84,16 @@ impl Device {
             tools,
             trace,
         };
-        device.connected().await;
+        device.connected();
+        device.hello();
+        device.pass(ms(20)).await;
         device
     }
 
-    async fn connected(&mut self) {
+    fn connected(&mut self) {
         self.connection = self.trace.connects();
         self.opened = self.trace.now() - self.ring.now();
         (self.mode, self.ended) = (None, false);
-        self.hello();
-        self.pass(ms(20)).await;
     }
 
     fn hello(&self) {
@@ -260,7 +261,25 @@ impl Device {
                 self.connects_again().await;
             }
             Event::LongSilence => self.long_silence().await,
+            Event::Goodbye => self.leaves(r#"{"type":"goodbye"}"#),
+            Event::Odd(which) => self.ring.text(ODD[which]),
+            Event::Reboot => {
+                self.order(DeviceOrder::Send(Downlink::System { command: SystemCommand::Reboot }));
+                self.trace.note(Seen::Cut);
+                self.ring.lose();
+                self.connects_again().await;
+            }
+            Event::SentAway => {
+                self.trace.note(Seen::Cut);
+                self.order(DeviceOrder::Leave(Fault::GoingAway));
+            }
+            Event::NoHello => self.says_no_hello().await,
         }
+    }
+
+    fn leaves(&self, goodbye: &str) {
+        self.trace.note(Seen::Cut);
+        self.ring.text(goodbye);
     }
 
     fn order(&self, order: DeviceOrder) -> bool {
@@ -295,12 +314,25 @@ impl Device {
     }
 
     async fn connects_again(&mut self) {
+        self.connects().await;
+        self.hello();
+        self.pass(ms(20)).await;
+    }
+
+    /// Until it is sent away.
+    async fn says_no_hello(&mut self) {
+        self.connects().await;
+        self.pass(ms(12_000)).await;
+        assert!(self.ended, "a device without hello is sent away after 10 s");
+    }
+
+    async fn connects(&mut self) {
         self.trace.note(Seen::Cut);
         let next = self.ring.again();
         // What the connection before is still told belongs to it.
         self.pass(ms(20)).await;
         self.before.push(std::mem::replace(&mut self.ring, next));
-        self.connected().await;
+        self.connected();
     }
 
     /// Where it is pressed.

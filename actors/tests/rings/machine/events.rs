@@ -140,9 +140,29 @@ pub(crate) enum Event {
     SettingsReloaded,
     SecondSocket,
     SocketLost,
+    /// The device leaves in order.
+    Goodbye,
+    /// It is told to start anew, and drops the socket as firmware does.
+    Reboot,
+    /// The server sends it away.
+    SentAway,
+    /// It connects anew and says no hello until it is sent away.
+    NoHello,
+    /// A message that nobody understands, or that changes nothing; by its place in a list.
+    Odd(usize),
     /// Nobody says anything until the farewell begins.
     LongSilence,
 }
+
+/// Messages that nobody understands, or that change nothing.
+pub(super) const ODD: [&str; 6] = [
+    "no json",
+    "[1]",
+    r#"{"type":"dance"}"#,
+    r#"{"type":"listen","state":"sideways"}"#,
+    r#"{"type":"mcp","payload":{"jsonrpc":"2.0","id":999,"result":{}}}"#,
+    r#"{"type":"iot","update":true,"states":[{"name":"Lamp","state":{"power":true}}]}"#,
+];
 
 /// An event, and how long it is until the next.
 #[derive(Debug, Clone, Copy)]
@@ -248,6 +268,11 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::SettingsReloaded),
         1 => Just(Event::SecondSocket),
         1 => Just(Event::SocketLost),
+        1 => Just(Event::Goodbye),
+        1 => Just(Event::Reboot),
+        1 => Just(Event::SentAway),
+        1 => Just(Event::NoHello),
+        2 => (0..ODD.len()).prop_map(Event::Odd),
         1 => Just(Event::LongSilence),
     ]
 }

@@ -12,9 +12,9 @@ pub struct StateConfig {
     pub url: String,
     /// Sent as a bearer token; empty sends none.
     pub token: Secret,
-    /// Longest wait for one answer; an attempt that is made again has it anew.
+    /// Longest time for a request, however often it is made again.
     pub timeout_ms: u64,
-    /// Requests at once; one more waits, as long as for an answer.
+    /// Requests at once; one more waits, within the same time.
     pub max_connections: usize,
 }
 

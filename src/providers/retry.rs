@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// An attempt's own deadline begins a little later than that of all of them and tells more: it may
 /// come first.
-pub(super) const GRACE: Duration = Duration::from_millis(20);
+pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
 /// When a failed call is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -99,15 +99,14 @@ pub(super) fn state(body: Value) -> Result<Map<String, Value>, StateError> {
 pub(super) fn refusal(status: u16, body: &[u8]) -> StateError {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let error = body.get("error").or_else(|| body.get("detail")).unwrap_or(&body);
-    let told = match words(error) {
-        told if told.is_empty() => format!("status {status}"),
-        told => told,
-    };
+    let silent = words(error).is_empty();
+    let told = if silent { format!("status {status}") } else { words(error) };
     match (status, code(error)) {
         (409, None | Some(CONFLICT)) => StateError::Conflict(conflicting(&body)),
         (404, _) => StateError::Unknown(told),
         (401 | 403, _) => StateError::Failed(format!("not authorised ({status}): see state.token")),
         (400..=499, _) => StateError::Refused(told),
+        _ if silent => StateError::Failed(told),
         _ => StateError::Failed(format!("status {status}: {told}")),
     }
 }
@@ -221,7 +220,7 @@ mod tests {
         assert_eq!(told(409, other), StateError::Refused("a fight goes on".into()));
         assert_eq!(told(404, json!({ "error": "gone" })), StateError::Unknown("gone".into()));
         assert_eq!(refusal(422, b"<html>"), StateError::Refused("status 422".into()));
-        assert_eq!(refusal(500, b""), StateError::Failed("status 500: status 500".into()));
+        assert_eq!(refusal(500, b""), StateError::Failed("status 500".into()));
         assert!(matches!(refusal(401, b""), StateError::Failed(_)));
     }
 

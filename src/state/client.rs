@@ -10,9 +10,11 @@
 //! | delete | `DELETE /state?session_id=` |
 //! | restore | `POST /state/restore {session_id, version}` |
 //!
+//! All attempts and the waits between them have one deadline, so one that times out is the last.
 //! What was not done is asked again where the server is away or has too much to do: no connection,
-//! 429, 502, 503. What may have been done, because no answer came in time, is asked again only
-//! where twice is as good as once: a call that timed out may have rolled the dice.
+//! 425, 429, 503. What may have been done is asked again only where twice is as good as once:
+//! another 5xx that may pass (501 and 505 do not), 408, a connection that broke. A call that met one
+//! of these may have rolled the dice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +22,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_actors::ports::{ProviderErrorKind, StateError, StateOutcome, StateServer, Tool};
 use hearken_proto::ids::SessionId;
-use http::Method;
 use http::header::{AUTHORIZATION, HeaderMap};
+use http::{Method, StatusCode};
 use reqwest::Response;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
@@ -30,7 +32,7 @@ use url::Url;
 
 use super::answer;
 use crate::config::StateConfig;
-use crate::providers::retry::RetryPolicy;
+use crate::providers::retry::{GRACE, RetryPolicy};
 use crate::providers::{ProviderConfigError, http as web};
 
 /// Longest answer that is read.
@@ -71,7 +73,7 @@ enum Missed {
     /// It was not done.
     NotDone(StateError, Option<Duration>),
     /// It may have been done.
-    Unsure(StateError),
+    Unsure(StateError, Option<Duration>),
 }
 
 /// The server's answer: a status of success and its JSON, or what it said instead.
@@ -103,6 +105,7 @@ impl HttpStateServer {
             .map_err(|e| ProviderConfigError::client("state.url", e))?;
         let base = base.as_str().trim_end_matches('/').to_owned();
         let places = Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS));
+        let policy = policy.in_all(timeout);
         Ok(Self { link: Arc::new(Link { client, base, places, timeout, policy }) })
     }
 
@@ -180,11 +183,9 @@ impl StateServer for HttpStateServer {
         })
     }
 
-    /// All attempts together, and the longest waits between them.
+    /// All attempts together, and the waits between them.
     fn timeout(&self) -> Duration {
-        let waits = self.link.policy.waits;
-        let attempts = u32::try_from(waits.len()).unwrap_or(u32::MAX).saturating_add(1);
-        self.link.timeout.saturating_mul(attempts).saturating_add(waits.iter().sum())
+        self.link.timeout.saturating_add(GRACE)
     }
 }
 
@@ -216,13 +217,14 @@ impl Link {
     /// Asks, and again as the policy says, until all the time is used that there is.
     async fn ask(&self, question: &Question) -> Result<Answered, StateError> {
         let since = Instant::now();
+        let by = since + self.timeout;
         let mut failures = 0;
         loop {
-            let (error, wait) = match self.attempt(question).await {
+            let (error, wait) = match self.attempt(question, by).await {
                 Ok(answered) => return Ok(answered),
                 Err(Missed::NotDone(error, wait)) => (error, wait),
-                Err(Missed::Unsure(error)) if question.again => (error, None),
-                Err(Missed::Unsure(error)) => return Err(error),
+                Err(Missed::Unsure(error, wait)) if question.again => (error, wait),
+                Err(Missed::Unsure(error, _)) => return Err(error),
             };
             failures += 1;
             let Some(wait) = self.policy.wait(failures, since, wait) else { return Err(error) };
@@ -231,15 +233,13 @@ impl Link {
         }
     }
 
-    async fn attempt(&self, question: &Question) -> Result<Answered, Missed> {
-        let by = Instant::now() + self.timeout;
-        let late = || StateError::Timeout(self.timeout);
+    async fn attempt(&self, question: &Question, by: Instant) -> Result<Answered, Missed> {
         let _place = timeout_at(by, self.places.acquire())
             .await
-            .map_err(|_| Missed::NotDone(late(), None))?
+            .map_err(|_| Missed::NotDone(self.late(), None))?
             .expect("nobody closes the places");
         let mut url = Url::parse(&format!("{}{}", self.base, question.path))
-            .map_err(|e| Missed::Unsure(StateError::Failed(e.to_string())))?;
+            .map_err(|e| Missed::Unsure(StateError::Failed(e.to_string()), None))?;
         if let Some(session) = &question.session {
             url.query_pairs_mut().append_pair("session_id", session.as_str());
         }
@@ -249,37 +249,36 @@ impl Link {
         }
         let response = timeout_at(by, request.send())
             .await
-            .map_err(|_| Missed::Unsure(late()))?
+            .map_err(|_| Missed::Unsure(self.late(), None))?
             .map_err(|error| self.broken(error))?;
         self.read(response, by).await
+    }
+
+    fn late(&self) -> StateError {
+        StateError::Timeout(self.timeout)
     }
 
     /// What an error of the transport leaves open.
     fn broken(&self, error: reqwest::Error) -> Missed {
         let connected = !error.is_connect();
         let why = if error.is_timeout() {
-            StateError::Timeout(self.timeout)
+            self.late()
         } else {
             StateError::Failed(told(error.without_url()))
         };
-        if connected { Missed::Unsure(why) } else { Missed::NotDone(why, None) }
+        if connected { Missed::Unsure(why, None) } else { Missed::NotDone(why, None) }
     }
 
     async fn read(&self, response: Response, by: Instant) -> Result<Answered, Missed> {
-        let status = response.status().as_u16();
-        match status {
-            429 | 502 | 503 => {
-                let error = StateError::Failed(format!("status {status}"));
-                return Err(Missed::NotDone(error, web::retry_after(response.headers())));
-            }
-            408 | 504 => return Err(Missed::Unsure(StateError::Timeout(self.timeout))),
-            _ => {}
+        if may_pass(response.status()) {
+            return Err(self.failed(response, by).await);
         }
+        let status = response.status().as_u16();
         let succeeded = response.status().is_success();
         let body = web::body("state-server", response, MAX_ANSWER_BYTES, by).await;
         let body = body.map_err(|error| match error.kind {
-            ProviderErrorKind::Timeout => Missed::Unsure(StateError::Timeout(self.timeout)),
-            _ => Missed::Unsure(StateError::Failed(error.to_string())),
+            ProviderErrorKind::Timeout => Missed::Unsure(self.late(), None),
+            _ => Missed::Unsure(StateError::Failed(error.to_string()), None),
         })?;
         if !succeeded {
             return Ok(Err((status, answer::refusal(status, &body))));
@@ -287,6 +286,33 @@ impl Link {
         // Who has nothing to say may say nothing, or "OK".
         Ok(Ok(serde_json::from_slice(&body).unwrap_or_default()))
     }
+
+    /// What an answer whose status may pass leaves open.
+    async fn failed(&self, response: Response, by: Instant) -> Missed {
+        let status = response.status();
+        let Ok(refused) = timeout_at(by, web::refused("state-server", response)).await else {
+            return Missed::Unsure(self.late(), None);
+        };
+        let error = match web::kind_of(status) {
+            ProviderErrorKind::Timeout => self.late(),
+            _ if status.is_client_error() => {
+                StateError::Failed(format!("status {}", status.as_u16()))
+            }
+            _ => answer::refusal(status.as_u16(), refused.told.text.as_bytes()),
+        };
+        let wait = refused.error.retry_after;
+        match status.as_u16() {
+            425 | 429 | 503 => Missed::NotDone(error, wait),
+            _ => Missed::Unsure(error, wait),
+        }
+    }
+}
+
+/// The same request may be answered a little later. What else stands in 4xx is the server's word
+/// on the request: with 409 a version that is old, with 423 perhaps a door.
+fn may_pass(status: StatusCode) -> bool {
+    let of_the_wire = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
+    of_the_wire && web::kind_of(status).is_retryable()
 }
 
 /// An error and what is behind it, which is where the reason stands.

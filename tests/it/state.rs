@@ -213,7 +213,7 @@ async fn requests_look_as_the_document_says() {
 
 #[tokio::test]
 async fn what_was_not_done_is_asked_again() {
-    for status in [429, 502, 503] {
+    for status in [425, 429, 503] {
         let down = || says(status, json!({}));
         let stub = Stub::start([down(), down(), down(), says(200, json!({ "version": 3 }))]).await;
         let told = client(&stub.url).call(&session(), "f", Map::new(), None).await.unwrap();
@@ -231,37 +231,89 @@ async fn what_was_not_done_is_asked_again() {
 
 #[tokio::test]
 async fn the_servers_own_wait_is_kept() {
-    let wait = |seconds| Says(503, seconds, Vec::new());
-    let stub = Stub::start([wait("retry-after: 1\r\n"), says(200, json!({}))]).await;
-    let began = Instant::now();
-    client(&stub.url).state(&session()).await.unwrap();
-    assert!(began.elapsed() >= Duration::from_secs(1));
-    let stub = Stub::start([wait("retry-after: 60\r\n")]).await;
-    assert!(client(&stub.url).state(&session()).await.is_err());
-    assert_eq!(stub.seen().len(), 1);
+    for status in [500, 503] {
+        let wait = |told| [Says(status, told, Vec::new()), says(200, json!({}))];
+        let stub = Stub::start(wait("retry-after-ms: 300\r\n")).await;
+        let began = Instant::now();
+        client_with(&stub.url, 10_000).state(&session()).await.unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(300), "{status}");
+        // It is longer than anybody waits, or ends behind the deadline.
+        for (told, timeout_ms) in [("retry-after: 60\r\n", 600_000), ("retry-after: 1\r\n", 300)] {
+            let stub = Stub::start(wait(told)).await;
+            let told = client_with(&stub.url, timeout_ms).state(&session()).await;
+            assert_eq!(told, Err(StateError::Failed(format!("status {status}"))));
+            assert_eq!(stub.seen().len(), 1);
+        }
+    }
 }
 
 #[tokio::test]
 async fn what_may_have_been_done_is_asked_again_only_where_that_changes_nothing() {
-    let late = StateError::Timeout(Duration::from_millis(300));
-    for reply in [Silent, BreaksOff, says(504, json!({}))] {
+    let failing = [408, 500, 502, 504, 507, 520].map(|status| says(status, json!({})));
+    for reply in failing.into_iter().chain([BreaksOff]) {
         let stub = Stub::start([reply.clone()]).await;
-        let told = client(&stub.url).call(&session(), "f", Map::new(), None).await;
+        let client = client_with(&stub.url, 10_000);
+        let told = client.call(&session(), "f", Map::new(), None).await;
         match reply {
-            BreaksOff => assert!(matches!(told, Err(StateError::Failed(_))), "{told:?}"),
-            _ => assert_eq!(told, Err(late.clone())),
+            Says(408 | 504, ..) => {
+                assert_eq!(told, Err(StateError::Timeout(Duration::from_secs(10))));
+            }
+            Says(status, ..) => {
+                assert_eq!(told, Err(StateError::Failed(format!("status {status}"))));
+            }
+            _ => assert!(matches!(told, Err(StateError::Failed(_))), "{told:?}"),
         }
         assert_eq!(stub.seen().len(), 1);
-        assert!(client(&stub.url).restore(&session(), 1).await.is_err());
+        assert!(client.restore(&session(), 1).await.is_err());
         assert_eq!(stub.seen().len(), 2);
+        // Then all attempts are made, and no more.
+        assert!(client.state(&session()).await.is_err());
+        assert_eq!(stub.seen().len(), 2 + 4);
         let good = says(200, json!({ "version": 9, "tools": [] }));
-        let stub = Stub::start([reply.clone(), good.clone()]).await;
-        assert_eq!(client(&stub.url).state(&session()).await.unwrap()["version"], 9);
-        let stub = Stub::start([reply.clone(), good.clone()]).await;
-        assert!(client(&stub.url).tools().await.unwrap().is_empty());
-        let stub = Stub::start([reply, good]).await;
-        client(&stub.url).delete(&session()).await.unwrap();
+        let replies = || [reply.clone(), good.clone()];
+        let again = async |replies| {
+            let stub = Stub::start(replies).await;
+            (client_with(&stub.url, 10_000), stub)
+        };
+        let (client, _stub) = again(replies()).await;
+        assert_eq!(client.state(&session()).await.unwrap()["version"], 9);
+        let (client, _stub) = again(replies()).await;
+        assert!(client.tools().await.unwrap().is_empty());
+        let (client, _stub) = again(replies()).await;
+        client.create(&session(), "w").await.unwrap();
+        let (client, _stub) = again(replies()).await;
+        client.delete(&session()).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn all_attempts_together_have_one_deadline() {
+    let late = StateError::Timeout(Duration::from_millis(300));
+    let good = || says(200, json!({ "tools": [] }));
+    let stub = Stub::start([Silent, Silent, Silent, Silent, Silent, Silent, good()]).await;
+    let client = client(&stub.url);
+    assert!(client.timeout() < Duration::from_millis(400), "{:?}", client.timeout());
+    let (me, began) = (session(), Instant::now());
+    assert_eq!(client.tools().await, Err(late.clone()));
+    assert_eq!(client.state(&me).await, Err(late.clone()));
+    assert_eq!(client.create(&me, "w").await, Err(late.clone()));
+    assert_eq!(client.delete(&me).await, Err(late.clone()));
+    assert_eq!(client.call(&me, "f", Map::new(), None).await, Err(late.clone()));
+    assert_eq!(client.restore(&me, 1).await, Err(late));
+    assert_eq!(stub.seen().len(), 6, "what timed out is not asked again");
+    assert!(began.elapsed() >= Duration::from_millis(6 * 300));
+    // An attempt has what those before it left.
+    let down = || says(503, json!({}));
+    let stub = Stub::start([down(), Silent, good()]).await;
+    let told = client_with(&stub.url, 1_000).state(&me).await;
+    assert_eq!(told, Err(StateError::Timeout(Duration::from_secs(1))));
+    assert_eq!(stub.seen().len(), 2);
+    // A wait that would end behind it is not begun.
+    let stub = Stub::start([down()]).await;
+    let config = StateConfig { url: stub.url.clone(), timeout_ms: 300, ..StateConfig::default() };
+    let told = state::http(&config, RetryPolicy::patient()).unwrap().state(&me).await;
+    assert_eq!(told, Err(StateError::Failed("status 503".into())));
+    assert_eq!(stub.seen().len(), 1);
 }
 
 #[tokio::test]
@@ -290,25 +342,32 @@ async fn refusals_are_told_at_once() {
 #[tokio::test]
 async fn requests_beyond_the_places_wait_for_one() {
     let stub = Stub::start([Silent, says(200, json!({}))]).await;
-    let config = StateConfig {
-        url: stub.url.clone(),
-        timeout_ms: 300,
-        max_connections: 1,
-        ..StateConfig::default()
-    };
-    let client = Arc::new(state::http(&config, HASTY).unwrap());
-    let (first, second) = (session(), session());
-    let first = tokio::spawn({
-        let client = Arc::clone(&client);
-        async move { client.call(&first, "f", Map::new(), None).await }
-    });
+    let config =
+        StateConfig { url: stub.url.clone(), max_connections: 1, ..StateConfig::default() };
+    let client = state::http(&config, HASTY).unwrap();
+    let (me, other) = (session(), session());
+    let first = tokio::spawn(client.call(&me, "f", Map::new(), None));
     while stub.seen().is_empty() {
         tokio::task::yield_now().await;
     }
-    // The first gives its place up when it is late; the second has it then.
-    client.state(&second).await.unwrap();
-    assert!(matches!(first.await.unwrap(), Err(StateError::Timeout(_))));
+    let mut second = client.state(&other);
+    for _ in 0..100 {
+        assert!(futures_util::poll!(&mut second).is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stub.seen().len(), 1);
+    // The first gives its place up when it is dropped; the second has it then.
+    first.abort();
+    second.await.unwrap();
     assert_eq!(stub.seen().len(), 2);
+    // Who gets none in time is told so.
+    let stub = Stub::start([Silent]).await;
+    let config = StateConfig { url: stub.url.clone(), timeout_ms: 300, ..config };
+    let client = state::http(&config, HASTY).unwrap();
+    let (first, second) =
+        tokio::join!(client.call(&me, "f", Map::new(), None), client.state(&other));
+    let late = StateError::Timeout(Duration::from_millis(300));
+    assert_eq!((first, second), (Err(late.clone()), Err(late)));
 }
 
 #[test]

@@ -8,23 +8,21 @@ use hearken::providers::Secret;
 use hearken::tools::AgentTokens;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::instances::{Instance, Instances, SECRET};
 use super::killed::vendors;
 use super::redis::there_is;
 use crate::store::{Place, on};
 use crate::support::app::eventually;
+use crate::support::socket::Socket;
 
 const DEVICE: &str = "02:00:00:00:00:77";
 const SOON: Duration = Duration::from_secs(10);
 
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
-
-async fn connect(url: &str, headers: &[(&'static str, &str)]) -> Socket {
+pub(super) async fn connect(url: &str, headers: &[(&'static str, &str)]) -> Socket {
     let mut request = url.into_client_request().unwrap();
     for (name, value) in headers {
         request.headers_mut().insert(*name, value.parse().unwrap());
@@ -197,7 +195,7 @@ async fn tool_client(at: &Instance, name: &'static str) -> tokio::task::JoinHand
 }
 
 /// The names of the tool clients that an instance knows of.
-async fn known(at: &Instance) -> Vec<String> {
+pub(super) async fn known(at: &Instance) -> Vec<String> {
     let (_, told) = ask(at, Method::GET, "/api/tools", Value::Null).await;
     let sources = told["sources"].as_array().unwrap().iter();
     let dialled = sources.filter(|source| source["kind"] == "endpoint");

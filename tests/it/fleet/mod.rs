@@ -8,3 +8,4 @@ mod instances;
 mod killed;
 mod load;
 mod redis;
+mod text_cutting;

@@ -1,0 +1,332 @@
+//! Text clients whose sockets are cut while a server's tool is called for them, at every message and
+//! every 100 ms of a turn, and who go on in their session at the other instances: a call that began
+//! is made once and to its end, and the session remembers all of the turn or nothing. Not for
+//! applications, which are in `cutting`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use futures_util::{SinkExt as _, StreamExt as _};
+use hearken::providers::Secret;
+use hearken::tools::AgentTokens;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::crossings::{connect, known};
+use super::instances::{Instance, Instances, SECRET};
+use super::redis::there_is;
+use crate::store::{Place, on};
+use crate::support::app::{Vendors, eventually};
+use crate::support::socket::{Socket, frame};
+use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+
+/// Longest wait for something that is sure to come.
+const SOON: Duration = Duration::from_secs(30);
+/// How long the tool works.
+const WORK: Duration = Duration::from_millis(300);
+/// From one cut of a slow turn to the next.
+const STEP: Duration = Duration::from_millis(100);
+/// What the model says before it calls the tool.
+const BEFORE_CALL: &str = "Let me see.";
+
+fn said(asked: &[u8]) -> String {
+    let asked = String::from_utf8_lossy(asked);
+    if asked.starts_with("call ") { BEFORE_CALL.into() } else { format!("You said {asked}") }
+}
+
+/// A tool client whose one tool takes its time, and counts for each number what became of its calls.
+struct Switch {
+    calls: Arc<Mutex<HashMap<u64, Calls>>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Calls {
+    begun: usize,
+    ended: usize,
+}
+
+impl Switch {
+    async fn connect(at: &Instance) -> Self {
+        let token = AgentTokens::new(&Secret::new(SECRET), &[]).mint("default").unwrap().0;
+        let socket = connect(&at.socket(&format!("/mcp_endpoint/mcp/?token={token}")), &[]).await;
+        let calls = Arc::default();
+        let task = tokio::spawn(serve(socket, Arc::clone(&calls)));
+        Self { calls, task }
+    }
+
+    fn calls(&self, number: usize) -> Calls {
+        let calls = self.calls.lock().unwrap();
+        calls.get(&(number as u64)).copied().unwrap_or_default()
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Serves the tool; its calls are made at the same time.
+async fn serve(socket: Socket, calls: Arc<Mutex<HashMap<u64, Calls>>>) {
+    let (sink, mut stream) = socket.split();
+    let sink = Arc::new(tokio::sync::Mutex::new(sink));
+    while let Some(Ok(message)) = stream.next().await {
+        let Message::Text(text) = message else { continue };
+        let asked: Value = serde_json::from_str(&text).unwrap();
+        let (sink, calls) = (Arc::clone(&sink), Arc::clone(&calls));
+        tokio::spawn(async move {
+            let Some(result) = answer(&asked, &calls).await else { return };
+            let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+            // The test may be over.
+            sink.lock().await.send(Message::text(answer.to_string())).await.unwrap_or_default();
+        });
+    }
+}
+
+async fn answer(asked: &Value, calls: &Mutex<HashMap<u64, Calls>>) -> Option<Value> {
+    Some(match asked["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({"protocolVersion": "2024-11-05",
+            "capabilities": {"tools": {}}, "serverInfo": {"name": "switch", "version": "1"}}),
+        "tools/list" => json!({"tools": [{"name": "turn_on", "inputSchema": {"type": "object"}}]}),
+        "tools/call" => {
+            let number = asked["params"]["arguments"]["number"].as_u64().unwrap();
+            calls.lock().unwrap().entry(number).or_default().begun += 1;
+            tokio::time::sleep(WORK).await;
+            calls.lock().unwrap().entry(number).or_default().ended += 1;
+            json!({"content": [{"type": "text", "text": format!("on {number}")}]})
+        }
+        _ => return None,
+    })
+}
+
+/// When a socket is cut.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    /// Behind so many messages of the turn.
+    Messages(usize),
+    /// So long after the question.
+    Time(Duration),
+}
+
+/// One text client at an instance, in a session.
+struct Client {
+    socket: Socket,
+    session: String,
+}
+
+impl Client {
+    async fn connect(at: &Instance, streams: bool) -> Self {
+        let mut client =
+            Self { socket: connect(&at.socket("/"), &[]).await, session: String::new() };
+        client.session = id_of(&client.next().await);
+        client.send(json!({"type": "configure", "enable_context": true, "stream": streams})).await;
+        client
+    }
+
+    async fn send(&mut self, message: Value) {
+        self.socket.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Value {
+        frame(&mut self.socket, SOON).await.expect("the connection lives")
+    }
+
+    async fn say(&mut self, text: &str) {
+        let said = json!({"type": "text_input", "text": text, "session_id": self.session});
+        self.send(said).await;
+    }
+
+    /// Says it, and gives how many messages answered it; the session stays the same.
+    async fn ask(&mut self, text: &str) -> usize {
+        self.say(text).await;
+        for count in 1.. {
+            let told = self.next().await;
+            assert_ne!(told["type"], "error", "{text}: {told}");
+            assert_ne!(told["status"], "connected", "{text}: another session: {told}");
+            if told["type"] == "llm_response" {
+                return count;
+            }
+        }
+        unreachable!("there is no end of numbers")
+    }
+}
+
+fn id_of(told: &Value) -> String {
+    assert_eq!(told["status"], "connected", "{told}");
+    told["data"]["session_id"].as_str().unwrap().to_owned()
+}
+
+fn call(number: usize) -> String {
+    format!(r#"call turn_on {{"number": {number}}}"#)
+}
+
+/// The instances, and the tool that is at one of them.
+struct House {
+    fleet: Instances,
+    switch: Switch,
+}
+
+impl House {
+    async fn start(place: &Place) -> Self {
+        let vendors = Vendors::of(
+            ListenAiAsr::start(Behaviour::Normal, "").await,
+            OpenAiChat::answering(said).await,
+            ListenAiTts::start(Behaviour::Normal).await,
+        );
+        let fleet = Instances::start(vendors, &place.url).await;
+        let switch = Switch::connect(&fleet.all[2]).await;
+        for at in &fleet.all {
+            eventually("the tool is known", || async {
+                (known(at).await == ["switch"]).then_some(())
+            })
+            .await;
+        }
+        Self { fleet, switch }
+    }
+
+    fn at(&self, number: usize) -> &Instance {
+        &self.fleet.all[number % self.fleet.all.len()]
+    }
+
+    /// What the model was told before this question and with it, without the instructions.
+    fn prompt(&self, question: &str) -> Vec<Value> {
+        let texts = self.fleet.vendors.llm.seen().texts;
+        let bodies = texts.iter().rev().filter_map(|text| serde_json::from_str(text).ok());
+        let mut prompts = bodies.map(|body: Value| body["messages"].as_array().unwrap().clone());
+        let found = prompts.find(|all| all.last().unwrap()["content"] == question);
+        let found = found.unwrap_or_else(|| panic!("the model was not asked `{question}`"));
+        found.into_iter().filter(|message| message["role"] != "system").collect()
+    }
+
+    /// Goes on in a session at this instance; what the model was told.
+    async fn go_on(&self, at: usize, session: &str, question: &str) -> Vec<Value> {
+        let mut client = Client::connect(self.at(at), true).await;
+        client.session = session.to_owned();
+        client.ask(question).await;
+        self.prompt(question)
+    }
+
+    /// Cuts one client's socket, and goes on at each instance. True where the call had begun.
+    async fn cut_off(&self, number: usize, streams: bool, cut: Cut) -> bool {
+        let when = format!("{cut:?}, streams {streams}, at {}", number % 3);
+        let mut client = Client::connect(self.at(number), streams).await;
+        client.ask(&format!("first {number}")).await;
+        client.say(&call(number)).await;
+        match cut {
+            Cut::Messages(count) => {
+                for _ in 0..count {
+                    client.next().await;
+                }
+            }
+            Cut::Time(time) => tokio::time::sleep(time).await,
+        }
+        let Client { socket, session } = client;
+        drop(socket);
+        let mut all = self.go_on(number + 1, &session, &format!("second {number}")).await;
+        let calls = self.switch.calls(number);
+        let begun = calls.begun > 0;
+        let once = if begun { Calls { begun: 1, ended: 1 } } else { Calls::default() };
+        assert_eq!(calls, once, "cut {when}");
+        is_whole(&all, number, begun, &when);
+        // At the others the session is the same, also where it is in memory as it was before.
+        for (later, word) in ["third", "fourth"].into_iter().enumerate() {
+            let last = all.last().unwrap()["content"].as_str().unwrap().to_owned();
+            let question = format!("{word} {number}");
+            let told = self.go_on(number + 2 + later, &session, &question).await;
+            all.push(json!({"role": "assistant", "content": format!("You said {last}")}));
+            all.push(json!({"role": "user", "content": question}));
+            assert_eq!(shown(&told), shown(&all), "cut {when}");
+        }
+        assert_eq!(self.switch.calls(number), once, "cut {when}: nothing was begun later");
+        begun
+    }
+
+    /// How many messages a turn has that nobody cuts, and how long it takes.
+    async fn whole_turn(&self, number: usize, streams: bool) -> (usize, Duration) {
+        let mut client = Client::connect(self.at(number), streams).await;
+        let begun = Instant::now();
+        (client.ask(&call(number)).await, begun.elapsed())
+    }
+}
+
+/// Messages as `role: content`.
+fn shown(messages: &[Value]) -> Vec<String> {
+    let line = |m: &Value| {
+        let content = m["content"].as_str().unwrap_or_default();
+        format!("{}: {content}", m["role"].as_str().unwrap())
+    };
+    messages.iter().map(line).collect()
+}
+
+/// The turn that was cut is there with its call and result, or is not there at all; no words of one
+/// message are in another.
+fn is_whole(all: &[Value], number: usize, begun: bool, when: &str) {
+    let mut wanted =
+        vec![format!("user: first {number}"), format!("assistant: You said first {number}")];
+    let mut told = shown(all);
+    if begun {
+        assert!(all.len() >= 6, "cut {when}: the turn is forgotten: {all:?}");
+        wanted.push(format!("user: {}", call(number)));
+        wanted.push(format!("assistant: {BEFORE_CALL}"));
+        wanted.push(format!("tool: on {number}"));
+        let calls = all[3]["tool_calls"].as_array().unwrap_or_else(|| panic!("{when}: {all:?}"));
+        assert_eq!((calls.len(), &calls[0]["id"]), (1, &all[4]["tool_call_id"]), "cut {when}");
+        // Of the answer there is what was said of it.
+        if told.len() == wanted.len() + 2 {
+            let rest = told.remove(wanted.len());
+            let answer = format!("assistant: You said on {number}");
+            assert!(answer.starts_with(&rest) && rest.len() > 11, "cut {when}: {rest}");
+        }
+    }
+    wanted.push(format!("user: second {number}"));
+    assert_eq!(told, wanted, "cut {when}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_client_that_is_cut_off_goes_on_at_another_instance_in_the_one_session() {
+    if !there_is("text clients that are cut off and go on at another instance") {
+        return;
+    }
+    on(Place::postgres().await, |place| async move {
+        let house = House::start(&place).await;
+        let mut numbers = 0..;
+        let mut next = || numbers.next().expect("there is no end of numbers");
+        let mut cuts = Vec::new();
+        for streams in [false, true] {
+            let (messages, _) = house.whole_turn(next(), streams).await;
+            assert!(messages >= 3, "{messages} messages of a turn with a call");
+            for count in 1..=messages {
+                // From each instance.
+                cuts.extend([0; 3].map(|_| (next(), streams, Cut::Messages(count))));
+            }
+        }
+        let cutting = cuts.iter().map(|(n, streams, cut)| house.cut_off(*n, *streams, *cut));
+        let by_messages = join_all(cutting).await;
+        house.fleet.vendors.llm.set(Behaviour::Slow);
+        house.fleet.vendors.llm.forget_texts();
+        let (_, whole) = house.whole_turn(next(), true).await;
+        let mut cuts = Vec::new();
+        let mut after = STEP;
+        while after < whole + STEP {
+            cuts.extend([false, true].map(|streams| (next(), streams, Cut::Time(after))));
+            after += STEP;
+        }
+        let cutting = cuts.iter().map(|(n, streams, cut)| house.cut_off(*n, *streams, *cut));
+        let by_time = join_all(cutting).await;
+        let begun = |all: &[bool]| all.iter().filter(|begun| **begun).count();
+        eprintln!(
+            "cut by messages: {}, {} with a call; by time: {} of a turn of {whole:.1?}, {} with a call",
+            by_messages.len(),
+            begun(&by_messages),
+            by_time.len(),
+            begun(&by_time),
+        );
+        assert!(begun(&by_messages) > 0, "calls begin");
+        assert!((1..by_time.len()).contains(&begun(&by_time)), "before calls begin and behind it");
+    })
+    .await;
+}

@@ -12,7 +12,7 @@
 //!
 //! All attempts and the waits between them have one deadline, so one that times out is the last.
 //! What was not done is asked again where the server is away or has too much to do: no connection,
-//! 425, 429, 503. What may have been done is asked again only where twice is as good as once:
+//! 425, 429, 502, 503. What may have been done is asked again only where twice is as good as once:
 //! another 5xx that may pass (501 and 505 do not), 408, a connection that broke. A call that met one
 //! of these may have rolled the dice.
 
@@ -302,7 +302,7 @@ impl Link {
         };
         let wait = refused.error.retry_after;
         match status.as_u16() {
-            425 | 429 | 503 => Missed::NotDone(error, wait),
+            425 | 429 | 502 | 503 => Missed::NotDone(error, wait),
             _ => Missed::Unsure(error, wait),
         }
     }

@@ -22,6 +22,8 @@ pub struct TextSession {
     used: Mutex<Instant>,
     /// When it was used last, as the store knew it when it was last read or written.
     known: Mutex<Option<SystemTime>>,
+    /// When the store was last told of a use.
+    told: Mutex<Option<SystemTime>>,
     ended: AtomicBool,
     /// The store was told that it ended.
     pub(super) forgotten: AtomicBool,
@@ -45,6 +47,7 @@ impl TextSession {
             users: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             known: Mutex::new(known),
+            told: Mutex::new(known),
             ended: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
         }
@@ -89,13 +92,25 @@ impl TextSession {
         *locked(&self.used) = Instant::now();
     }
 
-    /// When the store believes that it was used last; none where the store does not have it.
+    /// When it was used last, as the store has it with what is remembered here; none where the
+    /// store does not have it.
     pub(super) fn known(&self) -> Option<SystemTime> {
         *locked(&self.known)
     }
 
     pub(super) fn is_known_since(&self, last_used: SystemTime) {
         *locked(&self.known) = Some(last_used);
+        self.is_told(last_used);
+    }
+
+    /// When the store was last told of a use.
+    pub(super) fn told(&self) -> Option<SystemTime> {
+        *locked(&self.told)
+    }
+
+    /// The store was told of a use, and may remember more than is remembered here.
+    pub(super) fn is_told(&self, used: SystemTime) {
+        *locked(&self.told) = Some(used);
     }
 }
 

@@ -267,7 +267,7 @@ impl Sessions {
         }
         let now = self.now();
         if self.store.touch(session.id(), now).await? {
-            session.is_known_since(now);
+            session.is_told(now);
         } else if self.locks.is_some() {
             session.ends();
         }
@@ -298,7 +298,7 @@ impl Sessions {
 
     /// For how long the store has not heard of a session that it has.
     fn unknown_for(&self, session: &TextSession) -> Duration {
-        let since = session.known().map(|known| self.now().duration_since(known));
+        let since = session.told().map(|told| self.now().duration_since(told));
         since.and_then(Result::ok).unwrap_or_default()
     }
 

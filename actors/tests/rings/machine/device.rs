@@ -263,18 +263,20 @@ impl Device {
             Event::LongSilence => self.long_silence().await,
             Event::Goodbye => self.leaves(r#"{"type":"goodbye"}"#),
             Event::Odd(which) => self.ring.text(ODD[which]),
-            Event::Reboot => {
-                self.order(DeviceOrder::Send(Downlink::System { command: SystemCommand::Reboot }));
-                self.trace.note(Seen::Cut);
-                self.ring.lose();
-                self.connects_again().await;
-            }
+            Event::Reboot => self.reboots().await,
             Event::SentAway => {
                 self.trace.note(Seen::Cut);
                 self.order(DeviceOrder::Leave(Fault::GoingAway));
             }
             Event::NoHello => self.says_no_hello().await,
         }
+    }
+
+    async fn reboots(&mut self) {
+        self.order(DeviceOrder::Send(Downlink::System { command: SystemCommand::Reboot }));
+        self.trace.note(Seen::Cut);
+        self.ring.lose();
+        self.connects_again().await;
     }
 
     fn leaves(&self, goodbye: &str) {

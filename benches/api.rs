@@ -15,7 +15,7 @@ use hdrhistogram::Histogram;
 use hearken::app;
 use hearken::config::Config;
 use hearken::config::env::{EnvVars as _, ProcessEnv};
-use hearken::providers::Secret;
+use hearken_base::Secret;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnection;
@@ -216,7 +216,7 @@ async fn execute(server: &str, sql: &str) {
 }
 
 fn main() {
-    hearken::tls::choose_provider();
+    hearken_base::tls::choose_provider();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let model = model();
     // On the disk that the build is on: a machine's temporary files may be in memory.

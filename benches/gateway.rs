@@ -15,7 +15,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use hdrhistogram::Histogram;
 use hearken::app;
 use hearken::config::Config;
-use hearken::providers::Secret;
+use hearken_base::Secret;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -366,7 +366,7 @@ async fn measure(model: &Model, crowd: &Crowd, store: Store, tool: bool) {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     // reqwest wants one, be there TLS or not.
-    hearken::tls::choose_provider();
+    hearken_base::tls::choose_provider();
     let model = Model::start();
     println!("milliseconds that the server adds to a request");
     println!(

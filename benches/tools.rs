@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use hdrhistogram::Histogram;
-use hearken::tools::{
-    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Remotes, Sources, ToolServer,
-};
 use hearken_actors::ports::{ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
+use hearken_tool_sources::{
+    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Remotes, Sources, ToolServer,
+};
 use rmcp::model::{CallToolRequestParams, ClientConfig, ProtocolVersion};
 use rmcp::service::{RoleClient, RunningService, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -251,7 +251,7 @@ async fn over_http(process: &CancellationToken) -> Ways {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     // reqwest wants one, be there TLS or not.
-    hearken::tls::choose_provider();
+    hearken_base::tls::choose_provider();
     let process = CancellationToken::new();
     println!(
         "microseconds of a call, of {CALLS}; what is more than by rmcp alone, and how often it"

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken::config::env::{EnvVars as _, ProcessEnv, for_children};
-use hearken::tools::{
-    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Remotes, SourceState, Sources, ToolServer,
-};
 use hearken_actors::ports::{OfferedTool, ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
+use hearken_tool_sources::{
+    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Remotes, SourceState, Sources, ToolServer,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, interval, timeout};

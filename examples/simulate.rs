@@ -18,7 +18,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use hearken::emulator::profile::PROFILES;
+use hearken_virtual_device::profile::PROFILES;
 use simulation::judge::Counts;
 use simulation::plan::{Broken, Plan};
 use simulation::{Outcome, simulate};

@@ -22,6 +22,15 @@ use hearken_actors::ports::{Prompt, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::Toolbox;
+use hearken_base::priority::give_way;
+use hearken_cluster::Fleet;
+use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
+use hearken_providers::LlmSettings;
+use hearken_providers::Vision;
+use hearken_store::{DeviceStore, ToolStore};
+use hearken_tool_sources::{
+    AgentTokens, Builtin, Cameras, Endpoint, Registry, Remotes, Sources, VisionTokens,
+};
 use jiff::Timestamp;
 use metrics_exporter_prometheus::PrometheusHandle;
 use rustix::time::{ClockId, clock_gettime};
@@ -32,23 +41,15 @@ use tokio_util::sync::CancellationToken;
 use self::admin::Changing;
 use self::faces::{chats, purge, sweep, text_clients, visits};
 use self::models::Models;
-use crate::bus::Fleet;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
     self, Admin, Auth, Chats, Door, Doorman, Health, LiteMcp, MuseumClients, OtaRules, TextClients,
     ToolDesk,
 };
-use crate::priority::give_way;
-use crate::providers::{self, LlmSettings};
 use crate::recorder::Recorder;
-use crate::store::{self, DeviceStore, ToolStore};
-use crate::supervise::{Engine, EngineStates, Supervisor};
 use crate::telemetry;
 use crate::tls::Certificate;
-use crate::tools::{
-    AgentTokens, Builtin, Cameras, Endpoint, Registry, Remotes, Sources, Vision, VisionTokens,
-};
 
 /// Wait before the fixed phrases are asked for again.
 const WARM_AGAIN: Duration = Duration::from_secs(15);
@@ -91,8 +92,8 @@ pub fn start(
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
-    let tts = providers::tts(&config.tts)?;
-    let store = store::open(&config.store.url, &config.server.data_dir)?;
+    let tts = hearken_providers::tts(&config.tts)?;
+    let store = hearken_store::open(&config.store.url, &config.server.data_dir)?;
     let fleet = Fleet::start(&config.redis, &process)?;
     let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
     let models = Models::default();
@@ -187,7 +188,7 @@ fn tidy(metrics: PrometheusHandle) -> tokio::task::JoinHandle<()> {
 /// Lets other instances reach this one's devices and tool clients.
 fn hold(fleet: &Fleet, doorman: &Doorman, tools: &Sources) {
     let roster = doorman.pipeline.roster();
-    fleet.hold(roster, tools.endpoint(), http::ordering(roster.clone()));
+    fleet.hold(roster, Arc::new(tools.endpoint().clone()), http::ordering(roster.clone()));
 }
 
 /// What the outside sees of the server.
@@ -233,14 +234,14 @@ fn own_tools(tools: &Sources, process: &CancellationToken) -> Arc<LiteMcp> {
 /// What conversations need of the outside.
 fn ports(
     config: &Config,
-    tts: Arc<providers::tts::CachedTts>,
+    tts: Arc<hearken_providers::tts::CachedTts>,
     tools: &Sources,
     cameras: &Cameras,
     desk: &ToolDesk,
     models: &Models,
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
-        asr: providers::asr(&config.asr)?,
+        asr: hearken_providers::asr(&config.asr)?,
         llm: models.spoken(config, "device", llm)?,
         tts,
         tools: tools.desk(),
@@ -420,7 +421,7 @@ fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prom
 /// When the engines are ready, makes the audio of the fixed phrases, so that an apology is heard
 /// even when the synthesiser is down, and lets the model read ahead.
 fn warm(
-    tts: Arc<providers::tts::CachedTts>,
+    tts: Arc<hearken_providers::tts::CachedTts>,
     phrases: Vec<String>,
     ahead: BoxFuture<'static, ()>,
     engines: EngineStates,

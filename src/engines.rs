@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use hearken_engines::models::{self, Catalogue};
+use hearken_engines::supervise::Engine;
 use url::Url;
 
 use crate::config::env::PREFIX;
 use crate::config::{Config, LogFormat};
-use crate::models::{self, Catalogue};
-use crate::supervise::Engine;
 
 /// Models that the speech engine loads, by their names in the catalogue.
 const ASR_MODELS: [&str; 2] = ["whisper-base", "silero-vad"];
@@ -146,7 +146,7 @@ fn points_at(url: &str, address: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::LlmSettings;
+    use hearken_providers::LlmSettings;
 
     #[test]
     fn an_engine_is_needed_only_where_its_address_is_pointed_at() {

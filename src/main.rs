@@ -10,7 +10,7 @@ use hearken::commands::{
 };
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
-use hearken::{open_files, telemetry, tls};
+use hearken::{open_files, telemetry};
 
 /// A voice server for ESP32 speakers: hears, thinks and speaks back.
 #[derive(Debug, Parser)]
@@ -40,7 +40,7 @@ enum Command {
 
 #[actix_web::main]
 async fn main() -> ExitCode {
-    tls::choose_provider();
+    hearken_base::tls::choose_provider();
     open_files::raise_limit();
     match run(Cli::parse().command).await {
         Ok(code) => code,

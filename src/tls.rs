@@ -20,15 +20,6 @@ use crate::config::TlsConfig;
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Chooses ring for this process's TLS unless something is chosen already; without a choice, TLS
-/// clients panic when they are built.
-pub fn choose_provider() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Someone else was quicker: as good.
-        ring::default_provider().install_default().ok();
-    }
-}
-
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {

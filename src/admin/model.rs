@@ -6,10 +6,11 @@ use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
+use hearken_base::SettingError;
+use hearken_providers::LlmSettings;
 
 use super::settings::Use;
 use crate::config::Config;
-use crate::providers::{LlmSettings, ProviderConfigError};
 
 /// Asks the model as it is now. An answer that has begun comes from the one that was asked.
 pub struct LiveLlm {
@@ -26,7 +27,7 @@ impl LiveLlm {
     pub fn follows(
         self: &Arc<Self>,
         built_from: LlmSettings,
-        build: impl Fn(&Config) -> Result<Arc<dyn Llm>, ProviderConfigError> + Send + Sync + 'static,
+        build: impl Fn(&Config) -> Result<Arc<dyn Llm>, SettingError> + Send + Sync + 'static,
     ) -> Use {
         let this = Arc::clone(self);
         let built_from = Arc::new(Mutex::new(built_from));

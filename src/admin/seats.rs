@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_base::Secret;
+use hearken_store::{AuditEntry, SettingsStore, StoreError};
 use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
@@ -14,8 +16,6 @@ use sha2::Sha256;
 use utoipa::ToSchema;
 
 use crate::auth::same;
-use crate::providers::Secret;
-use crate::store::{AuditEntry, SettingsStore, StoreError};
 
 /// The administrator's name.
 pub const USERNAME: &str = "admin";
@@ -256,7 +256,7 @@ impl Seats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::SqlStore;
+    use hearken_store::SqlStore;
 
     const PASSWORD: &str = "the password of the tests";
 

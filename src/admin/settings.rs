@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hearken_store::{AuditEntry, SettingsStore, StoreError};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::keys::{CHANGEABLE, read, write};
 use crate::config::{Config, check};
-use crate::store::{AuditEntry, SettingsStore, StoreError};
 
 /// How often the store is asked for changes that other instances made, and at the start, until it
 /// answers.
@@ -221,7 +221,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::store::SqlStore;
+    use hearken_store::SqlStore;
 
     fn setting(key: &str, value: Value) -> BTreeMap<String, Value> {
         [(key.to_owned(), value)].into()

@@ -10,17 +10,17 @@ use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::live::Live;
 use hearken_actors::roster::Roster;
+use hearken_cluster::LocalLimit;
+use hearken_providers::Ledger;
+use hearken_store::SettingsStore;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use super::models::Models;
 use crate::admin::{RunTime, Seats, Use};
 use crate::config::Config;
-use crate::http::middleware::limits::LocalLimit;
 use crate::http::{self, Admin};
 use crate::museum::Museum;
-use crate::providers::Ledger;
-use crate::store::SettingsStore;
 use crate::telemetry;
 
 /// Attempts to log in from one address, in a minute.

@@ -8,17 +8,17 @@ use hearken_actors::dialogue::SharedManner;
 use hearken_actors::gateway::{GatewayDesk, Sessions};
 use hearken_actors::ports::{ChatStore, SessionStore, Sight};
 use hearken_actors::tasks::Tasks;
+use hearken_cluster::Fleet;
+use hearken_providers::LlmSettings;
+use hearken_providers::state;
+use hearken_tool_sources::Sources;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::models::Models;
 use super::{llm, local_time};
-use crate::bus::Fleet;
 use crate::config::Config;
 use crate::http::{Chats, MuseumClients, TextClients};
-use crate::providers::LlmSettings;
-use crate::state;
-use crate::tools::Sources;
 
 /// Lets text clients in. They wait for the model as long as the request may take: what the
 /// gateway's document calls its timeout is one, and has none for the first words.

@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use hearken_actors::ports::Llm;
+use hearken_base::SettingError;
+use hearken_providers::{Asker, Findings, Ledger, LlmSettings};
 
 use crate::admin::{LiveLlm, Use};
 use crate::config::Config;
-use crate::providers::{self, Asker, Findings, Ledger, LlmSettings, ProviderConfigError};
 
 /// Models that follow the settings, as they are made.
 #[derive(Default)]
@@ -25,7 +26,7 @@ impl Models {
         config: &Config,
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
-    ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
+    ) -> Result<Arc<dyn Llm>, SettingError> {
         self.live(config, Asker::spoken(face, &self.ledger).knowing(&self.findings), settings)
     }
 
@@ -35,7 +36,7 @@ impl Models {
         config: &Config,
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
-    ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
+    ) -> Result<Arc<dyn Llm>, SettingError> {
         self.live(config, Asker::patient(face, &self.ledger).knowing(&self.findings), settings)
     }
 
@@ -44,8 +45,8 @@ impl Models {
         config: &Config,
         asker: Asker,
         settings: fn(&Config) -> LlmSettings,
-    ) -> Result<Arc<dyn Llm>, ProviderConfigError> {
-        let build = move |config: &Config| providers::llm_for(&settings(config), &asker);
+    ) -> Result<Arc<dyn Llm>, SettingError> {
+        let build = move |config: &Config| hearken_providers::llm_for(&settings(config), &asker);
         let model = LiveLlm::new(build(config)?);
         self.uses.borrow_mut().push(model.follows(config.llm.clone(), build));
         Ok(model)

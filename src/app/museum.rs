@@ -4,16 +4,16 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use hearken_actors::wall_clock;
+use hearken_base::SettingError;
+use hearken_cluster::Fleet;
+use hearken_store::MuseumStore;
 
 use super::faces::patient;
 use super::local_time;
 use super::models::Models;
-use crate::bus::Fleet;
 use crate::config::Config;
 use crate::http::MuseumClients;
 use crate::museum::{Museum, MuseumPorts};
-use crate::providers::ProviderConfigError;
-use crate::store::MuseumStore;
 
 /// Lets museum clients in. They wait for the model as long as a request may take.
 pub(super) fn museum(
@@ -21,7 +21,7 @@ pub(super) fn museum(
     store: Arc<dyn MuseumStore>,
     models: &Models,
     fleet: &Fleet,
-) -> Result<MuseumClients, ProviderConfigError> {
+) -> Result<MuseumClients, SettingError> {
     let ports = MuseumPorts {
         clock: Arc::new(wall_clock::now),
         llm: models.patient(config, "museum", patient)?,

@@ -6,10 +6,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use hearken_base::Secret;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-
-use crate::providers::Secret;
 
 /// Random bytes of a secret.
 const SECRET_BYTES: usize = 32;

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hearken_base::Secret;
 use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
 use sha2::Sha256;
 
 pub use kept::{KeptError, kept};
-
-use crate::providers::Secret;
 
 /// A clock may be this much ahead of ours.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);

@@ -9,10 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use hearken_proto::device::AudioParams;
 use hearken_proto::recording::{Content, Expect, Header, Recording};
-
-use crate::emulator::ogg::OggOpus;
-use crate::emulator::packet_length;
-use crate::emulator::sound::{self, PACKET, Side};
+use hearken_virtual_device::ogg::OggOpus;
+use hearken_virtual_device::packet_length;
+use hearken_virtual_device::sound::{self, PACKET, Side};
 
 /// Turns speech into a recorded session, or a session into speech.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,16 +1,16 @@
 //! `hearken doubles`: doubles of the recogniser, the language model and the synthesiser, so that a
-//! server can be measured alone. Only arguments and signals; what they do is in [`crate::doubles`].
+//! server can be measured alone. Only arguments and signals; what they do is in [`hearken_mock_services`].
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use hearken_mock_services::{Delay, Doubles, Reply};
+use hearken_virtual_device::sound::{Side, Sound, read_wav, side_of};
 use tokio_util::sync::CancellationToken;
 
 use super::convert::read_recording;
-use crate::doubles::{self, Delay, Doubles, Reply};
-use crate::emulator::sound::{Side, Sound, read_wav, side_of};
 use crate::shutdown;
 
 /// Rate of the synthesiser's double, as of most voices.
@@ -95,14 +95,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         },
     };
     let stop = CancellationToken::new();
-    let told = |at: doubles::Addresses| {
+    let told = |at: hearken_mock_services::Addresses| {
         super::note(&format!(
             "doubles listen: ASR_URL=ws://{} TTS_URL=ws://{} LLM_BASE_URL=http://{}/v1",
             at.asr, at.tts, at.llm
         ))
         .ok();
     };
-    let serving = doubles::serve(doubles, stop.clone(), told);
+    let serving = hearken_mock_services::serve(doubles, stop.clone(), told);
     let (served, signalled) = tokio::join!(
         async {
             let served = serving.await;

@@ -1,11 +1,10 @@
 //! Where a virtual device connects, and with what token: as told on the command line, else as an
-//! OTA address says. Not for the rules of booting, which are in [`crate::emulator::boot`].
+//! OTA address says. Not for the rules of booting, which are in [`hearken_virtual_device::boot`].
 
 use anyhow::Context as _;
+use hearken_virtual_device::boot::{Booted, Identity, boot};
+use hearken_virtual_device::socket::Endpoint;
 use url::Url;
-
-use crate::emulator::boot::{Booted, Identity, boot};
-use crate::emulator::socket::Endpoint;
 
 const URL: &str = "ws://127.0.0.1:9400/xiaozhi/v1/";
 const BOARD: &str = "virtual-board";

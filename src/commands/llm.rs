@@ -1,5 +1,5 @@
 //! `hearken llm`: the embedded language model on a loopback port. Arguments, starting, stopping;
-//! what it does is in `hearken::llm`.
+//! what it does is in `hearken_engines::llm`.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -75,11 +75,11 @@ mod serving {
     use anyhow::Context;
 
     use super::Args;
-    use crate::llm::engine::{Engine, EngineState};
-    use crate::llm::http;
-    use crate::llm::llama::{self, LlamaSettings};
-    use crate::llm::request::RequestLimits;
     use crate::shutdown::told_to_stop;
+    use hearken_engines::llm::engine::{Engine, EngineState};
+    use hearken_engines::llm::http;
+    use hearken_engines::llm::llama::{self, LlamaSettings};
+    use hearken_engines::llm::request::RequestLimits;
 
     /// How long the model may take to notice that it shall stop.
     const PATIENCE: Duration = Duration::from_millis(1500);

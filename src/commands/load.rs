@@ -1,5 +1,5 @@
 //! `hearken load`: many virtual devices at once against a server, and what the wire showed. Not for
-//! what the devices do, which is in [`crate::load`].
+//! what the devices do, which is in [`hearken_virtual_device::load`].
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use hearken_actors::dialogue::Phrases;
 use hearken_proto::device::ListenMode;
+use hearken_virtual_device::load::{self, Course, Crowd, Figures, Spread, Used};
+use hearken_virtual_device::profile::Profile;
+use hearken_virtual_device::socket::Endpoint;
+use hearken_virtual_device::sound::{Sound, UPLINK_RATE_HZ};
+use hearken_virtual_device::toolbox::Toolbox;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::doubles::speech as speech_of;
 use super::endpoint::Wanted;
-use crate::emulator::profile::Profile;
-use crate::emulator::socket::Endpoint;
-use crate::emulator::sound::{Sound, UPLINK_RATE_HZ};
-use crate::emulator::toolbox::Toolbox;
-use crate::load::{self, Course, Crowd, Figures, Spread, Used};
 use crate::shutdown::told_to_stop;
 
 /// Where this program wakes up this late, once in a hundred times, it measures itself.

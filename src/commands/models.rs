@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
-
-use crate::models::{self, Catalogue, Event, FileState, Model};
+use hearken_engines::models::{self, Catalogue, Event, FileState, Model};
 
 const EXAMPLES: &str = "Examples:
   hearken models list                      what there is, and what is here already

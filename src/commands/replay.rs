@@ -1,5 +1,5 @@
 //! `hearken replay`: streams recorded speech to a server as a device would, and tells what came
-//! back. Not for the device's rules, which are in [`crate::emulator`].
+//! back. Not for the device's rules, which are in [`hearken_virtual_device`].
 
 mod readback;
 mod timeline;
@@ -12,17 +12,17 @@ use std::time::Duration;
 use anyhow::bail;
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_proto::recording::{Header, Recording};
+use hearken_virtual_device::agreement::agreement;
+use hearken_virtual_device::firmware::Fact;
+use hearken_virtual_device::profile::Profile;
+use hearken_virtual_device::report::Report;
+use hearken_virtual_device::script::Script;
+use hearken_virtual_device::socket::Device;
+use hearken_virtual_device::{sound, verdict};
 
 use self::timeline::Outcome;
 use crate::commands::convert::read_recording;
 use crate::commands::endpoint::Wanted;
-use crate::emulator::agreement::agreement;
-use crate::emulator::firmware::Fact;
-use crate::emulator::profile::Profile;
-use crate::emulator::report::Report;
-use crate::emulator::script::Script;
-use crate::emulator::socket::Device;
-use crate::emulator::{sound, verdict};
 
 /// Exit status when an expectation did not hold.
 const FAILED: u8 = 1;

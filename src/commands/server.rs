@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use hearken_base::Secret;
 use reqwest::Method;
 use serde_json::Value;
 use url::Url;
 
 use crate::config::{self, EnvVars};
 use crate::http::ADMIN_TOKEN_FILE;
-use crate::providers::Secret;
 
 /// Longest wait for a server's answer; a tool that is called may take its time.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,5 +1,5 @@
 //! `hearken speech`: the embedded speech engines behind both speech wires. Only arguments and
-//! signals; the service is in `crate::speech`.
+//! signals; the service is in `hearken_engines::speech`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -74,8 +74,9 @@ pub async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
 
     let stop = CancellationToken::new();
     let settings = settings(&args, models_root);
-    let serving =
-        crate::speech::serve::run(settings, stop.clone(), || tracing::info!("serving speech"));
+    let serving = hearken_engines::speech::serve::run(settings, stop.clone(), || {
+        tracing::info!("serving speech")
+    });
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
@@ -86,8 +87,8 @@ pub async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
 }
 
 #[cfg(feature = "speech-engine")]
-fn settings(args: &Args, models_root: &Path) -> crate::speech::serve::Settings {
-    use crate::speech::serve::{Listen, Settings};
+fn settings(args: &Args, models_root: &Path) -> hearken_engines::speech::serve::Settings {
+    use hearken_engines::speech::serve::{Listen, Settings};
 
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let asr = Listen { socket: args.asr_listen, page: args.asr_page };

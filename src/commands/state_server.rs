@@ -1,13 +1,13 @@
 //! `hearken state-server`: the small state server. Only arguments and signals; what it does is in
-//! `crate::state_server`.
+//! `hearken_state_server`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use hearken_state_server::Keeping;
 
 use crate::config::{self, EnvVars};
-use crate::state_server::{self, Keeping};
 use crate::{shutdown, telemetry};
 
 /// Serves worlds of chat sessions: dice, characters, fights. An example to begin with.
@@ -40,7 +40,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
         Some(file) => Keeping::in_file(args.seed, file)
             .with_context(|| format!("cannot read the worlds of {}", file.display()))?,
     };
-    let (server, address) = state_server::server(args.listen, keeping)
+    let (server, address) = hearken_state_server::server(args.listen, keeping)
         .with_context(|| format!("cannot listen on {}: use --listen", args.listen))?;
     tracing::info!(%address, "serving worlds");
     let handle = server.handle();

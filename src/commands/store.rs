@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use hearken_store::{RowCounts, SqlStore};
 use jiff::Timestamp;
 
 use crate::config::{self, EnvVars};
-use crate::store::{RowCounts, SqlStore};
 
 /// How often progress is written to a terminal, and to anything else.
 const ON_TERMINAL: Duration = Duration::from_millis(200);

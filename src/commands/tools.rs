@@ -6,6 +6,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
+use hearken_tool_sources::litemcp::Face;
+use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::fs::File;
@@ -14,8 +16,6 @@ use super::server::{Server, ServerArgs, TIMEOUT};
 use super::tool_servers::Change;
 use crate::config::{self, EnvVars};
 use crate::http;
-use crate::tools::litemcp::Face;
-use crate::tools::{AgentTokens, DEFAULT_AGENT};
 
 /// Show the tools of a server, call one, or let a tool client in
 #[derive(Debug, clap::Args)]

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use hearken_actors::chat::ChatSettings;
+use hearken_base::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ms};
-use crate::providers::Secret;
 
 /// Chat sessions of applications, `/api/sessions`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
 //! Whether a configuration makes sense, beyond the types of its values. What concerns one
 //! provider alone is checked where it is built.
 
+use hearken_base::Secret;
 use hearken_proto::gateway::MAX_TOKENS;
 
 use super::load::ConfigError;
 use super::{Config, log};
-use crate::providers::Secret;
 
 /// Shortest secret that is taken.
 const MIN_SECRET_BYTES: usize = 16;

@@ -3,9 +3,8 @@
 
 use std::path::PathBuf;
 
+use hearken_base::Secret;
 use serde::{Deserialize, Serialize};
-
-use crate::providers::Secret;
 
 /// How often clients may ask, and from which sites' pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

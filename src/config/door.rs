@@ -3,10 +3,9 @@
 
 use std::path::PathBuf;
 
+use hearken_base::Secret;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
-
-use crate::providers::Secret;
 
 /// Who is let in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use hearken_actors::gateway::{ClientToolSettings, GatewaySettings};
+use hearken_base::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ms};
-use crate::providers::Secret;
 
 /// Text clients of the LLM gateway, `ws://HOST:9400/`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

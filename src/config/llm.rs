@@ -3,7 +3,8 @@
 
 use super::env::EnvVars;
 use super::load::ConfigError;
-use crate::providers::{FallbackSettings, Secret};
+use hearken_base::Secret;
+use hearken_providers::FallbackSettings;
 
 /// Reads the keys that stand in variables.
 pub(super) fn resolve(
@@ -41,7 +42,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, load, masked};
-    use crate::providers::LlmProvider;
+    use hearken_providers::LlmProvider;
 
     fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -275,7 +275,7 @@ mod tests {
         let path = key.path().to_str().unwrap();
         for name in ["LLM_API_KEY_FILE", "HEARKEN__LLM__API_KEY_FILE"] {
             let config = load(None, &env(&[(name, path)])).unwrap();
-            assert_eq!(config.llm.api_key, crate::providers::Secret::new("sk-from-file"), "{name}");
+            assert_eq!(config.llm.api_key, hearken_base::Secret::new("sk-from-file"), "{name}");
         }
     }
 

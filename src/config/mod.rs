@@ -12,8 +12,6 @@ pub mod load;
 pub mod log;
 mod museum;
 mod pipeline;
-mod redis;
-mod state;
 mod tool_servers;
 mod tools;
 
@@ -22,10 +20,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hearken_cluster::RedisConfig;
+use hearken_providers::VisionSettings;
+use hearken_providers::state::StateConfig;
+use hearken_providers::{AsrSettings, LlmSettings, TtsSettings};
 use serde::{Deserialize, Serialize};
-
-use crate::providers::{AsrSettings, LlmSettings, TtsSettings};
-use crate::tools::VisionSettings;
 
 /// Keys that hold secrets, in whatever section.
 const SECRETS: [&str; 5] = ["api_key", "secret", "admin_token", "token", "password"];
@@ -64,8 +63,6 @@ pub use env::{EnvVars, ProcessEnv};
 pub use gateway::GatewayConfig;
 pub use load::{ConfigError, load};
 pub use museum::MuseumConfig;
-pub use redis::RedisConfig;
-pub use state::StateConfig;
 pub use tools::ToolsConfig;
 
 /// The whole configuration.

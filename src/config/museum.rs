@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use hearken_base::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ms};
 use crate::museum::MuseumSettings;
-use crate::providers::Secret;
 
 /// Museum clients, `/api/session` and `/api/agent`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 
 use super::env::EnvVars;
 use super::load::ConfigError;
-use crate::providers::Secret;
-use crate::tools::ToolServer;
+use hearken_base::Secret;
+use hearken_tool_sources::ToolServer;
 
 /// Reads the bearer tokens that stand in variables and files.
 pub(super) fn resolve(servers: &mut [ToolServer], env: &dyn EnvVars) -> Result<(), ConfigError> {

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use hearken_actors::tools::{Introduction, ToolSettings};
+use hearken_tool_sources::{BuiltinSettings, ToolServer};
 use serde::{Deserialize, Serialize};
 
 use super::ms;
-use crate::tools::{BuiltinSettings, ToolServer};
 
 /// How tools are offered to the model and called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

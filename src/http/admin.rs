@@ -6,8 +6,10 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_cluster::{LocalLimit, RateLimit as _};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
+use hearken_store::{AuditEntry, MuseumSession, SettingsStore};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,13 +18,11 @@ use utoipa::ToSchema;
 use super::auth::from_no_other_site;
 use super::caller::{bearer, json as json_body};
 use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
-use super::middleware::limits::{LocalLimit, RateLimit as _};
 use super::middleware::{desk_of, too_often};
 use super::params;
 use crate::admin::seats::Seated;
 use crate::admin::{ChangeError, RunTime, SeatError, Seats, TokenPair};
 use crate::museum::Museum;
-use crate::store::{AuditEntry, MuseumSession, SettingsStore};
 
 /// Entries of a page, where the request does not say.
 const PAGE: u32 = 50;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
+use hearken_base::Secret;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
@@ -17,7 +18,6 @@ use super::fault::{Refusal, refusal};
 use super::middleware::desk_of;
 use crate::auth::{KeptError, TokenError, Tokens, kept, same};
 use crate::config::{AuthConfig, AuthRequired};
-use crate::providers::Secret;
 
 /// File of the tokens' secret in the data folder.
 const SECRET_FILE: &str = "secret";

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
+use hearken_base::Secret;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use hearken_proto::json;
@@ -12,7 +13,6 @@ use url::Url;
 
 use super::fault::{Refusal, refusal};
 use crate::auth::same;
-use crate::providers::Secret;
 
 /// Longest id that a device may give; a MAC address has 17 characters.
 const MAX_ID_CHARS: usize = 64;

@@ -12,6 +12,7 @@ use hearken_actors::chat::turns::Ask;
 use hearken_actors::chat::watching::WatchSettings;
 use hearken_actors::chat::{ChatDesk, ChatError, ChatPiece};
 use hearken_actors::ports::{RequestKey, SessionFilter};
+use hearken_base::Secret;
 use hearken_proto::chat::{
     ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,
     SessionsBody, check_user,
@@ -29,7 +30,6 @@ use utoipa::ToSchema;
 use super::caller::json_or;
 use super::fault::{Answer, FaultBody, Faults, Refusal, refusal, rendered};
 use super::{Door, params};
-use crate::providers::Secret;
 
 /// Sessions or messages of a page where the request does not say.
 const PAGE: u32 = 20;

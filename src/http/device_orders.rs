@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::messages::DeviceOrder;
 use hearken_actors::roster::{Roster, Unreachable};
+use hearken_cluster::{Fleet, Ordering};
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
@@ -18,7 +19,6 @@ use super::caller::json as json_body;
 use super::devices::{id_of, no_such_device, text_of};
 use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::{Door, Doorman};
-use crate::bus::{Fleet, Ordering};
 
 /// Longest text of an alert; displays are small.
 const MAX_ALERT_CHARS: usize = 500;

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::roster::Roster;
+use hearken_cluster::Fleet;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_proto::json;
+use hearken_store::Device;
+use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -19,9 +22,6 @@ use super::caller::{json as json_body, query, tidy};
 use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
 use super::{Door, Doorman, ToolDesk, device_orders, params};
 use crate::auth::bytes_of_hex;
-use crate::bus::Fleet;
-use crate::store::Device;
-use crate::tools::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 
 /// Devices of a page, where the request does not say.
 const PAGE: u32 = 100;

@@ -6,11 +6,10 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse};
 use hearken_proto::fault::Fault;
+use hearken_store::{StoreError, StoreErrorKind};
 use serde::Serialize;
 use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, ToSchema};
-
-use crate::store::{StoreError, StoreErrorKind};
 
 /// Seconds after which a client may try again.
 const RETRY_AFTER_SECONDS: &str = "5";

@@ -7,13 +7,13 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::gateway::{GatewayActor, GatewayDesk, MAX_MESSAGE_BYTES};
 use hearken_actors::ws_link;
+use hearken_base::Secret;
 use hearken_proto::fault::Fault;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::caller::shows;
 use super::fault::answer;
-use crate::providers::Secret;
 
 /// The page that talks to the gateway.
 const PAGE: &str = include_str!("../../web/test_client.html");

@@ -1,12 +1,11 @@
 //! Whether the server and its engines are ready, and what it has counted.
 
 use actix_web::{HttpResponse, web};
+use hearken_cluster::Fleet;
+use hearken_engines::supervise::EngineStates;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-
-use crate::bus::Fleet;
-use crate::supervise::EngineStates;
 
 /// The content type of Prometheus's text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";

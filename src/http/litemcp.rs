@@ -13,6 +13,7 @@ use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_proto::litemcp::{TOKEN_HEADERS, ToolCall, VERSION};
+use hearken_tool_sources::litemcp::{Called, Face};
 use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,6 @@ use super::Door;
 use super::caller::body;
 use super::fault::{Answer, Refusal, refusal, rendered};
 use super::lanes::Lanes;
-use crate::tools::litemcp::{Called, Face};
 
 /// Where a tool is.
 pub(super) const PATH: &str = "/litemcp/{tool}";

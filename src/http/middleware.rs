@@ -21,6 +21,7 @@ use actix_web::http::{StatusCode, Uri};
 use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{App, Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError, web};
 use futures_util::FutureExt as _;
+use hearken_cluster::Fleet;
 use hearken_proto::fault::Fault;
 use serde_json::json;
 use tracing::Instrument as _;
@@ -28,7 +29,6 @@ use tracing::Instrument as _;
 use self::limits::Limits;
 use self::traffic::Traffic;
 use super::fault::answer;
-use crate::bus::Fleet;
 use crate::config::HttpConfig;
 
 /// The header with a request's name, both ways.

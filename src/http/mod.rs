@@ -29,6 +29,7 @@ mod vision;
 use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
+use hearken_store::DeviceStore;
 
 pub use admin::Admin;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, admin_token, secret, tokens};
@@ -43,8 +44,6 @@ pub use museum::MuseumClients;
 pub use ota::{OtaConfigError, OtaRules};
 pub use tool_desk::ToolDesk;
 pub use vision::PATH as VISION_PATH;
-
-use crate::store::DeviceStore;
 
 /// Who is let in, and what devices are told at boot.
 pub struct Door {

@@ -11,6 +11,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::wall_clock::now;
+use hearken_base::Secret;
+use hearken_cluster::RateLimit;
 use hearken_proto::ids::SessionId;
 use hearken_proto::json;
 use hearken_proto::museum::{
@@ -25,9 +27,7 @@ use super::auth::is_of_another_site;
 use super::caller::{body, session_of, shows};
 use super::fault::{Answer, Refusal, refusals, rendered};
 use super::middleware::desk_of;
-use super::middleware::limits::RateLimit;
 use crate::museum::{Museum, MuseumError};
-use crate::providers::Secret;
 
 /// Largest body; 128 functions with long descriptions fit.
 const MAX_BODY_BYTES: usize = 512 * 1024;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
+use hearken_store::{Activation, Device, DeviceReport};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -21,7 +22,6 @@ use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
 use super::{Door, firmware};
 use crate::auth::answers_challenge;
 use crate::config::OtaConfig;
-use crate::store::{Activation, Device, DeviceReport};
 
 /// Largest report of a device; real ones have 2 to 4 KB.
 const MAX_REPORT_BYTES: usize = 64 * 1024;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::ports::{Sight, ToolCall, ToolContent, ToolError, ToolOutput};
 use hearken_proto::fault::Fault;
+use hearken_providers::Vision;
+use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT, Registry, Sources, VisionTokens};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
@@ -15,7 +17,6 @@ use utoipa::ToSchema;
 use super::caller::json as json_body;
 use super::fault::{Answer, Faults, refusal, rendered};
 use super::{Door, params};
-use crate::tools::{AgentTokens, DEFAULT_AGENT, Registry, Sources, Vision, VisionTokens};
 
 /// Pictures that are looked at at once, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;

@@ -3,6 +3,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
+use hearken_tool_sources::{ChangeError, ToolServer};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -11,7 +12,6 @@ use super::Door;
 use super::caller::json as json_body;
 use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::tool_desk::ToolDesk;
-use crate::tools::{ChangeError, ToolServer};
 
 /// Where one of them is.
 pub(super) const ONE: &str = "/api/tools/servers/{name}";

@@ -17,8 +17,10 @@ use hearken_actors::dialogue::LocalTime;
 use hearken_actors::live::Live;
 use hearken_actors::ports::{BoxError, Llm, ProviderError, SessionLocks};
 use hearken_actors::wall_clock::Clock;
+use hearken_cluster::SharedCache;
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionTold, Stats};
+use hearken_store::{MuseumSession, MuseumStore, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use moka::future::Cache;
 use serde_json::Value;
@@ -27,8 +29,6 @@ pub use settings::MuseumSettings;
 
 use self::functions::Functions;
 use self::talk::Answer;
-use crate::bus::SharedCache;
-use crate::store::{MuseumSession, MuseumStore, StoreError};
 
 /// Sessions whose functions are remembered.
 const REMEMBERED: u64 = 10_000;

@@ -15,13 +15,13 @@ use hearken_actors::ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolChoice, ToolRequest,
 };
 use hearken_proto::museum::{ParseRequest, Parsed};
+use hearken_store::MuseumSession;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::functions::Functions;
 use super::{Museum, MuseumError, MuseumSettings};
-use crate::store::MuseumSession;
 
 /// How often a model may try to call a function well.
 const TRIES: usize = 2;

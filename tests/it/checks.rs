@@ -5,16 +5,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use hearken::emulator::bench::Bench;
-use hearken::emulator::clock::Drift;
-use hearken::emulator::events::{Event, Fact};
-use hearken::emulator::firmware::Firmware;
-use hearken::emulator::packet_length;
-use hearken::emulator::profile::{PROFILES, Profile};
-use hearken::emulator::report::Report;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{Down, Ring, Told, TtsAct, sound};
 use hearken_proto::device::{AudioParams, ListenMode};
+use hearken_virtual_device::bench::Bench;
+use hearken_virtual_device::clock::Drift;
+use hearken_virtual_device::events::{Event, Fact};
+use hearken_virtual_device::firmware::Firmware;
+use hearken_virtual_device::packet_length;
+use hearken_virtual_device::profile::{PROFILES, Profile};
+use hearken_virtual_device::report::Report;
 
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;

@@ -14,12 +14,12 @@ use async_openai::types::chat::{
     CreateChatCompletionRequest, CreateChatCompletionResponse, FinishReason as Reason,
 };
 use futures_util::StreamExt;
-use hearken::llm::engine::{Engine, EngineState};
-use hearken::llm::generation::{
+use hearken_engines::llm::engine::{Engine, EngineState};
+use hearken_engines::llm::generation::{
     Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Role,
 };
-use hearken::llm::http;
-use hearken::llm::request::RequestLimits;
+use hearken_engines::llm::http;
+use hearken_engines::llm::request::RequestLimits;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 

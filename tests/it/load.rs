@@ -5,14 +5,14 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use hearken::doubles::{self, Addresses, Delay, Doubles, Reply};
-use hearken::emulator::profile::Profile;
-use hearken::emulator::socket::Endpoint;
-use hearken::emulator::sound::{Sound, UPLINK_RATE_HZ};
-use hearken::emulator::toolbox::Toolbox;
-use hearken::load::{Course, Crowd, Figures, run};
 use hearken_actors::dialogue::Phrases;
+use hearken_mock_services::{Addresses, Delay, Doubles, Reply};
 use hearken_proto::device::ListenMode;
+use hearken_virtual_device::load::{Course, Crowd, Figures, run};
+use hearken_virtual_device::profile::Profile;
+use hearken_virtual_device::socket::Endpoint;
+use hearken_virtual_device::sound::{Sound, UPLINK_RATE_HZ};
+use hearken_virtual_device::toolbox::Toolbox;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_tungstenite::accept_async;
@@ -128,7 +128,7 @@ async fn doubles_that_call(tool: &str, stop: CancellationToken) -> Addresses {
         reply: Reply { sentences: 2, word_every: Duration::ZERO, calls: Some(tool.into()) },
     };
     let (tell, told) = oneshot::channel();
-    actix_web::rt::spawn(doubles::serve(doubles, stop, |at| tell.send(at).unwrap()));
+    actix_web::rt::spawn(hearken_mock_services::serve(doubles, stop, |at| tell.send(at).unwrap()));
     told.await.unwrap()
 }
 

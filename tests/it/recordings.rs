@@ -13,8 +13,8 @@ use std::time::Duration;
 use clap::Parser;
 use hearken::commands::convert::{self, ConvertArgs};
 use hearken::commands::replay::{self, ReplayArgs};
-use hearken::emulator::sound::{self, Side, Sound};
 use hearken_proto::recording::{Content, Expect, Frame, Recording};
+use hearken_virtual_device::sound::{self, Side, Sound};
 
 use self::scripted::{Server, recogniser};
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::SinkExt;
-use hearken::speech::OUTPUT_RATE_HZ;
-use hearken::speech::asr_service::AsrService;
-use hearken::speech::pool::Pool;
 use hearken_actors::audio::opus::Encoder;
+use hearken_engines::speech::OUTPUT_RATE_HZ;
+use hearken_engines::speech::asr_service::AsrService;
+use hearken_engines::speech::pool::Pool;
 use hearken_proto::speech::asr::{AsrEvent, BatchState, VadEvent};
 use hearken_proto::speech::tts::{AudioFrame, FrameKind, TtsEvent};
 use tokio_tungstenite::tungstenite::{Error, Message};

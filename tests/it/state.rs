@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hearken::config::StateConfig;
-use hearken::providers::Secret;
-use hearken::providers::retry::RetryPolicy;
-use hearken::state::{self, HttpStateServer};
 use hearken_actors::ports::{StateError, StateServer};
+use hearken_base::Secret;
 use hearken_proto::ids::SessionId;
+use hearken_providers::retry::RetryPolicy;
+use hearken_providers::state::StateConfig;
+use hearken_providers::state::{self, HttpStateServer};
 use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};

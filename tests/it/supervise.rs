@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hearken::supervise::{Engine, EngineReport, EngineState, Supervisor};
+use hearken_engines::supervise::{Engine, EngineReport, EngineState, Supervisor};
 use rustix::process::{Pid, getpriority_process};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;

@@ -20,6 +20,7 @@ pub mod sessions;
 pub mod sight;
 pub mod state;
 pub mod tap;
+pub mod tool_clients;
 pub mod tools;
 pub mod tts;
 
@@ -38,5 +39,6 @@ pub use sessions::{KeptSession, SessionStore};
 pub use sight::{Picture, Sight};
 pub use state::{StateError, StateEvent, StateOutcome, StateServer};
 pub use tap::{SessionTap, TapFrame};
+pub use tool_clients::{LocalToolClient, RemoteCall, RemoteToolClient, ToolClients};
 pub use tools::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};

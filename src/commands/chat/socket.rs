@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use futures_util::{SinkExt as _, StreamExt as _};
+use hearken_base::websocket;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -16,8 +17,6 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
-
-use crate::websocket;
 
 /// Longest wait for a connection, and for a message to be accepted.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);

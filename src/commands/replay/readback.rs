@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::{SinkExt, StreamExt};
+use hearken_base::websocket;
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent, SAMPLE_RATE_HZ};
+use hearken_virtual_device::sound::Sound;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-
-use crate::emulator::sound::Sound;
-use crate::websocket;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RESULT_TIMEOUT: Duration = Duration::from_secs(120);

@@ -3,15 +3,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use hearken_virtual_device::events::ToolUse;
+use hearken_virtual_device::firmware::Fact;
+use hearken_virtual_device::report::{Packets, Report, Stages, What, loss_name};
+use hearken_virtual_device::verdict::Verdict;
+use hearken_virtual_device::watch::Aftermath;
 use serde::Serialize;
 
 use serde_json::Value;
-
-use crate::emulator::events::ToolUse;
-use crate::emulator::firmware::Fact;
-use crate::emulator::report::{Packets, Report, Stages, What, loss_name};
-use crate::emulator::verdict::Verdict;
-use crate::emulator::watch::Aftermath;
 
 /// What a replay prints with `--json`.
 #[derive(Debug, Serialize)]

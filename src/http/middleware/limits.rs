@@ -1,81 +1,19 @@
 //! How often a client may ask: who counts as one, and the counting. Not for guesses at secrets,
 //! which are counted where the secrets are.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
-use futures_util::future::BoxFuture;
-use governor::clock::{Clock as _, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota};
+use hearken_cluster::{Fleet, RateLimit};
 use sha2::{Digest as _, Sha256};
 
-use crate::bus::Fleet;
 use crate::http::caller::{bearer, session_of};
 
 /// Clients behind one address, as far as the address's own limit goes.
 const CLIENTS_AN_ADDRESS: u32 = 10;
-/// Clients that are known by name at once; beyond, several share a count.
-const MAX_CLIENTS: usize = 100_000;
-/// Counts that are shared then.
-const SHARED: u64 = 4_096;
-/// Clients that ask no more are forgotten every so many requests.
-const FORGET_EVERY: u32 = 1_024;
-
-/// Counts requests, in this process or for several.
-pub trait RateLimit: Send + Sync {
-    /// Takes one request of this client.
-    ///
-    /// # Errors
-    /// The client has had as many as it may; the time after which it may ask again.
-    fn take<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), Duration>>;
-}
-
-/// Counts the requests of this process: so many at once, and so many a minute.
-pub struct LocalLimit {
-    limiter: DefaultKeyedRateLimiter<String>,
-    clock: DefaultClock,
-    taken: AtomicU32,
-    full: AtomicBool,
-}
-
-impl LocalLimit {
-    /// So many a minute.
-    pub fn new(per_minute: NonZeroU32) -> Self {
-        Self {
-            limiter: DefaultKeyedRateLimiter::dashmap(Quota::per_minute(per_minute)),
-            clock: DefaultClock::default(),
-            taken: AtomicU32::new(0),
-            full: AtomicBool::new(false),
-        }
-    }
-
-    fn check(&self, client: &str) -> Result<(), Duration> {
-        if self.taken.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
-            self.limiter.retain_recent();
-            self.full.store(self.limiter.len() >= MAX_CLIENTS, Ordering::Relaxed);
-        }
-        let client = if self.full.load(Ordering::Relaxed) {
-            let mut hasher = DefaultHasher::new();
-            client.hash(&mut hasher);
-            format!("shared {}", hasher.finish() % SHARED)
-        } else {
-            client.to_owned()
-        };
-        let checked = self.limiter.check_key(&client);
-        checked.map_err(|until| until.wait_time_from(self.clock.now()))
-    }
-}
-
-impl RateLimit for LocalLimit {
-    fn take<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), Duration>> {
-        Box::pin(std::future::ready(self.check(client)))
-    }
-}
 
 /// The limits of `/api`. A client names itself by its session or its token, which nobody has
 /// checked yet: so its address has a limit too, of several clients.
@@ -142,25 +80,6 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
-
-    #[test]
-    fn a_client_has_its_requests_at_once_and_then_waits() {
-        let limit = LocalLimit::new(NonZeroU32::new(3).unwrap());
-        for _ in 0..3 {
-            assert_eq!(limit.check("a"), Ok(()));
-        }
-        let wait = limit.check("a").unwrap_err();
-        assert!(wait > Duration::from_secs(18) && wait <= Duration::from_secs(20), "{wait:?}");
-        assert_eq!(limit.check("b"), Ok(()), "others have their own");
-    }
-
-    #[test]
-    fn who_names_itself_anew_each_time_shares_a_count_in_the_end() {
-        let limit = LocalLimit::new(NonZeroU32::new(1).unwrap());
-        let refused = (0..MAX_CLIENTS + 20_000).filter(|n| limit.check(&n.to_string()).is_err());
-        assert!(refused.count() > 10_000);
-        assert!(limit.limiter.len() <= MAX_CLIENTS + usize::try_from(SHARED).unwrap() + 1_024);
-    }
 
     #[test]
     fn a_client_is_its_session_then_its_token_then_its_address() {

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use actix_web::HttpServer;
 use actix_web::dev::ServerHandle;
+use hearken_cluster::Fleet;
 use reqwest::{Client, Method};
 use serde_json::Value;
 
 use super::*;
-use crate::bus::Fleet;
 
 /// A server with these rules, in a thread of its own.
 struct Small {
@@ -18,7 +18,7 @@ struct Small {
 
 impl Small {
     async fn start(config: HttpConfig) -> Self {
-        crate::tls::choose_provider();
+        hearken_base::tls::choose_provider();
         let (tell, told) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {

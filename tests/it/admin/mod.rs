@@ -13,7 +13,7 @@ use crate::support::app::{TestServer, Vendors};
 const PASSWORD: &str = "the admin token of the tests";
 
 fn guarded(config: &mut Config) {
-    config.auth.admin_token = hearken::providers::Secret::new(PASSWORD);
+    config.auth.admin_token = hearken_base::Secret::new(PASSWORD);
 }
 
 /// A server and somebody who is logged in.

@@ -71,7 +71,7 @@ async fn passwords_cannot_be_tried_for_long() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         guarded(config);
-        config.admin.password = hearken::providers::Secret::new("a password of its own");
+        config.admin.password = hearken_base::Secret::new("a password of its own");
     })
     .await;
     assert_eq!(log_in(&server, "admin", "a password of its own").await.0, 200);

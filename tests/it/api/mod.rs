@@ -73,7 +73,7 @@ async fn whatever_is_asked_the_server_keeps_to_its_description() {
     let Some(peers) = Peers::installed() else { return };
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
-        config.admin.password = hearken::providers::Secret::new(PASSWORD);
+        config.admin.password = hearken_base::Secret::new(PASSWORD);
         config.http.requests_per_minute = 0;
         config.museum.requests_per_minute = 0;
     })

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use hearken::config::Config;
-use hearken::providers::Secret;
 use hearken_actors::ports::ChatMessage;
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_base::Secret;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -7,10 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken::bus::{LocalBus, LocalLocks};
-use hearken::config::StateConfig;
-use hearken::state::state_server;
-use hearken::store::SqlStore;
 use hearken_actors::chat::turns::Ask;
 use hearken_actors::chat::{ChatDesk, ChatError, ChatSettings};
 use hearken_actors::ports::{
@@ -19,8 +15,12 @@ use hearken_actors::ports::{
 };
 use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_proto::chat::{ChatRequest, ChatResponse};
 use hearken_proto::ids::SessionId;
+use hearken_providers::state::StateConfig;
+use hearken_providers::state::state_server;
+use hearken_store::SqlStore;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;

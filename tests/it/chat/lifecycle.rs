@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken::bus::{LocalBus, LocalLocks};
-use hearken::config::StateConfig;
-use hearken::state::state_server;
-use hearken::store::SqlStore;
 use hearken_actors::chat::{ChatDesk, ChatSettings};
 use hearken_actors::ports::{ChatStore as _, StateError};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::ScriptedLlm;
+use hearken_cluster::{LocalBus, LocalLocks};
+use hearken_providers::state::StateConfig;
+use hearken_providers::state::state_server;
+use hearken_store::SqlStore;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -228,8 +228,7 @@ async fn a_version_that_is_old_twice_is_a_conflict() {
 #[actix_web::test]
 async fn applications_show_their_token_where_there_is_one() {
     let token = "the token of the applications";
-    let table =
-        Table::with(|config| config.chat.token = hearken::providers::Secret::new(token)).await;
+    let table = Table::with(|config| config.chat.token = hearken_base::Secret::new(token)).await;
     assert_eq!(code(table.get("/api/sessions").await), (401, "UNAUTHORIZED".into()));
     let shown = table.request(Method::GET, "/api/sessions").bearer_auth(token);
     assert_eq!(shown.send().await.unwrap().status(), 200);

@@ -22,7 +22,7 @@ struct Open {
 
 async fn start(vendors: &Vendors, worlds: &Worlds) -> Open {
     let server = TestServer::start(vendors, |config| {
-        config.admin.password = hearken::providers::Secret::new(PASSWORD);
+        config.admin.password = hearken_base::Secret::new(PASSWORD);
         config.http.requests_per_minute = 0;
         config.ota.trust_proxy = true;
         config.museum.requests_per_minute = 0;

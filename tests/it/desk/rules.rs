@@ -9,7 +9,7 @@ const ADMIN: &str = "the admin token of the tests";
 
 fn guarded(config: &mut hearken::config::Config) {
     config.auth.required = hearken::config::AuthRequired::Always;
-    config.auth.admin_token = hearken::providers::Secret::new(ADMIN);
+    config.auth.admin_token = hearken_base::Secret::new(ADMIN);
 }
 
 async fn get(server: &TestServer, path: &str, headers: &[(&str, &str)]) -> Response {

@@ -29,7 +29,7 @@ struct Pairs {
 
 impl Pairs {
     fn new() -> Self {
-        hearken::tls::choose_provider();
+        hearken_base::tls::choose_provider();
         let names = || vec!["localhost".into(), "127.0.0.1".into()];
         let made = || rcgen::generate_simple_self_signed(names()).unwrap();
         let pairs = Self { folder: tempfile::tempdir().unwrap(), made: [made(), made()] };

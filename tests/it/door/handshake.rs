@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::SinkExt as _;
 use hearken::auth::Tokens;
-use hearken::providers::Secret;
+use hearken_base::Secret;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio_tungstenite::WebSocketStream;

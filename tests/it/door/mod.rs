@@ -25,8 +25,8 @@ const ADMIN: &str = "the admin token of the tests";
 /// Tokens are needed, though the server is on a loopback address.
 fn guarded(config: &mut Config) {
     config.auth.required = AuthRequired::Always;
-    config.auth.secret = hearken::providers::Secret::new(SECRET);
-    config.auth.admin_token = hearken::providers::Secret::new(ADMIN);
+    config.auth.secret = hearken_base::Secret::new(SECRET);
+    config.auth.admin_token = hearken_base::Secret::new(ADMIN);
 }
 
 /// New devices wait with a code.

@@ -157,7 +157,7 @@ async fn without_its_store_a_server_answers_unless_it_must_know_who_is_bound() {
     let vendors = Vendors::start().await;
     let broken = tempfile::NamedTempFile::new().unwrap();
     let url = format!("sqlite://{}/below/a/file.db", broken.path().display());
-    let url = hearken::providers::Secret::new(url);
+    let url = hearken_base::Secret::new(url);
     let server = TestServer::start(&vendors, |config| config.store.url = url.clone()).await;
     let told: Value = boot(&server).await;
     assert_eq!(told["websocket"]["url"], server.device_url());

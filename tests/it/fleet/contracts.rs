@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use hearken::bus::{Fleet, LocalBus, LocalLocks, Standing};
 use hearken_actors::ports::{EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
+use hearken_cluster::{Fleet, LocalBus, LocalLocks, Standing};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use hearken::providers::Secret;
-use hearken::tools::AgentTokens;
+use hearken_base::Secret;
+use hearken_tool_sources::AgentTokens;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;

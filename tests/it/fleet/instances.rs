@@ -156,7 +156,7 @@ impl Instances {
         database: &str,
         more: &[(&'static str, String)],
     ) -> Self {
-        hearken::tls::choose_provider();
+        hearken_base::tls::choose_provider();
         let redis = Redis::start().await;
         let mut all: Vec<Instance> =
             (0..INSTANCES).map(|_| Instance::new(&vendors, database, &redis)).collect();

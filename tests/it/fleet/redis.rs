@@ -3,9 +3,9 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use hearken::config::RedisConfig;
 use hearken::config::env::{EnvVars as _, ProcessEnv};
-use hearken::providers::Secret;
+use hearken_base::Secret;
+use hearken_cluster::RedisConfig;
 
 use crate::tools::peers::free_port;
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::{SinkExt as _, StreamExt as _};
-use hearken::providers::Secret;
-use hearken::tools::AgentTokens;
+use hearken_base::Secret;
+use hearken_tool_sources::AgentTokens;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::Message;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use hearken::providers::Secret;
+use hearken_base::Secret;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;

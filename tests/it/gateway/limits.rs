@@ -117,7 +117,7 @@ async fn where_a_token_is_set_it_must_be_shown() {
     let vendors = answering(echo).await;
     let token = "the token of text clients";
     let server = TestServer::start(&vendors, |config| {
-        config.gateway.token = hearken::providers::Secret::new(token);
+        config.gateway.token = hearken_base::Secret::new(token);
     })
     .await;
     let url = server.gateway_url();

@@ -175,7 +175,7 @@ async fn a_store_that_cannot_be_read_is_our_mistake_and_not_the_clients() {
     let file = config.server.data_dir.join("broken.db");
     std::fs::write(&file, "this is no database, and long enough to be read as one".repeat(40))
         .unwrap();
-    config.store.url = hearken::providers::Secret::new(format!("sqlite://{}", file.display()));
+    config.store.url = hearken_base::Secret::new(format!("sqlite://{}", file.display()));
     let server = TestServer::of(config, Vec::new()).await;
     let mut client = TextClient::connect(&server).await;
     assert_eq!(resume(&mut client, "another").await["code"], "INTERNAL_ERROR");

@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use hearken::bus::LocalLocks;
 use hearken::museum::{Museum, MuseumError, MuseumPorts, MuseumSettings};
-use hearken::store::{MuseumStore as _, SqlStore};
 use hearken_actors::ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest,
 };
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_cluster::LocalLocks;
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{ParseRequest, Parsed, Register};
+use hearken_store::{MuseumStore as _, SqlStore};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

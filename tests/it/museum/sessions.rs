@@ -217,7 +217,7 @@ async fn tokens_limits_and_other_sites() {
     let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
     let token = "the token of the museum";
     let visit = Visit::start(llm, |config| {
-        config.museum.token = hearken::providers::Secret::new(token);
+        config.museum.token = hearken_base::Secret::new(token);
         config.museum.requests_per_minute = 3;
     })
     .await;

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use hearken::providers::{self, AsrSettings, FunAsrMode};
 use hearken_actors::ports::{ProviderError, ProviderErrorKind, UtteranceSpec};
 use hearken_proto::speech::asr::AudioFormat;
+use hearken_providers::{AsrSettings, FunAsrMode};
 
 use super::{DEAD, check_failure, failures};
 use crate::support::vendors::{
@@ -27,7 +27,7 @@ fn settings(url: String) -> AsrSettings {
 }
 
 async fn hear(settings: &AsrSettings) -> Result<String, ProviderError> {
-    let asr = providers::asr(settings).expect("the settings are right");
+    let asr = hearken_providers::asr(settings).expect("the settings are right");
     let mut utterance = asr.open(UtteranceSpec::default()).await?;
     for _ in 0..PIECES {
         utterance.push(&PIECE).await?;
@@ -143,7 +143,7 @@ async fn listenai_gets_the_batch_as_its_protocol_says() {
 async fn listenai_gets_opus_in_packets_of_20_ms_and_the_rest_filled_up() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
     let settings = AsrSettings { audio: AudioFormat::Opus, ..settings(stub.url()) };
-    let asr = providers::asr(&settings).unwrap();
+    let asr = hearken_providers::asr(&settings).unwrap();
     let mut utterance = asr.open(UtteranceSpec { language: Some("en".into()) }).await.unwrap();
     for length in [100, 900, 1] {
         utterance.push(&PIECE[..length]).await.unwrap();
@@ -159,7 +159,7 @@ async fn nothing_said_is_an_empty_transcript_everywhere_it_is_known() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
     let http = OpenAiTranscriptions::start(Behaviour::Normal, "x").await;
     for stub in [&stub, &http] {
-        let asr = providers::asr(&settings(stub.url())).unwrap();
+        let asr = hearken_providers::asr(&settings(stub.url())).unwrap();
         let utterance = asr.open(UtteranceSpec::default()).await.unwrap();
         assert_eq!(utterance.finish().await.unwrap().text, "");
     }
@@ -196,7 +196,7 @@ async fn an_http_upload_is_tried_again_and_never_longer_than_allowed() {
 #[tokio::test]
 async fn a_key_is_sent_as_a_bearer_token() {
     let stub = OpenAiTranscriptions::start(Behaviour::Normal, "x").await;
-    let key = providers::Secret::new("sk-1");
+    let key = hearken_base::Secret::new("sk-1");
     hear(&AsrSettings { api_key: key, ..settings(stub.url()) }).await.unwrap();
     assert!(stub.seen().texts[0].contains("authorization: Bearer sk-1"), "{:?}", stub.seen());
 }
@@ -204,7 +204,7 @@ async fn a_key_is_sent_as_a_bearer_token() {
 #[tokio::test]
 async fn audio_leaves_while_the_person_still_speaks() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
-    let asr = providers::asr(&settings(stub.url())).unwrap();
+    let asr = hearken_providers::asr(&settings(stub.url())).unwrap();
     let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
     utterance.push(&PIECE).await.unwrap();
     stub.until(|seen| seen.audio_bytes == PIECE.len() * 2).await;

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
-use hearken::providers::{self, LlmSettings};
 use hearken_actors::ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
+use hearken_providers::LlmSettings;
 
 use super::{check_failure, failures};
 use crate::support::vendors::{Behaviour, OpenAiChat, nowhere};
@@ -36,7 +36,11 @@ fn prompt() -> Prompt {
 }
 
 async fn hear(settings: &LlmSettings) -> Result<Vec<LlmDelta>, ProviderError> {
-    providers::llm(settings).expect("the settings are right").reply(prompt()).try_collect().await
+    hearken_providers::llm(settings)
+        .expect("the settings are right")
+        .reply(prompt())
+        .try_collect()
+        .await
 }
 
 fn check_reply(deltas: &[LlmDelta]) {
@@ -68,7 +72,7 @@ async fn a_reply_arrives_in_pieces() {
 #[tokio::test]
 async fn the_conversation_is_sent_as_the_api_wants_it() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
-    let key = providers::Secret::new("sk-1");
+    let key = hearken_base::Secret::new("sk-1");
     hear(&LlmSettings { api_key: key, ..settings(stub.url() + "/") }).await.unwrap();
     let texts = stub.seen().texts;
     assert!(texts[0].starts_with("POST /v1/chat/completions "), "{}", texts[0]);
@@ -91,7 +95,7 @@ async fn the_conversation_is_sent_as_the_api_wants_it() {
 #[tokio::test]
 async fn a_temperature_is_written_as_it_was_set() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     let usual = LlmSettings::default().temperature;
     for (temperature, written) in [(usual, "0.7"), (0.1, "0.1"), (1.0, "1.0")] {
         let prompt = Prompt { temperature, ..prompt() };
@@ -104,7 +108,7 @@ async fn a_temperature_is_written_as_it_was_set() {
 #[tokio::test]
 async fn a_model_that_may_not_call_is_offered_its_tools_all_the_same() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     let tool = OfferedTool {
         name: "f".into(),
         description: String::new(),
@@ -137,16 +141,16 @@ async fn a_model_that_may_not_call_is_offered_its_tools_all_the_same() {
 async fn an_opening_is_read_ahead_where_the_base_is_said_to_keep_it() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let settings = settings(stub.url());
-    providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+    hearken_providers::llm(&settings).unwrap().read_ahead(prompt()).await;
     assert!(stub.seen().texts.is_empty());
     let settings = LlmSettings { read_ahead: true, ..settings };
-    providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+    hearken_providers::llm(&settings).unwrap().read_ahead(prompt()).await;
     let asked: serde_json::Value = serde_json::from_str(&stub.seen().texts[1]).unwrap();
     assert_eq!(asked["max_tokens"], 1);
     assert_eq!(asked["service_tier"], "flex");
     assert_eq!(asked["messages"].as_array().unwrap().len(), 4);
     stub.set(Behaviour::HttpStatus(401, None));
-    providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+    hearken_providers::llm(&settings).unwrap().read_ahead(prompt()).await;
 }
 
 #[tokio::test]
@@ -160,7 +164,7 @@ async fn tools_are_offered_called_and_their_results_told() {
         parameters: parameters.clone(),
     };
     let mut asked = Prompt { tools: [tool("today"), tool("tomorrow")].into(), ..prompt() };
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     let deltas: Vec<LlmDelta> = llm.reply(asked.clone()).try_collect().await.unwrap();
     let call = |n: usize, name: &str| ToolRequest {
         id: format!("call-{n}"),
@@ -223,7 +227,7 @@ async fn a_dropped_reply_ends_its_request() {
     for behaviour in [Behaviour::Slow, Behaviour::Silent] {
         let stub = OpenAiChat::start(behaviour, REPLY).await;
         let settings = LlmSettings { first_token_timeout_ms: 60_000, ..settings(stub.url()) };
-        let mut reply = providers::llm(&settings).unwrap().reply(prompt());
+        let mut reply = hearken_providers::llm(&settings).unwrap().reply(prompt());
         tokio::select! {
             delta = reply.next() => assert_eq!(behaviour, Behaviour::Slow, "{delta:?}"),
             _ = stub.until(|seen| behaviour == Behaviour::Silent && seen.requests == 1) => {}
@@ -281,7 +285,7 @@ async fn an_answer_ends_with_what_it_cost_where_the_base_tells() {
 #[tokio::test]
 async fn a_base_that_does_not_know_the_question_is_found_out_once() {
     let stub = OpenAiChat::start(Behaviour::Old, REPLY).await;
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for requests in [2, 3] {
         let deltas: Vec<LlmDelta> = llm.reply(prompt()).try_collect().await.unwrap();
         check_reply(&deltas);
@@ -290,7 +294,7 @@ async fn a_base_that_does_not_know_the_question_is_found_out_once() {
     // What is wrong in itself is asked about once for each field and for all of them, and only once
     // where the fields are known.
     let stub = OpenAiChat::start(Behaviour::HttpStatus(400, None), REPLY).await;
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for (behaviour, requests) in [
         (Behaviour::HttpStatus(400, None), 5),
         (Behaviour::Normal, 6),
@@ -306,12 +310,13 @@ async fn a_base_that_does_not_know_the_question_is_found_out_once() {
 #[tokio::test]
 async fn a_newer_model_is_asked_as_it_wants_to_be() {
     let stub = OpenAiChat::start(Behaviour::Newer, REPLY).await;
-    let ledger = providers::Ledger::default();
-    let (asker, findings) = (providers::Asker::spoken("device", &ledger), Default::default());
+    let ledger = hearken_providers::Ledger::default();
+    let (asker, findings) =
+        (hearken_providers::Asker::spoken("device", &ledger), Default::default());
     let settings = settings(stub.url());
     for requests in [3, 4] {
         // What one face found out, the others know.
-        let llm = providers::llm_for(&settings, &asker.clone().knowing(&findings)).unwrap();
+        let llm = hearken_providers::llm_for(&settings, &asker.clone().knowing(&findings)).unwrap();
         check_reply(&llm.reply(prompt()).try_collect::<Vec<_>>().await.unwrap());
         assert_eq!(stub.seen().requests, requests);
     }
@@ -338,7 +343,7 @@ async fn what_a_model_thinks_is_not_its_answer() {
     assert_eq!(text(&hear(&settings(stub.url())).await.unwrap()), "你好！");
     // A base that leaves the opening tag out is known from its second answer on.
     let stub = OpenAiChat::start(Behaviour::Normal, "Hm.</think>你好！").await;
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for expected in ["Hm.你好！", "你好！", "你好！"] {
         let told: Vec<_> = llm.reply(prompt()).try_collect().await.unwrap();
         assert_eq!(text(&told), expected);
@@ -349,7 +354,7 @@ async fn what_a_model_thinks_is_not_its_answer() {
 async fn a_call_written_as_text_is_made() {
     let written = "Sure.<tool_call>{\"name\": \"today\", \"arguments\": {\"n\": 1}}</tool_call>";
     let stub = OpenAiChat::start(Behaviour::Normal, written).await;
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     let parameters = serde_json::json!({ "type": "object" });
     let today = OfferedTool { name: "today".into(), description: String::new(), parameters };
     let asked = Prompt { tools: [today].into(), ..prompt() };
@@ -373,7 +378,7 @@ async fn the_settings_may_add_fields() {
     let sent: serde_json::Value = serde_json::from_str(&stub.seen().texts[1]).unwrap();
     assert_eq!((&sent["enable_thinking"], &sent["model"]), (&false.into(), &"local".into()));
     let wrong = LlmSettings { extra: extra("messages = []"), ..added };
-    let told = providers::llm(&wrong).err().unwrap().to_string();
+    let told = hearken_providers::llm(&wrong).err().unwrap().to_string();
     assert!(told.starts_with("`llm.extra` is `messages`"), "{told}");
 }
 
@@ -387,12 +392,13 @@ async fn all_tries_together_keep_to_the_deadline() {
             retry_within_ms: 10_000,
             ..settings(stub.url())
         };
-        let ledger = providers::Ledger::default();
-        for asker in
-            [providers::Asker::spoken("a", &ledger), providers::Asker::patient("a", &ledger)]
-        {
+        let ledger = hearken_providers::Ledger::default();
+        for asker in [
+            hearken_providers::Asker::spoken("a", &ledger),
+            hearken_providers::Asker::patient("a", &ledger),
+        ] {
             let began = Instant::now();
-            let llm = providers::llm_for(&settings, &asker).unwrap();
+            let llm = hearken_providers::llm_for(&settings, &asker).unwrap();
             llm.reply(prompt()).try_collect::<Vec<_>>().await.unwrap_err();
             assert!(began.elapsed() < Duration::from_millis(2_200), "{:?}", began.elapsed());
         }

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use futures_util::{StreamExt, TryStreamExt};
-use hearken::providers::{self, LlmProvider, LlmSettings, Secret};
 use hearken_actors::ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, Usage,
 };
+use hearken_base::Secret;
+use hearken_providers::{LlmProvider, LlmSettings};
 use serde_json::{Value, json};
 
 use super::{check_failure, failures};
@@ -38,7 +39,7 @@ fn prompt(asked: &str) -> Prompt {
 }
 
 async fn hear(settings: &LlmSettings) -> Result<Vec<LlmDelta>, ProviderError> {
-    let llm = providers::llm(settings).expect("the settings are right");
+    let llm = hearken_providers::llm(settings).expect("the settings are right");
     llm.reply(prompt("Weather?")).try_collect().await
 }
 
@@ -100,7 +101,7 @@ async fn tools_are_offered_called_in_parallel_and_their_results_told() {
     };
     let mut asked =
         Prompt { tools: [tool("today"), tool("tomorrow")].into(), ..prompt("Weather?") };
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     let deltas: Vec<LlmDelta> = llm.reply(asked.clone()).try_collect().await.unwrap();
     let calls: Vec<_> = deltas
         .iter()
@@ -164,7 +165,7 @@ async fn each_failure_has_its_kind_and_one_attempt() {
 #[tokio::test]
 async fn an_error_within_the_answer_has_its_kind() {
     let stub = AnthropicMessages::start(Behaviour::Normal, REPLY).await;
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for (asked, kind) in [
         ("error overloaded_error", ProviderErrorKind::Unavailable),
         ("error rate_limit_error", ProviderErrorKind::RateLimited),
@@ -180,7 +181,7 @@ async fn an_error_within_the_answer_has_its_kind() {
 #[tokio::test]
 async fn a_model_without_a_temperature_is_found_out_once() {
     let stub = AnthropicMessages::start(Behaviour::Old, REPLY).await;
-    let llm = providers::llm(&settings(stub.url())).unwrap();
+    let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for requests in [2, 3] {
         check_reply(&llm.reply(prompt("Weather?")).try_collect::<Vec<_>>().await.unwrap());
         assert_eq!(stub.seen().requests, requests);
@@ -196,7 +197,7 @@ async fn a_dropped_reply_ends_its_request() {
     for behaviour in [Behaviour::Slow, Behaviour::Silent] {
         let stub = AnthropicMessages::start(behaviour, REPLY).await;
         let settings = LlmSettings { first_token_timeout_ms: 60_000, ..settings(stub.url()) };
-        let mut reply = providers::llm(&settings).unwrap().reply(prompt("Weather?"));
+        let mut reply = hearken_providers::llm(&settings).unwrap().reply(prompt("Weather?"));
         tokio::select! {
             delta = reply.next() => assert_eq!(behaviour, Behaviour::Slow, "{delta:?}"),
             _ = stub.until(|seen| behaviour == Behaviour::Silent && seen.requests == 1) => {}
@@ -209,7 +210,7 @@ async fn a_dropped_reply_ends_its_request() {
 #[test]
 fn the_embedded_model_is_not_taken_for_anthropics() {
     let embedded = LlmSettings { provider: LlmProvider::Anthropic, ..LlmSettings::default() };
-    let told = providers::llm(&embedded).err().unwrap().to_string();
+    let told = hearken_providers::llm(&embedded).err().unwrap().to_string();
     assert!(told.starts_with("`llm.base_url` is `http://127.0.0.1:9401/v1`"), "{told}");
     assert!(told.contains("https://api.anthropic.com"), "{told}");
 }

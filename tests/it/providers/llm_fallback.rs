@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
-use hearken::providers::{self, Asker, FallbackSettings, Ledger, LlmFigures, LlmSettings};
 use hearken_actors::ports::{
     ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
 };
+use hearken_providers::{Asker, FallbackSettings, Ledger, LlmFigures, LlmSettings};
 
 use crate::support::vendors::{AnthropicMessages, Behaviour, OpenAiChat};
 
@@ -49,7 +49,7 @@ async fn another_api_answers_where_the_first_is_down_and_each_costs_its_own() {
     let second = AnthropicMessages::start(Behaviour::Normal, "two").await;
     let ledger = Ledger::default();
     let settings = settings(first.url(), second.url());
-    let llm = providers::llm_for(&settings, &Asker::spoken("device", &ledger)).unwrap();
+    let llm = hearken_providers::llm_for(&settings, &Asker::spoken("device", &ledger)).unwrap();
     assert_eq!(ask(&*llm).await.unwrap(), "one");
     first.set(Behaviour::HttpStatus(503, None));
     assert_eq!(ask(&*llm).await.unwrap(), "two");
@@ -76,7 +76,7 @@ async fn what_the_first_does_not_serve_the_next_answers() {
     let settings = settings(first.url(), second.url());
     for status in [401, 402, 403, 404, 405, 410, 413, 429, 451, 500, 501, 503] {
         first.set(Behaviour::HttpStatus(status, None));
-        let llm = providers::llm(&settings).unwrap();
+        let llm = hearken_providers::llm(&settings).unwrap();
         assert_eq!(ask(&*llm).await.unwrap(), "two", "{status}");
     }
     // The fields that the second's settings add go to it alone.
@@ -84,14 +84,14 @@ async fn what_the_first_does_not_serve_the_next_answers() {
     assert!(!first.seen().texts.iter().any(|text| text.contains("top_k")));
     for status in [400, 422] {
         first.set(Behaviour::HttpStatus(status, None));
-        let told = ask(&*providers::llm(&settings).unwrap()).await.unwrap_err();
+        let told = ask(&*hearken_providers::llm(&settings).unwrap()).await.unwrap_err();
         assert_eq!(told.kind, ProviderErrorKind::BadRequest, "{status}");
     }
     // One that hangs leaves the next half of the time.
     first.set(Behaviour::Silent);
     let settings = LlmSettings { timeout_ms: 2_000, first_token_timeout_ms: 60_000, ..settings };
     let began = Instant::now();
-    assert_eq!(ask(&*providers::llm(&settings).unwrap()).await.unwrap(), "two");
+    assert_eq!(ask(&*hearken_providers::llm(&settings).unwrap()).await.unwrap(), "two");
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
@@ -100,7 +100,7 @@ async fn applications_are_answered_after_a_second() {
     let stub = OpenAiChat::start(Behaviour::HttpStatus(502, None), "one").await;
     let ledger = Ledger::default();
     let settings = LlmSettings { fallback: Vec::new(), ..settings(stub.url(), String::new()) };
-    let llm = providers::llm_for(&settings, &Asker::patient("chat", &ledger)).unwrap();
+    let llm = hearken_providers::llm_for(&settings, &Asker::patient("chat", &ledger)).unwrap();
     for status in [502, 500] {
         stub.set(Behaviour::HttpStatus(status, None));
         let (began, before) = (Instant::now(), stub.seen().requests);
@@ -126,7 +126,7 @@ fn what_is_wrong_behind_the_first_is_named() {
     let told = |change: fn(&mut FallbackSettings)| {
         let mut settings = settings("http://a/v1".into(), "http://b".into());
         change(&mut settings.fallback[0]);
-        providers::llm(&settings).err().map(|e| e.to_string()).unwrap_or_default()
+        hearken_providers::llm(&settings).err().map(|e| e.to_string()).unwrap_or_default()
     };
     assert_eq!(told(|_| {}), "");
     assert!(told(|f| f.base_url = "ftp://b".into()).starts_with("`llm.fallback.base_url` is `ftp"));
@@ -135,5 +135,11 @@ fn what_is_wrong_behind_the_first_is_named() {
     assert!(dear.starts_with("`llm.fallback.price_per_million_input` is `-1`"), "{dear}");
     let mut many = settings("http://a/v1".into(), "http://b".into());
     many.fallback = vec![many.fallback[0].clone(); 9];
-    assert!(providers::llm(&many).err().unwrap().to_string().starts_with("`llm.fallback` is `9`"));
+    assert!(
+        hearken_providers::llm(&many)
+            .err()
+            .unwrap()
+            .to_string()
+            .starts_with("`llm.fallback` is `9`")
+    );
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt};
-use hearken::providers::{self, AsrSettings, PoolSettings, TtsSettings};
 use hearken_actors::ports::{Asr, Line, Pcm, ProviderErrorKind, Tts, UtteranceSpec};
+use hearken_providers::{AsrSettings, PoolSettings, TtsSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -21,12 +21,12 @@ fn tts(stub: &Stub, pool: PoolSettings) -> Arc<dyn Tts> {
         pool,
         ..TtsSettings::default()
     };
-    providers::tts(&settings).unwrap()
+    hearken_providers::tts(&settings).unwrap()
 }
 
 fn asr(url: String, pool: PoolSettings) -> Arc<dyn Asr> {
     let settings = AsrSettings { url, result_timeout_ms: 2_000, pool, ..AsrSettings::default() };
-    providers::asr(&settings).unwrap()
+    hearken_providers::asr(&settings).unwrap()
 }
 
 async fn say(tts: &Arc<dyn Tts>, text: &str) {

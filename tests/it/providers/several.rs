@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use hearken::providers::{self, AsrSettings, PoolSettings, TtsSettings};
 use hearken_actors::ports::{Asr, Line, Pcm, Tts, UtteranceSpec};
+use hearken_providers::{AsrSettings, PoolSettings, TtsSettings};
 
 use crate::support::vendors::{
     Behaviour, FunAsr, ListenAiAsr, ListenAiTts, OpenAiSpeech, OpenAiTranscriptions, Stub,
@@ -55,7 +55,7 @@ async fn recogniser_comes_back(first: Stub, second: Stub) {
         pool: pool(),
         ..AsrSettings::default()
     };
-    let asr = providers::asr(&settings).unwrap();
+    let asr = hearken_providers::asr(&settings).unwrap();
     comes_back(first, second, async || assert_eq!(hear(&*asr).await, "x")).await;
 }
 
@@ -69,7 +69,7 @@ async fn synthesiser_comes_back(first: Stub, second: Stub) {
         pool: pool(),
         ..TtsSettings::default()
     };
-    let tts = providers::tts(&settings).unwrap();
+    let tts = hearken_providers::tts(&settings).unwrap();
     comes_back(first, second, async || say(&*tts).await).await;
 }
 
@@ -110,7 +110,7 @@ async fn a_recogniser_that_breaks_off_while_somebody_speaks_is_replaced() {
         result_timeout_ms: 4_000,
         ..AsrSettings::default()
     };
-    let asr = providers::asr(&settings).unwrap();
+    let asr = hearken_providers::asr(&settings).unwrap();
     let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
     for _ in 0..3 {
         utterance.push(&[1_000; 16_000]).await.unwrap();

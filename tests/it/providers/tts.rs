@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use futures_util::{StreamExt, TryStreamExt};
-use hearken::providers::{self, TtsSettings};
 use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
+use hearken_providers::TtsSettings;
 
 use super::{DEAD, check_failure, failures};
 use crate::support::vendors::{
@@ -28,7 +28,11 @@ fn line() -> Line {
 }
 
 async fn hear(settings: &TtsSettings) -> Result<Vec<Pcm>, ProviderError> {
-    providers::tts(settings).expect("the settings are right").speak(line()).try_collect().await
+    hearken_providers::tts(settings)
+        .expect("the settings are right")
+        .speak(line())
+        .try_collect()
+        .await
 }
 
 /// Every sample of the vendor's sound, in order, at its rate.
@@ -60,7 +64,7 @@ async fn check_failures(stub: Stub, settings: TtsSettings) {
 }
 
 async fn check_drop(stub: Stub, settings: TtsSettings) -> Stub {
-    let tts = providers::tts(&settings).unwrap();
+    let tts = hearken_providers::tts(&settings).unwrap();
     let mut sound = tts.speak(line());
     assert!(sound.next().await.unwrap().is_ok());
     drop(sound);
@@ -106,7 +110,7 @@ macro_rules! contract {
             #[tokio::test]
             async fn nothing_is_sent_before_it_is_polled() {
                 let (stub, settings) = stub(Behaviour::Normal).await;
-                drop(providers::tts(&settings).unwrap().speak(line()));
+                drop(hearken_providers::tts(&settings).unwrap().speak(line()));
                 check_sound(&hear(&settings).await.unwrap());
                 assert_eq!((stub.seen().connections, stub.seen().requests), (1, 1));
             }
@@ -147,7 +151,7 @@ fn behind_a_dead_one(settings: &mut TtsSettings) {
 #[tokio::test]
 async fn warmed_phrases_are_heard_when_the_vendor_is_down() {
     let stub = ListenAiTts::start(Behaviour::Normal).await;
-    let tts = providers::tts(&settings(stub.url())).unwrap();
+    let tts = hearken_providers::tts(&settings(stub.url())).unwrap();
     tts.warm(&[line().text.to_string()]).await.unwrap();
     stub.set(Behaviour::Refuse);
     check_sound(&tts.speak(line()).try_collect::<Vec<_>>().await.unwrap());

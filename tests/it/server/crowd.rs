@@ -1,9 +1,9 @@
 //! Many devices at once: each is heard and answered by itself.
 
 use futures_util::future::join_all;
-use hearken::emulator::sound;
 use hearken_actors::audio::pcm;
 use hearken_proto::device::ListenMode;
+use hearken_virtual_device::sound;
 
 use super::person::{Answer, Person};
 use super::voices::{PITCHES_HZ, pitch_of, speech, voice};

@@ -1,6 +1,7 @@
 //! Who is let in, and what others are told.
 
 use futures_util::SinkExt as _;
+use hearken_engines::supervise::Engine;
 use hearken_proto::device::{AudioPacket, Framing};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,7 +12,6 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::{HELLO, json_of, next};
 use crate::support::app::{HealthStub, PHRASES, TestServer, Vendors, eventually};
-use hearken::supervise::Engine;
 
 /// Sends a handshake as it stands and returns the answer's head.
 async fn shake(server: &TestServer, path: &str, headers: &str) -> (String, TcpStream) {

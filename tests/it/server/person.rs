@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken::emulator::firmware::{Event, Fact, Firmware};
-use hearken::emulator::profile::Profile;
-use hearken::emulator::report::{Entry, Report, What};
-use hearken::emulator::socket::{Device, Endpoint, SocketError};
-use hearken::emulator::toolbox::{Board, Toolbox};
 use hearken_proto::device::{AudioParams, ListenMode};
+use hearken_virtual_device::firmware::{Event, Fact, Firmware};
+use hearken_virtual_device::profile::Profile;
+use hearken_virtual_device::report::{Entry, Report, What};
+use hearken_virtual_device::socket::{Device, Endpoint, SocketError};
+use hearken_virtual_device::toolbox::{Board, Toolbox};
 use tokio::time::Instant;
 
 use super::PATIENCE;

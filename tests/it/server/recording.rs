@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use hearken::emulator::script::Script;
-use hearken::emulator::socket::{Device, Endpoint};
 use hearken_proto::device::ListenMode;
 use hearken_proto::recording::{Content, Recording};
+use hearken_virtual_device::script::Script;
+use hearken_virtual_device::socket::{Device, Endpoint};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};

@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use hearken::emulator::sound::Sound;
 use hearken_actors::audio::pcm;
+use hearken_virtual_device::sound::Sound;
 
 /// Within an octave, so that no pitch is a multiple of another.
 pub(crate) const PITCHES_HZ: [u16; 10] = [100, 110, 120, 130, 140, 150, 160, 170, 180, 190];

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use actix_http::ws::{Frame, Message};
-use hearken::emulator::bench::{Bench, ToWire};
-use hearken::emulator::clock::Drift;
-use hearken::emulator::firmware::{Event, Firmware, State};
-use hearken::emulator::profile::Build;
 use hearken_proto::device::AudioParams;
+use hearken_virtual_device::bench::{Bench, ToWire};
+use hearken_virtual_device::clock::Drift;
+use hearken_virtual_device::firmware::{Event, Firmware, State};
+use hearken_virtual_device::profile::Build;
 use tokio::time::Instant;
 
 use super::dice::Dice;

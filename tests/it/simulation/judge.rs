@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix_http::ws::Frame;
-use hearken::emulator::firmware::{Fact, Loss};
-use hearken::emulator::watch::{Watch, What, loss_name};
+use hearken_virtual_device::firmware::{Fact, Loss};
+use hearken_virtual_device::watch::{Watch, What, loss_name};
 
 use super::vendors::{Sentence, Shared, lock};
 

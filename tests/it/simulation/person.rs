@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use hearken::emulator::firmware::Event;
 use hearken_proto::device::ListenMode;
+use hearken_virtual_device::firmware::Event;
 
 use super::home::{Home, Over};
 use super::vendors::lock;

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use hearken::emulator::firmware::LOOP_TURN;
-use hearken::emulator::profile::{PROFILES, Profile};
 use hearken_actors::settings::{PipelineSettings, SpeakingSettings};
 use hearken_proto::device::ListenMode;
+use hearken_virtual_device::firmware::LOOP_TURN;
+use hearken_virtual_device::profile::{PROFILES, Profile};
 
 use super::dice::Dice;
 use super::vendors::LONGEST_REPLY;

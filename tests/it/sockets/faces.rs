@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use hearken::config::Config;
-use hearken::doubles::{self, Addresses, Delay, Doubles, Reply};
-use hearken::emulator::sound::Sound;
-use hearken::providers::Secret;
-use hearken::tools::AgentTokens;
+use hearken_base::Secret;
+use hearken_mock_services::{Addresses, Delay, Doubles, Reply};
+use hearken_tool_sources::AgentTokens;
+use hearken_virtual_device::sound::Sound;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -60,7 +60,7 @@ async fn doubles(stop: CancellationToken) -> Addresses {
         reply: Reply { sentences: 2, word_every: Duration::ZERO, calls: None },
     };
     let (tell, told) = oneshot::channel();
-    actix_web::rt::spawn(doubles::serve(doubles, stop, |at| tell.send(at).unwrap()));
+    actix_web::rt::spawn(hearken_mock_services::serve(doubles, stop, |at| tell.send(at).unwrap()));
     told.await.unwrap()
 }
 

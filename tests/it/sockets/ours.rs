@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use hearken::providers::{self, AsrSettings};
 use hearken_actors::ports::UtteranceSpec;
+use hearken_providers::AsrSettings;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_tungstenite::accept_async;
@@ -35,7 +35,7 @@ async fn code(closed: JoinHandle<Option<u16>>) -> Option<u16> {
 #[tokio::test]
 async fn an_utterance_that_nobody_wants_any_more_is_closed_in_order() {
     let (url, closed) = mute().await;
-    let asr = providers::asr(&AsrSettings { url, ..AsrSettings::default() }).unwrap();
+    let asr = hearken_providers::asr(&AsrSettings { url, ..AsrSettings::default() }).unwrap();
     let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
     utterance.push(&[1; 9_600]).await.unwrap();
     drop(utterance);

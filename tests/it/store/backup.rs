@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use hearken::providers::Secret;
-use hearken::store::{
+use hearken_actors::ports::{ChatStore, KeptSession, KeptTurn, SessionStore as _, TurnKept};
+use hearken_base::Secret;
+use hearken_proto::chat::{ChatStatus, Role, Snapshot};
+use hearken_proto::ids::{DeviceId, SessionId};
+use hearken_store::{
     BackupError, DeviceReport, DeviceStore as _, KeptServer, MuseumStore, SettingsStore as _,
     SqlStore, ToolStore as _,
 };
-use hearken_actors::ports::{ChatStore, KeptSession, KeptTurn, SessionStore as _, TurnKept};
-use hearken_proto::chat::{ChatStatus, Role, Snapshot};
-use hearken_proto::ids::{DeviceId, SessionId};
 use proptest::prelude::*;
 use serde_json::json;
 use sqlx::AssertSqlSafe;

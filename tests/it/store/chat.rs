@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hearken::store::{DeviceStore as _, SqlStore};
 use hearken_actors::ports::{ChatStore, KeptTurn, RequestKey, SessionFilter, TurnKept};
 use hearken_proto::chat::{
     ChatSession, ChatStatus, FunctionCall, Message, Role, Snapshot, ToolCall,
 };
 use hearken_proto::ids::SessionId;
+use hearken_store::{DeviceStore as _, SqlStore};
 use proptest::prelude::*;
 
 use super::{Place, at, on_every_store};

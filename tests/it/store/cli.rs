@@ -3,9 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use hearken::store::SqlStore;
 use hearken_actors::ports::ChatStore as _;
 use hearken_proto::ids::SessionId;
+use hearken_store::SqlStore;
 
 use super::chat::{session, turn};
 use crate::support::command::hearken;

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken::providers::Secret;
-use hearken::store::{self, DeviceReport, DeviceStore, SqlStore, StoreErrorKind};
+use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
+use hearken_store::{DeviceReport, DeviceStore, SqlStore, StoreErrorKind};
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -154,7 +154,7 @@ async fn keys(store: &SqlStore) {
 /// No more codes wait than may be guessed at.
 async fn codes_are_few(place: Arc<Place>) {
     let store = place.open();
-    let limit = store::MAX_CODES;
+    let limit = hearken_store::MAX_CODES;
     restore(&store, waiting(limit - 1).as_bytes(), false).await.unwrap();
     let last = store.activation(&id("last"), "x", HOUR, at(0)).await.unwrap().code.unwrap();
     assert_eq!(last.len(), 6);
@@ -205,7 +205,7 @@ fn waiting(devices: u32) -> String {
 #[tokio::test]
 async fn a_file_outlives_its_server_and_may_be_shared() {
     let folder = tempfile::tempdir().unwrap();
-    let one = store::open(&Secret::default(), folder.path()).unwrap();
+    let one = hearken_store::open(&Secret::default(), folder.path()).unwrap();
     let known = one.report(&of("a", "x"), at(0)).await.unwrap();
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let entry = entry.unwrap();
@@ -213,7 +213,7 @@ async fn a_file_outlives_its_server_and_may_be_shared() {
         assert_eq!(mode, 0o600, "it holds keys: {:?}", entry.file_name());
     }
     let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
-    let other = store::open(&Secret::new(url), "/nowhere".as_ref()).unwrap();
+    let other = hearken_store::open(&Secret::new(url), "/nowhere".as_ref()).unwrap();
     assert_eq!(other.device(&id("a")).await.unwrap(), Some(known));
     let device = id("a");
     let (a, b) = tokio::join!(
@@ -228,7 +228,7 @@ async fn a_file_outlives_its_server_and_may_be_shared() {
 #[tokio::test]
 async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
     for url in ["mysql://localhost/x", "hearken.db", "sqlite://x?mode=sideways"] {
-        let error = store::open(&Secret::new(url), "/".as_ref()).err().expect(url);
+        let error = hearken_store::open(&Secret::new(url), "/".as_ref()).err().expect(url);
         assert!(error.to_string().contains("`store.url`"), "{error}");
     }
     let folder = tempfile::tempdir().unwrap();

@@ -6,9 +6,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use hearken::config::env::{EnvVars as _, ProcessEnv};
-use hearken::store::{DeviceStore as _, SqlStore};
 use hearken_actors::ports::{ChatStore, TurnKept};
 use hearken_proto::ids::SessionId;
+use hearken_store::{DeviceStore as _, SqlStore};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hearken::store::{DeviceStore as _, SqlStore, StoreErrorKind, ToolStore as _};
 use hearken_actors::ports::{ChatStore as _, KnownRequest};
 use hearken_proto::ids::{DeviceId, SessionId};
+use hearken_store::{DeviceStore as _, SqlStore, StoreErrorKind, ToolStore as _};
 use sqlx::SqlSafeStr as _;
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
@@ -50,7 +50,8 @@ async fn a_store_of_a_later_version_is_refused(place: Arc<Place>) {
 async fn first_version(file: &Path) {
     let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await.unwrap();
-    let sql = include_str!("../../../migrations/sqlite/0001_devices.sql").into_sql_str();
+    let sql =
+        include_str!("../../../crates/store/migrations/sqlite/0001_devices.sql").into_sql_str();
     let first = Migration::new(1, "devices".into(), MigrationType::Simple, sql, false);
     Migrator::with_migrations(vec![first]).run(&pool).await.unwrap();
     let device = "INSERT INTO devices (device_id, client_id, name, first_seen_ms, last_seen_ms) \
@@ -76,7 +77,7 @@ async fn a_file_of_the_first_version_is_used_on() {
 async fn sixth_version(file: &Path) {
     let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await.unwrap();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/store/migrations/sqlite");
     let mut steps = Migrator::new(folder).await.unwrap();
     steps.migrations.to_mut().retain(|step| step.version <= 6);
     steps.run(&pool).await.unwrap();

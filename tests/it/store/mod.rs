@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken::config::env::{EnvVars as _, ProcessEnv};
-use hearken::store::SqlStore;
+use hearken_store::SqlStore;
 use jiff::Timestamp;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _};

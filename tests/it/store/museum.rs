@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hearken::store::{MuseumSession, MuseumStore};
 use hearken_proto::ids::SessionId;
+use hearken_store::{MuseumSession, MuseumStore};
 use serde_json::json;
 
 use super::{Place, at, on_every_store};

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use hearken::store::SqlStore;
 use hearken_actors::ports::{ChatStore as _, KeptTurn, KnownRequest, RequestKey, TurnKept};
 use hearken_proto::chat::{ChatStatus, Snapshot};
+use hearken_store::SqlStore;
 
 use super::chat::{id, key, said, session, turn};
 use super::{Place, at, on_every_store};

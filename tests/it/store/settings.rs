@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hearken::store::{AuditEntry, SettingsStore as _};
+use hearken_store::{AuditEntry, SettingsStore as _};
 use serde_json::{Value, json};
 
 use super::{Place, at, on_every_store};

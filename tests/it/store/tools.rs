@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use hearken::providers::Secret;
-use hearken::store::{DeviceReport, DeviceStore as _, KeptServer, ToolStore as _};
+use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
+use hearken_store::{DeviceReport, DeviceStore as _, KeptServer, ToolStore as _};
 
 use super::{Place, at, on_every_store};
 

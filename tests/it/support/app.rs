@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use hearken::app;
 use hearken::config::Config;
-use hearken::supervise::Engine;
+use hearken_engines::supervise::Engine;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hearken::speech::engine::{
+use hearken_engines::speech::engine::{
     Detected, DetectorSource, EngineError, Hearing, Recognizer, Speaker, SpeechDetector, Voice,
 };
-use hearken::speech::text::script::Language;
+use hearken_engines::speech::text::script::Language;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 

@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hearken::state_server::keeping::Refused;
-use hearken::state_server::{Keeping, tools};
+use hearken_state_server::keeping::Refused;
+use hearken_state_server::{Keeping, tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};

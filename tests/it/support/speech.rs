@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use hearken::speech::asr_service::AsrService;
-use hearken::speech::pace::Paces;
-use hearken::speech::pool::Pool;
-use hearken::speech::tts_service::TtsService;
+use hearken_engines::speech::asr_service::AsrService;
+use hearken_engines::speech::pace::Paces;
+use hearken_engines::speech::pool::Pool;
+use hearken_engines::speech::tts_service::TtsService;
 use hearken_proto::speech::asr::AsrEvent;
 use hearken_proto::speech::tts::{AudioFrame, TtsEvent, TtsResult};
 use tokio::net::{TcpListener, TcpStream};

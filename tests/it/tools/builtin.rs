@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hearken::tools::{Builtin, BuiltinSettings};
 use hearken_actors::ports::{ToolCall, ToolContent, ToolSource};
+use hearken_tool_sources::{Builtin, BuiltinSettings};
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use hearken::tools::{Builtin, BuiltinSettings, Endpoint, Remotes, Sources, ToolServer};
 use hearken_actors::dialogue::{Manner, ReplyLanguage, SharedManner};
 use hearken_actors::ports::ToolSource as _;
 use hearken_proto::ids::{DeviceId, SessionId};
+use hearken_tool_sources::{Builtin, BuiltinSettings, Endpoint, Remotes, Sources, ToolServer};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

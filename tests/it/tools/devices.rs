@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hearken::config::Config;
-use hearken::emulator::toolbox::{Oddities, Toolbox};
+use hearken_virtual_device::toolbox::{Oddities, Toolbox};
 use serde_json::Value;
 
 use crate::server::person::Person;

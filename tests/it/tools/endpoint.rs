@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use hearken::providers::Secret;
-use hearken::tools::AgentTokens;
+use hearken_base::Secret;
 use hearken_proto::device::ListenMode;
+use hearken_tool_sources::AgentTokens;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hearken::providers::Secret;
-use hearken::tools::{SourceState, Sources, ToolServer};
 use hearken_actors::ports::{ToolError, ToolOutput, ToolSource};
+use hearken_base::Secret;
+use hearken_tool_sources::{SourceState, Sources, ToolServer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};

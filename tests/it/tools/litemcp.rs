@@ -13,11 +13,9 @@ use actix_web::{App, HttpServer, web};
 use futures_util::future::BoxFuture;
 use hearken::config::{AuthRequired, Config};
 use hearken::http::{Auth, Door, LiteMcp, OtaRules, litemcp_routes};
-use hearken::providers::Secret;
-use hearken::store;
-use hearken::tls;
-use hearken::tools::{ToolProtocol, ToolServer};
 use hearken_actors::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+use hearken_base::Secret;
+use hearken_tool_sources::{ToolProtocol, ToolServer};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -124,7 +122,7 @@ impl OwnServer {
     }
 
     async fn at(listener: TcpListener, required: AuthRequired) -> Self {
-        tls::choose_provider();
+        hearken_base::tls::choose_provider();
         let (address, marks) = (listener.local_addr().unwrap(), Marks::default());
         let process = CancellationToken::new();
         let (own, token) = (Arc::new(Own(marks.clone())), process.clone());
@@ -137,7 +135,7 @@ impl OwnServer {
                 config.auth.admin_token = Secret::new(ADMIN);
                 config.auth.secret = Secret::new(SECRET);
                 let auth = Auth::new(&config.auth, "127.0.0.1", folder.path()).unwrap();
-                let store = store::open(&Secret::default(), folder.path()).unwrap();
+                let store = hearken_store::open(&Secret::default(), folder.path()).unwrap();
                 let door = Door::new(auth, OtaRules::new(&config.ota).unwrap(), store);
                 let door = web::Data::new(door);
                 let tools = Arc::new(LiteMcp::new(vec![own], token.clone()));

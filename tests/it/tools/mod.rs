@@ -17,8 +17,8 @@ mod servers;
 mod vision;
 
 use hearken::config::Config;
-use hearken::providers::Secret;
-use hearken::tools::AgentTokens;
+use hearken_base::Secret;
+use hearken_tool_sources::AgentTokens;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestServer, eventually};

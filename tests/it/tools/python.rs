@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hearken::tools::{Sources, ToolServer};
 use hearken_actors::ports::{ToolError, ToolSource};
 use hearken_proto::device::ListenMode;
+use hearken_tool_sources::{Sources, ToolServer};
 use serde_json::json;
 
 use super::peers::{

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hearken::tools::SourceState;
 use hearken_actors::ports::{ToolContent, ToolError, ToolSource};
+use hearken_tool_sources::SourceState;
 use serde_json::{Value, json};
 
 use super::peers::{

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hearken::config::Config;
-use hearken::tools::ToolServer;
 use hearken_proto::device::ListenMode;
+use hearken_tool_sources::ToolServer;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -214,7 +214,7 @@ async fn settings_that_cannot_be_used_are_refused_with_their_remedy() {
     assert!(listed(&server).await.is_empty());
     server.stop().await;
     let broken = |config: &mut Config| {
-        config.store.url = hearken::providers::Secret::new("sqlite:///proc/none/x.db");
+        config.store.url = hearken_base::Secret::new("sqlite:///proc/none/x.db");
     };
     let server = start(&vendors, folder.path(), broken).await;
     let (status, told) = refused(add(&server, json!({"name": "a", "url": url})).await);

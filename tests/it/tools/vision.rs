@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use hearken::config::Config;
-use hearken::emulator::toolbox::{Oddities, Toolbox};
-use hearken::providers::Secret;
-use hearken::tools::VisionTokens;
+use hearken_base::Secret;
+use hearken_tool_sources::VisionTokens;
+use hearken_virtual_device::toolbox::{Oddities, Toolbox};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -9,16 +9,16 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use hearken::bus::LocalBus;
-use hearken::state_server::keeping::Refused;
-use hearken::state_server::rules::Deed;
-use hearken::state_server::{Keeping, Wrong, tools};
 use hearken_actors::ports::{
     BoxError, ChatMessage, EventBus, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
     StateError, StateEvent, StateOutcome, StateServer, Tool, ToolRequest, Watch,
 };
+use hearken_cluster::LocalBus;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
+use hearken_state_server::keeping::Refused;
+use hearken_state_server::rules::Deed;
+use hearken_state_server::{Keeping, Wrong, tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::task::yield_now;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use hearken::tools::{SourceState, Sources, ToolServer};
 use hearken_actors::ports::{ToolError, ToolOutput};
+use hearken_tool_sources::{SourceState, Sources, ToolServer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -366,8 +366,8 @@ async fn the_token_goes_under_both_names_but_for_those_that_are_set() {
     })
     .await;
     let mut server = peer.settings("t");
-    server.bearer = hearken::providers::Secret::new("k1");
-    server.headers.insert("X-Key".into(), hearken::providers::Secret::new("k2"));
+    server.bearer = hearken_base::Secret::new("k1");
+    server.headers.insert("X-Key".into(), hearken_base::Secret::new("k2"));
     let (all, process) = started(std::slice::from_ref(&server)).await;
     let request = told.recv().await.unwrap();
     for header in ["authorization: bearer k1", "authentication: bearer k1", "x-key: k2"] {
@@ -375,7 +375,7 @@ async fn the_token_goes_under_both_names_but_for_those_that_are_set() {
     }
     process.cancel();
     all.stop().await;
-    server.headers.insert("Authentication".into(), hearken::providers::Secret::new("mine"));
+    server.headers.insert("Authentication".into(), hearken_base::Secret::new("mine"));
     let (_all, _process) = started(&[server]).await;
     let last = || {
         let request = told.try_recv().ok();

@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use hearken::config::AuthRequired;
-use hearken::providers::Secret;
-use hearken::tools::{SourceKind, SourceState, ToolServer};
 use hearken_actors::ports::{ToolContent, ToolError};
+use hearken_base::Secret;
+use hearken_tool_sources::{SourceKind, SourceState, ToolServer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;

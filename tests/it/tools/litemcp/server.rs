@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken::auth::Tokens;
 use hearken::config::AuthRequired;
-use hearken::providers::Secret;
+use hearken_base::Secret;
 use jiff::Timestamp;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken::config::env::{EnvVars as _, ProcessEnv, for_children};
-use hearken::tools::{
+use hearken_actors::ports::{ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+use hearken_tool_sources::{
     Builtin, BuiltinSettings, Endpoint, Environment, Remotes, SourceState, Sources, ToolServer,
 };
-use hearken_actors::ports::{ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -1,0 +1,13 @@
+//! What every crate that talks to the outside needs: secrets, settings that cannot be used, the
+//! outbound HTTP client, limits of WebSocket connections, TLS, thread priority. Not for any one
+//! service or protocol.
+
+pub mod http;
+pub mod priority;
+mod secret;
+pub mod settings;
+pub mod tls;
+pub mod websocket;
+
+pub use secret::Secret;
+pub use settings::SettingError;

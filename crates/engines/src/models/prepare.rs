@@ -1,0 +1,105 @@
+//! Turns fetched inputs into a model's files with the Python programs carried in the binary, in an environment of
+//! pinned versions made once under the model folder.
+//! Not here: fetching the inputs, checking the outputs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio::process::Command;
+
+use super::catalogue::Python;
+use super::error::ModelError;
+use super::hash::hex;
+use super::program::Run;
+
+const INSTALL_DEADLINE: Duration = Duration::from_secs(30 * 60);
+const PREPARE_DEADLINE: Duration = Duration::from_secs(30 * 60);
+const VENV_REMEDY: &str = "on Debian install python3 and python3-venv";
+const PIP_REMEDY: &str = "check that pip reaches its registry, then fetch again";
+/// Left in an environment once everything is installed in it.
+const READY: &str = ".ready";
+
+/// The text of a prepare program by its file name.
+pub(super) fn program(name: &str) -> Option<&'static str> {
+    match name {
+        "kokoro.py" => Some(include_str!("../../../../scripts/models/kokoro.py")),
+        "piper.py" => Some(include_str!("../../../../scripts/models/piper.py")),
+        "whisper.py" => Some(include_str!("../../../../scripts/models/whisper.py")),
+        _ => None,
+    }
+}
+
+/// Runs a prepare program over `inputs`; its files arrive in `output`, which is emptied first.
+pub(super) async fn run(
+    root: &Path,
+    python: &Python,
+    name: &str,
+    work: &Path,
+    inputs: &Path,
+    output: &Path,
+) -> Result<(), ModelError> {
+    let text = program(name)
+        .ok_or_else(|| ModelError::Catalogue(format!("no prepare program is called {name}")))?;
+    let interpreter = environment(root, python).await?;
+    let script = work.join(name);
+    std::fs::write(&script, text).map_err(ModelError::at(&script))?;
+    remove_folder(output)?;
+    std::fs::create_dir_all(output).map_err(ModelError::at(output))?;
+    let mut command = Command::new(interpreter);
+    command.arg(&script).arg(inputs).arg(output).current_dir(work);
+    command.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
+    let run = Run {
+        what: &format!("converting with {name}"),
+        remedy: "fetch again; if it stays so, report it with this message",
+        deadline: PREPARE_DEADLINE,
+        watch: None,
+    };
+    run.run(command, |_| {}).await.map(drop)
+}
+
+/// Removes a folder that may not be there.
+pub(super) fn remove_folder(folder: &Path) -> Result<(), ModelError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(ModelError::at(folder)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The interpreter of an environment that has exactly the pinned requirements; made where it is not there yet.
+async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError> {
+    let mut command = Command::new("python3");
+    command.args(["-c", "import sys; print(sys.version, sys.executable)"]);
+    let version = install("looking for Python", VENV_REMEDY).run(command, |_| {}).await?;
+    let digest = hex(&Sha256::digest(format!("{version}{}", python.requires.join("\n"))));
+    let folder = root.join(".python").join(&digest[..16]);
+    let interpreter = folder.join("bin/python");
+    if folder.join(READY).exists() {
+        return Ok(interpreter);
+    }
+    remove_folder(&folder)?;
+    let mut command = Command::new("python3");
+    command.args(["-m", "venv"]).arg(&folder);
+    install("making a Python environment", VENV_REMEDY).run(command, |_| {}).await?;
+    let mut command = Command::new(&interpreter);
+    command.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-cache-dir",
+        "--only-binary=:all:",
+    ]);
+    command.args(["--disable-pip-version-check"]).args(&python.requires);
+    install("installing the converters' requirements", PIP_REMEDY).run(command, |_| {}).await?;
+    let ready = folder.join(READY);
+    std::fs::write(&ready, "").map_err(ModelError::at(&ready))?;
+    Ok(interpreter)
+}
+
+fn install<'a>(what: &'a str, remedy: &'a str) -> Run<'a> {
+    Run { what, remedy, deadline: INSTALL_DEADLINE, watch: None }
+}

@@ -1,0 +1,23 @@
+//! The speech service itself: recognition (port 9200) and synthesis (port 9300) over the speech
+//! wires of `hearken_proto::speech`. Knows nothing of devices, dialogue or sessions: it can run
+//! alone on another machine.
+//!
+//! Reading order: [`engine`] (what an engine must do), [`asr_service`], [`tts_service`], `serve`
+//! (all of it together).
+
+pub mod asr_service;
+pub mod engine;
+pub mod hold_back;
+pub mod pace;
+pub mod page;
+pub mod phrase_cache;
+pub mod plan;
+pub mod pool;
+#[cfg(feature = "speech-engine")]
+pub mod serve;
+pub mod socket;
+pub mod text;
+mod tts_request;
+pub mod tts_service;
+
+pub use tts_request::OUTPUT_RATE_HZ;

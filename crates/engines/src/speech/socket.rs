@@ -1,0 +1,232 @@
+//! What the two services' sockets share: accepting, limits, keep-alive, and a bounded way out. What
+//! is said on them is in `asr_service` and `tts_service`.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use hearken_base::websocket;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
+use tokio_util::sync::CancellationToken;
+
+/// Largest inbound message; the original services use the same.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// Three pings without any sign of life.
+const IDLE_DEADLINE: Duration = Duration::from_secs(65);
+const WRITE_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Connections that one of our services takes at once.
+pub(crate) const MAX_CONNECTIONS: usize = 128;
+
+/// Messages waiting for a slow client.
+pub(crate) const OUT_LEN: usize = 64;
+
+/// One accepted connection.
+pub type Socket = WebSocketStream<TcpStream>;
+
+/// Accepts connections on `listener` until `stop`, then waits for the open ones, each of which
+/// sees `stop` too. Paths other than `paths` get 404; beyond `most` connections, 503.
+pub async fn accept<F, C>(
+    listener: TcpListener,
+    paths: &'static [&'static str],
+    most: usize,
+    stop: CancellationToken,
+    connection: C,
+) where
+    F: Future<Output = ()> + Send + 'static,
+    C: Fn(Socket) -> F + Clone + Send + 'static,
+{
+    let room = Arc::new(Semaphore::new(most));
+    let mut open = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = open.join_next(), if !open.is_empty() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, most likely: waiting lets connections end.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let permit = Arc::clone(&room).try_acquire_owned().ok();
+        let (connection, stop) = (connection.clone(), stop.clone());
+        open.spawn(async move {
+            let shaking = timeout(HANDSHAKE_DEADLINE, shake(stream, paths, permit.is_some()));
+            if let Some(Ok(Some(socket))) = stop.run_until_cancelled(shaking).await {
+                connection(socket).await;
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    while open.join_next().await.is_some() {}
+}
+
+async fn shake(stream: TcpStream, paths: &'static [&'static str], room: bool) -> Option<Socket> {
+    // Small messages go out at once; a socket that refuses the option works without it.
+    let _refused = stream.set_nodelay(true);
+    let config = websocket::limited(MAX_MESSAGE_BYTES).write_buffer_size(16 << 10);
+    #[expect(clippy::result_large_err, reason = "the library's signature")]
+    let check = |request: &Request, response: Response| {
+        if !room {
+            return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, "too many connections"));
+        }
+        if !paths.contains(&request.uri().path()) {
+            return Err(refusal(StatusCode::NOT_FOUND, "no such path"));
+        }
+        Ok(response)
+    };
+    let shaken = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config)).await;
+    shaken.inspect_err(|error| tracing::debug!(%error, "handshake failed")).ok()
+}
+
+fn refusal(status: StatusCode, reason: &str) -> ErrorResponse {
+    let mut response = ErrorResponse::new(Some(reason.to_owned()));
+    *response.status_mut() = status;
+    response
+}
+
+/// Why a connection ends.
+pub(crate) enum End {
+    /// We close it, for this reason.
+    Ours(CloseFrame),
+    /// The client closed it, or is gone.
+    Theirs,
+}
+
+impl End {
+    fn because(code: CloseCode, reason: &'static str) -> Self {
+        Self::Ours(websocket::because(code, reason))
+    }
+
+    /// What an error of reading is for the client.
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Capacity(_) => Self::because(CloseCode::Size, "the message is too large"),
+            Error::Utf8(_) => Self::because(CloseCode::Invalid, "the text is no UTF-8"),
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Self::Theirs,
+            Error::Protocol(_) => {
+                Self::because(CloseCode::Protocol, "the WebSocket protocol was broken")
+            }
+            _ => Self::Theirs,
+        }
+    }
+}
+
+/// Why a connection ends that the service itself is done with.
+fn stopped() -> CloseFrame {
+    websocket::because(CloseCode::Away, "the service stops")
+}
+
+/// Ends a connection whose halves nobody uses any more.
+pub(crate) async fn end(sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>, why: End) {
+    let Ok(socket) = stream.reunite(sink) else { return };
+    let frame = match why {
+        End::Ours(frame) => frame,
+        // Not sent: theirs is answered.
+        End::Theirs => websocket::because(CloseCode::Normal, ""),
+    };
+    websocket::end(socket, frame).await;
+}
+
+/// Ends a connection that is not split, as [`end`].
+pub async fn close(socket: Socket) {
+    websocket::end(socket, stopped()).await;
+}
+
+/// Writes what comes over `out` and pings in between, until the client is gone or too slow, or
+/// `stop`.
+pub(crate) async fn write(
+    sink: &mut SplitSink<Socket, Message>,
+    mut out: mpsc::Receiver<Message>,
+    stop: CancellationToken,
+) -> End {
+    let mut ping = interval(PING_EVERY);
+    ping.reset();
+    loop {
+        let message = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            message = out.recv() => match message {
+                Some(message) => message,
+                None => break,
+            },
+            _ = ping.tick() => Message::Ping(Bytes::new()),
+        };
+        let sending = timeout(WRITE_DEADLINE, sink.send(message));
+        match stop.run_until_cancelled(sending).await {
+            None => break,
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(_))) => return End::Theirs,
+            Some(Err(_)) => {
+                tracing::warn!("a client does not read, its connection is closed");
+                return End::because(CloseCode::Policy, "the client does not read");
+            }
+        }
+    }
+    End::Ours(stopped())
+}
+
+/// The next text or binary message, or why there is none: the client has closed, is gone or silent
+/// too long, or breaks the protocol.
+pub(crate) async fn next(stream: &mut SplitStream<Socket>) -> Result<Message, End> {
+    loop {
+        match timeout(IDLE_DEADLINE, stream.next()).await {
+            Ok(Some(Ok(message @ (Message::Text(_) | Message::Binary(_))))) => {
+                return Ok(message);
+            }
+            Ok(Some(Ok(Message::Close(_))) | None) => return Err(End::Theirs),
+            Ok(Some(Err(error))) => return Err(End::of(&error)),
+            Ok(Some(Ok(_))) => {}
+            Err(_) => {
+                tracing::debug!("a client is silent, its connection is closed");
+                return Err(End::because(CloseCode::Normal, "nothing was heard for too long"));
+            }
+        }
+    }
+}
+
+/// Milliseconds since 1970, as both protocols stamp their messages.
+pub fn now_ms() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio_tungstenite::connect_async;
+
+    #[tokio::test]
+    async fn who_says_nothing_does_not_hold_up_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let connection = |socket: Socket| async { drop(socket) };
+        let accepting = tokio::spawn(accept(listener, &["/"], 2, stop.clone(), connection));
+        let _silent = TcpStream::connect(address).await.unwrap();
+        // They are accepted in turn: with this one in, the silent one is being waited for.
+        connect_async(format!("ws://{address}/")).await.unwrap();
+        stop.cancel();
+        timeout(HANDSHAKE_DEADLINE / 2, accepting).await.expect("it ends at once").unwrap();
+    }
+}

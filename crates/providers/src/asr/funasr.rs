@@ -1,0 +1,209 @@
+//! FunASR's runtime WebSocket (`funasr+ws://`): a JSON configuration, PCM, a JSON end. Not for its
+//! partial results, which nothing here waits for.
+//!
+//! - One connection per utterance: the runtime keeps the state of one utterance per connection.
+//! - `hotwords` and `timestamp` are JSON inside strings on this wire; neither is needed here.
+//! - The runtime may answer nothing at all to noise: that ends as a timeout.
+//! - `is_final` means different things in its C++ and Python servers, so in `offline` mode the
+//!   first offline result is the transcript, and in `2pass` mode the end is `is_final`, or a
+//!   result after the end of the audio with 800 ms of quiet behind it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
+use hearken_actors::audio::pcm;
+use hearken_actors::ports::{
+    Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::balance::Probe;
+use crate::settings::{AsrSettings, FunAsrMode, ms};
+use crate::ws::{Endpoint, Incoming, Socket};
+
+const PROVIDER: &str = "funasr";
+
+/// Longest quiet after a `2pass` result before it is taken for the last.
+const SETTLE: Duration = Duration::from_millis(800);
+
+/// A recogniser that speaks FunASR's wire.
+#[derive(Debug)]
+pub struct FunAsr {
+    endpoint: Endpoint,
+    mode: FunAsrMode,
+    result_timeout: Duration,
+}
+
+impl FunAsr {
+    /// A client of `url` (`ws://` or `wss://`, without the `funasr+`).
+    pub fn new(url: String, settings: &AsrSettings) -> Self {
+        let endpoint = Endpoint {
+            provider: PROVIDER,
+            url,
+            api_key: settings.api_key.clone(),
+            connect_timeout: ms(settings.connect_timeout_ms),
+            send_timeout: ms(settings.send_timeout_ms),
+        };
+        let result_timeout = ms(settings.result_timeout_ms);
+        Self { endpoint, mode: settings.funasr_mode, result_timeout }
+    }
+}
+
+#[async_trait]
+impl Asr for FunAsr {
+    async fn open(&self, _spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
+        let mut utterance = Utterance {
+            socket: self.endpoint.connect().await?,
+            endpoint: self.endpoint.clone(),
+            mode: self.mode,
+            result_timeout: self.result_timeout,
+            segments: Vec::new(),
+        };
+        let config = json!({
+            "mode": match self.mode { FunAsrMode::Offline => "offline", FunAsrMode::TwoPass => "2pass" },
+            "wav_name": "utterance",
+            "wav_format": "pcm",
+            "audio_fs": 16_000,
+            "is_speaking": true,
+            "chunk_size": [5, 10, 5],
+            "chunk_interval": 10,
+            "itn": true,
+        });
+        utterance.send(Message::text(config.to_string())).await?;
+        Ok(Box::new(utterance))
+    }
+}
+
+impl Probe for FunAsr {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        self.endpoint.probe().map_ok(drop).boxed()
+    }
+}
+
+struct Utterance {
+    socket: Socket,
+    endpoint: Endpoint,
+    mode: FunAsrMode,
+    result_timeout: Duration,
+    segments: Vec<String>,
+}
+
+/// A result; the fields that matter here.
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    mode: String,
+    text: String,
+    #[serde(default)]
+    is_final: bool,
+}
+
+/// What a result means.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    Nothing,
+    Segment,
+    Last,
+}
+
+#[async_trait]
+impl AsrStream for Utterance {
+    async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
+        while let Some(incoming) = self.endpoint.take_ready(&mut self.socket)? {
+            self.take(incoming)?;
+        }
+        self.send(Message::binary(pcm::to_le_bytes(pcm))).await
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<Transcript, ProviderError> {
+        self.send(Message::text(json!({ "is_speaking": false }).to_string())).await?;
+        let deadline = Instant::now() + self.result_timeout;
+        let mut until = deadline;
+        loop {
+            let missing = "no result within its deadline";
+            let incoming = self.endpoint.receive(&mut self.socket, until, missing).await;
+            let settled = until < deadline;
+            match incoming {
+                Err(e) if settled && e.kind == ProviderErrorKind::Timeout => break,
+                Err(e) => return Err(e),
+                Ok(incoming) => match self.take(incoming)? {
+                    Heard::Nothing => {}
+                    Heard::Segment => until = deadline.min(Instant::now() + SETTLE),
+                    Heard::Last => break,
+                },
+            }
+        }
+        Ok(Transcript { text: join(&self.segments) })
+    }
+}
+
+impl Utterance {
+    async fn send(&mut self, message: Message) -> Result<(), ProviderError> {
+        self.endpoint.send(&mut self.socket, message).await
+    }
+
+    fn take(&mut self, incoming: Incoming) -> Result<Heard, ProviderError> {
+        let Incoming::Text(text) = incoming else {
+            return Err(self.endpoint.violated("a binary message from the recogniser"));
+        };
+        let answer: Answer = serde_json::from_str(&text)
+            .map_err(|_| self.endpoint.violated("a message that is no result of the recogniser"))?;
+        let heard = meaning(self.mode, &answer);
+        if heard != Heard::Nothing && !answer.text.trim().is_empty() {
+            self.segments.push(answer.text.trim().to_owned());
+        }
+        Ok(heard)
+    }
+}
+
+fn meaning(mode: FunAsrMode, answer: &Answer) -> Heard {
+    match (mode, answer.mode.as_str()) {
+        (FunAsrMode::Offline, "offline" | "2pass-offline" | "") => Heard::Last,
+        (FunAsrMode::TwoPass, "2pass-offline" | "offline") if answer.is_final => Heard::Last,
+        (FunAsrMode::TwoPass, "2pass-offline" | "offline") => Heard::Segment,
+        _ => Heard::Nothing,
+    }
+}
+
+/// Segments in order, with a space only between two that both have Latin letters there.
+fn join(segments: &[String]) -> String {
+    let mut whole = String::new();
+    for segment in segments {
+        let apart =
+            whole.ends_with(|c: char| c.is_ascii()) && segment.starts_with(|c: char| c.is_ascii());
+        if apart && !whole.is_empty() {
+            whole.push(' ');
+        }
+        whole.push_str(segment);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_joined_as_their_script_wants() {
+        let join =
+            |segments: &[&str]| join(&segments.iter().map(|s| (*s).into()).collect::<Vec<_>>());
+        assert_eq!(join(&["hello there,", "how are you"]), "hello there, how are you");
+        assert_eq!(join(&["你好，", "今天"]), "你好，今天");
+        assert_eq!(join(&[]), "");
+    }
+
+    #[test]
+    fn partial_results_mean_nothing() {
+        let answer =
+            |mode: &str, is_final| Answer { mode: mode.into(), text: "x".into(), is_final };
+        let two = FunAsrMode::TwoPass;
+        assert_eq!(meaning(two, &answer("2pass-online", true)), Heard::Nothing);
+        assert_eq!(meaning(two, &answer("2pass-offline", false)), Heard::Segment);
+        assert_eq!(meaning(two, &answer("2pass-offline", true)), Heard::Last);
+        assert_eq!(meaning(FunAsrMode::Offline, &answer("offline", false)), Heard::Last);
+    }
+}

@@ -1,0 +1,162 @@
+//! The OpenAI transcription API: `POST {base}/audio/transcriptions` with the whole utterance as a
+//! WAV file. Not for streaming: nothing is sent before the person has finished.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{
+    Asr, AsrStream, BoxError, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
+};
+use hearken_base::SettingError;
+use hearken_base::http;
+use reqwest::multipart::{Form, Part};
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::{language, max_samples};
+use crate::balance::Probe;
+use crate::settings::{AsrSettings, ms};
+
+const PROVIDER: &str = "openai-asr";
+
+/// Sample rate of the port's audio.
+const SAMPLE_RATE_HZ: u32 = 16_000;
+
+/// Longest answer that is read: far more than anyone says in one utterance.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// A recogniser behind an OpenAI-compatible base.
+#[derive(Debug)]
+pub struct OpenAiAsr {
+    call: Arc<Call>,
+}
+
+/// What one request needs.
+#[derive(Debug)]
+struct Call {
+    client: reqwest::Client,
+    /// Without a slash at its end.
+    base: String,
+    settings: AsrSettings,
+}
+
+impl OpenAiAsr {
+    /// A client of the base `base`; nothing is connected yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up.
+    pub fn new(base: &Url, settings: AsrSettings) -> Result<Self, SettingError> {
+        let client = http::client(base, ms(settings.connect_timeout_ms))
+            .map_err(|e| SettingError::client("asr.url", e))?;
+        let base = base.as_str().trim_end_matches('/').to_owned();
+        Ok(Self { call: Arc::new(Call { client, base, settings }) })
+    }
+}
+
+#[async_trait]
+impl Asr for OpenAiAsr {
+    async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
+        let language = language(&spec, &self.call.settings.language);
+        Ok(Box::new(Upload { call: self.call.clone(), language, samples: Vec::new() }))
+    }
+}
+
+impl Probe for OpenAiAsr {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        let Call { client, base, settings } = &*self.call;
+        let within = ms(settings.connect_timeout_ms);
+        http::probe(PROVIDER, client, base, &settings.api_key, within).boxed()
+    }
+}
+
+/// One utterance being gathered.
+struct Upload {
+    call: Arc<Call>,
+    language: Option<String>,
+    samples: Vec<i16>,
+}
+
+#[async_trait]
+impl AsrStream for Upload {
+    async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
+        let most_ms = self.call.settings.max_utterance_ms;
+        if self.samples.len() + pcm.len() > max_samples(most_ms) {
+            let why = format!("the utterance is longer than asr.max_utterance_ms ({most_ms})");
+            return Err(ProviderError::because(PROVIDER, ProviderErrorKind::BadRequest, why));
+        }
+        self.samples.extend_from_slice(pcm);
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
+        if self.samples.is_empty() {
+            return Ok(Transcript::default());
+        }
+        let settings = &self.call.settings;
+        let deadline = Instant::now() + ms(settings.result_timeout_ms);
+        let url = format!("{}/audio/transcriptions", self.call.base);
+        let mut request = self.call.client.post(url).multipart(self.form()?);
+        if !settings.api_key.is_empty() {
+            request = request.bearer_auth(settings.api_key.expose());
+        }
+        let response = timeout_at(deadline, request.send())
+            .await
+            .map_err(|_| http::timed_out(PROVIDER, "no answer within its deadline"))?
+            .map_err(|e| http::transport(PROVIDER, e))?;
+        if !response.status().is_success() {
+            return Err(http::refusal(PROVIDER, response).await);
+        }
+        let body = http::body(PROVIDER, response, MAX_ANSWER_BYTES, deadline).await?;
+        let answer: Answer = serde_json::from_slice(&body).map_err(|_| {
+            let why = "the answer is not JSON with a `text`";
+            ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why)
+        })?;
+        Ok(Transcript { text: answer.text.trim().to_owned() })
+    }
+}
+
+impl Upload {
+    fn form(&self) -> Result<Form, ProviderError> {
+        let refused =
+            |e: BoxError| ProviderError::because(PROVIDER, ProviderErrorKind::BadRequest, e);
+        let wav = wav(&self.samples).map_err(|e| refused(e.into()))?;
+        let file = Part::bytes(wav)
+            .file_name("utterance.wav")
+            .mime_str("audio/wav")
+            .map_err(|e| refused(e.into()))?;
+        let mut form = Form::new()
+            .part("file", file)
+            .text("model", self.call.settings.model.clone())
+            .text("response_format", "json");
+        if let Some(language) = &self.language {
+            form = form.text("language", language.clone());
+        }
+        Ok(form)
+    }
+}
+
+/// The samples as a WAV file in memory.
+fn wav(samples: &[i16]) -> Result<Vec<u8>, hound::Error> {
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: SAMPLE_RATE_HZ,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut file = Cursor::new(Vec::with_capacity(44 + samples.len() * 2));
+    let mut writer = hound::WavWriter::new(&mut file, spec)?;
+    for sample in samples {
+        writer.write_sample(*sample)?;
+    }
+    writer.finalize()?;
+    Ok(file.into_inner())
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    text: String,
+}

@@ -1,0 +1,360 @@
+//! Several language models, in order: where one fails before its first words, the next is asked.
+//! One that failed is passed over for a while. While there is a next one, a model has half of the
+//! time that is left for its first words, so that all together take no longer than one alone. Not
+//! for asking the same one again, which is [`super::retry`]'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, StreamExt, try_unfold};
+use hearken_actors::meters;
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
+use tokio::time::{Instant, timeout_at};
+
+use super::circuit::Circuit;
+use super::retry::GRACE;
+
+/// Language models, the first that answers.
+pub struct Fallback {
+    models: Arc<[Model]>,
+    /// The time for an answer.
+    total: Duration,
+}
+
+struct Model {
+    llm: Arc<dyn Llm>,
+    circuit: Circuit,
+}
+
+type Reply = BoxStream<'static, Result<LlmDelta, ProviderError>>;
+
+impl Fallback {
+    /// These models, asked in this order, at least one; one of them is to have begun its answer
+    /// within `total`.
+    pub fn new(models: Vec<Arc<dyn Llm>>, total: Duration) -> Self {
+        let models =
+            models.into_iter().map(|llm| Model { llm, circuit: Circuit::default() }).collect();
+        Self { models, total }
+    }
+}
+
+impl Llm for Fallback {
+    fn reply(&self, prompt: Prompt) -> Reply {
+        let total = self.total;
+        let waiting = Stage::Waiting(Arc::clone(&self.models), prompt);
+        try_unfold(waiting, move |stage| async move {
+            let (first, reply) = match stage {
+                Stage::Waiting(models, prompt) => {
+                    first(&models, prompt, Instant::now() + total).await?
+                }
+                Stage::Begun(mut reply) => (reply.next().await.transpose()?, reply),
+            };
+            Ok(first.map(|delta| (delta, Stage::Begun(reply))))
+        })
+        .boxed()
+    }
+
+    /// By the first only: the others are seldom asked.
+    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        match self.models.first() {
+            Some(model) => model.llm.read_ahead(opening),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+}
+
+enum Stage {
+    Waiting(Arc<[Model]>, Prompt),
+    Begun(Reply),
+}
+
+/// The first piece of the first model that has one, and the reply behind it.
+async fn first(
+    models: &[Model],
+    prompt: Prompt,
+    by: Instant,
+) -> Result<(Option<LlmDelta>, Reply), ProviderError> {
+    let mut failed = None;
+    for passed_over_too in [false, true] {
+        for (place, Model { llm, circuit }) in models.iter().enumerate() {
+            // Only when its turn has come: the one trial after a pause is not for nothing.
+            if !passed_over_too && !circuit.enter() {
+                continue;
+            }
+            let another = models[place + 1..]
+                .iter()
+                .any(|model| passed_over_too || model.circuit.again_at().is_none());
+            let mut reply = llm.reply(prompt.clone());
+            let error = match begun(&mut reply, by, another).await {
+                Ok(delta) => {
+                    circuit.worked();
+                    if place > 0 {
+                        meters::llm_fell_back(place);
+                    }
+                    return Ok((delta, reply));
+                }
+                Err(error) => error,
+            };
+            // The request itself is wrong: another would refuse it too.
+            if error.kind == ProviderErrorKind::BadRequest {
+                circuit.worked();
+                return Err(error);
+            }
+            if error.kind.is_of_the_request() {
+                circuit.worked();
+            } else {
+                circuit.failed(error.retry_after);
+            }
+            tracing::warn!(place, %error, "a language model failed");
+            failed = Some(error);
+        }
+        // Where all were passed over, it is still better to ask than to say no.
+        if failed.is_some() {
+            break;
+        }
+    }
+    Err(failed.unwrap_or_else(|| ProviderError::new("llm", ProviderErrorKind::Unavailable)))
+}
+
+/// Whatever answers, with one deadline from the first question to the last piece of the answer,
+/// however often and of whichever model it is asked for.
+pub(super) struct Within {
+    pub(super) inner: Arc<dyn Llm>,
+    pub(super) total: Duration,
+}
+
+impl Llm for Within {
+    fn reply(&self, prompt: Prompt) -> Reply {
+        let (inner, total) = (self.inner.reply(prompt), self.total.saturating_add(GRACE));
+        let begun = (inner, None);
+        try_unfold(begun, move |(mut inner, by): (Reply, Option<Instant>)| async move {
+            let by = by.unwrap_or_else(|| Instant::now() + total);
+            let Ok(delta) = timeout_at(by, inner.next()).await else {
+                let why = "the answer did not end within its time";
+                return Err(ProviderError::because("llm", ProviderErrorKind::Timeout, why));
+            };
+            Ok(delta.transpose()?.map(|delta| (delta, (inner, Some(by)))))
+        })
+        .boxed()
+    }
+
+    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.inner.read_ahead(opening)
+    }
+}
+
+/// The first piece of a reply, within its part of the time until `by`.
+async fn begun(
+    reply: &mut Reply,
+    by: Instant,
+    another: bool,
+) -> Result<Option<LlmDelta>, ProviderError> {
+    let now = Instant::now();
+    let left = by.saturating_duration_since(now);
+    let until = now + if another { left / 2 } else { left };
+    match timeout_at(until, reply.next()).await {
+        Ok(first) => first.transpose(),
+        Err(_) => {
+            let why = "no words within its part of the time";
+            Err(ProviderError::because("llm", ProviderErrorKind::Timeout, why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::circuit::PASSED_OVER;
+    use futures_util::stream;
+    use hearken_actors::ports::ProviderErrorKind::{
+        BadRequest, NotServed, RateLimited, TooLarge, Unavailable,
+    };
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    type Answers = VecDeque<Vec<Result<&'static str, ProviderError>>>;
+
+    /// Gives its answers one after the other, then the last for ever.
+    struct Scripted {
+        answers: Mutex<Answers>,
+        asked: Mutex<usize>,
+    }
+
+    impl Llm for Scripted {
+        fn reply(&self, _: Prompt) -> Reply {
+            *self.asked.lock().unwrap() += 1;
+            let answer = self.answers.lock().unwrap().pop_front().expect("an answer is scripted");
+            let delta = |text: &str| LlmDelta::Text(text.to_owned());
+            stream::iter(answer.into_iter().map(move |item| item.map(delta))).boxed()
+        }
+    }
+
+    fn model(answers: Vec<Vec<Result<&'static str, ProviderError>>>) -> Arc<Scripted> {
+        Arc::new(Scripted { answers: Mutex::new(answers.into()), asked: Mutex::default() })
+    }
+
+    fn fails(kind: ProviderErrorKind) -> Vec<Result<&'static str, ProviderError>> {
+        vec![Err(ProviderError::new("scripted", kind))]
+    }
+
+    fn says(text: &'static str) -> Vec<Result<&'static str, ProviderError>> {
+        vec![Ok(text)]
+    }
+
+    async fn ask(models: &Fallback) -> String {
+        let reply = models.reply(Prompt::default());
+        let told = reply.map(|item| match item {
+            Ok(LlmDelta::Text(text)) => text,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => error.kind.to_string(),
+        });
+        told.collect::<Vec<_>>().await.join(",")
+    }
+
+    fn chain(models: Vec<Arc<dyn Llm>>) -> Fallback {
+        Fallback::new(models, Duration::from_secs(8))
+    }
+
+    fn asked(model: &Scripted) -> usize {
+        *model.asked.lock().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_answers_where_one_failed_and_it_is_tried_again_later() {
+        let one = model(vec![fails(Unavailable), fails(Unavailable), says("one"), says("one")]);
+        let two = model((0..4).map(|_| says("two")).collect());
+        let models = chain(vec![one.clone(), two.clone()]);
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(asked(&one), 1, "it is passed over");
+        tokio::time::advance(PASSED_OVER).await;
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(asked(&one), 2, "one request tries it");
+        assert_eq!(ask(&models).await, "two");
+        tokio::time::advance(PASSED_OVER).await;
+        assert_eq!(ask(&models).await, "one");
+        assert_eq!(ask(&models).await, "one");
+        assert_eq!((asked(&one), asked(&two)), (4, 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_one_request_tries_what_failed() {
+        let one = model(vec![fails(Unavailable), says("one")]);
+        let two = model((0..2).map(|_| says("two")).collect());
+        let models = chain(vec![one.clone(), two]);
+        ask(&models).await;
+        tokio::time::advance(PASSED_OVER).await;
+        // A reply is asked for when it is polled: this one holds the trial.
+        assert!(models.models[0].circuit.enter());
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(asked(&one), 1);
+        // A trial that came to nothing does not close the way for ever.
+        tokio::time::advance(PASSED_OVER).await;
+        assert_eq!(ask(&models).await, "one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_whose_turn_does_not_come_keeps_its_trial() {
+        let one = model(vec![fails(Unavailable), says("one"), fails(Unavailable)]);
+        let two = model(vec![fails(Unavailable), says("two")]);
+        let models = chain(vec![one, two]);
+        assert_eq!(ask(&models).await, "unavailable");
+        tokio::time::advance(PASSED_OVER).await;
+        assert_eq!(ask(&models).await, "one");
+        assert_eq!(ask(&models).await, "two");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wrong_request_and_a_broken_answer_are_not_given_to_the_next() {
+        let broken = vec![Ok("half"), Err(ProviderError::new("scripted", Unavailable))];
+        let one = model(vec![fails(BadRequest), broken, says("one")]);
+        let two = model(vec![]);
+        let models = chain(vec![one, two.clone()]);
+        assert_eq!(ask(&models).await, "request refused");
+        assert_eq!(ask(&models).await, "half,unavailable");
+        assert_eq!(ask(&models).await, "one");
+        assert_eq!(asked(&two), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_model_does_not_serve_the_next_is_asked() {
+        let one = model(vec![fails(TooLarge), fails(NotServed), says("one")]);
+        let two = model((0..3).map(|_| says("two")).collect());
+        let models = chain(vec![one.clone(), two]);
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(asked(&one), 2, "what is too large says nothing of the model");
+        assert_eq!(ask(&models).await, "two");
+        assert_eq!(asked(&one), 2, "who does not serve is passed over");
+    }
+
+    /// Never says anything.
+    struct Hanging;
+
+    impl Llm for Hanging {
+        fn reply(&self, _: Prompt) -> Reply {
+            stream::pending().boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_models_together_have_one_deadline() {
+        let start = tokio::time::Instant::now();
+        let models = chain(vec![Arc::new(Hanging), Arc::new(Hanging), model(vec![says("x")])]);
+        assert_eq!(ask(&models).await, "x");
+        assert_eq!(start.elapsed(), Duration::from_secs(6), "half of 8 s, and half of the rest");
+        let (start, models) = (tokio::time::Instant::now(), chain(vec![Arc::new(Hanging)]));
+        assert_eq!(ask(&models).await, "timed out");
+        assert_eq!(start.elapsed(), Duration::from_secs(8));
+    }
+
+    /// Says something each second, for ever.
+    struct Talking;
+
+    impl Llm for Talking {
+        fn reply(&self, _: Prompt) -> Reply {
+            let word = |_| async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Some((Ok(LlmDelta::Text("x".into())), ()))
+            };
+            stream::unfold((), word).boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_holds_for_the_whole_answer() {
+        let total = Duration::from_secs(5);
+        let start = tokio::time::Instant::now();
+        let talking = Within { inner: Arc::new(Talking), total };
+        let told: Vec<_> = talking.reply(Prompt::default()).collect().await;
+        let error = told.last().unwrap().as_ref().unwrap_err();
+        assert_eq!((told.len(), error.kind), (6, ProviderErrorKind::Timeout));
+        assert_eq!(start.elapsed(), total + GRACE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_all_fail_all_are_asked_and_the_last_error_is_told() {
+        let one = model(vec![fails(Unavailable), fails(Unavailable)]);
+        let two = model(vec![fails(RateLimited), says("two")]);
+        let models = chain(vec![one.clone(), two.clone()]);
+        assert_eq!(ask(&models).await, "rate limited");
+        assert_eq!(ask(&models).await, "two", "even where both are passed over");
+        assert_eq!((asked(&one), asked(&two)), (2, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_that_one_asks_for_is_kept() {
+        let limited = ProviderError::new("scripted", RateLimited);
+        let limited = limited.retry_after(Some(Duration::from_secs(100)));
+        let one = model(vec![vec![Err(limited)], says("one")]);
+        let two = model((0..2).map(|_| says("two")).collect());
+        let models = chain(vec![one, two]);
+        ask(&models).await;
+        tokio::time::advance(Duration::from_secs(99)).await;
+        assert_eq!(ask(&models).await, "two");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(ask(&models).await, "one");
+    }
+}

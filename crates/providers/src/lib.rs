@@ -1,0 +1,246 @@
+//! One vendor API per file behind one port each, and the choice between them by the scheme of a
+//! URL; what stands before them all: choosing among several services, asking again, remembering,
+//! counting. Knows nothing of sessions, devices or actors.
+
+pub mod asr;
+mod balance;
+mod circuit;
+pub mod fallback;
+pub mod llm;
+mod measured;
+mod pool;
+pub mod retry;
+mod settings;
+pub mod state;
+pub mod tts;
+mod vision;
+mod ws;
+
+use std::sync::Arc;
+
+use hearken_actors::ports::{Asr, Tts};
+use hearken_base::SettingError;
+use hearken_base::settings::{check_key, check_times, parse, shown};
+
+use asr::funasr::FunAsr;
+use asr::listenai::ListenAiAsr;
+use asr::openai::OpenAiAsr;
+use balance::{BalancedAsr, BalancedTts, Probe, Service};
+use retry::{RetryPolicy, Retrying};
+use tts::CachedTts;
+use tts::listenai::ListenAiTts;
+use tts::openai::OpenAiTts;
+
+pub use llm::choice::{Asker, llm, llm_for};
+pub use llm::fields::Findings;
+pub use llm::ledger::{Ledger, LlmFigures};
+pub use settings::{
+    AsrSettings, FallbackSettings, FunAsrMode, LlmProvider, LlmSettings, PoolSettings, TtsSettings,
+};
+pub use vision::{Vision, VisionError, VisionSettings};
+
+use settings::ms;
+
+/// Most services beside the first: each has figures of its own.
+const MAX_MORE_URLS: usize = 15;
+
+/// The recogniser that `asr.url` points to, and those of `asr.more_urls` beside it. HTTP calls are
+/// repeated where safe.
+///
+/// # Errors
+/// A setting that cannot be used, with its key, its value and what is allowed.
+pub fn asr(settings: &AsrSettings) -> Result<Arc<dyn Asr>, SettingError> {
+    check_key("asr.api_key", &settings.api_key)?;
+    check_pool(["asr.pool.max_connections", "asr.pool.ping_every_ms"], &settings.pool)?;
+    check_times(&[
+        ("asr.connect_timeout_ms", settings.connect_timeout_ms),
+        ("asr.send_timeout_ms", settings.send_timeout_ms),
+        ("asr.result_timeout_ms", settings.result_timeout_ms),
+        ("asr.max_utterance_ms", settings.max_utterance_ms),
+    ])?;
+    let urls = urls("asr", &settings.url, &settings.more_urls)?;
+    let services = urls.into_iter().map(|(key, url)| asr_at(key, url, settings));
+    Ok(Arc::new(BalancedAsr::new(services.collect::<Result<_, _>>()?, settings)))
+}
+
+/// The recogniser at one URL.
+fn asr_at(
+    key: String,
+    url: &str,
+    settings: &AsrSettings,
+) -> Result<Service<dyn Asr>, SettingError> {
+    const ALLOWED: &str = "ws:// or wss:// (ListenAI), funasr+ws:// or funasr+wss:// (FunASR), or \
+                           http(s)://.../v1 (an OpenAI-compatible base)";
+    fn service<A: Asr + Probe + 'static>(asr: A) -> Service<dyn Asr> {
+        let asr = Arc::new(asr);
+        Service { port: asr.clone(), probe: asr }
+    }
+    let parsed = parse(key.clone(), url, ALLOWED)?;
+    let alone = settings.more_urls.is_empty();
+    let settings = AsrSettings { url: url.trim().to_owned(), ..settings.clone() };
+    Ok(match parsed.scheme() {
+        "ws" | "wss" => service(ListenAiAsr::new(settings)),
+        "funasr+ws" | "funasr+wss" => {
+            let plain = settings.url.get("funasr+".len()..).unwrap_or_default();
+            service(FunAsr::new(plain.to_owned(), &settings))
+        }
+        "http" | "https" => {
+            let policy = policy(settings.retry_within_ms).in_all(ms(settings.result_timeout_ms));
+            let asr = OpenAiAsr::new(&parsed, settings).map_err(|e| e.within("asr.url", &key))?;
+            let Service { port, probe } = service(asr);
+            // Where there are others, they are asked before the same one is asked again.
+            let port = if alone { Arc::new(Retrying::new(port, policy)) } else { port };
+            Service { port, probe }
+        }
+        _ => return Err(SettingError::value(key, shown(&parsed), ALLOWED)),
+    })
+}
+
+/// The synthesiser that `tts.url` points to, and those of `tts.more_urls` beside it, with retries
+/// before the first audio and a cache.
+///
+/// # Errors
+/// A setting that cannot be used, with its key, its value and what is allowed.
+pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, SettingError> {
+    check_key("tts.api_key", &settings.api_key)?;
+    check_pool(["tts.pool.max_connections", "tts.pool.ping_every_ms"], &settings.pool)?;
+    check_times(&[
+        ("tts.connect_timeout_ms", settings.connect_timeout_ms),
+        ("tts.first_audio_timeout_ms", settings.first_audio_timeout_ms),
+        ("tts.idle_timeout_ms", settings.idle_timeout_ms),
+        ("tts.timeout_ms", settings.timeout_ms),
+    ])?;
+    if !(0.25..=4.0).contains(&settings.speed) {
+        return Err(SettingError::value("tts.speed", settings.speed, "0.25 to 4.0"));
+    }
+    let rate = settings.http_sample_rate_hz;
+    if !tts::SAMPLE_RATES_HZ.contains(&rate) {
+        return Err(SettingError::value("tts.http_sample_rate_hz", rate, "8000 to 48000"));
+    }
+    let urls = urls("tts", &settings.url, &settings.more_urls)?;
+    let services = urls.into_iter().map(|(key, url)| tts_at(key, url, settings));
+    let first_audio = ms(settings.first_audio_timeout_ms);
+    let inner = Arc::new(BalancedTts::new(services.collect::<Result<_, _>>()?, first_audio));
+    let policy = policy(settings.retry_within_ms).in_all(first_audio);
+    let patient = Arc::new(Retrying::new(inner, policy));
+    Ok(Arc::new(CachedTts::new(patient, settings.cache_bytes)))
+}
+
+/// The synthesiser at one URL.
+fn tts_at(
+    key: String,
+    url: &str,
+    settings: &TtsSettings,
+) -> Result<Service<dyn Tts>, SettingError> {
+    const ALLOWED: &str =
+        "ws:// or wss:// (ListenAI), or http(s)://.../v1 (an OpenAI-compatible base)";
+    fn service<T: Tts + Probe + 'static>(tts: T) -> Service<dyn Tts> {
+        let tts = Arc::new(tts);
+        Service { port: tts.clone(), probe: tts }
+    }
+    let parsed = parse(key.clone(), url, ALLOWED)?;
+    let settings = TtsSettings { url: url.trim().to_owned(), ..settings.clone() };
+    Ok(match parsed.scheme() {
+        "ws" | "wss" => service(ListenAiTts::new(settings)),
+        "http" | "https" => {
+            let tts = OpenAiTts::new(&parsed, settings).map_err(|e| e.within("tts.url", &key))?;
+            service(tts)
+        }
+        _ => return Err(SettingError::value(key, shown(&parsed), ALLOWED)),
+    })
+}
+
+/// The URLs of a section's services, each with its key.
+fn urls<'a>(
+    section: &str,
+    first: &'a str,
+    more: &'a [String],
+) -> Result<Vec<(String, &'a str)>, SettingError> {
+    if more.len() > MAX_MORE_URLS {
+        let key = format!("{section}.more_urls");
+        return Err(SettingError::value(key, more.len(), "at most 15 URLs"));
+    }
+    let more = more.iter().enumerate();
+    let more = more.map(|(n, url)| (format!("{section}.more_urls[{n}]"), url.as_str()));
+    Ok(std::iter::once((format!("{section}.url"), first)).chain(more).collect())
+}
+
+fn policy(retry_within_ms: u64) -> RetryPolicy {
+    RetryPolicy::spoken(ms(retry_within_ms))
+}
+
+fn check_pool(keys: [&'static str; 2], pool: &PoolSettings) -> Result<(), SettingError> {
+    if pool.max_connections == 0 || pool.max_connections > 10_000 {
+        return Err(SettingError::value(keys[0], pool.max_connections, "1 to 10000"));
+    }
+    check_times(&[(keys[1], pool.ping_every_ms)])
+}
+
+#[cfg(test)]
+mod tests {
+    use hearken_base::Secret;
+
+    use super::*;
+
+    fn refused<T>(built: Result<T, SettingError>) -> String {
+        built.err().map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    fn asr_at(url: &str) -> String {
+        refused(asr(&AsrSettings { url: url.into(), ..AsrSettings::default() }))
+    }
+
+    #[test]
+    fn every_scheme_has_its_builder() {
+        for url in ["ws://h:1", "wss://h/asr", "funasr+ws://h:1", "funasr+wss://h", "http://h/v1"] {
+            assert_eq!(asr_at(url), "", "{url}");
+        }
+        assert_eq!(refused(tts(&TtsSettings::default())), "");
+        assert_eq!(refused(llm(&LlmSettings::default())), "");
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_key_and_remedy() {
+        for url in ["", "127.0.0.1:9200", "ftp://h", "file:///tmp/x", "funasr://h"] {
+            let told = asr_at(url);
+            assert!(told.starts_with("`asr.url` is `") && told.contains("funasr+ws://"), "{told}");
+        }
+        let told = asr_at("ftp://me:hush@h/");
+        assert!(!told.contains("hush"), "{told}");
+        let funasr = TtsSettings { url: "funasr+ws://h".into(), ..TtsSettings::default() };
+        assert!(refused(tts(&funasr)).starts_with("`tts.url` is `funasr+ws://h`"));
+        let ws = LlmSettings { base_url: "ws://h".into(), ..LlmSettings::default() };
+        assert!(refused(llm(&ws)).starts_with("`llm.base_url` is `ws://h"));
+    }
+
+    #[test]
+    fn a_wrong_further_url_is_named_by_its_place() {
+        let told = |more: &[&str]| {
+            let more_urls: Vec<String> = more.iter().map(|url| (*url).to_owned()).collect();
+            let asr_settings =
+                AsrSettings { more_urls: more_urls.clone(), ..AsrSettings::default() };
+            let tts_settings = TtsSettings { more_urls, ..TtsSettings::default() };
+            (refused(asr(&asr_settings)), refused(tts(&tts_settings)))
+        };
+        assert_eq!(told(&["wss://h", "http://h/v1"]), (String::new(), String::new()));
+        let (asr, tts) = told(&["ws://h", "ftp://me:hush@h"]);
+        assert!(asr.starts_with("`asr.more_urls[1]` is `ftp://me:***@h"), "{asr}");
+        assert!(tts.starts_with("`tts.more_urls[1]` is `ftp://me:***@h"), "{tts}");
+        let (asr, tts) = told(&["funasr+ws://h"]);
+        assert_eq!(asr, "");
+        assert!(tts.starts_with("`tts.more_urls[0]` is `funasr+ws://h`"), "{tts}");
+        let (asr, _) = told(&["ws://h"; 16]);
+        assert_eq!(asr, "`asr.more_urls` is `16`: use at most 15 URLs");
+    }
+
+    #[test]
+    fn numbers_and_keys_out_of_range_are_refused() {
+        let key = Secret::new("two\nlines");
+        let llm_settings = LlmSettings { api_key: key, ..LlmSettings::default() };
+        assert!(refused(llm(&llm_settings)).starts_with("`llm.api_key` is `***`"));
+        let fast = TtsSettings { speed: f64::NAN, ..TtsSettings::default() };
+        assert!(refused(tts(&fast)).starts_with("`tts.speed` is `NaN`"));
+        let never = AsrSettings { result_timeout_ms: 0, ..AsrSettings::default() };
+        assert!(refused(asr(&never)).starts_with("`asr.result_timeout_ms` is `0`"));
+    }
+}

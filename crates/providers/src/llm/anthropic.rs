@@ -1,0 +1,73 @@
+//! Anthropic's Messages API, streamed. Not for prompts or for what is done with the answer; its
+//! JSON is in `messages_json`.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
+use hearken_base::SettingError;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use super::answering::pieces;
+use super::base::Base;
+use super::clock::Clock;
+use super::extra;
+use super::fields::Known;
+use super::messages_json::{self, Pieces};
+use crate::settings::LlmSettings;
+
+/// Its name in errors.
+pub(super) const PROVIDER: &str = "anthropic-llm";
+
+/// The version of the API that is spoken.
+const VERSION: &str = "2023-06-01";
+
+/// A language model behind Anthropic's API. It reads nothing ahead: the API keeps what it has read
+/// only where it is told so, and is paid for it.
+pub struct AnthropicLlm {
+    base: Arc<Base>,
+    settings: Arc<LlmSettings>,
+}
+
+impl AnthropicLlm {
+    /// A client of the API at `base`, with or without its `/v1`, of whose model this is known;
+    /// nothing is connected yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up, or the key cannot be a header.
+    pub(super) fn new(
+        base: &Url,
+        settings: LlmSettings,
+        known: Arc<Known>,
+    ) -> Result<Self, SettingError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            HeaderName::from_static("anthropic-version"),
+            HeaderValue::from_static(VERSION),
+        );
+        if !settings.api_key.is_empty() {
+            let allowed = "visible characters, on one line";
+            let mut key = HeaderValue::from_str(settings.api_key.expose())
+                .map_err(|_| SettingError::value("llm.api_key", &settings.api_key, allowed))?;
+            key.set_sensitive(true);
+            headers.insert(HeaderName::from_static("x-api-key"), key);
+        }
+        let path = base.path().trim_end_matches('/').trim_end_matches("/v1");
+        let path = format!("{path}/v1/messages");
+        let base = Base::new(PROVIDER, (base, &path), headers, &settings, known)?;
+        Ok(Self { base: Arc::new(base), settings: Arc::new(settings) })
+    }
+}
+
+impl Llm for AnthropicLlm {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        let settings = Arc::clone(&self.settings);
+        // A prompt that leaves its longest length open gets the settings' one.
+        let max_tokens =
+            if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
+        let mut order = messages_json::order(&settings.model, max_tokens, &prompt);
+        extra::add(&mut order, &settings.extra);
+        pieces::<Pieces>(Arc::clone(&self.base), order, &prompt, move || Clock::start(&settings))
+    }
+}

@@ -1,0 +1,118 @@
+//! One model at one base over HTTP: orders, and the events that answer them. Not for what either
+//! holds.
+
+use std::sync::Arc;
+
+use eventsource_stream::{Event, EventStreamError, Eventsource as _};
+use futures_util::stream::{BoxStream, StreamExt};
+use hearken_actors::ports::{ProviderError, ProviderErrorKind};
+use hearken_base::SettingError;
+use hearken_base::http::{self as web, Refusal};
+use http::header::HeaderMap;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::fields::{self, Known};
+use crate::settings::{LlmSettings, ms};
+
+/// Longest body of an answer: a hundred times what a spoken answer needs.
+const MAX_ANSWER_BYTES: usize = 4 << 20;
+
+/// A base, and what is known of its model.
+pub(super) struct Base {
+    /// Its name in errors.
+    pub(super) provider: &'static str,
+    pub(super) known: Arc<Known>,
+    client: reqwest::Client,
+    url: Url,
+}
+
+impl Base {
+    /// A client of `base`, whose path is followed by `path`; nothing is connected yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up.
+    pub(super) fn new(
+        provider: &'static str,
+        (base, path): (&Url, &str),
+        headers: HeaderMap,
+        settings: &LlmSettings,
+        known: Arc<Known>,
+    ) -> Result<Self, SettingError> {
+        let client = web::builder(base, ms(settings.connect_timeout_ms))
+            .redirect(reqwest::redirect::Policy::none())
+            .default_headers(headers)
+            .build()
+            .map_err(|e| SettingError::client("llm.base_url", e))?;
+        let mut url = base.clone();
+        url.set_path(path);
+        Ok(Self { provider, known, client, url })
+    }
+
+    /// Orders an answer, as the model is known or found to take it; it is to begin by then.
+    pub(super) async fn order(
+        &self,
+        order: Value,
+        (by, missing): (Instant, &'static str),
+    ) -> Result<Events, ProviderError> {
+        let send = |order: Value| Box::pin(async move { self.send(&order, (by, missing)).await });
+        fields::ask(&self.known, order, send).await
+    }
+
+    /// Sends an order once, as it is.
+    pub(super) async fn send(
+        &self,
+        order: &Value,
+        (by, missing): (Instant, &'static str),
+    ) -> Result<Events, Refusal> {
+        let request = self.client.post(self.url.clone()).json(order).send();
+        let response = timeout_at(by, request)
+            .await
+            .map_err(|_| web::timed_out(self.provider, missing))?
+            .map_err(|error| web::transport(self.provider, error))?;
+        if !response.status().is_success() {
+            return Err(web::refused(self.provider, response).await);
+        }
+        let body = web::bounded(response, MAX_ANSWER_BYTES).bytes_stream();
+        Ok(Events { provider: self.provider, events: body.eventsource().boxed() })
+    }
+}
+
+/// The events of an answer. Dropping them closes the request.
+pub(super) struct Events {
+    provider: &'static str,
+    events: BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>>,
+}
+
+impl Events {
+    /// The next event's text; none at the end.
+    pub(super) async fn next(
+        &mut self,
+        (by, missing): (Instant, &'static str),
+    ) -> Result<Option<String>, ProviderError> {
+        let event = timeout_at(by, self.events.next())
+            .await
+            .map_err(|_| web::timed_out(self.provider, missing))?;
+        match event {
+            None => Ok(None),
+            Some(Ok(event)) => Ok(Some(event.data)),
+            Some(Err(EventStreamError::Transport(_))) => Err(self.broken_off()),
+            // Its text may hold what was said.
+            Some(Err(EventStreamError::Utf8(_) | EventStreamError::Parser(_))) => {
+                Err(violated(self.provider, "the answer is no stream of events"))
+            }
+        }
+    }
+
+    /// The answer ended before its end.
+    pub(super) fn broken_off(&self) -> ProviderError {
+        let why = "the answer broke off";
+        ProviderError::because(self.provider, ProviderErrorKind::Unavailable, why)
+    }
+}
+
+/// The base does not keep to its protocol.
+pub(super) fn violated(provider: &'static str, what: &'static str) -> ProviderError {
+    ProviderError::because(provider, ProviderErrorKind::Protocol, what)
+}

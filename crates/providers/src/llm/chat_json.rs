@@ -1,0 +1,336 @@
+//! The JSON of the OpenAI chat API: what is asked, and the pieces of an answer, which compatible
+//! bases are loose with. Not for HTTP.
+
+use std::collections::VecDeque;
+
+use async_openai::types::chat::{
+    ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls,
+    ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
+    ChatCompletionRequestSystemMessage, ChatCompletionRequestToolMessage,
+    ChatCompletionRequestUserMessage, ChatCompletionTool, ChatCompletionToolChoiceOption,
+    ChatCompletionTools, CreateChatCompletionRequest, FunctionCall, FunctionObject,
+    ToolChoiceOptions,
+};
+use hearken_actors::ports::{
+    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
+    ToolRequest, Usage,
+};
+use hearken_base::http as web;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::answering::{Progress, Reading};
+use super::base::violated;
+use super::offered::offered;
+use super::openai::PROVIDER;
+
+/// Calls of one answer that are read; what is beyond is ignored.
+const MAX_CALLS: usize = 64;
+
+/// The request's JSON: async-openai's types, but for what bases want otherwise.
+pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
+    let (tools, choice) = offered(prompt);
+    let mode = match choice {
+        ToolChoice::None => ToolChoiceOptions::None,
+        ToolChoice::Auto => ToolChoiceOptions::Auto,
+    };
+    let any = !tools.is_empty();
+    let mut order = json!(CreateChatCompletionRequest {
+        model: model.to_owned(),
+        messages: prompt.messages.iter().map(message).collect(),
+        stream: Some(true),
+        tools: any.then(|| tools.iter().map(tool).collect()),
+        tool_choice: any.then_some(ChatCompletionToolChoiceOption::Mode(mode)),
+        ..CreateChatCompletionRequest::default()
+    });
+    // The types have the first as deprecated, and the second as a float of 32 bits.
+    order["max_tokens"] = max_tokens.into();
+    order["temperature"] = json!(prompt.temperature);
+    for message in order["messages"].as_array_mut().into_iter().flatten() {
+        // Some bases want it with calls, too.
+        if message.get("content").is_none() {
+            message["content"] = Value::Null;
+        }
+    }
+    order
+}
+
+fn tool(tool: &OfferedTool) -> ChatCompletionTools {
+    let function = FunctionObject {
+        name: tool.name.clone(),
+        description: Some(tool.description.clone()),
+        parameters: Some(tool.parameters.clone()),
+        strict: None,
+    };
+    ChatCompletionTools::Function(ChatCompletionTool { function })
+}
+
+fn message(message: &ChatMessage) -> ChatCompletionRequestMessage {
+    let content = message.content.clone();
+    match message.role {
+        Role::System => ChatCompletionRequestSystemMessage::from(content).into(),
+        Role::User => ChatCompletionRequestUserMessage::from(content).into(),
+        Role::Assistant if message.calls.is_empty() => {
+            ChatCompletionRequestAssistantMessage::from(content).into()
+        }
+        Role::Assistant => ChatCompletionRequestAssistantMessage {
+            content: (!content.is_empty()).then(|| content.into()),
+            tool_calls: Some(message.calls.iter().map(past_call).collect()),
+            ..ChatCompletionRequestAssistantMessage::default()
+        }
+        .into(),
+        Role::Tool => ChatCompletionRequestToolMessage {
+            content: content.into(),
+            tool_call_id: message.answers.clone(),
+        }
+        .into(),
+    }
+}
+
+/// Has an answer end with what it cost.
+pub(super) fn with_usage(mut order: Value) -> Value {
+    order["stream_options"] = json!({ "include_usage": true });
+    order
+}
+
+/// Arguments that are no JSON object, which the model itself wrote, would be refused by some bases.
+fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
+    let well_written = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
+    let arguments = if well_written { call.arguments.clone() } else { "{}".to_owned() };
+    let function = FunctionCall { name: call.name.clone(), arguments };
+    ChatCompletionMessageToolCall { id: call.id.clone(), function }.into()
+}
+
+/// The pieces of an answer so far.
+#[derive(Default)]
+pub(super) struct Pieces {
+    calls: Vec<PartialCall>,
+    calling: bool,
+    ready: VecDeque<LlmDelta>,
+    /// A piece of the answer has come.
+    begun: bool,
+    /// The reason why it ended was told; true where it was cut at its longest length.
+    finish: Option<bool>,
+    /// The stream's own end was told.
+    done: bool,
+    thinks_apart: bool,
+    /// What it cost, as last told: some bases tell it over and over.
+    usage: Option<Usage>,
+}
+
+/// A call that is still being written.
+struct PartialCall {
+    index: Option<u64>,
+    request: ToolRequest,
+}
+
+impl Reading for Pieces {
+    fn read(&mut self, event: &str) -> Result<(), ProviderError> {
+        if event.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(());
+        }
+        // Its text may hold what was said.
+        let chunk: Value = serde_json::from_str(event)
+            .map_err(|_| violated(PROVIDER, "a piece of the answer is not JSON"))?;
+        match chunk.get("error").filter(|error| !error.is_null()) {
+            Some(error) => Err(told(error)),
+            None => {
+                self.chunk(&chunk);
+                Ok(())
+            }
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        match (self.finish, self.usage) {
+            _ if self.done => Progress::Over,
+            (Some(_), Some(_)) => Progress::Over,
+            (Some(_), None) => Progress::Complete,
+            (None, _) => Progress::Going,
+        }
+    }
+
+    fn close(&mut self) {
+        let calls = self.calls.drain(..).map(|call| LlmDelta::Call(call.request));
+        self.ready.extend(calls);
+    }
+
+    fn ready(&mut self) -> &mut VecDeque<LlmDelta> {
+        &mut self.ready
+    }
+
+    fn thinks_apart(&self) -> bool {
+        self.thinks_apart
+    }
+
+    fn ending(&self) -> (bool, Option<Usage>) {
+        (self.finish.unwrap_or_default(), self.usage)
+    }
+}
+
+impl Pieces {
+    /// Reads one chunk. Bases leave out and add what they like, in types of their own: what is not
+    /// understood is nothing.
+    fn chunk(&mut self, chunk: &Value) {
+        self.usage = usage(&chunk["usage"]).or(self.usage);
+        for choice in several(&chunk["choices"]) {
+            // Only one was asked for.
+            if whole(&choice["index"]).is_none_or(|index| index == 0) {
+                self.choice(choice);
+            }
+        }
+    }
+
+    fn choice(&mut self, choice: &Value) {
+        let delta = match &choice["delta"] {
+            // Some end with all of it once more, others tell nothing but that.
+            Value::Null if !self.begun && !choice["message"].is_null() => &choice["message"],
+            Value::Null => &choice["text"],
+            delta => delta,
+        };
+        let text = if delta.is_string() { words(delta) } else { words(&delta["content"]) };
+        let text = text + &words(&delta["refusal"]);
+        if !text.is_empty() {
+            self.begun = true;
+            self.ready.push_back(LlmDelta::Text(text));
+        }
+        let thought = |key: &str| !words(&delta[key]).is_empty();
+        self.thinks_apart |= thought("reasoning_content") || thought("reasoning");
+        for fragment in several(&delta["tool_calls"]).iter().filter(|call| call.is_object()) {
+            self.begun = true;
+            self.join(whole(&fragment["index"]), &fragment["id"], &fragment["function"]);
+        }
+        if delta["function_call"].is_object() {
+            self.join(None, &Value::Null, &delta["function_call"]);
+        }
+        let reason = &choice["finish_reason"];
+        if reason.as_str().map_or(reason.is_object(), |reason| !reason.is_empty()) {
+            self.close();
+            self.finish = Some(reason == "length");
+        }
+    }
+
+    /// A fragment belongs to the call of its index and id, or of one of them, or else to the last.
+    fn join(&mut self, index: Option<u64>, id: &Value, function: &Value) {
+        let id = id.as_str().unwrap_or_default();
+        let name = function["name"].as_str().unwrap_or_default();
+        let arguments = &function["arguments"];
+        let known = &mut self.calls;
+        let of_index = |call: &PartialCall| index.is_none() || call.index == index;
+        // Some bases give all calls the same index.
+        let other = |call: &PartialCall| {
+            let ids = [call.request.id.as_str(), id];
+            ids[0] != ids[1] && ids.iter().all(|id| !id.is_empty())
+        };
+        let place = match known.iter().position(|call| !id.is_empty() && call.request.id == id) {
+            Some(place) => Some(place),
+            None => known.iter().rposition(of_index).filter(|place| !other(&known[*place])),
+        };
+        let same = |call: &ToolRequest| !id.is_empty() && call.id == id;
+        let place = place.filter(|place| {
+            let call = &known[*place].request;
+            same(call) || !is_another(call, name, arguments)
+        });
+        let place = place.unwrap_or(known.len());
+        if place == known.len() {
+            if known.len() >= MAX_CALLS {
+                return;
+            }
+            if !self.calling {
+                self.calling = true;
+                self.ready.push_back(LlmDelta::Calling);
+            }
+            let request =
+                ToolRequest { id: String::new(), name: String::new(), arguments: String::new() };
+            known.push(PartialCall { index, request });
+        }
+        let request = &mut known[place].request;
+        // Some bases repeat id and name in every fragment.
+        for (known, told) in [(&mut request.id, id), (&mut request.name, name)] {
+            if known.is_empty() {
+                told.clone_into(known);
+            }
+        }
+        match arguments {
+            Value::String(more) => request.arguments.push_str(more),
+            Value::Object(_) => request.arguments = arguments.to_string(),
+            _ => {}
+        }
+    }
+}
+
+/// A fragment without an id of its own begins another call: that one is whole, and a name follows.
+fn is_another(call: &ToolRequest, name: &str, arguments: &Value) -> bool {
+    let begins = arguments.as_str().is_none_or(|text| text.trim_start().starts_with('{'));
+    let whole = || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
+    !name.is_empty() && !call.name.is_empty() && begins && whole()
+}
+
+/// The elements of an array; what is none is its own.
+fn several(value: &Value) -> &[Value] {
+    match value {
+        Value::Null => &[],
+        Value::Array(all) => all,
+        one => std::slice::from_ref(one),
+    }
+}
+
+/// A whole number, however it is written.
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    let written = || value.as_str()?.trim().parse().ok();
+    let fraction = || value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and bounded")]
+    value.as_u64().or_else(|| fraction().map(|n| n as u64)).or_else(written)
+}
+
+/// The words of a text, or of parts of which only those of text are the answer.
+pub(crate) fn words(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(parts) => parts.iter().map(words).collect(),
+        Value::Object(part) => {
+            let kind = part.get("type").and_then(Value::as_str).unwrap_or("text");
+            let known = ["text", "output_text", "text_delta", "refusal"].contains(&kind);
+            let text = part.get("text").or(part.get("refusal")).unwrap_or(&Value::Null);
+            // Some put the text into an object of its own.
+            let text = text.get("value").unwrap_or(text);
+            text.as_str().filter(|_| known).unwrap_or_default().to_owned()
+        }
+        Value::Null | Value::Bool(_) => String::new(),
+    }
+}
+
+/// What an answer cost; what is not told of it counts as nothing.
+fn usage(told: &Value) -> Option<Usage> {
+    let count = |key: &str| whole(&told[key]).unwrap_or_default();
+    let (prompt_tokens, completion_tokens) = (count("prompt_tokens"), count("completion_tokens"));
+    told.is_object().then_some(Usage { prompt_tokens, completion_tokens })
+}
+
+/// An error told in the midst of the stream, by a code, or by the status of a provider behind it.
+fn told(error: &Value) -> ProviderError {
+    let body = json!({ "error": error }).to_string();
+    let code = web::error_code(body.as_bytes());
+    let status = whole(&error["code"]).and_then(|code| u16::try_from(code).ok());
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    let status = status.filter(|status| status.is_client_error() || status.is_server_error());
+    let kind = match code.as_deref() {
+        Some("rate_limit_exceeded" | "rate_limit_error") => Some(ProviderErrorKind::RateLimited),
+        Some("invalid_request_error" | "invalid_prompt") => Some(ProviderErrorKind::BadRequest),
+        Some("server_error" | "internal_error") => Some(ProviderErrorKind::Fault),
+        Some(code) => web::kind_of_code(code),
+        None => None,
+    };
+    let kind = kind.or(status.map(web::kind_of)).unwrap_or(ProviderErrorKind::Unavailable);
+    let why = match code {
+        Some(code) => format!("the answer ended with an error, code {code}"),
+        None => "the answer ended with an error".into(),
+    };
+    ProviderError::because(PROVIDER, kind, why)
+}
+
+#[cfg(test)]
+#[path = "chat_json_tests.rs"]
+mod tests;

@@ -1,0 +1,40 @@
+//! The deadlines of one answer: its first words, the time between its pieces, and its end. Not for
+//! asking again, which is [`crate::retry`]'s.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::settings::{LlmSettings, ms};
+
+/// When an answer is late.
+pub(super) struct Clock {
+    first_by: Instant,
+    total_by: Instant,
+    idle: Duration,
+    begun: bool,
+}
+
+impl Clock {
+    /// An answer is asked for now.
+    pub(super) fn start(settings: &LlmSettings) -> Self {
+        let start = Instant::now();
+        let total_by = start + ms(settings.timeout_ms);
+        let first_by = total_by.min(start + ms(settings.first_token_timeout_ms));
+        Self { first_by, total_by, idle: ms(settings.idle_timeout_ms), begun: false }
+    }
+
+    /// There are first words.
+    pub(super) fn begun(&mut self) {
+        self.begun = true;
+    }
+
+    /// When the next piece is late, and what is to be said then.
+    pub(super) fn next_by(&self) -> (Instant, &'static str) {
+        if self.begun {
+            (self.total_by.min(Instant::now() + self.idle), "the answer stood still")
+        } else {
+            (self.first_by, "no words within their deadline")
+        }
+    }
+}

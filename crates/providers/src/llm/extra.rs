@@ -1,0 +1,75 @@
+//! Fields of requests that the settings add for a vendor, such as `enable_thinking`. Not for fields
+//! that the server writes itself.
+
+use hearken_base::SettingError;
+use serde_json::Value;
+use toml::Table;
+
+/// Fields that are the server's own, of either API.
+const OWN: [&str; 14] = [
+    "messages",
+    "model",
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "system",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "n",
+    "functions",
+    "function_call",
+    "prompt",
+];
+
+/// Longest text of all of them.
+const MAX_BYTES: usize = 16 << 10;
+
+/// Checks the fields of the section that `key` names.
+///
+/// # Errors
+/// One is the server's own, or they are too long.
+pub(crate) fn check(key: &'static str, extra: &Table) -> Result<(), SettingError> {
+    if let Some(own) = extra.keys().find(|name| OWN.contains(&name.as_str())) {
+        let allowed = "fields that the server does not write itself; that one it does";
+        return Err(SettingError::value(key, own, allowed));
+    }
+    let bytes = serde_json::to_string(extra).map_or(usize::MAX, |text| text.len());
+    if bytes > MAX_BYTES {
+        let value = format!("{bytes} bytes");
+        return Err(SettingError::value(key, value, "at most 16384 bytes of JSON"));
+    }
+    Ok(())
+}
+
+/// The order with these fields.
+pub(crate) fn add(order: &mut Value, extra: &Table) {
+    let extra = serde_json::to_value(extra).unwrap_or_default();
+    if let (Some(order), Value::Object(extra)) = (order.as_object_mut(), extra) {
+        order.extend(extra);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_fields_of_others_are_added() {
+        let extra = |text: &str| toml::from_str::<Table>(text).unwrap();
+        let told = |text: &str| check("llm.extra", &extra(text)).err().map(|e| e.to_string());
+        assert_eq!(told("enable_thinking = false"), None);
+        for own in OWN {
+            let told = told(&format!("{own} = 1")).unwrap();
+            assert!(told.starts_with(&format!("`llm.extra` is `{own}`: use fields")), "{told}");
+        }
+        assert!(told(&format!("x = '{}'", "y".repeat(20_000))).unwrap().contains("16384"));
+        let mut order = json!({ "model": "m" });
+        add(&mut order, &extra("top_p = 0.9\nchat_template_kwargs.enable_thinking = false"));
+        let expected = json!({ "model": "m", "top_p": 0.9,
+            "chat_template_kwargs": { "enable_thinking": false } });
+        assert_eq!(order, expected);
+    }
+}

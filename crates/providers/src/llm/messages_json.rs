@@ -1,0 +1,284 @@
+//! The JSON of Anthropic's Messages API: what is asked, and the events of an answer. Not for HTTP.
+//!
+//! Sources: the API reference at platform.claude.com/docs/en/api/messages, and the pages on
+//! streaming (build-with-claude/streaming), tools (agents-and-tools/tool-use) and errors
+//! (api/errors). What they ask for and OpenAI's API does not:
+//!
+//! - how to behave stands apart, in `system`;
+//! - roles alternate, beginning with the user: messages of one role are merged into one;
+//! - a tool's result is a block of the user's next message, before anything else there;
+//! - no text is blank, and ids are of letters, digits, `_` and `-`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hearken_actors::ports::{
+    ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
+    ToolRequest, Usage,
+};
+use hearken_base::http as web;
+use serde_json::{Map, Value, json};
+
+use super::answering::{Progress, Reading};
+use super::anthropic::PROVIDER;
+use super::base::violated;
+use super::chat_json::{whole, words};
+use super::offered::offered;
+
+/// Calls of one answer that are read; what is beyond is ignored.
+const MAX_CALLS: usize = 64;
+
+/// What the user says where the conversation does not begin with them.
+const NOTHING_SAID: &str = "...";
+
+/// The request's JSON. A temperature goes to 1.0 there.
+pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
+    let mut order = json!({
+        "model": model,
+        "max_tokens": max_tokens.max(1),
+        "messages": messages(&prompt.messages),
+        "stream": true,
+        "temperature": prompt.temperature.clamp(0.0, 1.0),
+    });
+    let system: Vec<&str> = prompt
+        .messages
+        .iter()
+        .filter(|message| message.role == Role::System && !message.content.trim().is_empty())
+        .map(|message| message.content.as_str())
+        .collect();
+    if !system.is_empty() {
+        order["system"] = system.join("\n\n").into();
+    }
+    let (tools, choice) = offered(prompt);
+    if !tools.is_empty() {
+        order["tools"] = tools.iter().map(tool).collect();
+        let choice = if choice == ToolChoice::None { "none" } else { "auto" };
+        order["tool_choice"] = json!({ "type": choice });
+    }
+    order
+}
+
+fn tool(tool: &OfferedTool) -> Value {
+    let OfferedTool { name, description, parameters } = tool;
+    json!({ "name": name, "description": description, "input_schema": parameters })
+}
+
+fn messages(all: &[ChatMessage]) -> Vec<Value> {
+    let mut merged: Vec<(&'static str, Vec<Value>)> = Vec::new();
+    for message in all.iter().filter(|message| message.role != Role::System) {
+        let role = if message.role == Role::Assistant { "assistant" } else { "user" };
+        let blocks = blocks(message);
+        match merged.last_mut() {
+            Some((last, known)) if *last == role => known.extend(blocks),
+            _ if blocks.is_empty() => {}
+            _ => merged.push((role, blocks)),
+        }
+    }
+    if merged.first().is_none_or(|(role, _)| *role != "user") {
+        merged.insert(0, ("user", vec![text(NOTHING_SAID)]));
+    }
+    merged.into_iter().map(|(role, blocks)| json!({ "role": role, "content": blocks })).collect()
+}
+
+fn blocks(message: &ChatMessage) -> Vec<Value> {
+    if message.role == Role::Tool {
+        let content = &message.content;
+        let id = plain_id(&message.answers);
+        return vec![json!({ "type": "tool_result", "tool_use_id": id, "content": content })];
+    }
+    let said = (!message.content.trim().is_empty()).then(|| text(&message.content));
+    said.into_iter().chain(message.calls.iter().map(past_call)).collect()
+}
+
+fn text(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+/// Arguments that are no JSON object, which the model itself wrote, are left out.
+fn past_call(call: &ToolRequest) -> Value {
+    let input: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
+    json!({ "type": "tool_use", "id": plain_id(&call.id), "name": call.name, "input": input })
+}
+
+/// An id that another provider made, in the letters that are taken here.
+fn plain_id(id: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    if id.is_empty() { "_".into() } else { id.chars().map(plain).collect() }
+}
+
+/// The events of an answer so far.
+#[derive(Default)]
+pub(super) struct Pieces {
+    /// Calls that are being written, by the place of their block.
+    calls: BTreeMap<u64, ToolRequest>,
+    called: usize,
+    spoken: bool,
+    thinks_apart: bool,
+    usage: Usage,
+    /// The answer is complete; true where it was cut at its longest length.
+    finish: Option<bool>,
+    ready: VecDeque<LlmDelta>,
+}
+
+impl Reading for Pieces {
+    fn read(&mut self, event: &str) -> Result<(), ProviderError> {
+        // Its text may hold what was said.
+        let event: Value = serde_json::from_str(event)
+            .map_err(|_| violated(PROVIDER, "an event of the answer cannot be read"))?;
+        let index = whole(&event["index"]).unwrap_or_default();
+        match event["type"].as_str().unwrap_or_default() {
+            "message_start" => self.cost(&event["message"]["usage"]),
+            "content_block_start" => self.block(index, &event["content_block"]),
+            "content_block_delta" => self.delta(index, &event["delta"]),
+            "content_block_stop" => self.stop(index),
+            "message_delta" => {
+                self.cost(&event["usage"]);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    return self.finish(reason);
+                }
+            }
+            // Compatible bases may tell no reason.
+            "message_stop" => self.finish = self.finish.or(Some(false)),
+            "error" => return Err(told(event["error"]["type"].as_str().unwrap_or_default())),
+            // `ping`, and what will be added.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        if self.finish.is_some() { Progress::Over } else { Progress::Going }
+    }
+
+    /// A call that was cut in the middle is none.
+    fn close(&mut self) {
+        let whole = |call: &ToolRequest| {
+            call.arguments.trim().is_empty()
+                || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
+        };
+        for (_, call) in std::mem::take(&mut self.calls) {
+            if self.finish == Some(false) && whole(&call) {
+                self.hand_on(call);
+            }
+        }
+    }
+
+    fn ready(&mut self) -> &mut VecDeque<LlmDelta> {
+        &mut self.ready
+    }
+
+    fn thinks_apart(&self) -> bool {
+        self.thinks_apart
+    }
+
+    fn ending(&self) -> (bool, Option<Usage>) {
+        (self.finish.unwrap_or_default(), Some(self.usage))
+    }
+}
+
+impl Pieces {
+    /// Counts are told anew, not added; what was read from a cache was read as well.
+    fn cost(&mut self, told: &Value) {
+        if let Some(input) = whole(&told["input_tokens"]) {
+            let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
+            let cached = cached.iter().filter_map(|key| whole(&told[*key]));
+            self.usage.prompt_tokens = cached.fold(input, u64::saturating_add);
+        }
+        if let Some(output) = whole(&told["output_tokens"]) {
+            self.usage.completion_tokens = output;
+        }
+    }
+
+    fn block(&mut self, index: u64, block: &Value) {
+        match block["type"].as_str().unwrap_or_default() {
+            "text" => self.say(words(block)),
+            "tool_use" => {
+                // Some bases give all blocks the same index, and no end.
+                self.stop(index);
+                if self.called >= MAX_CALLS {
+                    return;
+                }
+                if self.called == 0 {
+                    self.ready.push_back(LlmDelta::Calling);
+                }
+                self.called += 1;
+                let field = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
+                // Empty where the arguments follow in pieces.
+                let arguments = match &block["input"] {
+                    Value::Object(input) if !input.is_empty() => block["input"].to_string(),
+                    Value::String(input) => input.clone(),
+                    _ => String::new(),
+                };
+                let call = ToolRequest { id: field("id"), name: field("name"), arguments };
+                self.calls.insert(index, call);
+            }
+            "thinking" | "redacted_thinking" => self.thinks_apart = true,
+            // Tools of the API's own.
+            _ => {}
+        }
+    }
+
+    fn delta(&mut self, index: u64, delta: &Value) {
+        match delta["type"].as_str().unwrap_or_default() {
+            "text_delta" | "text" => self.say(words(delta)),
+            "input_json_delta" => {
+                let more = delta["partial_json"].as_str().unwrap_or_default();
+                if let Some(call) = self.calls.get_mut(&index) {
+                    call.arguments.push_str(more);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn say(&mut self, text: String) {
+        if !text.is_empty() {
+            self.spoken = true;
+            self.ready.push_back(LlmDelta::Text(text));
+        }
+    }
+
+    fn stop(&mut self, index: u64) {
+        if let Some(call) = self.calls.remove(&index) {
+            self.hand_on(call);
+        }
+    }
+
+    fn hand_on(&mut self, mut call: ToolRequest) {
+        // A tool without arguments may be given none.
+        if call.arguments.trim().is_empty() {
+            call.arguments = "{}".into();
+        }
+        self.ready.push_back(LlmDelta::Call(call));
+    }
+
+    fn finish(&mut self, reason: &str) -> Result<(), ProviderError> {
+        if reason == "refusal" && !self.spoken && self.called == 0 {
+            let why = "the model declined to answer";
+            return Err(ProviderError::because(PROVIDER, ProviderErrorKind::BadRequest, why));
+        }
+        let truncated = matches!(reason, "max_tokens" | "model_context_window_exceeded");
+        self.finish = Some(truncated);
+        Ok(())
+    }
+}
+
+/// What an error of this type means.
+fn told(kind: &str) -> ProviderError {
+    let means = match kind {
+        "overloaded_error" => ProviderErrorKind::Unavailable,
+        "rate_limit_error" => ProviderErrorKind::RateLimited,
+        "timeout_error" => ProviderErrorKind::Timeout,
+        "authentication_error" | "permission_error" => ProviderErrorKind::Unauthorized,
+        "invalid_request_error" => ProviderErrorKind::BadRequest,
+        other => web::kind_of_code(other).unwrap_or(ProviderErrorKind::Fault),
+    };
+    let word = |b: u8| b.is_ascii_lowercase() || b == b'_';
+    let plain = !kind.is_empty() && kind.len() <= 64 && kind.bytes().all(word);
+    let word = if plain { kind } else { "unknown" };
+    let why = format!("the answer ended with an error, code {word}");
+    ProviderError::because(PROVIDER, means, why)
+}
+
+#[cfg(test)]
+#[path = "messages_json_tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+//! The OpenAI chat API, streamed, at any compatible base. Not for prompts or for what is done with
+//! the answer; its JSON is in `chat_json`.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
+use hearken_base::SettingError;
+use hearken_base::http as web;
+use http::header::{AUTHORIZATION, HeaderMap};
+use tokio::time::Instant;
+use url::Url;
+
+use super::answering::pieces;
+use super::base::Base;
+use super::chat_json::{self, Pieces};
+use super::clock::Clock;
+use super::extra;
+use super::fields::Known;
+use crate::settings::{LlmSettings, ms};
+
+/// Its name in errors.
+pub(super) const PROVIDER: &str = "openai-llm";
+
+/// A language model behind an OpenAI-compatible base.
+pub struct OpenAiLlm {
+    base: Arc<Base>,
+    settings: Arc<LlmSettings>,
+}
+
+impl OpenAiLlm {
+    /// A client of the base `base`, of whose model this is known; nothing is connected yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up, or the key cannot be a header.
+    pub(super) fn new(
+        base: &Url,
+        settings: LlmSettings,
+        known: Arc<Known>,
+    ) -> Result<Self, SettingError> {
+        let mut headers = HeaderMap::new();
+        if !settings.api_key.is_empty() {
+            let allowed = "visible characters, on one line";
+            let key = web::bearer(&settings.api_key)
+                .map_err(|_| SettingError::value("llm.api_key", &settings.api_key, allowed))?;
+            headers.insert(AUTHORIZATION, key);
+        }
+        let path = format!("{}/chat/completions", base.path().trim_end_matches('/'));
+        let base = Base::new(PROVIDER, (base, &path), headers, &settings, known)?;
+        Ok(Self { base: Arc::new(base), settings: Arc::new(settings) })
+    }
+}
+
+impl Llm for OpenAiLlm {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        let settings = Arc::clone(&self.settings);
+        // A prompt that leaves its longest length open gets the settings' one.
+        let max_tokens =
+            if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
+        let mut order = chat_json::order(&settings.model, max_tokens, &prompt);
+        if settings.usage {
+            order = chat_json::with_usage(order);
+        }
+        extra::add(&mut order, &settings.extra);
+        pieces::<Pieces>(Arc::clone(&self.base), order, &prompt, move || Clock::start(&settings))
+    }
+
+    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        let (base, settings) = (Arc::clone(&self.base), Arc::clone(&self.settings));
+        Box::pin(async move {
+            if settings.read_ahead
+                && let Err(error) = read_ahead(&base, &settings, &opening).await
+            {
+                tracing::debug!(%error, "the prompt could not be read ahead");
+            }
+        })
+    }
+}
+
+/// Has the base answer by one token, when it has nothing better to do.
+async fn read_ahead(
+    base: &Base,
+    settings: &LlmSettings,
+    opening: &Prompt,
+) -> Result<(), ProviderError> {
+    let mut order = chat_json::order(&settings.model, 1, opening);
+    extra::add(&mut order, &settings.extra);
+    order["service_tier"] = "flex".into();
+    let by = Instant::now() + ms(settings.timeout_ms);
+    let late = (by, "no answer within its deadline");
+    let order = base.known.taken_as(order);
+    let mut events = Box::pin(base.send(&order, late)).await.map_err(|refusal| refusal.error)?;
+    while events.next(late).await?.is_some() {}
+    Ok(())
+}

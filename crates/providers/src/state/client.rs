@@ -1,0 +1,327 @@
+//! A state server over HTTP: its requests, deadlines, retries and bounded answers. What answers
+//! hold is read in [`super::answer`].
+//!
+//! | asked | request |
+//! |---|---|
+//! | tools | `GET /tools` |
+//! | call | `POST /tools/call {session_id, tool_name, arguments, version?}` |
+//! | state | `GET /state?session_id=` |
+//! | create | `POST /state {session_id, name}` |
+//! | delete | `DELETE /state?session_id=` |
+//! | restore | `POST /state/restore {session_id, version}` |
+//!
+//! All attempts and the waits between them have one deadline, so one that times out is the last.
+//! What was not done is asked again where the server is away or has too much to do: no connection,
+//! 425, 429, 502, 503. What may have been done is asked again only where twice is as good as once:
+//! another 5xx that may pass (501 and 505 do not), 408, a connection that broke. A call that met one
+//! of these may have rolled the dice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{ProviderErrorKind, StateError, StateOutcome, StateServer, Tool};
+use hearken_base::{SettingError, http as web};
+use hearken_proto::ids::SessionId;
+use http::header::{AUTHORIZATION, HeaderMap};
+use http::{Method, StatusCode};
+use reqwest::Response;
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout_at};
+use url::Url;
+
+use super::answer;
+use super::config::StateConfig;
+use crate::retry::{GRACE, RetryPolicy};
+
+/// Longest answer that is read.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Connections that are kept open unused.
+const KEPT_CONNECTIONS: usize = 8;
+
+/// A state server behind a URL.
+pub struct HttpStateServer {
+    link: Arc<Link>,
+}
+
+/// What every request needs.
+struct Link {
+    client: reqwest::Client,
+    base: String,
+    places: Semaphore,
+    timeout: Duration,
+    policy: RetryPolicy,
+}
+
+/// A question to the server.
+struct Question {
+    method: Method,
+    path: &'static str,
+    session: Option<SessionId>,
+    body: Option<Value>,
+    /// Twice is as good as once.
+    again: bool,
+}
+
+/// Why an attempt brought no answer of the server's.
+enum Missed {
+    /// It was not done.
+    NotDone(StateError, Option<Duration>),
+    /// It may have been done.
+    Unsure(StateError, Option<Duration>),
+}
+
+/// The server's answer: a status of success and its JSON, or what it said instead.
+type Answered = Result<Value, (u16, StateError)>;
+
+impl HttpStateServer {
+    /// A client of the server at `base`; nothing is connected yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up, or the token cannot be a header.
+    pub fn new(
+        base: &Url,
+        config: &StateConfig,
+        policy: RetryPolicy,
+    ) -> Result<Self, SettingError> {
+        let timeout = Duration::from_millis(config.timeout_ms);
+        let mut headers = HeaderMap::new();
+        if !config.token.is_empty() {
+            let allowed = "visible characters, on one line";
+            let token = web::bearer(&config.token)
+                .map_err(|_| SettingError::value("state.token", &config.token, allowed))?;
+            headers.insert(AUTHORIZATION, token);
+        }
+        let client = web::builder(base, CONNECT.min(timeout))
+            .redirect(reqwest::redirect::Policy::none())
+            .pool_max_idle_per_host(KEPT_CONNECTIONS)
+            .default_headers(headers)
+            .build()
+            .map_err(|e| SettingError::client("state.url", e))?;
+        let base = base.as_str().trim_end_matches('/').to_owned();
+        let places = Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS));
+        let policy = policy.in_all(timeout);
+        Ok(Self { link: Arc::new(Link { client, base, places, timeout, policy }) })
+    }
+
+    fn ask<T, R>(&self, question: Question, read: R) -> BoxFuture<'static, Result<T, StateError>>
+    where
+        R: FnOnce(Answered) -> Result<T, StateError> + Send + 'static,
+    {
+        let link = Arc::clone(&self.link);
+        Box::pin(async move { read(link.ask(&question).await?) })
+    }
+}
+
+impl StateServer for HttpStateServer {
+    fn tools(&self) -> BoxFuture<'static, Result<Arc<[Tool]>, StateError>> {
+        let question = Question::new(Method::GET, "/tools").again();
+        self.ask(question, |answered| answer::tools(&done(answered)?))
+    }
+
+    fn call(
+        &self,
+        session: &SessionId,
+        tool: &str,
+        arguments: Map<String, Value>,
+        version: Option<i64>,
+    ) -> BoxFuture<'static, Result<StateOutcome, StateError>> {
+        let mut body = json!({ "session_id": session, "tool_name": tool, "arguments": arguments });
+        if let Some(version) = version {
+            body["version"] = version.into();
+        }
+        let question = Question::new(Method::POST, "/tools/call").with(body);
+        self.ask(question, |answered| answer::outcome(done(answered)?))
+    }
+
+    fn state(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Map<String, Value>, StateError>> {
+        let question = Question::new(Method::GET, "/state").of(session).again();
+        self.ask(question, |answered| answer::state(done(answered)?))
+    }
+
+    fn create(
+        &self,
+        session: &SessionId,
+        name: &str,
+    ) -> BoxFuture<'static, Result<(), StateError>> {
+        let body = json!({ "session_id": session, "name": name });
+        let question = Question::new(Method::POST, "/state").with(body).again();
+        self.ask(question, |answered| match answered {
+            // It is there.
+            Ok(_) | Err((409, _)) => Ok(()),
+            Err((_, error)) => Err(error),
+        })
+    }
+
+    fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
+        let question = Question::new(Method::DELETE, "/state").of(session).again();
+        self.ask(question, |answered| match answered {
+            Ok(_) | Err((404 | 410, _)) => Ok(()),
+            Err((_, error)) => Err(error),
+        })
+    }
+
+    fn restore(
+        &self,
+        session: &SessionId,
+        version: i64,
+    ) -> BoxFuture<'static, Result<bool, StateError>> {
+        let body = json!({ "session_id": session, "version": version });
+        let question = Question::new(Method::POST, "/state/restore").with(body);
+        self.ask(question, |answered| match answered {
+            Ok(_) => Ok(true),
+            Err((404 | 405 | 410 | 501, _)) => Ok(false),
+            Err((_, error)) => Err(error),
+        })
+    }
+
+    /// All attempts together, and the waits between them.
+    fn timeout(&self) -> Duration {
+        self.link.timeout.saturating_add(GRACE)
+    }
+}
+
+/// The answer of who did what was asked.
+fn done(answered: Answered) -> Result<Value, StateError> {
+    answered.map_err(|(_, error)| error)
+}
+
+impl Question {
+    fn new(method: Method, path: &'static str) -> Self {
+        Self { method, path, session: None, body: None, again: false }
+    }
+
+    /// It is safe to ask twice.
+    fn again(self) -> Self {
+        Self { again: true, ..self }
+    }
+
+    fn of(self, session: &SessionId) -> Self {
+        Self { session: Some(session.clone()), ..self }
+    }
+
+    fn with(self, body: Value) -> Self {
+        Self { body: Some(body), ..self }
+    }
+}
+
+impl Link {
+    /// Asks, and again as the policy says, until all the time is used that there is.
+    async fn ask(&self, question: &Question) -> Result<Answered, StateError> {
+        let since = Instant::now();
+        let by = since + self.timeout;
+        let mut failures = 0;
+        loop {
+            let (error, wait) = match self.attempt(question, by).await {
+                Ok(answered) => return Ok(answered),
+                Err(Missed::NotDone(error, wait)) => (error, wait),
+                Err(Missed::Unsure(error, wait)) if question.again => (error, wait),
+                Err(Missed::Unsure(error, _)) => return Err(error),
+            };
+            failures += 1;
+            let Some(wait) = self.policy.wait(failures, since, wait) else { return Err(error) };
+            tracing::warn!(path = question.path, %error, failures, "asking the state server again");
+            sleep(wait).await;
+        }
+    }
+
+    async fn attempt(&self, question: &Question, by: Instant) -> Result<Answered, Missed> {
+        let _place = timeout_at(by, self.places.acquire())
+            .await
+            .map_err(|_| Missed::NotDone(self.late(), None))?
+            .expect("nobody closes the places");
+        let mut url = Url::parse(&format!("{}{}", self.base, question.path))
+            .map_err(|e| Missed::Unsure(StateError::Failed(e.to_string()), None))?;
+        if let Some(session) = &question.session {
+            url.query_pairs_mut().append_pair("session_id", session.as_str());
+        }
+        let mut request = self.client.request(question.method.clone(), url);
+        if let Some(body) = &question.body {
+            request = request.json(body);
+        }
+        let response = timeout_at(by, request.send())
+            .await
+            .map_err(|_| Missed::Unsure(self.late(), None))?
+            .map_err(|error| self.broken(error))?;
+        self.read(response, by).await
+    }
+
+    fn late(&self) -> StateError {
+        StateError::Timeout(self.timeout)
+    }
+
+    /// What an error of the transport leaves open.
+    fn broken(&self, error: reqwest::Error) -> Missed {
+        let connected = !error.is_connect();
+        let why = if error.is_timeout() {
+            self.late()
+        } else {
+            StateError::Failed(told(error.without_url()))
+        };
+        if connected { Missed::Unsure(why, None) } else { Missed::NotDone(why, None) }
+    }
+
+    async fn read(&self, response: Response, by: Instant) -> Result<Answered, Missed> {
+        if may_pass(response.status()) {
+            return Err(self.failed(response, by).await);
+        }
+        let status = response.status().as_u16();
+        let succeeded = response.status().is_success();
+        let body = web::body("state-server", response, MAX_ANSWER_BYTES, by).await;
+        let body = body.map_err(|error| match error.kind {
+            ProviderErrorKind::Timeout => Missed::Unsure(self.late(), None),
+            _ => Missed::Unsure(StateError::Failed(error.to_string()), None),
+        })?;
+        if !succeeded {
+            return Ok(Err((status, answer::refusal(status, &body))));
+        }
+        // Who has nothing to say may say nothing, or "OK".
+        Ok(Ok(serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    /// What an answer whose status may pass leaves open.
+    async fn failed(&self, response: Response, by: Instant) -> Missed {
+        let status = response.status();
+        let Ok(refused) = timeout_at(by, web::refused("state-server", response)).await else {
+            return Missed::Unsure(self.late(), None);
+        };
+        let error = match web::kind_of(status) {
+            ProviderErrorKind::Timeout => self.late(),
+            _ if status.is_client_error() => {
+                StateError::Failed(format!("status {}", status.as_u16()))
+            }
+            _ => answer::refusal(status.as_u16(), refused.told.text.as_bytes()),
+        };
+        let wait = refused.error.retry_after;
+        match status.as_u16() {
+            425 | 429 | 502 | 503 => Missed::NotDone(error, wait),
+            _ => Missed::Unsure(error, wait),
+        }
+    }
+}
+
+/// The same request may be answered a little later. What else stands in 4xx is the server's word
+/// on the request: with 409 a version that is old, with 423 perhaps a door.
+fn may_pass(status: StatusCode) -> bool {
+    let of_the_wire = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
+    of_the_wire && web::kind_of(status).is_retryable()
+}
+
+/// An error and what is behind it, which is where the reason stands.
+fn told(error: reqwest::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(inner) = source {
+        words = format!("{words}: {inner}");
+        source = inner.source();
+    }
+    words
+}

@@ -1,0 +1,47 @@
+//! The client of a state server, behind [`hearken_actors::ports::StateServer`]. Not the server
+//! itself: one to learn from and to test against is in `hearken-state-server`.
+
+mod answer;
+mod client;
+mod config;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_actors::ports::StateServer;
+use hearken_base::SettingError;
+use hearken_base::settings::{check_key, parse, shown};
+
+pub use client::HttpStateServer;
+pub use config::StateConfig;
+
+use crate::retry::RetryPolicy;
+
+/// Longest wait that a state server may ask for before it is asked again.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// The state server that `state.url` names; none where it is empty.
+///
+/// # Errors
+/// A setting that cannot be used, with its key, its value and what is allowed.
+pub fn state_server(config: &StateConfig) -> Result<Option<Arc<dyn StateServer>>, SettingError> {
+    if config.url.trim().is_empty() {
+        return Ok(None);
+    }
+    let policy = RetryPolicy { longest_wait: LONGEST_WAIT, ..RetryPolicy::patient() };
+    Ok(Some(Arc::new(http(config, policy)?)))
+}
+
+/// The client of `state.url`, which calls again as `policy` says.
+///
+/// # Errors
+/// As [`state_server`]; also an empty address.
+pub fn http(config: &StateConfig, policy: RetryPolicy) -> Result<HttpStateServer, SettingError> {
+    const ALLOWED: &str = "http://HOST:PORT or https://HOST:PORT, or leave it empty";
+    check_key("state.token", &config.token)?;
+    let url = parse("state.url", &config.url, ALLOWED)?;
+    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() {
+        return Err(SettingError::value("state.url", shown(&url), ALLOWED));
+    }
+    HttpStateServer::new(&url, config, policy)
+}

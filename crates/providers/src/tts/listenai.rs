@@ -1,0 +1,386 @@
+//! The ListenAI synthesis wire (port 9300): one request per sentence, each on a connection of its
+//! own from those kept. Not for its other modes: whole answers and cloned voices.
+//!
+//! - The end of a request is `complete`, never a flag in a frame.
+//! - A dropped stream sends `cancel` and keeps the connection only once the request's end came.
+//! - Where a kept connection proves dead before any answer, the request is made once more on a
+//!   new one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, StreamExt, try_unfold};
+use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
+use hearken_proto::speech::tts::{
+    AudioFrame, FrameKind, TtsCommand, TtsEvent, TtsFailure, TtsMode, TtsParams, TtsResult,
+};
+use tokio::time::{Instant, timeout};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::SAMPLE_RATES_HZ;
+use super::sound::Sound;
+use crate::balance::Probe;
+use crate::pool::{Lease, Pool};
+use crate::settings::{TtsSettings, ms};
+use crate::ws::{Endpoint, Incoming};
+
+const PROVIDER: &str = "listenai-tts";
+
+/// Longest wait for a cancelled request to end before its connection is closed.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A synthesiser that speaks the ListenAI wire.
+#[derive(Debug)]
+pub struct ListenAiTts {
+    pool: Arc<Pool>,
+    settings: Arc<TtsSettings>,
+}
+
+impl ListenAiTts {
+    /// A client of `settings.url` (`ws://` or `wss://`); nothing is connected yet.
+    pub fn new(settings: TtsSettings) -> Self {
+        let endpoint = Endpoint {
+            provider: PROVIDER,
+            url: settings.url.clone(),
+            api_key: settings.api_key.clone(),
+            connect_timeout: ms(settings.connect_timeout_ms),
+            send_timeout: ms(settings.connect_timeout_ms),
+        };
+        Self { pool: Pool::new(endpoint, settings.pool.clone()), settings: Arc::new(settings) }
+    }
+}
+
+impl Tts for ListenAiTts {
+    fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+        let order = Stage::Ordered(self.pool.clone(), self.settings.clone(), line);
+        try_unfold(order, |stage| async move {
+            let mut request = match stage {
+                Stage::Ordered(pool, settings, line) => {
+                    Box::new(Request::make(pool, settings, &line).await?)
+                }
+                Stage::Answering(request) => request,
+            };
+            match request.next().await? {
+                Some(pcm) => Ok(Some((pcm, Stage::Answering(request)))),
+                None => Ok(None),
+            }
+        })
+        .boxed()
+    }
+}
+
+impl Probe for ListenAiTts {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        self.pool.probe().boxed()
+    }
+}
+
+enum Stage {
+    Ordered(Arc<Pool>, Arc<TtsSettings>, Line),
+    Answering(Box<Request>),
+}
+
+/// One sentence asked for and not yet complete.
+struct Request {
+    answer: Answer,
+    command: TtsCommand,
+    /// Present while the service owes an answer.
+    lease: Option<Lease>,
+    settings: Arc<TtsSettings>,
+    first_by: Instant,
+    total_by: Instant,
+    /// Anything was heard, so the connection was alive.
+    answered: bool,
+}
+
+/// What has come of one request's answer.
+struct Answer {
+    id: String,
+    /// Frames so far, which is also the next frame's sequence.
+    frames: u64,
+    /// The rate that the last of them told.
+    rate_hz: u32,
+    sound: Sound,
+}
+
+impl Request {
+    async fn make(
+        pool: Arc<Pool>,
+        settings: Arc<TtsSettings>,
+        line: &Line,
+    ) -> Result<Self, ProviderError> {
+        let start = Instant::now();
+        let id = uuid::Uuid::new_v4().to_string();
+        let speed = (settings.speed != 1.0).then_some(settings.speed);
+        let voice_id = (!settings.voice.is_empty()).then(|| settings.voice.clone());
+        let text = line.text.to_string();
+        let params = TtsParams { text, mode: TtsMode::Streaming, voice_id, speed };
+        let mut request = Self {
+            command: TtsCommand::TtsRequest { request_id: id.clone(), params },
+            answer: Answer { id, frames: 0, rate_hz: 0, sound: Sound::default() },
+            lease: Some(pool.lease().await?),
+            first_by: start + ms(settings.first_audio_timeout_ms),
+            total_by: start + ms(settings.timeout_ms),
+            settings,
+            answered: false,
+        };
+        if let Err(e) = request.order().await {
+            request.order_again(e).await?;
+        }
+        Ok(request)
+    }
+
+    async fn order(&mut self) -> Result<(), ProviderError> {
+        let message = Message::text(self.command.encode());
+        lease(&mut self.lease)?.send(message).await
+    }
+
+    /// Makes the request again after `error`, if nothing was heard on a kept connection that
+    /// died; otherwise `error` stands.
+    async fn order_again(&mut self, error: ProviderError) -> Result<(), ProviderError> {
+        let dead = error.kind == ProviderErrorKind::Unavailable && !self.answered;
+        // Taken out, so that what fails here is not also cancelled.
+        let Some(mut lease) = self.lease.take() else { return Err(error) };
+        if !dead || !lease.is_reused() {
+            return Err(error);
+        }
+        tracing::debug!("a kept connection to the synthesiser was dead, asking again");
+        lease.renew().await?;
+        self.lease = Some(lease);
+        self.order().await
+    }
+
+    /// The next piece of audio, or the end of the sentence.
+    async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
+        // Complete, and its last piece was told.
+        while self.lease.is_some() {
+            let incoming = match self.receive().await {
+                Ok(incoming) => incoming,
+                // The service still works on it: dropping cancels.
+                Err(e) if e.kind == ProviderErrorKind::Timeout => return Err(e),
+                Err(e) => {
+                    self.order_again(e).await?;
+                    continue;
+                }
+            };
+            self.answered = true;
+            let heard = match incoming {
+                Incoming::Binary(frame) => self.answer.frame(&frame),
+                Incoming::Text(text) => self.answer.event(&text),
+            };
+            match heard {
+                Ok(Heard::Audio(pcm)) => return Ok(Some(pcm)),
+                Ok(Heard::Nothing) => {}
+                Ok(Heard::End) => {
+                    self.end()?;
+                    return Ok(self.answer.sound.finish(self.answer.rate_hz));
+                }
+                Err(e) => {
+                    self.lease = None;
+                    return Err(e);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn receive(&mut self) -> Result<Incoming, ProviderError> {
+        let (by, missing) = if self.answer.frames == 0 {
+            (self.first_by, "no audio within its deadline")
+        } else {
+            (Instant::now() + ms(self.settings.idle_timeout_ms), "the audio stood still")
+        };
+        lease(&mut self.lease)?.receive(by.min(self.total_by), missing).await
+    }
+
+    /// The request is over: its connection may serve another. A sentence without sound is an
+    /// error.
+    fn end(&mut self) -> Result<(), ProviderError> {
+        if let Some(lease) = self.lease.take() {
+            lease.give_back();
+        }
+        if self.answer.frames == 0 {
+            return Err(violated("the sentence completed without any audio"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(cancel(lease, std::mem::take(&mut self.answer.id)));
+    }
+}
+
+impl Answer {
+    fn frame(&mut self, frame: &Bytes) -> Result<Heard, ProviderError> {
+        let frame = AudioFrame::decode(frame).map_err(|e| violated(e.to_string()))?;
+        if frame.meta.request_id != self.id {
+            tracing::debug!("ignored a frame of another request");
+            return Ok(Heard::Nothing);
+        }
+        if frame.kind == FrameKind::Meta {
+            return Ok(Heard::Nothing);
+        }
+        let (had, want) = (frame.meta.sequence, self.frames);
+        if had != want {
+            return Err(violated(format!("frame {had} came where {want} was due")));
+        }
+        let rate = frame.meta.sample_rate;
+        if !SAMPLE_RATES_HZ.contains(&rate) {
+            return Err(violated(format!("a sample rate of {rate} Hz")));
+        }
+        self.frames += 1;
+        self.rate_hz = rate;
+        let pcm = self.sound.take(&frame.pcm, rate).map_err(violated)?;
+        Ok(pcm.map_or(Heard::Nothing, Heard::Audio))
+    }
+
+    fn event(&self, text: &str) -> Result<Heard, ProviderError> {
+        let event = TtsEvent::decode(text)
+            .map_err(|_| violated("a message that is no event of the synthesiser"))?;
+        match event {
+            TtsEvent::Complete { request_id, result } if request_id == self.id => {
+                self.complete(&result)
+            }
+            TtsEvent::Error { request_id, error }
+                if request_id.as_ref().is_none_or(|id| *id == self.id) =>
+            {
+                Err(refused(&error))
+            }
+            TtsEvent::Complete { .. } | TtsEvent::Error { .. } => {
+                tracing::debug!("ignored the end of another request");
+                Ok(Heard::Nothing)
+            }
+            TtsEvent::Progress { .. } | TtsEvent::Pong { .. } => Ok(Heard::Nothing),
+        }
+    }
+
+    fn complete(&self, result: &TtsResult) -> Result<Heard, ProviderError> {
+        if result.cancelled {
+            let why = "the service cancelled the request";
+            return Err(ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, why));
+        }
+        if result.chunks != 0 && result.chunks != self.frames {
+            tracing::warn!(told = result.chunks, came = self.frames, "frames of a sentence differ");
+        }
+        Ok(Heard::End)
+    }
+}
+
+/// What a message of the service brought.
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Audio(Pcm),
+    Nothing,
+    End,
+}
+
+/// Ends a request that nobody listens to any more; bounded by [`FAREWELL`].
+async fn cancel(mut lease: Lease, id: String) {
+    let ended = timeout(FAREWELL, async {
+        let command = TtsCommand::Cancel { request_id: id.clone() };
+        lease.send(Message::text(command.encode())).await?;
+        let deadline = Instant::now() + FAREWELL;
+        loop {
+            let Incoming::Text(text) = lease.receive(deadline, "no end").await? else { continue };
+            match TtsEvent::decode(&text) {
+                Ok(TtsEvent::Complete { request_id, .. }) if request_id == id => return Ok(()),
+                Ok(TtsEvent::Error { request_id: Some(of), .. }) if of == id => return Ok(()),
+                Ok(_) => {}
+                Err(_) => return Err(violated("a message that is no event")),
+            }
+        }
+    });
+    match ended.await {
+        Ok(Ok(())) => lease.give_back(),
+        Ok(Err(_)) | Err(_) => tracing::debug!("a cancelled request did not end in time"),
+    }
+}
+
+fn lease(lease: &mut Option<Lease>) -> Result<&mut Lease, ProviderError> {
+    let over = || ProviderError::new(PROVIDER, ProviderErrorKind::Unavailable);
+    lease.as_mut().ok_or_else(over)
+}
+
+fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
+    ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
+}
+
+/// The service's own error; its words are not repeated, its code is.
+fn refused(failure: &TtsFailure) -> ProviderError {
+    let kind = match failure.code.as_str() {
+        "RATE_LIMITED" => ProviderErrorKind::RateLimited,
+        "TIMEOUT" => ProviderErrorKind::Timeout,
+        "INVALID_PARAMS" | "INVALID_JSON" | "TEXT_TOO_LONG" | "VOICE_NOT_FOUND"
+        | "UNSUPPORTED_FORMAT" => ProviderErrorKind::BadRequest,
+        _ => ProviderErrorKind::Unavailable,
+    };
+    let code: String = failure.code.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
+    ProviderError::because(PROVIDER, kind, format!("error code {code}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hearken_proto::speech::tts::FrameMeta;
+
+    fn answer() -> Answer {
+        Answer { id: "mine".into(), frames: 0, rate_hz: 0, sound: Sound::default() }
+    }
+
+    fn frame(request_id: &str, sequence: u64, sample_rate: u32) -> Bytes {
+        let meta =
+            FrameMeta { request_id: request_id.into(), sequence, sample_rate, is_final: false };
+        let pcm = Bytes::from_static(&[1, 0, 2, 0]);
+        AudioFrame { kind: FrameKind::Stream, meta, pcm }.encode()
+    }
+
+    fn kind(heard: Result<Heard, ProviderError>) -> ProviderErrorKind {
+        heard.expect_err("it must fail").kind
+    }
+
+    #[test]
+    fn frames_are_heard_in_order_and_those_of_others_are_not() {
+        let mut answer = answer();
+        assert_eq!(answer.frame(&frame("other", 5, 16_000)).unwrap(), Heard::Nothing);
+        let pcm = Pcm { samples: [1, 2].into(), sample_rate_hz: 16_000 };
+        assert_eq!(answer.frame(&frame("mine", 0, 16_000)).unwrap(), Heard::Audio(pcm));
+        assert!(answer.frame(&frame("mine", 1, 16_000)).is_ok());
+        assert_eq!(kind(answer.frame(&frame("mine", 3, 16_000))), ProviderErrorKind::Protocol);
+        assert_eq!(kind(answer.frame(&frame("mine", 1, 16_000))), ProviderErrorKind::Protocol);
+    }
+
+    #[test]
+    fn an_impossible_rate_is_a_violation() {
+        for rate in [0, 7_999, 48_001] {
+            let heard = answer().frame(&frame("mine", 0, rate));
+            assert_eq!(kind(heard), ProviderErrorKind::Protocol);
+        }
+    }
+
+    #[test]
+    fn only_the_own_end_counts_and_errors_have_their_kinds() {
+        let complete = |id: &str, result: &str| {
+            answer()
+                .event(&format!(r#"{{"type":"complete","request_id":"{id}","result":{result}}}"#))
+        };
+        assert_eq!(complete("mine", "{}").unwrap(), Heard::End);
+        assert_eq!(complete("other", "{}").unwrap(), Heard::Nothing);
+        let cancelled = complete("mine", r#"{"cancelled":true}"#);
+        assert_eq!(kind(cancelled), ProviderErrorKind::Unavailable);
+        let failed = |code: &str| {
+            kind(answer().event(&format!(r#"{{"type":"error","error":{{"code":"{code}"}}}}"#)))
+        };
+        assert_eq!(failed("QUEUE_FULL"), ProviderErrorKind::Unavailable);
+        assert_eq!(failed("RATE_LIMITED"), ProviderErrorKind::RateLimited);
+        assert_eq!(failed("TEXT_TOO_LONG"), ProviderErrorKind::BadRequest);
+        let other = r#"{"type":"error","request_id":"other","error":{"code":"TIMEOUT"}}"#;
+        assert_eq!(answer().event(other).unwrap(), Heard::Nothing);
+    }
+}

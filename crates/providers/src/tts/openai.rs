@@ -1,0 +1,175 @@
+//! The OpenAI speech API: `POST {base}/audio/speech` with `response_format: pcm`, streamed. Not
+//! for its other formats, of which some bases answer with WAV all the same.
+//!
+//! - The PCM is s16le mono without any header; its rate is not said (24 kHz at OpenAI).
+//! - Pieces of the body end anywhere, also between the two bytes of a sample.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, StreamExt, try_unfold};
+use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
+use hearken_base::SettingError;
+use hearken_base::http;
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::sound::Sound;
+use crate::balance::Probe;
+use crate::settings::{TtsSettings, ms};
+
+const PROVIDER: &str = "openai-tts";
+
+/// The voice asked for where none is set: the field is required.
+const DEFAULT_VOICE: &str = "alloy";
+
+/// A synthesiser behind an OpenAI-compatible base.
+#[derive(Debug)]
+pub struct OpenAiTts {
+    call: Arc<Call>,
+}
+
+/// What one request needs.
+#[derive(Debug)]
+struct Call {
+    client: reqwest::Client,
+    /// Without a slash at its end.
+    base: String,
+    settings: TtsSettings,
+}
+
+impl OpenAiTts {
+    /// A client of the base `base`; nothing is connected yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up.
+    pub fn new(base: &Url, settings: TtsSettings) -> Result<Self, SettingError> {
+        let client = http::client(base, ms(settings.connect_timeout_ms))
+            .map_err(|e| SettingError::client("tts.url", e))?;
+        let base = base.as_str().trim_end_matches('/').to_owned();
+        Ok(Self { call: Arc::new(Call { client, base, settings }) })
+    }
+}
+
+impl Tts for OpenAiTts {
+    fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+        let order = Stage::Ordered(self.call.clone(), line);
+        try_unfold(order, |stage| async move {
+            let mut answer = match stage {
+                Stage::Ordered(call, line) => Box::new(Answer::begin(call, &line).await?),
+                Stage::Answering(answer) => answer,
+            };
+            match answer.next().await? {
+                Some(pcm) => Ok(Some((pcm, Stage::Answering(answer)))),
+                None => Ok(None),
+            }
+        })
+        .boxed()
+    }
+}
+
+impl Probe for OpenAiTts {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        let Call { client, base, settings } = &*self.call;
+        let within = ms(settings.connect_timeout_ms);
+        http::probe(PROVIDER, client, base, &settings.api_key, within).boxed()
+    }
+}
+
+enum Stage {
+    Ordered(Arc<Call>, Line),
+    Answering(Box<Answer>),
+}
+
+/// A body being read. Dropping it closes the request.
+struct Answer {
+    response: Response,
+    call: Arc<Call>,
+    first_by: Instant,
+    total_by: Instant,
+    begun: bool,
+    sound: Sound,
+}
+
+impl Answer {
+    async fn begin(call: Arc<Call>, line: &Line) -> Result<Self, ProviderError> {
+        let settings = &call.settings;
+        let start = Instant::now();
+        let total_by = start + ms(settings.timeout_ms);
+        let first_by = total_by.min(start + ms(settings.first_audio_timeout_ms));
+        let voice = if settings.voice.is_empty() { DEFAULT_VOICE } else { &settings.voice };
+        let mut order = json!({
+            "model": settings.model,
+            "input": &*line.text,
+            "voice": voice,
+            "response_format": "pcm",
+        });
+        if settings.speed != 1.0 {
+            order["speed"] = json!(settings.speed);
+        }
+        let url = format!("{}/audio/speech", call.base);
+        let mut request = call.client.post(url).json(&order);
+        if !settings.api_key.is_empty() {
+            request = request.bearer_auth(settings.api_key.expose());
+        }
+        let response = timeout_at(first_by, request.send())
+            .await
+            .map_err(|_| http::timed_out(PROVIDER, "no audio within its deadline"))?
+            .map_err(|e| http::transport(PROVIDER, e))?;
+        if !response.status().is_success() {
+            return Err(http::refusal(PROVIDER, response).await);
+        }
+        refuse_other_formats(&response)?;
+        Ok(Self { response, call, first_by, total_by, begun: false, sound: Sound::default() })
+    }
+
+    async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
+        let settings = &self.call.settings;
+        loop {
+            let (by, missing) = if self.begun {
+                (Instant::now() + ms(settings.idle_timeout_ms), "the audio stood still")
+            } else {
+                (self.first_by, "no audio within its deadline")
+            };
+            let piece = timeout_at(by.min(self.total_by), self.response.chunk())
+                .await
+                .map_err(|_| http::timed_out(PROVIDER, missing))?
+                .map_err(|e| http::transport(PROVIDER, e))?;
+            let rate_hz = settings.http_sample_rate_hz;
+            let over = piece.is_none();
+            let pcm = match piece {
+                Some(piece) => self.sound.take(&piece, rate_hz).map_err(violated)?,
+                None => self.sound.finish(rate_hz),
+            };
+            self.begun |= pcm.is_some();
+            match pcm {
+                None if !over => {}
+                None if !self.begun => return Err(violated("the answer holds no audio")),
+                pcm => return Ok(pcm),
+            }
+        }
+    }
+}
+
+/// A base that ignores `response_format` would be heard as noise, where its content type gives it
+/// away; other types are let through, since bases label raw PCM in many ways.
+fn refuse_other_formats(response: &Response) -> Result<(), ProviderError> {
+    let Some(kind) = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok())
+    else {
+        return Ok(());
+    };
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let other = matches!(kind.as_str(), "application/json" | "audio/ogg" | "audio/flac");
+    if other || kind.starts_with("text/") {
+        return Err(violated(format!("the answer is {kind}, not raw PCM")));
+    }
+    Ok(())
+}
+
+fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
+    ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
+}

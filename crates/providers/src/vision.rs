@@ -1,0 +1,211 @@
+//! Describes a picture with an OpenAI-compatible model that sees. Not for how pictures arrive.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{Picture, ProviderError, ProviderErrorKind, Sight};
+use hearken_base::Secret;
+use hearken_base::http::{self as wire, Refusal};
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use reqwest::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use crate::llm::fields::Known;
+use crate::llm::{extra, fields, markup, words};
+
+/// Name in errors.
+const PROVIDER: &str = "vision";
+/// Longest answer that is read.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// Longest wait for a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Pictures that the model is shown at once; more wait, within their time.
+const AT_ONCE: usize = 8;
+
+/// The model that describes pictures, of devices' cameras and of tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VisionSettings {
+    /// An OpenAI-compatible base, with its version path; empty: there is no such model.
+    pub base_url: String,
+    /// Name of the model.
+    pub model: String,
+    /// Sent as a bearer token; empty sends none.
+    pub api_key: Secret,
+    /// Longest answer, in tokens.
+    pub max_tokens: u32,
+    /// Further fields of requests, as the vendor names them; the server's own may not be among
+    /// them.
+    pub extra: toml::Table,
+    /// Longest time for a whole answer; devices wait 30 s.
+    pub timeout_ms: u64,
+    /// Where devices send their pictures, as they are told; empty derives it from the address
+    /// that they connect to.
+    pub url: String,
+}
+
+impl Default for VisionSettings {
+    fn default() -> Self {
+        Self {
+            base_url: String::new(),
+            model: String::new(),
+            api_key: Secret::default(),
+            max_tokens: 300,
+            extra: toml::Table::new(),
+            timeout_ms: 25_000,
+            url: String::new(),
+        }
+    }
+}
+
+/// Why a picture has no description; told to the model that asked.
+#[derive(Debug, thiserror::Error)]
+pub enum VisionError {
+    /// The settings name no model.
+    #[error(
+        "no vision model is configured, so pictures cannot be looked at; set `vision.base_url` and `vision.model`"
+    )]
+    NoModel,
+    /// The model failed.
+    #[error("the vision model failed")]
+    Failed(#[from] ProviderError),
+}
+
+/// Describes pictures; clones share the connections.
+#[derive(Clone)]
+pub struct Vision(Option<Eye>);
+
+#[derive(Clone)]
+struct Eye {
+    client: reqwest::Client,
+    url: Url,
+    authorization: Option<HeaderValue>,
+    model: String,
+    max_tokens: u32,
+    extra: toml::Table,
+    known: Arc<Known>,
+    timeout: Duration,
+    places: Arc<Semaphore>,
+}
+
+impl Vision {
+    /// The model of these settings, or none.
+    ///
+    /// # Errors
+    /// The settings cannot be used; names the key.
+    pub fn new(settings: &VisionSettings) -> anyhow::Result<Self> {
+        use anyhow::Context as _;
+        if settings.base_url.is_empty() {
+            return Ok(Self(None));
+        }
+        let base = settings.base_url.trim_end_matches('/');
+        let url: Url = format!("{base}/chat/completions")
+            .parse()
+            .with_context(|| format!("`vision.base_url` cannot be read: {base}"))?;
+        anyhow::ensure!(
+            matches!(url.scheme(), "http" | "https"),
+            "`vision.base_url` must be http:// or https://"
+        );
+        extra::check("vision.extra", &settings.extra)?;
+        let authorization = match settings.api_key.is_empty() {
+            true => None,
+            false => Some(wire::bearer(&settings.api_key).context("`vision.api_key`")?),
+        };
+        Ok(Self(Some(Eye {
+            client: wire::client(&url, CONNECT_WITHIN).context("no HTTP client for `vision`")?,
+            url,
+            authorization,
+            model: settings.model.clone(),
+            max_tokens: settings.max_tokens,
+            extra: settings.extra.clone(),
+            known: Arc::new(Known::new(fields::OPENAI, &settings.model)),
+            timeout: Duration::from_millis(settings.timeout_ms),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+        })))
+    }
+
+    /// The model's answer to a question about a picture.
+    ///
+    /// # Errors
+    /// There is no model, or it failed.
+    pub async fn describe(
+        &self,
+        question: &str,
+        mime_type: &str,
+        picture: &[u8],
+    ) -> Result<String, VisionError> {
+        let eye = self.0.as_ref().ok_or(VisionError::NoModel)?;
+        let base64 = STANDARD.encode(picture);
+        let picture = Picture { mime_type: mime_type.to_owned(), base64 };
+        Ok(eye.describe(question, picture).await?)
+    }
+
+    /// The same for tools' pictures; none where there is no model.
+    pub fn sight(&self) -> Option<Arc<dyn Sight>> {
+        Some(Arc::new(self.0.clone()?))
+    }
+}
+
+impl Sight for Eye {
+    fn describe(
+        &self,
+        question: &str,
+        picture: Picture,
+    ) -> BoxFuture<'static, Result<String, ProviderError>> {
+        let (eye, by) = (self.clone(), Instant::now() + self.timeout);
+        let url = format!("data:{};base64,{}", picture.mime_type, picture.base64);
+        let mut body = json!({
+            "model": self.model,
+            "max_tokens": self.max_tokens,
+            "messages": [{"role": "user", "content": [
+                {"type": "text", "text": question},
+                {"type": "image_url", "image_url": {"url": url}},
+            ]}],
+        });
+        extra::add(&mut body, &self.extra);
+        Box::pin(async move { eye.answer(body, by).await })
+    }
+}
+
+impl Eye {
+    async fn answer(&self, body: Value, by: Instant) -> Result<String, ProviderError> {
+        // Nobody closes it, so that an error here is the deadline's.
+        let _place = timeout_at(by, self.places.acquire()).await.map_err(late)?;
+        let send = |body: Value| Box::pin(async move { self.send(&body, by).await });
+        let response = fields::ask(&self.known, body, send).await?;
+        let body = wire::body(PROVIDER, response, MAX_ANSWER_BYTES, by).await?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let words = words(&body["choices"][0]["message"]["content"]);
+        let words = markup::answer(&words).trim().to_owned();
+        if words.is_empty() {
+            let why = "the answer has no words";
+            return Err(ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why));
+        }
+        Ok(words)
+    }
+
+    async fn send(&self, body: &Value, by: Instant) -> Result<Response, Refusal> {
+        let mut request = self.client.post(self.url.clone()).json(body);
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        let response = timeout_at(by, request.send()).await.map_err(late)?;
+        let response = response.map_err(|e| wire::transport(PROVIDER, e))?;
+        if !response.status().is_success() {
+            return Err(wire::refused(PROVIDER, response).await);
+        }
+        Ok(response)
+    }
+}
+
+fn late<E>(_: E) -> ProviderError {
+    wire::timed_out(PROVIDER, "no answer within the deadline")
+}

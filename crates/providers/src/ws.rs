@@ -1,0 +1,203 @@
+//! WebSocket connections to providers: opening, sending and receiving within deadlines, and what
+//! their errors mean. Not for any provider's messages, nor for keeping connections.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{FutureExt, SinkExt, StreamExt};
+use hearken_actors::ports::{ProviderError, ProviderErrorKind};
+use hearken_base::{Secret, http, websocket};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+/// One WebSocket connection to a provider.
+pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Longest message taken from a provider: two minutes of 16 bit audio at 24 kHz fit.
+const MAX_MESSAGE_BYTES: usize = 8 << 20;
+
+/// Where a provider's WebSocket is, and how long it may take to reach.
+#[derive(Debug, Clone)]
+pub(super) struct Endpoint {
+    /// The name for errors.
+    pub(super) provider: &'static str,
+    /// `ws://` or `wss://`.
+    pub(super) url: String,
+    /// Sent as a bearer token; empty sends none.
+    pub(super) api_key: Secret,
+    /// Longest wait for a connection, its handshake included.
+    pub(super) connect_timeout: Duration,
+    /// Longest wait for one message to be accepted.
+    pub(super) send_timeout: Duration,
+}
+
+/// A message with content; pings, pongs and closing are dealt with here.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// JSON, as a rule.
+    Text(Utf8Bytes),
+    /// Audio, as a rule.
+    Binary(Bytes),
+}
+
+impl Endpoint {
+    /// Opens a connection.
+    pub(super) async fn connect(&self) -> Result<Socket, ProviderError> {
+        hearken_base::tls::choose_provider();
+        let mut request = self.url.as_str().into_client_request().map_err(|e| self.error(e))?;
+        if !self.api_key.is_empty() {
+            let bearer = http::bearer(&self.api_key)
+                .map_err(|e| self.failed(ProviderErrorKind::Unauthorized, e))?;
+            request.headers_mut().insert("authorization", bearer);
+        }
+        let config = websocket::limited(MAX_MESSAGE_BYTES);
+        let opening = connect_async_with_config(request, Some(config), true);
+        match timeout(self.connect_timeout, Box::pin(opening)).await {
+            Ok(Ok((socket, _))) => Ok(socket),
+            Ok(Err(e)) => Err(self.error(e)),
+            Err(_) => Err(self.timed_out("no connection within its deadline")),
+        }
+    }
+
+    /// Sends one message.
+    pub(super) async fn send(
+        &self,
+        socket: &mut Socket,
+        message: Message,
+    ) -> Result<(), ProviderError> {
+        match timeout(self.send_timeout, socket.send(message)).await {
+            Ok(sent) => sent.map_err(|e| self.error(e)),
+            Err(_) => Err(self.timed_out("a message was not accepted within its deadline")),
+        }
+    }
+
+    /// Waits for the next message until `deadline`; `missing` says what did not come.
+    pub(super) async fn receive(
+        &self,
+        socket: &mut Socket,
+        deadline: Instant,
+        missing: &'static str,
+    ) -> Result<Incoming, ProviderError> {
+        loop {
+            match timeout_at(deadline, socket.next()).await {
+                Err(_) => return Err(self.timed_out(missing)),
+                Ok(message) => {
+                    if let Some(incoming) = self.sort(message)? {
+                        return Ok(incoming);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a message that has come already, without waiting.
+    pub(super) fn take_ready(
+        &self,
+        socket: &mut Socket,
+    ) -> Result<Option<Incoming>, ProviderError> {
+        while let Some(message) = socket.next().now_or_never() {
+            if let Some(incoming) = self.sort(message)? {
+                return Ok(Some(incoming));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens a connection and has it answer a ping.
+    pub(super) async fn probe(&self) -> Result<Socket, ProviderError> {
+        let mut socket = self.connect().await?;
+        self.send(&mut socket, Message::Ping(Bytes::new())).await?;
+        let answered = async {
+            loop {
+                match socket.next().await {
+                    Some(Ok(Message::Pong(_))) => return Ok(()),
+                    message => drop(self.sort(message)?),
+                }
+            }
+        };
+        match timeout(self.connect_timeout, answered).await {
+            Ok(answered) => answered.map(|()| socket),
+            Err(_) => Err(self.timed_out("a ping was not answered within its deadline")),
+        }
+    }
+
+    /// Content, nothing worth telling, or the end of the connection.
+    fn sort(
+        &self,
+        message: Option<Result<Message, Error>>,
+    ) -> Result<Option<Incoming>, ProviderError> {
+        match message {
+            Some(Ok(Message::Text(text))) => Ok(Some(Incoming::Text(text))),
+            Some(Ok(Message::Binary(bytes))) => Ok(Some(Incoming::Binary(bytes))),
+            Some(Ok(Message::Close(frame))) => Err(self.closed(frame)),
+            Some(Ok(_)) => Ok(None),
+            Some(Err(e)) => Err(self.error(e)),
+            None => Err(self.closed(None)),
+        }
+    }
+
+    fn closed(&self, frame: Option<CloseFrame>) -> ProviderError {
+        let why = match frame {
+            Some(frame) => format!("closed the connection with code {}", u16::from(frame.code)),
+            None => "closed the connection".into(),
+        };
+        self.failed(ProviderErrorKind::Unavailable, why)
+    }
+
+    /// A deadline passed.
+    pub(super) fn timed_out(&self, what: &'static str) -> ProviderError {
+        self.failed(ProviderErrorKind::Timeout, what)
+    }
+
+    /// Not this provider's protocol.
+    pub(super) fn violated(
+        &self,
+        what: impl Into<hearken_actors::ports::BoxError>,
+    ) -> ProviderError {
+        self.failed(ProviderErrorKind::Protocol, what)
+    }
+
+    /// A failure of this kind.
+    pub(super) fn failed(
+        &self,
+        kind: ProviderErrorKind,
+        what: impl Into<hearken_actors::ports::BoxError>,
+    ) -> ProviderError {
+        ProviderError::because(self.provider, kind, what)
+    }
+
+    /// What an error of the connection means.
+    fn error(&self, error: Error) -> ProviderError {
+        use ProviderErrorKind::{BadRequest, Protocol, Timeout, Unavailable};
+        let kind = match &error {
+            Error::Http(response) => {
+                let wait = http::retry_after(response.headers());
+                return ProviderError::because(
+                    self.provider,
+                    http::kind_of(response.status()),
+                    error,
+                )
+                .retry_after(wait);
+            }
+            Error::Io(e) if e.kind() == std::io::ErrorKind::TimedOut => Timeout,
+            Error::Protocol(
+                ProtocolError::ResetWithoutClosingHandshake
+                | ProtocolError::HandshakeIncomplete
+                | ProtocolError::SendAfterClosing
+                | ProtocolError::ReceivedAfterClosing,
+            )
+            | Error::Io(_)
+            | Error::Tls(_)
+            | Error::ConnectionClosed
+            | Error::AlreadyClosed => Unavailable,
+            Error::Url(_) => BadRequest,
+            _ => Protocol,
+        };
+        self.failed(kind, error)
+    }
+}

@@ -1,0 +1,20 @@
+//! A small state server to begin with: dice, characters, fights and doors, in a world a session.
+//! For people to read and for our tests to talk to; [`hearken_providers::state`] is the client of any.
+//!
+//! Its rules are pure: [`rules::act`] changes a [`world::World`] and tells what happened.
+//! [`keeping::Keeping`] gives each world a version, refuses who knows an old one, and can go back.
+
+mod arguments;
+mod combat;
+pub mod dice;
+pub mod keeping;
+mod routes;
+pub mod rules;
+#[cfg(test)]
+mod tests;
+pub mod tools;
+pub mod world;
+
+pub use arguments::Wrong;
+pub use keeping::Keeping;
+pub use routes::server;

@@ -1,0 +1,316 @@
+//! The SQL of chat sessions, their messages and turns. Not for what is said in them; snapshots and
+//! named requests have files of their own.
+
+use async_trait::async_trait;
+use hearken_actors::ports::{
+    BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, RequestKey, SessionFilter,
+    SessionPage, TurnKept,
+};
+use hearken_proto::chat::{ChatSession, ChatStatus, Snapshot};
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{SqlStore, Work, in_time_for_ports, requests, text, time, unusable};
+use crate::StoreError;
+
+/// All columns of a session, by name.
+macro_rules! columns {
+    () => {
+        "session_id, name, creator_id, dm_user_id, status, max_players, players, message_count, \
+         state_version, created_ms, updated_ms, last_access_ms"
+    };
+}
+
+/// Which sessions fit a filter: `$1` is the person, `$2` the status.
+macro_rules! fitting {
+    () => {
+        " FROM chat_sessions WHERE ($1 IS NULL OR session_id IN \
+         (SELECT session_id FROM chat_people WHERE user_id = $1)) \
+         AND (status = $2 OR ($2 IS NULL AND status <> 'deleted')) "
+    };
+}
+
+fn session(row: &AnyRow) -> Result<ChatSession, StoreError> {
+    let status: String = row.try_get("status")?;
+    let players: String = row.try_get("players")?;
+    Ok(ChatSession {
+        id: SessionId::new(row.try_get::<String, _>("session_id")?),
+        name: row.try_get("name")?,
+        creator_id: row.try_get("creator_id")?,
+        dm_user_id: row.try_get("dm_user_id")?,
+        status: ChatStatus::of(&status)
+            .ok_or_else(|| unusable(format!("a chat session's status is `{status}`")))?,
+        max_players: row.try_get::<i64, _>("max_players")?.try_into().map_err(unusable)?,
+        players: serde_json::from_str(&players).map_err(unusable)?,
+        message_count: row.try_get("message_count")?,
+        state_version: row.try_get("state_version")?,
+        created_at: time(row.try_get("created_ms")?)?,
+        updated_at: time(row.try_get("updated_ms")?)?,
+        last_access_at: time(row.try_get("last_access_ms")?)?,
+    })
+}
+
+#[async_trait]
+impl ChatStore for SqlStore {
+    async fn create(&self, session: &ChatSession) -> Result<(), BoxError> {
+        in_time_for_ports(self.create_chat(session)).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<ChatSession>, BoxError> {
+        in_time_for_ports(async {
+            let sql = concat!("SELECT ", columns!(), " FROM chat_sessions WHERE session_id = $1");
+            let row =
+                sqlx::query(sql).bind(text(id.as_str())).fetch_optional(self.pool().await?).await?;
+            row.as_ref().map(session).transpose()
+        })
+        .await
+    }
+
+    async fn sessions(&self, filter: &SessionFilter) -> Result<SessionPage, BoxError> {
+        in_time_for_ports(async {
+            let pool = self.pool().await?;
+            let user = filter.user_id.as_deref().map(text);
+            let status = filter.status.map(ChatStatus::as_str);
+            let sql = concat!(
+                "SELECT ",
+                columns!(),
+                fitting!(),
+                "ORDER BY last_access_ms DESC, session_id LIMIT $3 OFFSET $4"
+            );
+            let rows = sqlx::query(sql)
+                .bind(user.clone())
+                .bind(status)
+                .bind(i64::from(filter.limit))
+                .bind(i64::from(filter.offset))
+                .fetch_all(pool)
+                .await?;
+            let total: i64 = sqlx::query_scalar(concat!("SELECT COUNT(*)", fitting!()))
+                .bind(user)
+                .bind(status)
+                .fetch_one(pool)
+                .await?;
+            let sessions = rows.iter().map(session).collect::<Result<_, _>>()?;
+            Ok(SessionPage { sessions, total: total.try_into().map_err(unusable)? })
+        })
+        .await
+    }
+
+    async fn set_status(
+        &self,
+        id: &SessionId,
+        from: &[ChatStatus],
+        to: ChatStatus,
+        at: Timestamp,
+    ) -> Result<Option<ChatSession>, BoxError> {
+        let may = |status: ChatStatus| from.contains(&status).then_some(status.as_str());
+        in_time_for_ports(async {
+            let row = sqlx::query(concat!(
+                "UPDATE chat_sessions SET status = $2, updated_ms = $3 \
+                 WHERE session_id = $1 AND status IN ($4, $5, $6) RETURNING ",
+                columns!()
+            ))
+            .bind(text(id.as_str()))
+            .bind(to.as_str())
+            .bind(at.as_millisecond())
+            .bind(may(ChatStatus::Active))
+            .bind(may(ChatStatus::Archived))
+            .bind(may(ChatStatus::Deleted))
+            .fetch_optional(self.writer().await?.pool)
+            .await?;
+            row.as_ref().map(session).transpose()
+        })
+        .await
+    }
+
+    async fn purgeable(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, BoxError> {
+        in_time_for_ports(async {
+            // Nothing changes a deleted session, so it was deleted when it was last changed.
+            let ids: Vec<String> = sqlx::query_scalar(
+                "SELECT session_id FROM chat_sessions WHERE status = 'deleted' \
+                 AND updated_ms < $1 ORDER BY updated_ms, session_id LIMIT $2 OFFSET $3",
+            )
+            .bind(before.as_millisecond())
+            .bind(i64::from(limit))
+            .bind(i64::from(offset))
+            .fetch_all(self.pool().await?)
+            .await?;
+            Ok(ids.into_iter().map(SessionId::new).collect())
+        })
+        .await
+    }
+
+    async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {
+        in_time_for_ports(async {
+            let sql = "DELETE FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
+            let gone =
+                sqlx::query(sql).bind(text(id.as_str())).execute(self.writer().await?.pool).await?;
+            Ok(gone.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn messages(
+        &self,
+        id: &SessionId,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<KeptMessage>, BoxError> {
+        in_time_for_ports(async {
+            let rows = sqlx::query(
+                "SELECT number, message FROM chat_messages WHERE session_id = $1 AND number < $2 \
+                 ORDER BY number DESC LIMIT $3",
+            )
+            .bind(text(id.as_str()))
+            .bind(before.unwrap_or(i64::MAX))
+            .bind(i64::from(limit))
+            .fetch_all(self.pool().await?)
+            .await?;
+            let message = |row: &AnyRow| {
+                let message: String = row.try_get("message")?;
+                let message = serde_json::from_str(&message).map_err(unusable)?;
+                Ok(KeptMessage { number: row.try_get("number")?, message })
+            };
+            rows.iter().rev().map(message).collect()
+        })
+        .await
+    }
+
+    async fn keep_turn(&self, turn: &KeptTurn) -> Result<TurnKept, BoxError> {
+        in_time_for_ports(self.keep_chat_turn(turn)).await
+    }
+
+    async fn begin_request(
+        &self,
+        id: &SessionId,
+        key: &RequestKey,
+        fence: i64,
+    ) -> Result<TurnKept, BoxError> {
+        in_time_for_ports(self.begin_chat_request(id, key, fence)).await
+    }
+
+    async fn forget_request(&self, id: &SessionId, key: &str, fence: i64) -> Result<(), BoxError> {
+        in_time_for_ports(self.forget_chat_request(id, key, fence)).await
+    }
+
+    async fn request(&self, id: &SessionId, key: &str) -> Result<Option<KnownRequest>, BoxError> {
+        in_time_for_ports(self.known_request(id, key)).await
+    }
+
+    async fn keep_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        fence: i64,
+    ) -> Result<Option<Snapshot>, BoxError> {
+        in_time_for_ports(self.keep_chat_snapshot(snapshot, fence)).await
+    }
+
+    async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, BoxError> {
+        in_time_for_ports(self.chat_snapshots(id)).await
+    }
+
+    async fn restore_snapshot(
+        &self,
+        id: &SessionId,
+        snapshot_id: &str,
+        fence: i64,
+        at: Timestamp,
+    ) -> Result<Option<Snapshot>, BoxError> {
+        in_time_for_ports(self.restore_chat_snapshot(id, snapshot_id, fence, at)).await
+    }
+}
+
+impl SqlStore {
+    async fn create_chat(&self, session: &ChatSession) -> Result<(), StoreError> {
+        let players = serde_json::to_string(&session.players).map_err(unusable)?;
+        let mut work = self.begin().await?;
+        sqlx::query(concat!(
+            "INSERT INTO chat_sessions (",
+            columns!(),
+            ") VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11)"
+        ))
+        .bind(text(session.id.as_str()))
+        .bind(text(&session.name))
+        .bind(text(&session.creator_id))
+        .bind(text(&session.dm_user_id))
+        .bind(session.status.as_str())
+        .bind(i64::from(session.max_players))
+        .bind(players)
+        .bind(session.state_version)
+        .bind(session.created_at.as_millisecond())
+        .bind(session.updated_at.as_millisecond())
+        .bind(session.last_access_at.as_millisecond())
+        .execute(&mut *work)
+        .await?;
+        let leaders = [&session.creator_id, &session.dm_user_id];
+        for user in leaders.into_iter().chain(&session.players) {
+            sqlx::query(
+                "INSERT INTO chat_people (session_id, user_id) VALUES ($1, $2) \
+                 ON CONFLICT (session_id, user_id) DO NOTHING",
+            )
+            .bind(text(session.id.as_str()))
+            .bind(text(user))
+            .execute(&mut *work)
+            .await?;
+        }
+        work.commit().await
+    }
+
+    /// The session's row first, on condition that nobody went before: of two turns that were
+    /// built on the same message, the second finds another number there.
+    async fn keep_chat_turn(&self, turn: &KeptTurn) -> Result<TurnKept, StoreError> {
+        let id = text(turn.session_id.as_str());
+        let messages = i64::try_from(turn.messages.len()).map_err(unusable)?;
+        let mut work = self.begin().await?;
+        let taken = sqlx::query(
+            "UPDATE chat_sessions SET message_count = message_count + $4, fence = $3, \
+             state_version = COALESCE($5, state_version), updated_ms = $6, last_access_ms = $6 \
+             WHERE session_id = $1 AND status = 'active' AND message_count = $2 AND fence <= $3",
+        )
+        .bind(&id)
+        .bind(turn.after)
+        .bind(turn.fence)
+        .bind(messages)
+        .bind(turn.state_version)
+        .bind(turn.at.as_millisecond())
+        .execute(&mut *work)
+        .await?;
+        if taken.rows_affected() == 0 {
+            let why = why_not(&mut work, &id).await?;
+            work.rollback().await?;
+            return Ok(why);
+        }
+        if !requests::answer(&mut work, turn).await? {
+            // The request was answered before.
+            work.rollback().await?;
+            return Ok(TurnKept::Overtaken);
+        }
+        for (number, message) in (turn.after.saturating_add(1)..).zip(&turn.messages) {
+            sqlx::query(
+                "INSERT INTO chat_messages (session_id, number, message) VALUES ($1, $2, $3)",
+            )
+            .bind(&id)
+            .bind(number)
+            .bind(serde_json::to_string(message).map_err(unusable)?)
+            .execute(&mut *work)
+            .await?;
+        }
+        work.commit().await?;
+        Ok(TurnKept::Kept)
+    }
+}
+
+/// Why a turn of this session was not taken.
+pub(super) async fn why_not(work: &mut Work, id: &str) -> Result<TurnKept, StoreError> {
+    let sql = "SELECT status FROM chat_sessions WHERE session_id = $1";
+    let status: Option<String> =
+        sqlx::query_scalar(sql).bind(id).fetch_optional(&mut **work).await?;
+    let is_active = status.is_some_and(|status| status == ChatStatus::Active.as_str());
+    Ok(if is_active { TurnKept::Overtaken } else { TurnKept::Closed })
+}

@@ -1,0 +1,169 @@
+//! The SQL of requests that their clients named: noted when they begin to call tools, answered with
+//! their turn, copied with a snapshot. Not for what they ask.
+
+use hearken_actors::ports::{KeptTurn, KnownRequest, RequestKey, TurnKept};
+use hearken_proto::ids::SessionId;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::chat::why_not;
+use super::{SqlStore, Work, text};
+use crate::StoreError;
+
+/// Requests of a session that are known; beyond, the oldest are forgotten.
+const MAX_KNOWN: i64 = 256;
+/// So many are forgotten at once, at most: one is added at a time.
+const FORGOTTEN_AT_ONCE: i64 = 16;
+
+impl SqlStore {
+    pub(super) async fn known_request(
+        &self,
+        id: &SessionId,
+        key: &str,
+    ) -> Result<Option<KnownRequest>, StoreError> {
+        let row = sqlx::query(
+            "SELECT request_hash, answer FROM chat_turns \
+             WHERE session_id = $1 AND request_key = $2",
+        )
+        .bind(text(id.as_str()))
+        .bind(text(key))
+        .fetch_optional(self.pool().await?)
+        .await?;
+        let known = |row: AnyRow| {
+            let answer: String = row.try_get("answer")?;
+            let answer = Some(answer).filter(|answer| !answer.is_empty());
+            Ok(KnownRequest { hash: row.try_get("request_hash")?, answer })
+        };
+        row.map(known).transpose()
+    }
+
+    pub(super) async fn begin_chat_request(
+        &self,
+        id: &SessionId,
+        key: &RequestKey,
+        fence: i64,
+    ) -> Result<TurnKept, StoreError> {
+        let id = text(id.as_str());
+        let mut work = self.begin().await?;
+        let taken = sqlx::query(
+            "UPDATE chat_sessions SET fence = $2 \
+             WHERE session_id = $1 AND status = 'active' AND fence <= $2",
+        )
+        .bind(&id)
+        .bind(fence)
+        .execute(&mut *work)
+        .await?;
+        if taken.rows_affected() == 0 {
+            let why = why_not(&mut work, &id).await?;
+            work.rollback().await?;
+            return Ok(why);
+        }
+        if !note(&mut work, &id, key, "", fence).await? {
+            work.rollback().await?;
+            return Ok(TurnKept::Overtaken);
+        }
+        work.commit().await?;
+        Ok(TurnKept::Kept)
+    }
+
+    pub(super) async fn forget_chat_request(
+        &self,
+        id: &SessionId,
+        key: &str,
+        fence: i64,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "DELETE FROM chat_turns \
+             WHERE session_id = $1 AND request_key = $2 AND fence = $3 AND answer = ''",
+        )
+        .bind(text(id.as_str()))
+        .bind(text(key))
+        .bind(fence)
+        .execute(self.writer().await?.pool)
+        .await?;
+        Ok(())
+    }
+}
+
+/// Notes the answer to the request of a turn, where it has a name. False where the name is known
+/// already, but for a request that was begun under the same lock.
+pub(super) async fn answer(work: &mut Work, turn: &KeptTurn) -> Result<bool, StoreError> {
+    let Some(key) = &turn.key else { return Ok(true) };
+    note(work, &text(turn.session_id.as_str()), key, &turn.answer, turn.fence).await
+}
+
+async fn note(
+    work: &mut Work,
+    id: &str,
+    key: &RequestKey,
+    answer: &str,
+    fence: i64,
+) -> Result<bool, StoreError> {
+    let noted = sqlx::query(
+        "INSERT INTO chat_turns (session_id, request_key, answer, request_hash, fence) \
+         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (session_id, request_key) DO UPDATE \
+         SET answer = excluded.answer \
+         WHERE chat_turns.answer = '' AND chat_turns.fence = excluded.fence \
+         AND chat_turns.request_hash = excluded.request_hash",
+    )
+    .bind(id)
+    .bind(text(&key.name))
+    .bind(text(answer))
+    .bind(&key.hash)
+    .bind(fence)
+    .execute(&mut **work)
+    .await?;
+    if noted.rows_affected() == 0 {
+        return Ok(false);
+    }
+    sqlx::query(
+        "DELETE FROM chat_turns WHERE session_id = $1 AND request_key IN \
+         (SELECT request_key FROM chat_turns WHERE session_id = $1 \
+         ORDER BY fence DESC, request_key LIMIT $2 OFFSET $3)",
+    )
+    .bind(id)
+    .bind(FORGOTTEN_AT_ONCE)
+    .bind(MAX_KNOWN)
+    .execute(&mut **work)
+    .await?;
+    Ok(true)
+}
+
+/// Copies a session's requests into a snapshot.
+pub(super) async fn copy_to_snapshot(
+    work: &mut Work,
+    id: &str,
+    snapshot_id: &str,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO chat_snapshot_turns (snapshot_id, request_key, answer, request_hash, fence) \
+         SELECT $1, request_key, answer, request_hash, fence FROM chat_turns WHERE session_id = $2",
+    )
+    .bind(snapshot_id)
+    .bind(id)
+    .execute(&mut **work)
+    .await?;
+    Ok(())
+}
+
+/// Makes a session's requests those of a snapshot: of what was asked later nothing is known.
+pub(super) async fn copy_from_snapshot(
+    work: &mut Work,
+    id: &str,
+    snapshot_id: &str,
+) -> Result<(), StoreError> {
+    sqlx::query("DELETE FROM chat_turns WHERE session_id = $1")
+        .bind(id)
+        .execute(&mut **work)
+        .await?;
+    sqlx::query(
+        "INSERT INTO chat_turns (session_id, request_key, answer, request_hash, fence) \
+         SELECT $1, request_key, answer, request_hash, fence FROM chat_snapshot_turns \
+         WHERE snapshot_id = $2",
+    )
+    .bind(id)
+    .bind(snapshot_id)
+    .execute(&mut **work)
+    .await?;
+    Ok(())
+}

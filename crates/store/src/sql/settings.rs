@@ -1,0 +1,96 @@
+//! The SQL of run-time settings and of the audit. Not for what a setting means.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{SqlStore, Work, in_time, text, time, unusable};
+use crate::{AuditEntry, SettingsStore, StoreError};
+
+#[async_trait]
+impl SettingsStore for SqlStore {
+    async fn settings(&self) -> Result<Vec<(String, Value)>, StoreError> {
+        in_time(async {
+            let rows = sqlx::query("SELECT name, value FROM settings ORDER BY name")
+                .fetch_all(self.pool().await?)
+                .await?;
+            let setting = |row: &AnyRow| {
+                let value: String = row.try_get("value")?;
+                Ok((row.try_get("name")?, serde_json::from_str(&value).map_err(unusable)?))
+            };
+            rows.iter().map(setting).collect()
+        })
+        .await
+    }
+
+    async fn change(
+        &self,
+        changes: &[(String, Option<Value>)],
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        in_time(async {
+            let mut work = self.begin().await?;
+            for (name, value) in changes {
+                let change = match value {
+                    Some(value) => sqlx::query(
+                        "INSERT INTO settings (name, value) VALUES ($1, $2) \
+                         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                    )
+                    .bind(text(name))
+                    .bind(value.to_string()),
+                    None => sqlx::query("DELETE FROM settings WHERE name = $1").bind(text(name)),
+                };
+                change.execute(&mut *work).await?;
+            }
+            note(&mut work, audit).await?;
+            work.commit().await
+        })
+        .await
+    }
+
+    async fn note(&self, entry: &AuditEntry) -> Result<(), StoreError> {
+        in_time(async {
+            let mut work = self.begin().await?;
+            note(&mut work, entry).await?;
+            work.commit().await
+        })
+        .await
+    }
+
+    async fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        in_time(async {
+            let rows = sqlx::query(
+                "SELECT number, at_ms, who, what, details FROM audit WHERE number < $1 \
+                 ORDER BY number DESC LIMIT $2",
+            )
+            .bind(before.unwrap_or(i64::MAX))
+            .bind(i64::from(limit))
+            .fetch_all(self.pool().await?)
+            .await?;
+            let entry = |row: &AnyRow| {
+                let details: String = row.try_get("details")?;
+                Ok(AuditEntry {
+                    number: row.try_get("number")?,
+                    at: time(row.try_get("at_ms")?)?,
+                    who: row.try_get("who")?,
+                    what: row.try_get("what")?,
+                    details: serde_json::from_str(&details).map_err(unusable)?,
+                })
+            };
+            rows.iter().map(entry).collect()
+        })
+        .await
+    }
+}
+
+async fn note(work: &mut Work, entry: &AuditEntry) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO audit (at_ms, who, what, details) VALUES ($1, $2, $3, $4)")
+        .bind(entry.at.as_millisecond())
+        .bind(text(&entry.who))
+        .bind(text(&entry.what))
+        .bind(entry.details.to_string())
+        .execute(&mut **work)
+        .await?;
+    Ok(())
+}

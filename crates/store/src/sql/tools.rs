@@ -1,0 +1,107 @@
+//! The SQL of tool servers, and of what was chosen for devices' conversations. Not for devices
+//! otherwise.
+
+use async_trait::async_trait;
+use hearken_base::Secret;
+use hearken_proto::ids::DeviceId;
+use sqlx::Row as _;
+
+use super::devices::{columns, device};
+use super::{SqlStore, in_time, text, unusable};
+use crate::{Device, KeptServer, StoreError, ToolStore};
+
+#[async_trait]
+impl ToolStore for SqlStore {
+    async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError> {
+        in_time(async {
+            let rows =
+                sqlx::query("SELECT name, settings, enabled FROM tool_servers ORDER BY name")
+                    .fetch_all(self.pool().await?)
+                    .await?;
+            let server = |row: &sqlx::any::AnyRow| {
+                let settings: Option<String> = row.try_get("settings")?;
+                Ok(KeptServer {
+                    name: row.try_get("name")?,
+                    settings: settings.map(Secret::new),
+                    enabled: row.try_get::<i64, _>("enabled")? != 0,
+                })
+            };
+            rows.iter().map(server).collect()
+        })
+        .await
+    }
+
+    async fn keep_tool_server(&self, server: &KeptServer) -> Result<(), StoreError> {
+        in_time(async {
+            sqlx::query(
+                "INSERT INTO tool_servers (name, settings, enabled) VALUES ($1, $2, $3) \
+                 ON CONFLICT (name) DO UPDATE SET \
+                 settings = excluded.settings, enabled = excluded.enabled",
+            )
+            .bind(text(&server.name))
+            .bind(server.settings.as_ref().map(|s| text(s.expose())))
+            .bind(i64::from(server.enabled))
+            .execute(self.writer().await?.pool)
+            .await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn forget_tool_server(&self, name: &str) -> Result<bool, StoreError> {
+        in_time(async {
+            let gone = sqlx::query("DELETE FROM tool_servers WHERE name = $1")
+                .bind(text(name))
+                .execute(self.writer().await?.pool)
+                .await?;
+            Ok(gone.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn set_tools_off(
+        &self,
+        id: &DeviceId,
+        off: &[String],
+    ) -> Result<Option<Device>, StoreError> {
+        let off = serde_json::to_string(off).map_err(unusable)?;
+        let sql = concat!(
+            "UPDATE devices SET tools_off = $2 WHERE device_id = $1 RETURNING ",
+            columns!()
+        );
+        self.changed(sql, id, &off).await
+    }
+
+    async fn set_agent(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError> {
+        let sql =
+            concat!("UPDATE devices SET agent = $2 WHERE device_id = $1 RETURNING ", columns!());
+        self.changed(sql, id, agent).await
+    }
+
+    async fn set_system_prompt(
+        &self,
+        id: &DeviceId,
+        prompt: &str,
+    ) -> Result<Option<Device>, StoreError> {
+        let sql = concat!(
+            "UPDATE devices SET system_prompt = $2 WHERE device_id = $1 RETURNING ",
+            columns!()
+        );
+        self.changed(sql, id, prompt).await
+    }
+
+    async fn choosers(&self) -> Result<Vec<Device>, StoreError> {
+        in_time(async {
+            let rows = sqlx::query(concat!(
+                "SELECT ",
+                columns!(),
+                " FROM devices WHERE tools_off <> '[]' OR agent <> 'default' \
+                 OR system_prompt <> '' ORDER BY device_id"
+            ))
+            .fetch_all(self.pool().await?)
+            .await?;
+            rows.iter().map(device).collect()
+        })
+        .await
+    }
+}

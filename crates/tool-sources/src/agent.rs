@@ -1,0 +1,93 @@
+//! All tool clients of one agent as one source: they come and go while a conversation lasts, and
+//! its list of sources stays. Not for a single tool client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{Tool, ToolCall, ToolClients as _, ToolError, ToolOutput, ToolSource};
+
+use super::endpoint::Endpoint;
+use super::live::SourceKind;
+
+/// The name of the source.
+pub(super) const NAME: &str = "endpoint";
+
+/// The tool clients of an agent. A tool has its own name, and behind the name of its client
+/// (`calc-2.add`) where a client that came earlier has one of the same name.
+pub(super) struct AgentTools {
+    endpoint: Endpoint,
+    agent: String,
+    /// Names of clients that are left out.
+    off: Vec<String>,
+}
+
+impl AgentTools {
+    pub(super) fn new(endpoint: Endpoint, agent: &str, off: &[String]) -> Self {
+        Self { endpoint, agent: agent.to_owned(), off: off.to_vec() }
+    }
+
+    /// Those of this instance first.
+    fn clients(&self) -> Vec<Arc<dyn ToolSource>> {
+        let here = self.endpoint.sources(&self.agent).into_iter();
+        let mut clients: Vec<Arc<dyn ToolSource>> = here.map(|live| Arc::new(live) as _).collect();
+        let elsewhere = self.endpoint.elsewhere(&self.agent).into_iter();
+        clients.extend(elsewhere.map(|client| Arc::new(client) as _));
+        clients.retain(|client| !self.off.iter().any(|name| name == client.name()));
+        clients
+    }
+}
+
+/// Every tool of these clients, under the name of the list, with the client that has it.
+fn all(clients: &[Arc<dyn ToolSource>]) -> Vec<(Tool, &dyn ToolSource, String)> {
+    let mut named: Vec<(Tool, &dyn ToolSource, String)> = Vec::new();
+    for client in clients {
+        let client = &**client;
+        for tool in client.tools().iter() {
+            let own = tool.name.clone();
+            let mut tool = tool.clone();
+            if named.iter().any(|(t, ..)| t.name == own) {
+                tool.name = format!("{}.{own}", client.name());
+            }
+            named.push((tool, client, own));
+        }
+    }
+    named
+}
+
+impl ToolSource for AgentTools {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn kind(&self) -> &'static str {
+        SourceKind::Endpoint.word()
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let clients = self.clients();
+        all(&clients).into_iter().map(|(tool, ..)| tool).collect()
+    }
+
+    fn call(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let clients = self.clients();
+        // Another client may have come or gone since the model was told the name.
+        let full = |client: &dyn ToolSource, own: &str| format!("{}.{own}", client.name());
+        let tools = all(&clients);
+        let found = tools
+            .iter()
+            .find(|(tool, ..)| tool.name == call.name)
+            .or_else(|| tools.iter().find(|(_, client, own)| full(*client, own) == call.name));
+        match found {
+            Some((_, client, own)) => {
+                call.name.clone_from(own);
+                client.call(call)
+            }
+            None => Box::pin(std::future::ready(Err(ToolError::Unknown(call.name)))),
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        self.endpoint.call_timeout()
+    }
+}

@@ -1,0 +1,84 @@
+//! Asks a service of the outside for JSON, within bounds of time and size. Not for what is asked.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use hearken_actors::ports::{ProviderError, ProviderErrorKind};
+use hearken_base::http as wire;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::settings::{BuiltinError, address};
+
+/// Longest answer that is read.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// Longest wait for a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(4);
+
+/// A service at one address; clones share its connections.
+#[derive(Clone)]
+pub(super) struct Web {
+    /// What it is for, in what people and the model are told.
+    what: &'static str,
+    url: Url,
+    /// Made when it is first used: a machine without certificates starts all the same.
+    client: Arc<OnceLock<Result<reqwest::Client, String>>>,
+}
+
+impl Web {
+    /// The service for `what`, at the address of this key.
+    pub(super) fn new(
+        what: &'static str,
+        key: &'static str,
+        url: &str,
+    ) -> Result<Self, BuiltinError> {
+        Ok(Self { what, url: address(key, url)?, client: Arc::default() })
+    }
+
+    /// The JSON that it answers to these parameters, until `by`.
+    ///
+    /// # Errors
+    /// It cannot be reached, refuses, is late, or answers with something else; for the model.
+    pub(super) async fn ask(&self, query: &[(&str, &str)], by: Instant) -> Result<Value, String> {
+        let failed = |error: ProviderError| {
+            tracing::warn!(service = self.what, %error, "a built-in tool got no answer");
+            let what = self.what;
+            match error.kind {
+                ProviderErrorKind::Protocol => {
+                    format!("the {what} service gave an answer that cannot be read")
+                }
+                ProviderErrorKind::BadRequest
+                | ProviderErrorKind::TooLarge
+                | ProviderErrorKind::NotServed
+                | ProviderErrorKind::Unauthorized => {
+                    format!("the {what} service refused the question")
+                }
+                kind => format!("the {what} service cannot be reached ({kind})"),
+            }
+        };
+        let body = self.body(query, by).await.map_err(failed)?;
+        serde_json::from_slice(&body)
+            .map_err(|e| failed(ProviderError::because("builtin", ProviderErrorKind::Protocol, e)))
+    }
+
+    async fn body(&self, query: &[(&str, &str)], by: Instant) -> Result<Vec<u8>, ProviderError> {
+        let client = self.client.get_or_init(|| {
+            wire::client(&self.url, CONNECT_WITHIN).map_err(|error| error.to_string())
+        });
+        let client = client.as_ref().map_err(|reason| {
+            let (kind, why) = (ProviderErrorKind::Unavailable, format!("no HTTP client: {reason}"));
+            ProviderError::because("builtin", kind, why)
+        })?;
+        let mut url = self.url.clone();
+        url.query_pairs_mut().extend_pairs(query);
+        let response = timeout_at(by, client.get(url).send())
+            .await
+            .map_err(|_| wire::timed_out("builtin", "no answer within the deadline"))?
+            .map_err(|e| wire::transport("builtin", e))?;
+        if !response.status().is_success() {
+            return Err(wire::refusal("builtin", response).await);
+        }
+        wire::body("builtin", response, MAX_ANSWER_BYTES, by).await
+    }
+}

@@ -1,0 +1,151 @@
+//! What was chosen for single devices and for running sessions, in memory, since a conversation must
+//! not wait for the store. Not for keeping it; what was chosen for a session ends with it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use hearken_proto::ids::{DeviceId, SessionId};
+use hearken_store::Device;
+
+use super::DEFAULT_AGENT;
+
+/// What was chosen for a device, or for a session of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// The agent whose tool clients it has.
+    pub(super) agent: String,
+    /// Names of the sources that it goes without.
+    pub(super) off: Vec<String>,
+    /// What the model is told of how to behave with it; empty for the deployment's own.
+    pub(super) system_prompt: String,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { agent: DEFAULT_AGENT.into(), off: Vec::new(), system_prompt: String::new() }
+    }
+}
+
+impl Choice {
+    /// What stands in the device's record.
+    pub(super) fn of(device: &Device) -> Self {
+        Self {
+            agent: device.agent.clone(),
+            off: device.tools_off.clone(),
+            system_prompt: device.system_prompt.clone(),
+        }
+    }
+
+    /// The device goes without this source.
+    pub(super) fn is_off(&self, name: &str) -> bool {
+        self.off.iter().any(|off| off == name)
+    }
+}
+
+/// The choices for all devices and running sessions; clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Choices(Arc<RwLock<Chosen>>);
+
+#[derive(Default)]
+struct Chosen {
+    devices: HashMap<DeviceId, Arc<Choice>>,
+    sessions: HashMap<SessionId, Session>,
+}
+
+/// A session that runs.
+struct Session {
+    device: DeviceId,
+    /// What it goes without, where that was chosen; else what its device goes without.
+    off: Option<Vec<String>>,
+}
+
+impl Chosen {
+    fn of_device(&self, id: &DeviceId) -> Arc<Choice> {
+        self.devices.get(id).cloned().unwrap_or_default()
+    }
+
+    fn of_session(&self, id: &SessionId) -> Option<(DeviceId, Arc<Choice>)> {
+        let Session { device, off } = self.sessions.get(id)?;
+        let mut choice = self.of_device(device);
+        if let Some(off) = off {
+            choice = Arc::new(Choice { off: off.clone(), ..Choice::clone(&choice) });
+        }
+        Some((device.clone(), choice))
+    }
+}
+
+impl Choices {
+    /// What was chosen for a device.
+    pub(super) fn of_device(&self, id: &DeviceId) -> Arc<Choice> {
+        self.read().of_device(id)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Chosen> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Chosen> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is chosen from the device's record.
+    pub(super) fn take(&self, device: &Device) {
+        let choice = Choice::of(device);
+        if choice == Choice::default() {
+            self.forget(&device.device_id);
+        } else {
+            self.write().devices.insert(device.device_id.clone(), Arc::new(choice));
+        }
+    }
+
+    /// Nothing is chosen but for these devices.
+    pub(super) fn replace(&self, devices: &[Device]) {
+        let of = |device: &Device| (device.device_id.clone(), Arc::new(Choice::of(device)));
+        self.write().devices = devices.iter().map(of).collect();
+    }
+
+    /// Nothing is chosen for this device any more.
+    pub(super) fn forget(&self, id: &DeviceId) {
+        self.write().devices.remove(id);
+    }
+
+    /// A session of this device begins.
+    pub(super) fn begin(&self, device: &DeviceId, session: &SessionId) -> RunningSession {
+        let begun = Session { device: device.clone(), off: None };
+        self.write().sessions.insert(session.clone(), begun);
+        RunningSession { choices: self.clone(), id: session.clone() }
+    }
+
+    /// The device of a running session, and what is chosen for the session.
+    pub(super) fn of_session(&self, id: &SessionId) -> Option<(DeviceId, Arc<Choice>)> {
+        self.read().of_session(id)
+    }
+
+    /// The session goes without these sources, whatever its device does. False where it does not
+    /// run.
+    pub(super) fn set_off(&self, id: &SessionId, off: Vec<String>) -> bool {
+        let mut chosen = self.write();
+        let Some(session) = chosen.sessions.get_mut(id) else { return false };
+        session.off = Some(off);
+        true
+    }
+}
+
+/// A session's place among the choices; given up when dropped.
+pub(super) struct RunningSession {
+    choices: Choices,
+    id: SessionId,
+}
+
+impl RunningSession {
+    /// The session's device, and what is chosen now.
+    pub(super) fn choice(&self) -> Option<(DeviceId, Arc<Choice>)> {
+        self.choices.of_session(&self.id)
+    }
+}
+
+impl Drop for RunningSession {
+    fn drop(&mut self) {
+        self.choices.write().sessions.remove(&self.id);
+    }
+}

@@ -1,0 +1,366 @@
+//! The MCP endpoint: tool clients that dial in, several for each agent, their names kept apart.
+//! They are the servers and we are the client. Not for sockets: frames come and go as text.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{
+    LocalToolClient, RemoteToolClient, ToolCall, ToolClients, ToolError, ToolOutput,
+    ToolSource as _,
+};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use super::attend::attend;
+use super::connection::{Connection, Era};
+use super::elsewhere::RemoteInstanceSource;
+use super::frames;
+use super::link::Link;
+use super::live::{Live, SourceKind};
+use super::questions::Questions;
+
+/// Most tool clients of one agent.
+const MAX_PER_AGENT: usize = 32;
+/// Longest wait for a tool client to answer the handshake.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(15);
+/// Longest name that a tool client may give itself.
+const MAX_NAME_CHARS: usize = 48;
+/// The name of a tool client that gives none.
+const NAMELESS: &str = "tools";
+
+/// The tool clients of every agent; clones share them.
+#[derive(Clone)]
+pub struct Endpoint(Arc<Shared>);
+
+struct Shared {
+    rooms: Mutex<Rooms>,
+    call_timeout: Duration,
+    /// Told whenever a tool client comes or goes, or has other tools.
+    changes: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct Rooms {
+    by_agent: BTreeMap<String, Vec<Seat>>,
+    last: u64,
+    /// Names of other sources.
+    reserved: Vec<String>,
+    /// Tool clients of other instances of the server.
+    elsewhere: Vec<RemoteInstanceSource>,
+}
+
+struct Seat {
+    number: u64,
+    /// Once its handshake is done.
+    live: Option<(String, Live)>,
+}
+
+/// The agent has as many tool clients as it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the agent has {MAX_PER_AGENT} tool clients, as many as it may")]
+pub struct Full;
+
+impl Endpoint {
+    /// One whose tool clients may take this long for a call.
+    pub fn new(call_timeout: Duration) -> Self {
+        let (rooms, changes) = (Mutex::default(), watch::Sender::default());
+        Self(Arc::new(Shared { rooms, call_timeout, changes }))
+    }
+
+    /// A seat for a tool client that has just dialled in.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn admit(&self, agent: &str) -> Result<Guest, Full> {
+        let mut rooms = self.lock();
+        rooms.last += 1;
+        let number = rooms.last;
+        let seats = rooms.by_agent.entry(agent.to_owned()).or_default();
+        if seats.len() >= MAX_PER_AGENT {
+            return Err(Full);
+        }
+        seats.push(Seat { number, live: None });
+        Ok(Guest { endpoint: self.clone(), agent: agent.to_owned(), number })
+    }
+
+    /// The tool clients of an agent, in the order in which they came.
+    pub(super) fn sources(&self, agent: &str) -> Vec<Live> {
+        let rooms = self.lock();
+        let seats = rooms.by_agent.get(agent).into_iter().flatten();
+        seats.filter_map(|s| s.live.as_ref().map(|(_, live)| live.clone())).collect()
+    }
+
+    /// The tool clients of an agent at other instances, under names that are free here.
+    pub(super) fn elsewhere(&self, agent: &str) -> Vec<RemoteInstanceSource> {
+        let rooms = self.lock();
+        let seats = rooms.by_agent.get(agent).into_iter().flatten();
+        let mut names: Vec<String> =
+            seats.filter_map(|s| s.live.as_ref().map(|(name, _)| name.clone())).collect();
+        let mut all = Vec::new();
+        for client in rooms.elsewhere.iter().filter(|client| client.agent() == agent) {
+            let taken = |name: &str| names.iter().chain(&rooms.reserved).any(|n| n == name);
+            let name = free_name(client.name(), taken);
+            names.push(name.clone());
+            all.push(client.named(name));
+        }
+        all
+    }
+
+    /// Keeps tool clients' names apart from those of other sources.
+    pub(super) fn reserve(&self, names: Vec<String>) {
+        self.lock().reserved = names;
+    }
+
+    /// A tool client of any agent has this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let rooms = self.lock();
+        let mut clients = rooms.by_agent.values().flatten().filter_map(|s| s.live.as_ref());
+        clients.any(|(n, _)| n == name)
+    }
+
+    /// Tool clients at once, of all agents, and how many agents have some.
+    pub fn count(&self) -> (usize, usize) {
+        let rooms = self.lock();
+        (rooms.by_agent.values().map(Vec::len).sum(), rooms.by_agent.len())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rooms> {
+        self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a guest its name: the one that it wants, or that with the lowest free number.
+    fn seat(&self, guest: &Guest, wanted: &str) -> Live {
+        let mut rooms = self.lock();
+        let Rooms { by_agent, reserved, .. } = &mut *rooms;
+        let seats = by_agent.entry(guest.agent.clone()).or_default();
+        let taken = |name: &str| {
+            let mut others = seats.iter().filter_map(|s| s.live.as_ref());
+            others.any(|(n, _)| n == name) || reserved.iter().any(|n| n == name)
+        };
+        let name = free_name(wanted, taken);
+        // One of the same name may be a connection of the same client that broke unseen.
+        let others = seats.iter().filter_map(|s| s.live.as_ref());
+        others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
+        let live = Live::new(name.clone(), SourceKind::Endpoint, self.0.call_timeout);
+        if let Some(seat) = seats.iter_mut().find(|s| s.number == guest.number) {
+            seat.live = Some((name, live.clone()));
+        }
+        live
+    }
+}
+
+impl ToolClients for Endpoint {
+    fn local(&self) -> Vec<LocalToolClient> {
+        let rooms = self.lock();
+        let mut all = Vec::new();
+        for (agent, seats) in &rooms.by_agent {
+            let clients = seats.iter().filter_map(|seat| seat.live.as_ref());
+            all.extend(clients.map(|(name, live)| LocalToolClient {
+                agent: agent.clone(),
+                name: name.clone(),
+                tools: live.tools(),
+            }));
+        }
+        all
+    }
+
+    fn changes(&self) -> watch::Receiver<()> {
+        self.0.changes.subscribe()
+    }
+
+    fn set_remote(&self, clients: Vec<RemoteToolClient>) {
+        self.lock().elsewhere = clients.into_iter().map(RemoteInstanceSource::new).collect();
+    }
+
+    fn call_timeout(&self) -> Duration {
+        self.0.call_timeout
+    }
+
+    fn call(
+        &self,
+        agent: String,
+        client: String,
+        call: ToolCall,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let clients = self.sources(&agent);
+        Box::pin(async move {
+            let Some(client) = clients.iter().find(|live| live.name() == client) else {
+                return Err(ToolError::Unavailable("the tool client has gone".into()));
+            };
+            client.call(call).await
+        })
+    }
+}
+
+/// The name that is wanted, or that with the lowest free number.
+fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
+    let mut name = wanted.to_owned();
+    let mut number = 1_u32;
+    while taken(&name) {
+        number += 1;
+        name = format!("{wanted}-{number}");
+    }
+    name
+}
+
+/// A tool client's seat; given up when dropped.
+pub struct Guest {
+    endpoint: Endpoint,
+    agent: String,
+    number: u64,
+}
+
+impl Guest {
+    /// Speaks MCP over these frames until the tool client is gone; why it is.
+    pub async fn attend(
+        self,
+        incoming: mpsc::Receiver<String>,
+        outgoing: mpsc::Sender<String>,
+    ) -> String {
+        let transport = Frames { incoming, outgoing: Some(outgoing), read: Vec::new() };
+        let opening = Connection::open(transport, Era::Oldest, Questions::Declined);
+        let opened = timeout(HANDSHAKE_WITHIN, opening).await;
+        let connection = match opened {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(failed)) => return failed.reason,
+            Err(_) => return "it did not answer the handshake".into(),
+        };
+        let wanted = named(connection.server_name().as_deref().unwrap_or_default());
+        let live = self.endpoint.seat(&self, &wanted);
+        tracing::info!(agent = self.agent, source = wanted, "a tool client is here");
+        let connection = Link::Mcp(connection);
+        let changes = &self.endpoint.0.changes;
+        let reason = tokio::select! {
+            reason = attend(&live, &connection) => reason,
+            () = live.tell_changes(changes) => "the connection was lost".into(),
+        };
+        live.lost(reason.clone());
+        connection.close().await;
+        reason
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut rooms = self.endpoint.lock();
+        let Some(seats) = rooms.by_agent.get_mut(&self.agent) else { return };
+        if let Some(place) = seats.iter().position(|s| s.number == self.number) {
+            let seat = seats.remove(place);
+            if let Some((_, live)) = seat.live {
+                live.ended("the tool client has gone".into());
+            }
+        }
+        if seats.is_empty() {
+            rooms.by_agent.remove(&self.agent);
+        }
+        self.endpoint.0.changes.send_replace(());
+    }
+}
+
+/// The name that a tool client gives itself, made fit for a list.
+fn named(given: &str) -> String {
+    let kept: String = given.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
+    let kept = kept.trim();
+    if kept.is_empty() { NAMELESS.into() } else { kept.to_owned() }
+}
+
+/// rmcp's transport over the text frames of a socket.
+struct Frames {
+    incoming: mpsc::Receiver<String>,
+    outgoing: Option<mpsc::Sender<String>>,
+    /// Messages of a batch, the last first.
+    read: Vec<RxJsonRpcMessage<RoleClient>>,
+}
+
+/// A frame could not be sent.
+#[derive(Debug, thiserror::Error)]
+enum FrameError {
+    #[error("the tool client has gone")]
+    Gone,
+    #[error("a message cannot be written")]
+    Unwritable(#[from] serde_json::Error),
+}
+
+impl Transport<RoleClient> for Frames {
+    type Error = FrameError;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), FrameError>> + Send + 'static {
+        let outgoing = self.outgoing.clone();
+        async move {
+            let text = serde_json::to_string(&item)?;
+            let outgoing = outgoing.ok_or(FrameError::Gone)?;
+            outgoing.send(text).await.map_err(|_| FrameError::Gone)
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if let Some(message) = self.read.pop() {
+                return Some(message);
+            }
+            let text = self.incoming.recv().await?;
+            self.read = frames::read(&text);
+            self.read.reverse();
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), FrameError> {
+        self.outgoing = None;
+        self.incoming.close();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_has_so_many_seats_and_gives_them_back() {
+        let endpoint = Endpoint::new(Duration::from_secs(1));
+        let mut guests: Vec<Guest> =
+            (0..MAX_PER_AGENT).map(|_| endpoint.admit("a").unwrap()).collect();
+        assert_eq!(endpoint.admit("a").err(), Some(Full));
+        assert!(endpoint.admit("b").is_ok());
+        guests.pop();
+        assert!(endpoint.admit("a").is_ok());
+        drop(guests);
+        assert_eq!(endpoint.count(), (0, 0));
+    }
+
+    #[test]
+    fn equal_names_are_numbered_and_numbers_are_used_again() {
+        let endpoint = Endpoint::new(Duration::from_secs(1));
+        let guests: Vec<Guest> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
+        for guest in &guests {
+            endpoint.seat(guest, "calc");
+        }
+        let names =
+            || -> Vec<String> { endpoint.sources("a").iter().map(|s| s.report().name).collect() };
+        assert_eq!(names(), ["calc", "calc-2", "calc-3"]);
+        let mut guests = guests;
+        drop(guests.remove(1));
+        let back = endpoint.admit("a").unwrap();
+        endpoint.seat(&back, "calc");
+        assert_eq!(names(), ["calc", "calc-3", "calc-2"]);
+        assert!(endpoint.sources("b").is_empty());
+        endpoint.reserve(vec!["weather".into()]);
+        let last = endpoint.admit("b").unwrap();
+        endpoint.seat(&last, "weather");
+        assert_eq!(endpoint.sources("b")[0].report().name, "weather-2");
+    }
+
+    #[test]
+    fn names_are_made_fit() {
+        assert_eq!(named(" Weather\u{7} "), "Weather");
+        assert_eq!(named("\n"), NAMELESS);
+        assert_eq!(named(&"字".repeat(99)).chars().count(), MAX_NAME_CHARS);
+    }
+}

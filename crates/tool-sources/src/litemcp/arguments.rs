@@ -1,0 +1,413 @@
+//! Between JSON objects, which models and our own tools know, and LiteMCP's strings in order:
+//! schemas, arguments and answers, in both directions. Pure.
+
+use hearken_actors::ports::{Tool, ToolContent, ToolError, ToolOutput};
+use hearken_proto::litemcp::{self, CallResult, Content, Parameter, Response};
+use serde_json::{Map, Value, json};
+
+use crate::mapping::Answer;
+
+/// JSON Schema's names of types, and what people write for them.
+const TYPES: [(&str, &[&str]); 5] = [
+    ("number", &["number", "float", "double", "decimal"]),
+    ("integer", &["integer", "int", "long"]),
+    ("boolean", &["boolean", "bool"]),
+    ("array", &["array", "list"]),
+    ("object", &["object", "dict", "map"]),
+];
+
+/// A LiteMCP tool as the port knows it.
+///
+/// # Errors
+/// It cannot be called by names; says why.
+pub(super) fn tool(told: &litemcp::Tool) -> Result<Tool, String> {
+    if told.name.trim().is_empty() {
+        return Err("its tool has no name".into());
+    }
+    let mut properties = Map::new();
+    for parameter in &told.parameters {
+        if properties.insert(parameter.name.clone(), schema(parameter)).is_some() {
+            return Err(format!("its tool has two parameters `{}`", parameter.name));
+        }
+    }
+    Ok(Tool {
+        name: told.name.clone(),
+        description: with_example(told.description.as_deref(), told.example.as_deref()),
+        // Nothing says which arguments are needed: those at the end may be left out.
+        parameters: json!({
+            "type": "object", "properties": properties, "additionalProperties": false,
+        }),
+        finishes: false,
+    })
+}
+
+/// A type that JSON knows may come as itself or as a string; any other is told in words.
+fn schema(parameter: &Parameter) -> Value {
+    let kind = parameter.kind.trim().to_lowercase();
+    let known = TYPES.iter().find(|(_, names)| names.contains(&kind.as_str()));
+    let mut about = with_example(parameter.description.as_deref(), parameter.example.as_deref());
+    let plain = ["", "string", "str", "text"].contains(&kind.as_str());
+    if known.is_none() && !plain {
+        about = format!("({}) {about}", parameter.kind.trim());
+    }
+    let kind = known.map_or(json!("string"), |(name, _)| json!([name, "string"]));
+    json!({"type": kind, "description": about.trim()})
+}
+
+fn with_example(about: Option<&str>, example: Option<&str>) -> String {
+    let parts = [about.map(str::to_owned), example.map(|e| format!("Example: {e}"))];
+    let parts: Vec<String> = parts.into_iter().flatten().filter(|p| !p.is_empty()).collect();
+    parts.join("\n")
+}
+
+/// The arguments in the order of the parameters: strings as they stand, anything else as JSON.
+/// Those at the end may be missing or null.
+///
+/// # Errors
+/// One is missing before another, or has no parameter.
+pub(super) fn in_order(
+    parameters: &[Parameter],
+    arguments: &Map<String, Value>,
+) -> Result<Vec<String>, ToolError> {
+    let wrong = |why: String| Err(ToolError::Arguments(why));
+    if let Some(name) = arguments.keys().find(|k| parameters.iter().all(|p| p.name != **k)) {
+        return wrong(format!("there is no parameter `{name}`"));
+    }
+    let given = |p: &Parameter| arguments.get(&p.name).filter(|v| !v.is_null());
+    let last = parameters.iter().rposition(|p| given(p).is_some());
+    let needed = &parameters[..last.map_or(0, |last| last + 1)];
+    let mut texts = Vec::with_capacity(needed.len());
+    for parameter in needed {
+        match given(parameter) {
+            Some(Value::String(text)) => texts.push(text.clone()),
+            Some(other) => texts.push(other.to_string()),
+            None => {
+                return wrong(format!(
+                    "`{}` is missing, and another comes after it",
+                    parameter.name
+                ));
+            }
+        }
+    }
+    Ok(texts)
+}
+
+/// What a LiteMCP tool answered, its text and pictures bounded.
+pub(super) fn output(result: CallResult) -> ToolOutput {
+    let mut answer = Answer::default();
+    for Content { kind, data } in result.response.content {
+        if kind.starts_with("image/") {
+            answer.picture(kind, data);
+        } else {
+            answer.text(data);
+        }
+    }
+    ToolOutput { content: answer.content, failed: result.response.error }
+}
+
+/// One of our tools as LiteMCP tells it.
+pub(super) fn told(tool: &Tool) -> litemcp::Tool {
+    let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let parameter = |(name, schema): (String, &Value)| Parameter {
+        kind: kinds(schema).join(" or "),
+        description: schema["description"].as_str().and_then(filled),
+        example: schema["examples"].get(0).map(text),
+        name,
+    };
+    litemcp::Tool {
+        name: tool.name.clone(),
+        description: filled(&tool.description),
+        parameters: properties(&tool.parameters).into_iter().map(parameter).collect(),
+        ..litemcp::Tool::default()
+    }
+}
+
+/// A schema's properties in the order of arguments: first those that are required, as they are
+/// listed there, since those at the end may be left out.
+fn properties(schema: &Value) -> Vec<(String, &Value)> {
+    let Some(all) = schema["properties"].as_object() else { return Vec::new() };
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut names: Vec<&str> = Vec::new();
+    for name in required.chain(all.keys().map(String::as_str)) {
+        if all.contains_key(name) && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.into_iter().map(|name| (name.to_owned(), &all[name])).collect()
+}
+
+/// The types that a schema names; none means any.
+fn kinds(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::String(kind) => vec![kind],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Strings in order as the object that one of our tools takes. What may be no string for the tool
+/// is read as JSON, where that gives its type; an empty string for it is an argument left out.
+///
+/// # Errors
+/// There are more strings than parameters. Whether the values fit is for the schema to say.
+pub(super) fn by_name(tool: &Tool, texts: &[String]) -> Result<Map<String, Value>, ToolError> {
+    let properties = properties(&tool.parameters);
+    if texts.len() > properties.len() {
+        let (is, may) = (texts.len(), properties.len());
+        return Err(ToolError::Arguments(format!("there are {is}, and the tool takes {may}")));
+    }
+    let mut arguments = Map::new();
+    for ((name, schema), text) in properties.into_iter().zip(texts) {
+        let kinds = kinds(schema);
+        let bare = kinds.is_empty() || kinds.contains(&"string");
+        if text.is_empty() && !bare {
+            continue;
+        }
+        let read = if bare { None } else { serde_json::from_str(text).ok() };
+        let fits = |value: &Value| kinds.iter().any(|kind| is(value, kind));
+        arguments.insert(name, read.filter(fits).unwrap_or_else(|| Value::String(text.clone())));
+    }
+    Ok(arguments)
+}
+
+/// The value has this type, which is not that of a string.
+fn is(value: &Value, kind: &str) -> bool {
+    match kind {
+        "number" => value.is_number(),
+        // What is beyond a float has no fraction that one could tell.
+        "integer" => value.is_number() && value.as_f64().is_none_or(|n| n.fract() == 0.0),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        _ => false,
+    }
+}
+
+/// What came of a call of one of our tools, with its arguments by name.
+pub(super) fn result(
+    tool: Option<&Tool>,
+    texts: &[String],
+    outcome: &Result<ToolOutput, ToolError>,
+) -> CallResult {
+    let names = tool.map(|t| properties(&t.parameters)).unwrap_or_default();
+    let names = names.into_iter().map(|(name, _)| name);
+    let content = |part: &ToolContent| match part {
+        ToolContent::Text(text) => Content { kind: "text".into(), data: text.clone() },
+        ToolContent::Image { mime_type, base64 } => {
+            Content { kind: mime_type.clone(), data: base64.clone() }
+        }
+    };
+    let response = match outcome {
+        Ok(output) => {
+            Response { content: output.content.iter().map(content).collect(), error: output.failed }
+        }
+        Err(error) => {
+            let why = ToolContent::Text(error.to_string());
+            Response { content: vec![content(&why)], error: true }
+        }
+    };
+    let params = names.zip(texts.iter().cloned()).collect();
+    CallResult { params, response, ..CallResult::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearken_actors::testkit::numbers;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parameter(name: &str, kind: &str) -> Parameter {
+        let (name, description) = (name.to_owned(), Some(format!("{kind}!")));
+        Parameter { name, kind: kind.into(), description, example: Some("2".into()) }
+    }
+
+    fn told_tool(parameters: &[Parameter]) -> litemcp::Tool {
+        let (name, parameters) = ("计算 器".to_owned(), parameters.to_vec());
+        litemcp::Tool { name, parameters, ..litemcp::Tool::default() }
+    }
+
+    fn object(value: Value) -> Map<String, Value> {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_schema_tells_all_that_the_tool_tells() {
+        let known = litemcp::Tool {
+            description: Some("Adds".into()),
+            example: Some("Add 2 and 3".into()),
+            ..told_tool(&[parameter("a", "Number"), parameter("天", "日期"), parameter("c", "str")])
+        };
+        let tool = tool(&known).unwrap();
+        assert_eq!(
+            (tool.name.as_str(), tool.description.as_str()),
+            ("计算 器", "Adds\nExample: Add 2 and 3")
+        );
+        let properties = json!({
+            "a": {"type": ["number", "string"], "description": "Number!\nExample: 2"},
+            "天": {"type": "string", "description": "(日期) 日期!\nExample: 2"},
+            "c": {"type": "string", "description": "str!\nExample: 2"},
+        });
+        let schema =
+            json!({"type": "object", "properties": properties, "additionalProperties": false});
+        assert_eq!(tool.parameters, schema);
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_called_by_names_is_refused() {
+        let twice = told_tool(&[parameter("a", ""), parameter("a", "")]);
+        assert_eq!(tool(&twice).unwrap_err(), "its tool has two parameters `a`");
+        let nameless = litemcp::Tool { name: " ".into(), ..told_tool(&[]) };
+        assert_eq!(tool(&nameless).unwrap_err(), "its tool has no name");
+    }
+
+    #[test]
+    fn arguments_are_strings_in_order() {
+        let parameters = ["b", "a", "c"].map(|name| parameter(name, ""));
+        let of = |arguments| in_order(&parameters, &object(arguments));
+        for (arguments, texts) in [
+            (json!({"a": "1", "b": "\"x\"", "c": 2.5}), &["\"x\"", "1", "2.5"][..]),
+            (json!({"b": true, "a": {"k": ["v"]}}), &["true", "{\"k\":[\"v\"]}"]),
+            (json!({"b": "", "c": null}), &[""]),
+            (json!({}), &[]),
+        ] {
+            assert_eq!(of(arguments), Ok(texts.iter().map(|t| (*t).to_owned()).collect()));
+        }
+        for (arguments, why) in [
+            (json!({"a": "1"}), "`b` is missing, and another comes after it"),
+            (json!({"b": "1", "a": null, "c": "2"}), "`a` is missing, and another comes after it"),
+            (json!({"b": "1", "d": "2"}), "there is no parameter `d`"),
+        ] {
+            assert_eq!(of(arguments), Err(ToolError::Arguments(why.into())));
+        }
+    }
+
+    fn ours() -> Tool {
+        let parameters = json!({"type": "object", "required": ["when", "gone", "n"], "properties": {
+            "any": {}, "list": {"type": "array", "examples": [[1]]}, "n": {"type": "integer"},
+            "text": {"type": ["string", "null"], "description": "words"}, "when": {"type": "string"},
+        }});
+        let description = String::new();
+        Tool { name: "t".into(), description, parameters, finishes: false }
+    }
+
+    #[test]
+    fn our_own_tools_take_what_is_required_first() {
+        let told = told(&ours());
+        let kinds: Vec<(&str, &str)> =
+            told.parameters.iter().map(|p| (p.name.as_str(), p.kind.as_str())).collect();
+        let all = [
+            ("when", "string"),
+            ("n", "integer"),
+            ("any", ""),
+            ("list", "array"),
+            ("text", "string or null"),
+        ];
+        assert_eq!(kinds, all);
+        assert_eq!(told.parameters[3].example.as_deref(), Some("[1]"));
+        assert_eq!(
+            (told.description, told.parameters[4].description.as_deref()),
+            (None, Some("words"))
+        );
+    }
+
+    #[test]
+    fn strings_become_what_our_own_tools_take() {
+        let of = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|t| (*t).to_owned()).collect();
+            by_name(&ours(), &texts)
+        };
+        let all = of(&["5", "5", "5", "[5]", "5"]).unwrap();
+        let wanted = json!({"when": "5", "n": 5, "any": "5", "list": [5], "text": "5"});
+        assert_eq!(Value::Object(all), wanted);
+        let some = of(&["", "five", "", "", "null"]).unwrap();
+        assert_eq!(
+            Value::Object(some),
+            json!({"when": "", "n": "five", "any": "", "text": "null"})
+        );
+        assert_eq!(of(&[]), Ok(Map::new()));
+        let why = "there are 6, and the tool takes 5".to_owned();
+        assert_eq!(of(&["", "", "", "", "", ""]), Err(ToolError::Arguments(why)));
+    }
+
+    #[test]
+    fn answers_survive_the_way_there_and_back() {
+        let picture = ToolContent::Image { mime_type: "image/png".into(), base64: "AAAA".into() };
+        let content = vec![ToolContent::Text("好".into()), picture];
+        let answer = ToolOutput { content, failed: true };
+        let texts = ["x".to_owned(), "1".into()];
+        let sent = result(Some(&ours()), &texts, &Ok(answer.clone()));
+        let params = [("n".to_owned(), "1".to_owned()), ("when".into(), "x".into())];
+        assert_eq!(sent.params, params.into());
+        assert_eq!(output(sent), answer);
+        let failed = result(None, &texts, &Err(ToolError::Failed("no rain".into())));
+        assert_eq!(failed.params.len(), 0);
+        let told = ToolOutput { failed: true, ..ToolOutput::text("the tool failed: no rain") };
+        assert_eq!(output(failed), told);
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".*".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(2, 8, 4, |inner| {
+            prop::collection::vec(inner, 0..4).prop_map(Value::from)
+        })
+    }
+
+    #[test]
+    fn numbers_stay_as_they_are_written() {
+        let parameters = json!({"type": "object", "properties": {
+            "x": {"type": "number"}, "y": {"type": "array"}}, "required": ["x", "y"]});
+        let (name, description) = ("sum".to_owned(), String::new());
+        let sum = Tool { name, description, parameters, finishes: false };
+        let list = numbers::array(&numbers::written());
+        for number in numbers::written() {
+            let read = by_name(&sum, &[number.clone(), list.clone()]).unwrap();
+            assert_eq!(read["x"].to_string(), numbers::kept(&number));
+            assert_eq!(text(&read["y"]), numbers::array_kept(&numbers::written()));
+        }
+        let whole = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let whole = Tool { parameters: whole, ..sum };
+        let large = "340282366920938463463374607431768211457";
+        assert_eq!(by_name(&whole, &[large.into()]).unwrap()["n"].to_string(), large);
+        assert!(by_name(&whole, &["1.5".into()]).unwrap()["n"].is_string());
+    }
+
+    proptest! {
+        #[test]
+        fn every_given_argument_arrives_in_its_place(
+            values in prop::collection::vec(value(), 0..6),
+            order in Just((0..6usize).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let parameters: Vec<Parameter> =
+                order.iter().map(|n| parameter(&format!("p{n}"), "")).collect();
+            let arguments: Map<String, Value> = parameters
+                .iter()
+                .zip(&values)
+                .map(|(p, value)| (p.name.clone(), value.clone()))
+                .collect();
+            let texts = in_order(&parameters, &arguments).unwrap();
+            prop_assert_eq!(texts.len(), values.len());
+            for (text, value) in texts.iter().zip(&values) {
+                match value {
+                    Value::String(bare) => prop_assert_eq!(text, bare),
+                    other => prop_assert_eq!(&serde_json::from_str::<Value>(text).unwrap(), other),
+                }
+            }
+        }
+
+        #[test]
+        fn no_strings_are_too_odd_for_our_own_tools(texts in prop::collection::vec(".*", 0..8)) {
+            let taken = by_name(&ours(), &texts);
+            prop_assert_eq!(taken.is_err(), texts.len() > 5);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A LiteMCP tool at an address: the headers of every request, the WebSocket, and HTTP, where each
+//! question is a request of its own. Not for what is asked.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _, future};
+use hearken_actors::ports::ToolError;
+use hearken_base::Secret;
+use hearken_base::http as wire;
+use hearken_base::websocket;
+use hearken_proto::litemcp::{CallResult, TOKEN_HEADERS, Tool, ToolCall, VERSION, Version};
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tokio_tungstenite::connect_async_with_config;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use url::Url;
+
+use super::MAX_MESSAGE_BYTES;
+use super::exchange::Exchange;
+use crate::connection::CallFailed;
+use crate::mapping::{short, transport_words};
+use crate::remote::within_origin;
+
+/// Name in errors.
+const PROVIDER: &str = "litemcp";
+
+/// The headers of every request: those of the settings, and the token under both of the names
+/// that the document has for it, unless the settings have one of that name.
+pub(super) fn headers(
+    given: &[(HeaderName, HeaderValue)],
+    bearer: Option<&Secret>,
+) -> Result<HeaderMap, String> {
+    let mut all: HeaderMap = given.iter().cloned().collect();
+    if let Some(bearer) = bearer {
+        let value = wire::bearer(bearer).map_err(|_| "the token cannot be sent".to_owned())?;
+        for name in TOKEN_HEADERS {
+            let name = HeaderName::from_static(name);
+            all.entry(name).or_insert_with(|| value.clone());
+        }
+    }
+    Ok(all)
+}
+
+/// Opens a WebSocket.
+pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<Exchange, String> {
+    hearken_base::tls::choose_provider();
+    let mut request = url.as_str().into_client_request().map_err(|e| reason(&e))?;
+    request.headers_mut().extend(headers);
+    let config = websocket::limited(MAX_MESSAGE_BYTES);
+    let opening = connect_async_with_config(request, Some(config), true);
+    let (socket, _) = Box::pin(opening).await.map_err(|e| reason(&e))?;
+    let (sink, frames) = socket.split();
+    let sink = sink.with(|text: String| future::ready(Ok::<_, Error>(Message::text(text))));
+    let frames = frames.filter_map(|frame| {
+        future::ready(match frame {
+            Ok(Message::Text(text)) => Some(Ok(text.to_string())),
+            Ok(Message::Binary(bytes)) => Some(Ok(String::from_utf8_lossy(&bytes).into_owned())),
+            // Pings are answered below; after a close the stream ends.
+            Ok(_) => None,
+            Err(error) => Some(Err(reason(&error))),
+        })
+    });
+    Ok(Exchange::over(sink, frames))
+}
+
+/// Why a WebSocket failed, without its address, which may hold a key.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Http(response) => refused(response.status()),
+        Error::Url(_) => "its address cannot be used".into(),
+        other => short(&other.to_string()),
+    }
+}
+
+fn refused(status: StatusCode) -> String {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            format!("it does not let us in (status {status}): check the token and headers")
+        }
+        status => format!("it answered with status {status}"),
+    }
+}
+
+/// A tool that is asked over HTTP.
+pub(super) struct Address {
+    client: reqwest::Client,
+    url: Url,
+    timeout: Duration,
+}
+
+impl Address {
+    /// One whose answers may take this long.
+    pub(super) fn new(
+        url: &Url,
+        headers: HeaderMap,
+        connect_within: Duration,
+        timeout: Duration,
+    ) -> Result<Self, String> {
+        let client = wire::builder(url, connect_within)
+            .redirect(within_origin())
+            .default_headers(headers)
+            .build()
+            .map_err(|error| format!("no HTTP client: {error}"))?;
+        Ok(Self { client, url: url.clone(), timeout })
+    }
+
+    /// What the tool says of itself.
+    pub(super) async fn tool(&self) -> Result<Tool, String> {
+        let failed = |failed: CallFailed| match failed.error {
+            ToolError::Unavailable(reason) | ToolError::Failed(reason) => reason,
+            other => other.to_string(),
+        };
+        let (status, body) = self.ask(self.client.get(self.url.clone())).await.map_err(failed)?;
+        if !status.is_success() {
+            return Err(refused(status));
+        }
+        let tool: Tool = read(&body).ok_or("it does not say what tool it is: is it LiteMCP?")?;
+        if tool.version.is_ours() { Ok(tool) } else { Err(foreign(tool.version)) }
+    }
+
+    /// What comes of a call. A result counts whatever the status says.
+    pub(super) async fn call(&self, call: &ToolCall) -> Result<CallResult, CallFailed> {
+        let (status, body) = self.ask(self.client.post(self.url.clone()).json(call)).await?;
+        let failed = |error| CallFailed { error, never_left: false, broken: false };
+        match read::<CallResult>(&body) {
+            Some(result) if result.version.is_ours() => Ok(result),
+            Some(result) => Err(failed(ToolError::Failed(foreign(result.version)))),
+            None if status.is_success() => {
+                Err(failed(ToolError::Failed("its answer cannot be read".into())))
+            }
+            None => {
+                let why = refused(status);
+                let away = status.is_server_error() || status == StatusCode::NOT_FOUND;
+                let error = if away { ToolError::Unavailable(why) } else { ToolError::Failed(why) };
+                // Looks soon whether the tool is still there, and ours to use.
+                Err(CallFailed { broken: true, ..failed(error) })
+            }
+        }
+    }
+
+    /// Asks; how long the head of the answer may take is for the caller to bound.
+    async fn ask(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Result<(StatusCode, Vec<u8>), CallFailed> {
+        let until = Instant::now() + self.timeout;
+        let response = request.send().await.map_err(|error| CallFailed {
+            never_left: error.is_connect(),
+            broken: true,
+            error: ToolError::Unavailable(transport_words(&error)),
+        })?;
+        let status = response.status();
+        let body = wire::body(PROVIDER, response, MAX_MESSAGE_BYTES, until).await;
+        let body = body.map_err(|error| {
+            let error = ToolError::Failed(short(&error.to_string()));
+            CallFailed { error, never_left: false, broken: true }
+        })?;
+        Ok((status, body))
+    }
+}
+
+fn foreign(version: Version) -> String {
+    format!("it speaks LiteMCP {version}, and we speak {VERSION}")
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    serde_json::from_slice(body).ok()
+}

@@ -1,0 +1,476 @@
+//! Tool servers that people add, remove and switch while the server runs, and the tools that a
+//! device or a session goes without: what may be done, kept in the store and done at once. Not for requests,
+//! nor for how a server is connected to.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use hearken_base::Secret;
+use hearken_proto::ids::{DeviceId, SessionId};
+use hearken_store::{Device, KeptServer, StoreError, ToolStore};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{Mutex, OnceCell};
+use url::Url;
+
+use super::Sources;
+use super::choices::Choice;
+use super::live::{Origin, SourceKind, SourceReport, SourceState};
+use super::remotes::{Run, ServerReport};
+use super::settings::{ToolServer, ToolServerError};
+
+/// Most servers at once, those of the configuration among them.
+const MAX_SERVERS: usize = 64;
+/// Wait before the store is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How often the store is asked for what other instances changed.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// What stands in place of a secret.
+const MASK: &str = "***";
+
+/// Why a server is not added, removed or switched.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// Its settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] ToolServerError),
+    /// The settings would have this server read its own variables or files.
+    #[error("`{0}` is for the configuration: give the token itself as `bearer`")]
+    OwnSecrets(&'static str),
+    /// The name is taken.
+    #[error("a source of tools is called `{0}` already: use another name, or remove that one")]
+    Taken(String),
+    /// It stands in the configuration.
+    #[error(
+        "`{0}` stands in `tools.servers` of the configuration: take it out there, or disable it"
+    )]
+    Configured(String),
+    /// There is no such server.
+    #[error("no tool server is called `{0}`")]
+    Unknown(String),
+    /// Programs may not be started over the API.
+    #[error(
+        "programs may not be added over the API: set `tools.allow_commands_over_api`, or name it in `tools.servers`"
+    )]
+    Programs,
+    /// There are as many as there may be.
+    #[error("there are {MAX_SERVERS} tool servers, as many as there may be: remove one")]
+    Full,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A tool server, as people see it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerShown {
+    /// What is known of it.
+    #[serde(flatten)]
+    pub source: SourceReport,
+    /// It is switched on.
+    pub enabled: bool,
+    /// Its settings, with what may be secret masked.
+    pub settings: Value,
+}
+
+/// The tools that a device has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceToolsShown {
+    /// The device.
+    pub device_id: String,
+    /// The agent whose tool clients it has.
+    pub agent: String,
+    /// The names of the sources that it goes without.
+    pub off: Vec<String>,
+    /// Every source, and whether the device's conversations have its tools.
+    pub sources: Vec<SourceOfDevice>,
+}
+
+/// The tools that a running session has; `off` is its device's until something else was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionToolsShown {
+    /// The session.
+    pub session_id: String,
+    /// As for a device.
+    #[serde(flatten)]
+    pub tools: DeviceToolsShown,
+}
+
+/// A source, as it is for one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceOfDevice {
+    /// Its name.
+    pub name: String,
+    /// How it is reached.
+    pub kind: SourceKind,
+    /// Conversations of the device have its tools.
+    pub on: bool,
+}
+
+/// Changes servers, one change at a time; clones share it.
+#[derive(Clone)]
+pub struct Registry(Arc<Shared>);
+
+struct Shared {
+    sources: Sources,
+    store: Arc<dyn ToolStore>,
+    allow_commands: bool,
+    loaded: OnceCell<()>,
+    changing: Mutex<()>,
+    /// Servers of the store that cannot run here, and of which the log was told.
+    left_out: std::sync::Mutex<HashSet<String>>,
+}
+
+impl Registry {
+    /// Changes these sources, and keeps what it did in this store. Only where it says so programs
+    /// may be added.
+    pub fn new(sources: Sources, store: Arc<dyn ToolStore>, allow_commands: bool) -> Self {
+        let (loaded, changing) = (OnceCell::new(), Mutex::new(()));
+        let left_out = std::sync::Mutex::default();
+        Self(Arc::new(Shared { sources, store, allow_commands, loaded, changing, left_out }))
+    }
+
+    /// Takes over what the store keeps, as soon as it can be reached.
+    pub async fn load(&self) {
+        while let Err(error) = self.loaded().await {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(%error, cause, "the tool servers that were added are not known yet");
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// The servers are those of the store: asks it, where that was not done yet.
+    async fn loaded(&self) -> Result<(), StoreError> {
+        self.0.loaded.get_or_try_init(|| self.take_over()).await.map(drop)
+    }
+
+    /// Follows what others change in the store, for as long as it runs.
+    pub async fn keep_in_step(&self) {
+        self.load().await;
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        loop {
+            ticks.tick().await;
+            let _one_at_a_time = self.0.changing.lock().await;
+            if let Err(error) = self.take_over().await {
+                tracing::debug!(%error, "what others changed of tool servers is not known");
+            }
+        }
+    }
+
+    /// Makes the servers and choices those of the store.
+    async fn take_over(&self) -> Result<(), StoreError> {
+        let kept = self.0.store.tool_servers().await?;
+        let choosers = self.0.store.choosers().await?;
+        self.0.sources.choices.replace(&choosers);
+        let remotes = &self.0.sources.remotes;
+        let known = remotes.reports();
+        let added = known.iter().filter(|r| r.source.origin == Origin::Api);
+        let gone = added.map(|r| &r.settings.name).filter(|n| !kept.iter().any(|k| k.name == **n));
+        let mut over: Vec<Run> = gone.filter_map(|name| remotes.remove(name)).collect();
+        for server in kept {
+            let name = server.name.clone();
+            match self.follow(server, &known) {
+                Ok(run) => {
+                    self.left_out().remove(&name);
+                    over.extend(run);
+                }
+                Err(reason) if self.left_out().insert(name.clone()) => {
+                    tracing::warn!(
+                        source = name,
+                        reason,
+                        "a tool server that was added is left out"
+                    );
+                }
+                Err(_) => {}
+            }
+        }
+        self.0.sources.reserve();
+        for run in over {
+            run.end("it was removed, or changed").await;
+        }
+        Ok(())
+    }
+
+    fn left_out(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes one server of those that are known what the store has of it; what was running and is
+    /// over is to be ended.
+    fn follow(&self, kept: KeptServer, known: &[ServerReport]) -> Result<Option<Run>, String> {
+        let KeptServer { name, settings, enabled } = kept;
+        let remotes = &self.0.sources.remotes;
+        let Some(settings) = settings else {
+            return remotes.switch(&name, enabled).map_err(|e| e.to_string());
+        };
+        // The text may hold a secret, and the error some of the text.
+        let settings: ToolServer = serde_json::from_str(settings.expose())
+            .map_err(|_| "its settings cannot be read".to_owned())?;
+        let settings = ToolServer { enabled, ..settings };
+        match known.iter().find(|r| r.settings.name == name) {
+            Some(known) if known.source.origin == Origin::Api => {
+                if known.settings == settings {
+                    return Ok(None);
+                }
+                let over = remotes.remove(&name);
+                self.start_kept(settings).map(|()| over)
+            }
+            _ => self.start_kept(settings).map(|()| None),
+        }
+    }
+
+    fn start_kept(&self, settings: ToolServer) -> Result<(), String> {
+        if !settings.command.is_empty() && !self.0.allow_commands {
+            return Err(ChangeError::Programs.to_string());
+        }
+        match self.0.sources.remotes.add(settings, Origin::Api) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("the configuration has one of the same name".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Every server, on or off.
+    pub fn servers(&self) -> Vec<ServerShown> {
+        self.0.sources.remotes.reports().into_iter().map(ServerShown::of).collect()
+    }
+
+    /// The server of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn server(&self, name: &str) -> Result<ServerShown, ChangeError> {
+        let found = self.servers().into_iter().find(|s| s.source.name == name);
+        found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
+    }
+
+    /// Adds a server, keeps it and connects to it.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn add(&self, settings: ToolServer) -> Result<ServerShown, ChangeError> {
+        settings.checked()?;
+        if !settings.bearer_env.is_empty() {
+            return Err(ChangeError::OwnSecrets("bearer_env"));
+        }
+        if !settings.bearer_file.as_os_str().is_empty() {
+            return Err(ChangeError::OwnSecrets("bearer_file"));
+        }
+        if !settings.command.is_empty() && !self.0.allow_commands {
+            return Err(ChangeError::Programs);
+        }
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let Sources { remotes, endpoint, .. } = &self.0.sources;
+        let name = settings.name.clone();
+        let names = remotes.names();
+        if names.contains(&name) || endpoint.has(&name) {
+            return Err(ChangeError::Taken(name));
+        }
+        if names.len() >= MAX_SERVERS {
+            return Err(ChangeError::Full);
+        }
+        self.keep(&settings).await?;
+        if !remotes.add(settings, Origin::Api)? {
+            return Err(ChangeError::Taken(name));
+        }
+        self.0.sources.reserve();
+        tracing::info!(source = name, "a tool server was added");
+        self.server(&name)
+    }
+
+    async fn keep(&self, settings: &ToolServer) -> Result<(), ChangeError> {
+        let unreadable = |e: serde_json::Error| ToolServerError {
+            server: settings.name.clone(),
+            reason: format!("it cannot be kept: {e}"),
+        };
+        let text = serde_json::to_string(settings).map_err(unreadable)?;
+        let (name, enabled) = (settings.name.clone(), settings.enabled);
+        let kept = KeptServer { name, settings: Some(Secret::new(text)), enabled };
+        Ok(self.0.store.keep_tool_server(&kept).await?)
+    }
+
+    /// Removes a server that was added; its calls are cancelled, and its child has ended when this
+    /// does.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn remove(&self, name: &str) -> Result<(), ChangeError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        match self.0.sources.remotes.origin(name) {
+            None => return Err(ChangeError::Unknown(name.to_owned())),
+            Some(Origin::Api) => {}
+            Some(_) => return Err(ChangeError::Configured(name.to_owned())),
+        }
+        self.0.store.forget_tool_server(name).await?;
+        let run = self.0.sources.remotes.remove(name);
+        self.0.sources.reserve();
+        tracing::info!(source = name, "a tool server was removed");
+        if let Some(run) = run {
+            run.end("it was removed").await;
+        }
+        Ok(())
+    }
+
+    /// Switches a server on or off, those of the configuration too; off as it is removed.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn switch(&self, name: &str, enabled: bool) -> Result<ServerShown, ChangeError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let remotes = &self.0.sources.remotes;
+        let unknown = || ChangeError::Unknown(name.to_owned());
+        let report = remotes.reports().into_iter().find(|r| r.settings.name == name);
+        let report = report.ok_or_else(unknown)?;
+        if report.source.origin == Origin::Api {
+            self.keep(&ToolServer { enabled, ..report.settings }).await?;
+        } else {
+            let kept = KeptServer { name: name.to_owned(), settings: None, enabled };
+            self.0.store.keep_tool_server(&kept).await?;
+        }
+        if let Some(run) = remotes.switch(name, enabled)? {
+            run.end("it was switched off").await;
+        }
+        self.server(name)
+    }
+
+    /// The device goes without these sources from its next turn on. None where there is no such
+    /// device.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn set_off(
+        &self,
+        id: &DeviceId,
+        off: &[String],
+    ) -> Result<Option<Device>, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let device = self.0.store.set_tools_off(id, off).await?;
+        self.take(device.as_ref());
+        Ok(device)
+    }
+
+    /// The device has the tool clients of this agent from its next turn on. None where there is no
+    /// such device.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn assign(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let device = self.0.store.set_agent(id, agent).await?;
+        self.take(device.as_ref());
+        Ok(device)
+    }
+
+    /// The model is told this of how to behave with the device, from its next turn on; empty for
+    /// the deployment's own instructions. None where there is no such device.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn instruct(
+        &self,
+        id: &DeviceId,
+        prompt: &str,
+    ) -> Result<Option<Device>, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let device = self.0.store.set_system_prompt(id, prompt).await?;
+        self.take(device.as_ref());
+        Ok(device)
+    }
+
+    fn take(&self, device: Option<&Device>) {
+        if let Some(device) = device {
+            self.0.sources.choices.take(device);
+        }
+    }
+
+    /// The tools of a device, as the store knows it.
+    pub fn tools_of(&self, device: &Device) -> DeviceToolsShown {
+        self.shown(&device.device_id, &Choice::of(device))
+    }
+
+    /// The tools of a running session; none where it does not run.
+    pub fn tools_of_session(&self, id: &SessionId) -> Option<SessionToolsShown> {
+        let (device, choice) = self.0.sources.choices.of_session(id)?;
+        let (session_id, tools) = (id.as_str().to_owned(), self.shown(&device, &choice));
+        Some(SessionToolsShown { session_id, tools })
+    }
+
+    /// The session goes without these sources, in place of those that its device goes without,
+    /// from its next turn on and until it ends. None where it does not run.
+    pub fn set_session_off(&self, id: &SessionId, off: Vec<String>) -> Option<SessionToolsShown> {
+        self.0.sources.choices.set_off(id, off).then(|| self.tools_of_session(id)).flatten()
+    }
+
+    fn shown(&self, device: &DeviceId, choice: &Choice) -> DeviceToolsShown {
+        let (id, off) = (device.as_str(), &choice.off);
+        let clients_off = choice.is_off(super::agent::NAME);
+        let source = |s: SourceReport| SourceOfDevice {
+            on: s.state != SourceState::Disabled
+                && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))
+                && !(s.origin == Origin::Endpoint && clients_off)
+                && !off.contains(&s.name),
+            name: s.name,
+            kind: s.kind,
+        };
+        let sources = self.0.sources.inventory(&choice.agent).sources;
+        let sources = sources.into_iter().map(source).collect();
+        let agent = choice.agent.clone();
+        DeviceToolsShown { device_id: id.to_owned(), agent, off: off.clone(), sources }
+    }
+
+    /// The device's record is gone, and with it what was chosen for it.
+    pub fn forget(&self, id: &DeviceId) {
+        self.0.sources.choices.forget(id);
+    }
+}
+
+impl ServerShown {
+    fn of(report: ServerReport) -> Self {
+        let enabled = report.settings.enabled;
+        Self { source: report.source, enabled, settings: masked(&report.settings) }
+    }
+}
+
+/// The settings without what may be secret: the token, headers, variables, and what stands in the
+/// address beside the place.
+fn masked(settings: &ToolServer) -> Value {
+    let mut settings = settings.clone();
+    if !settings.bearer.is_empty() {
+        settings.bearer = Secret::new(MASK);
+    }
+    settings.headers.values_mut().for_each(|value| *value = Secret::new(MASK));
+    settings.env.values_mut().for_each(|value| *value = MASK.to_owned());
+    if let Ok(mut url) = Url::parse(&settings.url) {
+        // An address that cannot have these parts has none to hide.
+        if url.password().is_some() {
+            url.set_password(Some(MASK)).unwrap_or_default();
+        }
+        if url.query().is_some() {
+            url.set_query(Some(MASK));
+        }
+        settings.url = url.into();
+    }
+    serde_json::to_value(settings).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_is_shown() {
+        let text = "name = 'a'\nurl = 'https://me:sk-1@a/mcp?key=sk-2'\nbearer = 'sk-3'\n\
+                    headers = { K = 'sk-4' }\nenv = { V = 'sk-5' }";
+        let shown = masked(&toml::from_str(text).unwrap()).to_string();
+        assert!(!shown.contains("sk-"), "{shown}");
+        assert!(shown.contains(r#""url":"https://me:***@a/mcp?***""#), "{shown}");
+        assert!(shown.contains(r#""K":"***""#) && shown.contains(r#""V":"***""#), "{shown}");
+    }
+}

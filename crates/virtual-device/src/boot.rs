@@ -1,0 +1,350 @@
+//! What firmware does before its first conversation: asks the OTA address who it is and where to
+//! connect, and waits to be activated. Not for installing firmware.
+//!
+//! As in 78/xiaozhi-esp32, `main/ota.cc` and `Application::CheckNewVersion`: anything but a 200
+//! with JSON is asked again, ten times at most, first after 10 s, then after twice as long each
+//! time. With `activation` in the answer, `activate` is asked ten times, 3 s apart while it says
+//! 202 and 10 s apart on errors; then the OTA address again, until there is no `activation`.
+
+use std::time::Duration;
+
+use hmac::{Hmac, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use tokio::time::sleep;
+
+/// Rounds of asking, and of asking to be activated.
+const ATTEMPTS: u32 = 10;
+const FIRST_RETRY: Duration = Duration::from_secs(10);
+/// Between two questions whether a person has bound the device.
+const ACTIVATION_POLL: Duration = Duration::from_secs(3);
+const ACTIVATION_RETRY: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest answer that is read.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// Who boots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// MAC address, lower case with colons.
+    pub device_id: String,
+    /// UUID.
+    pub client_id: String,
+    /// Version of the firmware, dotted numbers.
+    pub version: String,
+    /// Type of the board, as in names of firmware files.
+    pub board: String,
+    /// Burnt in at the factory, where it was.
+    pub serial: Option<Serial>,
+    /// How long to go on asking for activation, in rounds of ten questions.
+    pub activation_rounds: u32,
+    /// Whether failures of the OTA address are asked again, as firmware does for an hour and more.
+    pub patient: bool,
+    /// Waits are divided by this; 1 is as firmware waits.
+    pub haste: u32,
+}
+
+/// What is burnt into a board for activation of version 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serial {
+    /// 32 characters.
+    pub number: String,
+    /// Key of the HMAC-SHA256.
+    pub key: Vec<u8>,
+}
+
+/// What the device knows after booting.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Booted {
+    /// Where to connect and with what token, where the answer told.
+    pub websocket: Option<Websocket>,
+    /// A `mqtt` section came: firmware would use that and never the WebSocket.
+    pub mqtt: bool,
+    /// The server's clock: ms since 1970, and minutes east of Greenwich.
+    pub server_time: Option<(i64, i32)>,
+    /// Firmware would now install this: version and address.
+    pub update: Option<(String, String)>,
+    /// Activation codes shown to the person, in order.
+    pub codes: Vec<String>,
+}
+
+/// The `websocket` section of an answer; what is missing there keeps the device's old value, which
+/// a fresh device does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Websocket {
+    /// Address of the device endpoint.
+    pub url: String,
+    /// Sent as bearer token, unless empty.
+    pub token: String,
+    /// Version of the binary framing; 1 where absent or 0.
+    pub version: u32,
+}
+
+/// Why a device does not get through its boot.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The address is shorter than 10 characters, or no address.
+    #[error("`{url}` is no OTA address: use http://HOST:PORT/xiaozhi/ota/")]
+    Address {
+        /// The address.
+        url: String,
+    },
+    /// Nothing answers, or not with HTTP.
+    #[error("no OTA answer from {url} ({reason}): is the server running?")]
+    Unreachable {
+        /// The address.
+        url: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// Something other than 200.
+    #[error("{url} answered with HTTP status {status}, and firmware takes only 200")]
+    Status {
+        /// The address.
+        url: String,
+        /// The status.
+        status: u16,
+    },
+    /// A 200 that is no JSON.
+    #[error("{url} answered with something that is no JSON")]
+    NotJson {
+        /// The address.
+        url: String,
+    },
+    /// A version that firmware fails to read: it would restart again and again.
+    #[error("version `{version}` of firmware is not made of dotted numbers: a device would crash")]
+    Version {
+        /// The version.
+        version: String,
+    },
+    /// Nobody has bound the device.
+    #[error("device {device_id} was not activated: enter the code {code} and boot again")]
+    NotActivated {
+        /// The device.
+        device_id: String,
+        /// The code of the last answer.
+        code: String,
+    },
+}
+
+/// Boots: asks until the device may go on.
+///
+/// # Errors
+/// The address never gave a good answer, the device was not activated, or firmware would crash.
+pub async fn boot(ota_url: &str, identity: &Identity) -> Result<Booted, BootError> {
+    if ota_url.len() < 10 {
+        return Err(BootError::Address { url: ota_url.into() });
+    }
+    let http = client(ota_url).map_err(|e| unreachable(ota_url, &e))?;
+    let mut codes = Vec::new();
+    let mut rounds = 0;
+    loop {
+        let answer = check_version_patiently(&http, ota_url, identity).await?;
+        let booted = read(&answer, identity)?;
+        let text = |name: &str| answer.get("activation")?.get(name)?.as_str();
+        if text("code").is_none() && text("challenge").is_none() {
+            return Ok(Booted { codes, ..booted });
+        }
+        let code = text("code").unwrap_or_default().to_owned();
+        if rounds == identity.activation_rounds {
+            let device_id = identity.device_id.clone();
+            return Err(BootError::NotActivated { device_id, code });
+        }
+        rounds += 1;
+        codes.push(code);
+        activate(&http, ota_url, identity, text("challenge")).await;
+    }
+}
+
+async fn check_version_patiently(
+    http: &reqwest::Client,
+    url: &str,
+    identity: &Identity,
+) -> Result<Value, BootError> {
+    let mut delay = FIRST_RETRY;
+    for _ in 1..ATTEMPTS {
+        match check_version(http, url, identity).await {
+            Err(_) if identity.patient => {
+                sleep(delay / identity.haste.max(1)).await;
+                delay *= 2;
+            }
+            done => return done,
+        }
+    }
+    check_version(http, url, identity).await
+}
+
+async fn check_version(
+    http: &reqwest::Client,
+    url: &str,
+    identity: &Identity,
+) -> Result<Value, BootError> {
+    let request = headers(http.post(url), identity).body(system_report(identity).to_string());
+    let mut answer = request.send().await.map_err(|e| unreachable(url, &e))?;
+    let status = answer.status().as_u16();
+    if status != 200 {
+        return Err(BootError::Status { url: url.into(), status });
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|e| unreachable(url, &e))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_ANSWER_BYTES {
+            return Err(BootError::NotJson { url: url.into() });
+        }
+    }
+    serde_json::from_slice(&body).map_err(|_| BootError::NotJson { url: url.into() })
+}
+
+/// Asks ten times to be activated, or until it is done. A failure is no end: the OTA address
+/// decides.
+async fn activate(http: &reqwest::Client, url: &str, identity: &Identity, challenge: Option<&str>) {
+    let slash = if url.ends_with('/') { "" } else { "/" };
+    let url = format!("{url}{slash}activate");
+    let body = activation_body(identity, challenge.unwrap_or_default());
+    for _ in 0..ATTEMPTS {
+        let status = match challenge {
+            // Without a challenge firmware does not even ask.
+            None => None,
+            Some(_) => {
+                let asked = headers(http.post(&url), identity).body(body.clone()).send().await;
+                asked.ok().map(|answer| answer.status().as_u16())
+            }
+        };
+        match status {
+            Some(200) => return,
+            Some(202) => sleep(ACTIVATION_POLL / identity.haste.max(1)).await,
+            _ => sleep(ACTIVATION_RETRY / identity.haste.max(1)).await,
+        }
+    }
+}
+
+fn activation_body(identity: &Identity, challenge: &str) -> String {
+    let Some(Serial { number, key }) = &identity.serial else { return "{}".into() };
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of any length makes an HMAC");
+    mac.update(challenge.as_bytes());
+    let hmac: String = mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect();
+    json!({
+        "algorithm": "hmac-sha256",
+        "serial_number": number,
+        "challenge": challenge,
+        "hmac": hmac,
+    })
+    .to_string()
+}
+
+fn headers(request: reqwest::RequestBuilder, identity: &Identity) -> reqwest::RequestBuilder {
+    let Identity { device_id, client_id, version, board, serial, .. } = identity;
+    let request = request
+        .header("Activation-Version", if serial.is_some() { "2" } else { "1" })
+        .header("Device-Id", device_id)
+        .header("Client-Id", client_id)
+        .header("User-Agent", format!("{board}/{version}"))
+        .header("Accept-Language", "zh-CN")
+        .header("Content-Type", "application/json");
+    match serial {
+        Some(serial) => request.header("Serial-Number", &serial.number),
+        None => request,
+    }
+}
+
+/// The body of the question. Firmware writes the heap size as a string.
+fn system_report(identity: &Identity) -> Value {
+    let Identity { device_id, client_id, version, board, .. } = identity;
+    json!({
+        "version": 2,
+        "language": "zh-CN",
+        "flash_size": 16_777_216,
+        "minimum_free_heap_size": "8318916",
+        "mac_address": device_id,
+        "uuid": client_id,
+        "chip_model_name": "esp32s3",
+        "chip_info": {"model": 9, "cores": 2, "revision": 2, "features": 18},
+        "application": {
+            "name": "xiaozhi",
+            "version": version,
+            "compile_time": "Jan  1 2026T00:00:00Z",
+            "idf_version": "v5.5",
+            "elf_sha256": "0".repeat(64),
+        },
+        "partition_table": [
+            {"label": "nvs", "type": 1, "subtype": 2, "address": 36_864, "size": 16_384},
+            {"label": "ota_0", "type": 0, "subtype": 16, "address": 131_072, "size": 4_128_768},
+        ],
+        "ota": {"label": "ota_0"},
+        "display": {"monochrome": false, "width": 320, "height": 240},
+        "board": {
+            "type": board, "name": board, "ssid": "home", "rssi": -50, "channel": 6,
+            "ip": "192.168.1.23", "mac": device_id,
+        },
+    })
+}
+
+fn read(answer: &Value, identity: &Identity) -> Result<Booted, BootError> {
+    let section = |name: &str| answer.get(name).filter(|s| s.is_object());
+    let websocket = section("websocket").map(|s| {
+        let string = |name: &str| s.get(name).and_then(Value::as_str).unwrap_or_default().into();
+        let version = s.get("version").and_then(Value::as_u64).unwrap_or(1).max(1);
+        let version = u32::try_from(version).unwrap_or(1);
+        Websocket { url: string("url"), token: string("token"), version }
+    });
+    let server_time = section("server_time").and_then(|s| {
+        let offset = s.get("timezone_offset").and_then(Value::as_i64).unwrap_or(0);
+        Some((s.get("timestamp")?.as_i64()?, i32::try_from(offset).ok()?))
+    });
+    let mut update = None;
+    if let Some(firmware) = section("firmware") {
+        let string = |name: &str| firmware.get(name).and_then(Value::as_str);
+        if let (Some(version), Some(url)) = (string("version"), string("url")) {
+            let newer = is_newer(&identity.version, version)?;
+            let forced = firmware.get("force").and_then(Value::as_i64) == Some(1);
+            update = (newer || forced).then(|| (version.to_owned(), url.to_owned()));
+        }
+    }
+    let mqtt = section("mqtt").is_some();
+    Ok(Booted { websocket, mqtt, server_time, update, codes: Vec::new() })
+}
+
+/// Whether `offered` is newer than `current`: numbers compared one by one, and more of them are
+/// newer.
+///
+/// # Errors
+/// A part between two dots does not begin with a number, which firmware does not survive.
+pub fn is_newer(current: &str, offered: &str) -> Result<bool, BootError> {
+    Ok(version_parts(offered)? > version_parts(current)?)
+}
+
+fn version_parts(version: &str) -> Result<Vec<i32>, BootError> {
+    // A last empty part is no part; std::stoi reads a number and ignores what follows.
+    let parts = version.strip_suffix('.').unwrap_or(version).split('.');
+    let parts = parts.filter(|_| !version.is_empty());
+    let number = |part: &str| -> Option<i32> {
+        let part = part.trim_start();
+        let sign = usize::from(part.starts_with(['+', '-']));
+        let digits = part[sign..].find(|c: char| !c.is_ascii_digit());
+        part[..digits.map_or(part.len(), |at| sign + at)].parse().ok()
+    };
+    let crash = || BootError::Version { version: version.into() };
+    parts.map(|part| number(part).ok_or_else(crash)).collect()
+}
+
+fn unreachable(url: &str, error: &reqwest::Error) -> BootError {
+    let mut reason = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        reason = cause.to_string();
+        source = cause.source();
+    }
+    BootError::Unreachable { url: url.into(), reason }
+}
+
+/// A client as plain as firmware's: it follows no redirect. A plain address needs no certificates
+/// on the machine, and no proxy is asked.
+pub(super) fn client(url: &str) -> Result<reqwest::Client, reqwest::Error> {
+    hearken_base::tls::choose_provider();
+    let builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(ANSWER_TIMEOUT)
+        .no_proxy();
+    let builder = if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder };
+    builder.build()
+}

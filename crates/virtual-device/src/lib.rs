@@ -1,0 +1,46 @@
+//! A firmware-faithful virtual device: used by `replay`, by load generation and by tests. Knows
+//! nothing of the server but the words on the wire.
+//!
+//! Reading order: [`firmware`] (the rules), [`profile`] (what versions do differently), [`mod@bench`]
+//! (a device to be driven in any time), [`socket`] (the same on a real socket), [`script`] (what a
+//! person does with it), [`report`] and [`watch`] (what they heard), [`verdict`] (whether it was
+//! what a recording expects).
+
+pub mod agreement;
+pub mod bench;
+pub mod boot;
+#[cfg(test)]
+mod boot_rules;
+pub mod clock;
+mod deeds;
+pub mod dtx;
+pub mod events;
+pub mod firmware;
+#[cfg(test)]
+mod firmware_rules;
+#[cfg(test)]
+mod firmware_versions;
+mod iot;
+pub mod load;
+mod mcp;
+#[cfg(test)]
+mod mcp_rules;
+mod messages;
+pub mod ogg;
+mod outbox;
+mod playback;
+pub mod profile;
+pub mod report;
+pub mod script;
+mod serving;
+pub mod socket;
+#[cfg(test)]
+mod socket_rules;
+pub mod sound;
+pub mod toolbox;
+mod uplink;
+pub mod upload;
+pub mod verdict;
+pub mod watch;
+
+pub use playback::packet_length;

@@ -1,0 +1,12 @@
+//! Many virtual devices at once against any server of the device wire: who connects, who talks,
+//! what the wire showed, and what the server's process used for it. Not for the rules of a device
+//! ([`crate`]), nor for printing.
+
+mod crowd;
+mod figures;
+mod meter;
+mod usage;
+
+pub use crowd::{Crowd, run};
+pub use figures::{Figures, Spread};
+pub use usage::{Course, Usage, Used};

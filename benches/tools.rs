@@ -21,7 +21,7 @@ use hdrhistogram::Histogram;
 use hearken_actors::ports::{ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
 use hearken_tool_sources::{
-    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Remotes, Sources, ToolServer,
+    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Servers, Sources, ToolServer,
 };
 use rmcp::model::{CallToolRequestParams, ClientConfig, ProtocolVersion};
 use rmcp::service::{RoleClient, RunningService, RxJsonRpcMessage, TxJsonRpcMessage};
@@ -220,7 +220,7 @@ async fn timed(call: impl Future<Output = ()>) -> Duration {
 
 /// No servers of the configuration but these.
 fn sources(servers: &[ToolServer], endpoint: &Endpoint, process: &CancellationToken) -> Sources {
-    let remotes = Remotes::start(servers, &BTreeMap::new(), process).unwrap();
+    let remotes = Servers::start(servers, &BTreeMap::new(), process).unwrap();
     let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
     let builtin = Builtin::new(&none, &jiff::tz::TimeZone::UTC).expect("no tool needs anything");
     Sources::new(builtin, remotes, endpoint.clone())

@@ -13,7 +13,7 @@ use hearken::config::env::{EnvVars as _, ProcessEnv, for_children};
 use hearken_actors::ports::{OfferedTool, ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
 use hearken_tool_sources::{
-    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Remotes, SourceState, Sources, ToolServer,
+    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Servers, SourceState, Sources, ToolServer,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -69,7 +69,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         ..ToolServer::default()
     };
     let process = CancellationToken::new();
-    let remotes = Remotes::start(&[server], &for_children(&ProcessEnv), &process)?;
+    let remotes = Servers::start(&[server], &for_children(&ProcessEnv), &process)?;
     let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
     let sources = Sources::new(
         Builtin::new(&none, &jiff::tz::TimeZone::UTC)?,

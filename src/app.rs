@@ -1,7 +1,7 @@
 //! The composition root: the one place where concrete types meet.
 
 mod admin;
-mod faces;
+mod frontends;
 mod listening;
 mod models;
 mod museum;
@@ -16,20 +16,20 @@ use actix_web::web::{Data, ServiceConfig};
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use hearken_actors::admission::cores;
-use hearken_actors::dialogue::{Dialogue, LocalTime, Manner};
+use hearken_actors::dialogue::{ConversationStyle, Dialogue, LocalTime};
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::ports::{Prompt, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::Toolbox;
 use hearken_base::priority::give_way;
-use hearken_cluster::Fleet;
+use hearken_cluster::Cluster;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
 use hearken_providers::LlmSettings;
 use hearken_providers::Vision;
 use hearken_store::{DeviceStore, ToolStore};
 use hearken_tool_sources::{
-    AgentTokens, Builtin, Cameras, Endpoint, Registry, Remotes, Sources, VisionTokens,
+    AgentTokens, Builtin, Cameras, Endpoint, Registry, Servers, Sources, VisionTokens,
 };
 use jiff::Timestamp;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -39,13 +39,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::admin::Changing;
-use self::faces::{chats, purge, sweep, text_clients, visits};
+use self::frontends::{chats, purge, sweep, text_clients, visits};
 use self::models::Models;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
-    self, Admin, Auth, Chats, Door, Doorman, Health, LiteMcp, MuseumClients, OtaRules, TextClients,
-    ToolDesk,
+    self, AccessControl, Admin, Auth, Chats, DeviceEndpoint, Health, LiteMcp, MuseumClients,
+    OtaRules, TextClients, ToolsApi,
 };
 use crate::recorder::Recorder;
 use crate::telemetry;
@@ -78,7 +78,7 @@ pub struct Running {
     tending: Vec<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
-    fleet: Fleet,
+    fleet: Cluster,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -94,7 +94,7 @@ pub fn start(
     let metrics = telemetry::metrics()?;
     let tts = hearken_providers::tts(&config.tts)?;
     let store = hearken_store::open(&config.store.url, &config.server.data_dir)?;
-    let fleet = Fleet::start(&config.redis, &process)?;
+    let fleet = Cluster::start(&config.redis, &process)?;
     let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
     let models = Models::default();
     let ports = ports(config, tts.clone(), &tools, &cameras, &desk, &models)?;
@@ -103,7 +103,7 @@ pub fn start(
     let ahead = ports.llm.read_ahead(opening(&settings, &tools, local_time(config)));
     let voices = AudioPool::new(threads(config).1, give_way);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
-    let doorman = Doorman {
+    let doorman = DeviceEndpoint {
         pipeline: Pipeline::new(ports, settings, voices.clone(), process.clone()),
         places: Arc::clone(&places),
         recorder: recorder(&config.server.record_dir)?,
@@ -124,7 +124,7 @@ pub fn start(
     let admin = admin::admin(config, Arc::clone(&store) as _, models, changing)?;
     let mut tending = vec![sweep(&clients), purge(&chats), tidy(metrics)];
     let in_step = admin::keep_in_step(&admin);
-    let faces = Faces {
+    let faces = Frontends {
         doorman,
         health: Health::new(engines, metrics_shown, fleet.clone(), process.clone()),
         desk,
@@ -155,7 +155,7 @@ fn tasks(config: &Config, process: &CancellationToken) -> Tasks {
 
 /// What changes with the settings.
 fn changing(
-    doorman: &Doorman,
+    doorman: &DeviceEndpoint,
     clients: &TextClients,
     chats: &Chats,
     museum: &MuseumClients,
@@ -186,17 +186,17 @@ fn tidy(metrics: PrometheusHandle) -> tokio::task::JoinHandle<()> {
 }
 
 /// Lets other instances reach this one's devices and tool clients.
-fn hold(fleet: &Fleet, doorman: &Doorman, tools: &Sources) {
+fn hold(fleet: &Cluster, doorman: &DeviceEndpoint, tools: &Sources) {
     let roster = doorman.pipeline.roster();
-    fleet.hold(roster, Arc::new(tools.endpoint().clone()), http::ordering(roster.clone()));
+    fleet.hold(roster, Arc::new(tools.endpoint().clone()), http::order_handler(roster.clone()));
 }
 
 /// What the outside sees of the server.
 #[derive(Clone)]
-struct Faces {
-    doorman: Doorman,
+struct Frontends {
+    doorman: DeviceEndpoint,
     health: Health,
-    desk: Arc<ToolDesk>,
+    desk: Arc<ToolsApi>,
     own_tools: Arc<LiteMcp>,
     clients: Option<TextClients>,
     chats: Option<Chats>,
@@ -205,7 +205,7 @@ struct Faces {
     tasks: Tasks,
 }
 
-impl Faces {
+impl Frontends {
     fn routes(self, services: &mut ServiceConfig) {
         if let Some(clients) = self.clients {
             http::gateway_routes(services, clients);
@@ -237,7 +237,7 @@ fn ports(
     tts: Arc<hearken_providers::tts::CachedTts>,
     tools: &Sources,
     cameras: &Cameras,
-    desk: &ToolDesk,
+    desk: &ToolsApi,
     models: &Models,
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
@@ -302,9 +302,9 @@ fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
 }
 
 /// Who is let in; makes the secrets that are needed and not configured.
-fn door(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<Door>> {
+fn door(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<AccessControl>> {
     let auth = Auth::new(&config.auth, &config.server.host, &config.server.data_dir)?;
-    Ok(Arc::new(Door::new(auth, OtaRules::new(&config.ota)?, store)))
+    Ok(Arc::new(AccessControl::new(auth, OtaRules::new(&config.ota)?, store)))
 }
 
 /// Tools outside devices: their sources, what changes them, the routes about them, and where
@@ -313,11 +313,11 @@ fn tools(
     config: &Config,
     store: Arc<dyn ToolStore>,
     process: &CancellationToken,
-) -> anyhow::Result<(Sources, Registry, Arc<ToolDesk>, Cameras)> {
+) -> anyhow::Result<(Sources, Registry, Arc<ToolsApi>, Cameras)> {
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
     let vision = Vision::new(&config.vision)?;
     let environment = env::for_children(&ProcessEnv);
-    let remotes = Remotes::start(&config.tools.servers, &environment, process)?;
+    let remotes = Servers::start(&config.tools.servers, &environment, process)?;
     let timeout = Duration::from_millis(config.tools.endpoint_timeout_ms);
     let builtin = Builtin::new(&config.tools.builtin, &config.time_zone())?;
     let sources = Sources::new(builtin, remotes, Endpoint::new(timeout));
@@ -326,7 +326,7 @@ fn tools(
     let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
     let changes = registry.clone();
     let desk =
-        ToolDesk::new(sources.clone(), changes, agents, cameras.clone(), vision, process.clone());
+        ToolsApi::new(sources.clone(), changes, agents, cameras.clone(), vision, process.clone());
     Ok((sources, registry, Arc::new(desk), Cameras::new(cameras)))
 }
 
@@ -414,7 +414,8 @@ fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prom
     let all: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools.builtin().clone())];
     let toolbox = Toolbox::new(all, Arc::new(Vec::new), settings.tools.clone());
     let tools = Arc::clone(toolbox.offer().tools());
-    let dialogue = Dialogue::new(settings.dialogue.clone(), Arc::new(Manner::default), now);
+    let dialogue =
+        Dialogue::new(settings.dialogue.clone(), Arc::new(ConversationStyle::default), now);
     Prompt { tools, ..dialogue.opening() }
 }
 

@@ -16,8 +16,8 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hearken_actors::meters;
-use hearken_actors::ports::{SessionTap, TapFrame};
+use hearken_actors::metrics;
+use hearken_actors::ports::{RecordedFrame, RecordingSink};
 use hearken_proto::device::Uplink;
 use hearken_proto::recording::{Content, Frame, Header};
 use time::OffsetDateTime;
@@ -72,7 +72,7 @@ impl Recorder {
     }
 
     /// A tap for one connection that begins now.
-    pub fn tap(&self, meta: RecordingMeta) -> Box<dyn SessionTap> {
+    pub fn tap(&self, meta: RecordingMeta) -> Box<dyn RecordingSink> {
         Box::new(self.unopened(meta))
     }
 
@@ -180,7 +180,7 @@ impl Tap {
         match queue.try_send(line(self.id)) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
-                meters::recording_frame_dropped();
+                metrics::recording_frame_dropped();
                 if !self.lossy {
                     self.lossy = true;
                     tracing::warn!(recording = self.id, "the disk is too slow: frames are missing");
@@ -191,14 +191,14 @@ impl Tap {
     }
 }
 
-impl SessionTap for Tap {
-    fn frame(&mut self, frame: TapFrame) {
+impl RecordingSink for Tap {
+    fn frame(&mut self, frame: RecordedFrame) {
         let at = self.begin.get_or_insert_with(Instant::now).elapsed();
         let content = match frame {
-            TapFrame::UpText(text) => Content::up(&text),
-            TapFrame::UpAudio(opus) => Content::UpAudio(opus),
-            TapFrame::DownText(text) => Content::down(&text),
-            TapFrame::DownAudio(opus) => Content::DownAudio(opus),
+            RecordedFrame::UpText(text) => Content::up(&text),
+            RecordedFrame::UpAudio(opus) => Content::UpAudio(opus),
+            RecordedFrame::DownText(text) => Content::down(&text),
+            RecordedFrame::DownAudio(opus) => Content::DownAudio(opus),
         };
         if let Some(opening) = &mut self.opening {
             let known = opening.learn(&content);
@@ -329,10 +329,10 @@ mod tests {
         let recorder = Recorder::new(folder.path().join("new")).unwrap();
         let mut tap = recorder.tap(meta(Some("02:00:00:00:00:0A")));
         drop(recorder.tap(meta(Some("../../etc"))));
-        tap.frame(TapFrame::UpText("{\"type\":\"hello\"}".into()));
-        tap.frame(TapFrame::DownAudio(Bytes::from_static(&[1, 2])));
-        tap.frame(TapFrame::UpText("oops".into()));
-        tap.frame(TapFrame::DownText("{\"type\":\"hello\"}".into()));
+        tap.frame(RecordedFrame::UpText("{\"type\":\"hello\"}".into()));
+        tap.frame(RecordedFrame::DownAudio(Bytes::from_static(&[1, 2])));
+        tap.frame(RecordedFrame::UpText("oops".into()));
+        tap.frame(RecordedFrame::DownText("{\"type\":\"hello\"}".into()));
         // A tap that outlives the recorder does not hold up its end.
         drop(recorder);
         drop(tap);
@@ -362,12 +362,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::new(folder.path()).unwrap();
         let mut tap = recorder.tap(meta(None));
-        tap.frame(TapFrame::UpAudio(Bytes::from_static(&[1])));
+        tap.frame(RecordedFrame::UpAudio(Bytes::from_static(&[1])));
         let up = r#"{"type":"hello","version":2,"audio_params":{"frame_duration":20}}"#;
-        tap.frame(TapFrame::UpText(up.into()));
+        tap.frame(RecordedFrame::UpText(up.into()));
         let down = r#"{"type":"hello","audio_params":{"sample_rate":16000,"frame_duration":60}}"#;
-        tap.frame(TapFrame::DownText(down.into()));
-        tap.frame(TapFrame::DownAudio(Bytes::from_static(&[2])));
+        tap.frame(RecordedFrame::DownText(down.into()));
+        tap.frame(RecordedFrame::DownAudio(Bytes::from_static(&[2])));
         drop((tap, recorder));
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let recording = Recording::parse(&fs::read_to_string(file).unwrap()).unwrap();
@@ -388,7 +388,7 @@ mod tests {
         assert!(writer.take(&lines) && writer.close_left(&lines));
         assert_eq!(writer.files.len(), 1, "its tap is there");
         for packet in 1..=5 {
-            tap.frame(TapFrame::DownAudio(Bytes::copy_from_slice(&[packet])));
+            tap.frame(RecordedFrame::DownAudio(Bytes::copy_from_slice(&[packet])));
         }
         assert!(tap.lossy);
         drop(tap);

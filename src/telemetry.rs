@@ -4,7 +4,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use hearken_actors::meters::{COUNTS, PROVIDER_SECONDS, SECONDS};
+use hearken_actors::metrics::{COUNTS, PROVIDER_SECONDS, SECONDS};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};

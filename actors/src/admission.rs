@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::meters::{meters, whole};
+use crate::metrics::{meters, whole};
 
 /// How often the limit is looked at.
 pub const WINDOW: Duration = Duration::from_millis(500);

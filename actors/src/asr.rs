@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::Admission;
 use crate::audio::pcm;
-use crate::audio::voicing::SAMPLE_RATE_HZ;
+use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::messages::{Heard, OpenUtterance, Unheard};
-use crate::pieces::PieceReceiver;
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
+use crate::utterance_channel::PieceReceiver;
 
 /// An utterance shorter than this holds no word: a press of the button, an empty recording.
 const MIN_UTTERANCE: Duration = Duration::from_millis(150);

@@ -1,10 +1,10 @@
 //! DeviceActor: the socket of one device. Reads what the device says, writes what it is told, and
 //! cuts the live turn at the socket before anybody else knows. Not for sound, words or vendors.
 
+mod activity_state;
 mod clock;
 mod orders;
 mod playback;
-mod standing;
 mod state;
 mod uplink;
 
@@ -17,18 +17,18 @@ use hearken_proto::ids::SessionId;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
-pub(crate) use standing::Standing;
-pub use state::{DeviceRules, TieRing, Visitor, Wiring};
+pub(crate) use activity_state::ActivityState;
+pub use state::{DeviceConnection, DeviceRules, PipelineHandles, StartPipeline};
 
+use self::activity_state::Counted;
 use self::clock::CLOCK_EVERY;
-use self::standing::Counted;
-use self::state::{LiveTurn, Talk, Wires};
+use self::state::{ConnectionState, LiveTurn, PipelineLinks};
+use crate::device_registry::Registration;
 use crate::messages::{
     DeviceOrder, NothingHeard, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
 };
-use crate::meters::meters;
-use crate::roster::RosterSeat;
-use crate::turns::Turns;
+use crate::metrics::meters;
+use crate::turn_factory::TurnFactory;
 use crate::ws_link::{Inbound, Incoming, SocketContext, SocketFrame};
 
 /// Places of the uplink lane that packets leave free for listening orders.
@@ -36,18 +36,18 @@ pub const LANE_RESERVE: usize = 8;
 
 /// The socket of one device.
 pub struct DeviceActor {
-    visitor: Visitor,
+    visitor: DeviceConnection,
     rules: DeviceRules,
     session_id: SessionId,
-    turns: Turns,
-    tie: Option<TieRing>,
-    wires: Option<Wires>,
+    turns: TurnFactory,
+    tie: Option<StartPipeline>,
+    wires: Option<PipelineLinks>,
     inbound: Inbound,
     /// Greeted, and since when nobody spoke.
-    talk: Talk,
+    talk: ConnectionState,
     live: Option<LiveTurn>,
     /// Its place in the roster, once the actor has an address.
-    seat: Option<RosterSeat>,
+    seat: Option<Registration>,
     counted: Counted,
     span: tracing::Span,
 }
@@ -55,16 +55,16 @@ pub struct DeviceActor {
 impl DeviceActor {
     /// The socket of a session, which ties its ring when it starts.
     pub fn new(
-        visitor: Visitor,
+        visitor: DeviceConnection,
         rules: DeviceRules,
         session_id: SessionId,
-        turns: Turns,
-        tie: TieRing,
+        turns: TurnFactory,
+        tie: StartPipeline,
     ) -> Self {
         let span =
             tracing::info_span!("device", device = %visitor.device_id, session = %session_id);
         let now = Instant::now();
-        let talk = Talk {
+        let talk = ConnectionState {
             since: now,
             greeted: false,
             mode: None,
@@ -89,7 +89,7 @@ impl DeviceActor {
             talk,
             live: None,
             seat: None,
-            counted: Counted::new(Standing::Idle),
+            counted: Counted::new(ActivityState::Idle),
             span,
         }
     }
@@ -107,9 +107,10 @@ impl Actor for DeviceActor {
             act.leave(fault, ctx);
         }));
         if let Some(tie) = self.tie.take() {
-            let Wiring { uplink, start_turn, playback_ended, said, playback } = tie(&ctx.address());
+            let PipelineHandles { uplink, start_turn, playback_ended, said, playback } =
+                tie(&ctx.address());
             ctx.add_stream(ReceiverStream::new(playback));
-            self.wires = Some(Wires { uplink, start_turn, playback_ended, said });
+            self.wires = Some(PipelineLinks { uplink, start_turn, playback_ended, said });
         }
         self.take_seat(ctx);
         ctx.run_interval(CLOCK_EVERY, |act, ctx| {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
-use crate::meters::meters;
+use crate::metrics::meters;
 use crate::tools::device::{Caller, DeviceTools, introduction};
 use crate::tools::iot::ThingTools;
 use crate::tools::link::{DeviceLink, INBOUND, Inbound};

@@ -22,8 +22,8 @@ use tokio::time::Instant;
 use crate::audio::playout::Heard as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{Turn, TurnEvent, TurnInput};
-use crate::pieces::PieceReceiver;
 use crate::ports::{ProviderError, Transcript};
+use crate::utterance_channel::PieceReceiver;
 
 /// DeviceActor -> VadActor, data lane, up to 50 a second. Listening orders travel among the
 /// packets, so that none is overtaken by the audio that it concerns.

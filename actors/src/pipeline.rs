@@ -13,25 +13,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::Admission;
 use crate::asr::AsrActor;
-use crate::device::{DeviceActor, DeviceRules, LANE_RESERVE, Visitor, Wiring};
-use crate::dialogue::{Dialogue, DialogueSettings, LocalTime, Manner, MannerNow};
-use crate::live::Live;
+use crate::device::{DeviceActor, DeviceConnection, DeviceRules, LANE_RESERVE, PipelineHandles};
+use crate::device_registry::DeviceRegistry;
+use crate::dialogue::{ConversationStyle, CurrentStyle, Dialogue, DialogueSettings, LocalTime};
 use crate::mcp_host::McpHostActor;
 use crate::messages::ToolsKnown;
-use crate::ports::{Asr, Llm, Sight, ToolSource, Tts};
-use crate::roster::Roster;
+use crate::ports::{Asr, ImageDescriber, Llm, ToolSource, Tts};
+use crate::reloadable::Reloadable;
 use crate::session::{SessionActor, SessionOutputs};
 use crate::settings::{PipelineSettings, SpeakingSettings};
 use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
 use crate::tools::repair::Extras;
-use crate::tools::{Alike, Finishing, Others, SourceDesk, Toolbox, Vision, VisionDesk};
-use crate::tts::{Canned, Mouth, TtsActor, Turnstile};
-use crate::turns::Turns;
+use crate::tools::{
+    Finishing, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
+};
+use crate::tts::{EncodeScheduler, PhraseAudioCache, SpeechSynthesis, TtsActor};
+use crate::turn_factory::TurnFactory;
 use crate::vad::{VadActor, VadOutputs};
 
 /// How a device is talked to, as it is now; must not wait.
-pub type MannerDesk = Arc<dyn Fn(&DeviceId) -> Manner + Send + Sync>;
+pub type StyleLookup = Arc<dyn Fn(&DeviceId) -> ConversationStyle + Send + Sync>;
 
 /// What the outside supplies.
 #[derive(Clone)]
@@ -43,15 +45,15 @@ pub struct Ports {
     /// The synthesiser.
     pub tts: Arc<dyn Tts>,
     /// The tools of a conversation beside its device's own.
-    pub tools: SourceDesk,
+    pub tools: SourceLookup,
     /// The vision endpoint, where there is one.
-    pub vision: Option<VisionDesk>,
+    pub vision: Option<VisionLookup>,
     /// How each device is talked to.
-    pub manner: MannerDesk,
+    pub manner: StyleLookup,
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// What looks at pictures that tools answer with, where there is any.
-    pub sight: Option<Arc<dyn Sight>>,
+    pub sight: Option<Arc<dyn ImageDescriber>>,
 }
 
 /// The threads that make speech, so that no socket waits for a codec.
@@ -99,7 +101,7 @@ struct AudioThread {
     /// Its runtime, once it runs.
     runtime: Arc<OnceLock<Handle>>,
     /// For the voices that encode on it.
-    turnstile: Turnstile,
+    turnstile: EncodeScheduler,
 }
 
 impl AudioThread {
@@ -109,7 +111,7 @@ impl AudioThread {
         arbiter.spawn_fn(move || {
             tells.get_or_init(Handle::current);
         });
-        Self { arbiter, runtime, turnstile: Turnstile::default() }
+        Self { arbiter, runtime, turnstile: EncodeScheduler::default() }
     }
 }
 
@@ -118,12 +120,12 @@ impl AudioThread {
 pub struct Pipeline {
     ports: Ports,
     settings: Arc<PipelineSettings>,
-    dialogue: Live<DialogueSettings>,
+    dialogue: Reloadable<DialogueSettings>,
     audio: AudioPool,
-    roster: Roster,
-    alike: Alike,
+    roster: DeviceRegistry,
+    alike: ToolsetInterner,
     finishing: Arc<Finishing>,
-    canned: Canned,
+    canned: PhraseAudioCache,
     admission: Admission,
     process: CancellationToken,
 }
@@ -136,10 +138,11 @@ impl Pipeline {
         audio: AudioPool,
         process: CancellationToken,
     ) -> Self {
-        let (dialogue, roster) = (Live::new(settings.dialogue.clone()), Roster::default());
+        let (dialogue, roster) =
+            (Reloadable::new(settings.dialogue.clone()), DeviceRegistry::default());
         let admission = Admission::new(settings.admission.clone());
-        let canned = Canned::new(&settings.phrases);
-        let (settings, alike) = (Arc::new(settings), Alike::default());
+        let canned = PhraseAudioCache::new(&settings.phrases);
+        let (settings, alike) = (Arc::new(settings), ToolsetInterner::default());
         let finishing = Arc::default();
         Self {
             ports,
@@ -156,7 +159,7 @@ impl Pipeline {
     }
 
     /// How conversations are led, which may be changed: it holds from each one's next turn on.
-    pub fn dialogue_settings(&self) -> &Live<DialogueSettings> {
+    pub fn dialogue_settings(&self) -> &Reloadable<DialogueSettings> {
         &self.dialogue
     }
 
@@ -166,12 +169,12 @@ impl Pipeline {
     }
 
     /// The devices that are connected now.
-    pub fn roster(&self) -> &Roster {
+    pub fn roster(&self) -> &DeviceRegistry {
         &self.roster
     }
 
     /// The socket actor of a device that has just connected; its ring is tied when it starts.
-    pub fn device(&self, visitor: Visitor) -> DeviceActor {
+    pub fn device(&self, visitor: DeviceConnection) -> DeviceActor {
         let settings = &self.settings;
         let speaking = settings.speaking.for_rate(self.ports.tts.sample_rate_hz());
         let rules = DeviceRules {
@@ -180,7 +183,7 @@ impl Pipeline {
             roster: self.roster.clone(),
             admission: self.admission.clone(),
         };
-        let turns = Turns::new(self.process.clone());
+        let turns = TurnFactory::new(self.process.clone());
         let ring = self.clone();
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&visitor.device_id, &session_id);
@@ -195,11 +198,11 @@ impl Pipeline {
     fn tie(
         &self,
         edge: &Addr<DeviceActor>,
-        turns: &Turns,
+        turns: &TurnFactory,
         device_id: &DeviceId,
-        others: Others,
+        others: SourceProvider,
         speaking: SpeakingSettings,
-    ) -> Wiring {
+    ) -> PipelineHandles {
         let (settings, lanes) = (&self.settings, self.settings.lanes);
         let connection = turns.connection();
         let (to_socket, playback) = mpsc::channel(lanes.playback);
@@ -240,7 +243,7 @@ impl Pipeline {
         let hearing = settings.hearing.clone();
         VadActor::new(from_socket, outputs, turns.clone(), lanes.utterance, hearing).start();
         let host = self.host(edge, connection, device_id, own, session.clone().recipient());
-        Wiring {
+        PipelineHandles {
             uplink,
             start_turn: session.clone().recipient(),
             playback_ended: session.recipient(),
@@ -250,8 +253,8 @@ impl Pipeline {
     }
 
     /// What speaking on this thread needs.
-    fn mouth(&self, settings: SpeakingSettings, thread: &AudioThread) -> Mouth {
-        Mouth {
+    fn mouth(&self, settings: SpeakingSettings, thread: &AudioThread) -> SpeechSynthesis {
+        SpeechSynthesis {
             tts: Arc::clone(&self.ports.tts),
             phrases: self.settings.phrases.clone(),
             settings,
@@ -264,12 +267,12 @@ impl Pipeline {
     /// What a conversation remembers and tells the model, nothing yet.
     fn dialogue(&self, device_id: &DeviceId) -> Dialogue {
         let (desk, asks) = (Arc::clone(&self.ports.manner), device_id.clone());
-        let manner: MannerNow = Arc::new(move || desk(&asks));
+        let manner: CurrentStyle = Arc::new(move || desk(&asks));
         Dialogue::new(self.dialogue.clone(), manner, Arc::clone(&self.ports.now))
     }
 
     /// All tools of a conversation.
-    fn toolbox(&self, own: &DeviceSources, others: Others) -> Arc<Toolbox> {
+    fn toolbox(&self, own: &DeviceSources, others: SourceProvider) -> Arc<Toolbox> {
         let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
         let toolbox = toolbox.alike(self.alike.clone()).finishing(self.finishing.for_another());

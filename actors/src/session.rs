@@ -18,7 +18,7 @@ use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, TurnMeans, TurnSink, r
 use crate::messages::{
     Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, ToolsKnown, Transcribed, Unheard,
 };
-use crate::meters::meters;
+use crate::metrics::meters;
 use crate::ports::{Llm, Prompt, Transcript};
 use crate::tools::Toolbox;
 
@@ -135,7 +135,7 @@ impl SessionActor {
             }
             _ => Default::default(),
         };
-        let work = Work {
+        let work = TurnRunner {
             phrases: self.phrases.clone(),
             language,
             llm: Arc::clone(&self.llm),
@@ -222,14 +222,14 @@ impl SessionActor {
 }
 
 /// What one turn's work holds on to.
-struct Work {
+struct TurnRunner {
     phrases: Phrases,
     language: Language,
     llm: Arc<dyn Llm>,
     toolbox: Arc<Toolbox>,
 }
 
-impl Work {
+impl TurnRunner {
     async fn run(
         &self,
         turn: &Turn,

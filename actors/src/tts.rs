@@ -2,9 +2,9 @@
 //! sentence is requested while one plays; packets leave on an absolute clock. Speech is made on a
 //! thread for that, and paced on the socket's own. Not for what is said.
 
-mod canned;
+mod encode_scheduler;
 mod pacing;
-mod turnstile;
+mod phrase_audio_cache;
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use self::canned::Canned;
+use self::encode_scheduler::EncodeQueue;
+pub use self::encode_scheduler::EncodeScheduler;
 use self::pacing::Pacing;
-use self::turnstile::Queuer;
-pub use self::turnstile::Turnstile;
+pub use self::phrase_audio_cache::PhraseAudioCache;
 use crate::admission::Admission;
-use crate::audio::voice::Voice;
+use crate::audio::speech_encoder::SpeechEncoder;
 use crate::dialogue::{Phrases, Turn, TurnEvent};
 use crate::messages::{PlaybackItem, PlaybackStep, StartSpeaking};
 use crate::ports::{Line, Tts};
@@ -32,7 +32,7 @@ const MAX_FAILED: u32 = 2;
 /// Speaks to one device.
 pub struct TtsActor {
     connection: CancellationToken,
-    mouth: Mouth,
+    mouth: SpeechSynthesis,
     thread: ArbiterHandle,
     lane: mpsc::Sender<PlaybackItem>,
     speaking: Option<SpawnHandle>,
@@ -40,7 +40,7 @@ pub struct TtsActor {
 
 /// What speaking needs, cheap to clone into a turn.
 #[derive(Clone)]
-pub struct Mouth {
+pub struct SpeechSynthesis {
     /// The synthesiser.
     pub tts: Arc<dyn Tts>,
     /// What is said where it fails.
@@ -48,17 +48,17 @@ pub struct Mouth {
     /// Shape, pace and quality.
     pub settings: SpeakingSettings,
     /// Fixed phrases that were spoken before.
-    pub canned: Canned,
+    pub canned: PhraseAudioCache,
     /// Whether to spare effort.
     pub admission: Admission,
     /// Of all voices of a thread one encodes at a time, a packet each.
-    pub turnstile: Turnstile,
+    pub turnstile: EncodeScheduler,
 }
 
 /// One turn's way to pacing.
 struct Speech {
-    voice: Voice,
-    queuer: Queuer,
+    voice: SpeechEncoder,
+    queuer: EncodeQueue,
     ahead: mpsc::Sender<PlaybackStep>,
 }
 
@@ -83,7 +83,7 @@ impl TtsActor {
     /// An actor that has its speech made on this thread, and puts its packets on `lane`.
     pub fn new(
         connection: CancellationToken,
-        mouth: Mouth,
+        mouth: SpeechSynthesis,
         thread: ArbiterHandle,
         lane: mpsc::Sender<PlaybackItem>,
     ) -> Self {
@@ -136,13 +136,13 @@ impl Handler<StartSpeaking> for TtsActor {
     }
 }
 
-impl Mouth {
+impl SpeechSynthesis {
     /// Turns a turn's events into steps of playback. A sentence that cannot be spoken is shown and
     /// left out; where that happens twice in a row, or nothing was spoken, an apology ends the
     /// turn.
     async fn synthesise(&self, start: StartSpeaking, ahead: mpsc::Sender<PlaybackStep>) {
         let StartSpeaking { turn, mut events, language } = start;
-        let voice = match Voice::new(&self.quality()) {
+        let voice = match SpeechEncoder::new(&self.quality()) {
             Ok(voice) => voice,
             Err(error) => {
                 tracing::error!(turn = %turn.id, %error, "no voice can be set up");
@@ -224,7 +224,7 @@ impl Mouth {
         }
         let rate_hz = self.settings.sample_rate_hz;
         let Some(packets) = self.canned.packets(text, rate_hz) else {
-            let voice = Voice::new(&self.settings).map_err(|e| e.to_string())?;
+            let voice = SpeechEncoder::new(&self.settings).map_err(|e| e.to_string())?;
             let (queuer, ahead) = (speech.queuer.clone(), speech.ahead.clone());
             let mut kept = Vec::new();
             self.speak(&mut Speech { voice, queuer, ahead }, text, Some(&mut kept)).await?;

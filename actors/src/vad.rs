@@ -9,16 +9,16 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::audio::ear::{Ear, Unheard};
 use crate::audio::endpointer::Endpoint;
 use crate::audio::pcm;
-use crate::audio::voicing::SAMPLE_RATE_HZ;
+use crate::audio::utterance_detector::{Unheard, UtteranceDetector};
+use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
 use crate::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
-use crate::meters::meters;
-use crate::pieces::{self, PieceSender};
+use crate::metrics::meters;
 use crate::settings::HearingSettings;
-use crate::turns::Turns;
+use crate::turn_factory::TurnFactory;
+use crate::utterance_channel::{self, PieceSender};
 
 /// Where the actor's findings go.
 pub struct VadOutputs {
@@ -34,10 +34,10 @@ pub struct VadOutputs {
 pub struct VadActor {
     lane: Option<mpsc::Receiver<UplinkItem>>,
     outputs: VadOutputs,
-    turns: Turns,
+    turns: TurnFactory,
     utterance_lane: usize,
     settings: HearingSettings,
-    ear: Ear,
+    ear: UtteranceDetector,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
     /// Looks whether packets still come.
@@ -60,7 +60,7 @@ impl VadActor {
     pub fn new(
         lane: mpsc::Receiver<UplinkItem>,
         outputs: VadOutputs,
-        turns: Turns,
+        turns: TurnFactory,
         utterance_lane: usize,
         settings: HearingSettings,
     ) -> Self {
@@ -69,7 +69,7 @@ impl VadActor {
             outputs,
             turns,
             utterance_lane,
-            ear: Ear::new(settings.clone()),
+            ear: UtteranceDetector::new(settings.clone()),
             settings,
             mode: None,
             open: None,
@@ -126,7 +126,7 @@ impl VadActor {
 
     fn open_utterance(&mut self) {
         let turn = self.turns.mint();
-        let (audio, receiver) = pieces::lane(self.utterance_lane);
+        let (audio, receiver) = utterance_channel::lane(self.utterance_lane);
         let forgets = self.forgets;
         self.outputs.started.do_send(SpeechStarted { turn: turn.clone(), forgets });
         self.outputs.utterances.do_send(OpenUtterance { turn: turn.clone(), audio: receiver });

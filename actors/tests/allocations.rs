@@ -12,7 +12,7 @@ use hearken_actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted, Uplink
 use hearken_actors::settings::{HearingSettings, SpeakingSettings};
 use hearken_actors::testkit::paths::{Downlink, Uplink};
 use hearken_actors::testkit::sound;
-use hearken_actors::turns::Turns;
+use hearken_actors::turn_factory::TurnFactory;
 use hearken_actors::vad::{VadActor, VadOutputs};
 use hearken_proto::device::ListenMode;
 use tokio::sync::mpsc;
@@ -108,7 +108,7 @@ fn the_actor_allocates_no_more_than_its_parts() {
             ended: reader.clone().recipient(),
             utterances: reader.clone().recipient(),
         };
-        let turns = Turns::new(CancellationToken::new());
+        let turns = TurnFactory::new(CancellationToken::new());
         VadActor::new(packets, outputs, turns, 128, HearingSettings::default()).start();
         lane.send(UplinkItem::ListenStart(ListenMode::Auto)).await.unwrap();
         (lane, reader)

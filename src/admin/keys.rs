@@ -74,7 +74,7 @@ mod tests {
     fn every_key_is_read_and_written_and_is_one_of_the_configuration() {
         let mut config = Config::default();
         let table = toml::Table::try_from(&config).unwrap();
-        let known = crate::config::load::keys(&table);
+        let known = crate::config::reader::keys(&table);
         for key in CHANGEABLE {
             assert!(known.iter().any(|k| k == key), "{key}");
             let value = read(&config, key).unwrap();

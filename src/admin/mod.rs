@@ -5,10 +5,10 @@
 
 mod keys;
 pub mod model;
-pub mod seats;
+pub mod sessions;
 pub mod settings;
 
 pub use keys::CHANGEABLE;
 pub use model::LiveLlm;
-pub use seats::{SeatError, Seats, TokenPair};
+pub use sessions::{AdminSessions, SeatError, TokenPair};
 pub use settings::{ChangeError, RunTime, Source, Use};

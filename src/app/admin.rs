@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::chat::ChatSettings;
+use hearken_actors::device_registry::DeviceRegistry;
 use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
-use hearken_actors::live::Live;
-use hearken_actors::roster::Roster;
+use hearken_actors::reloadable::Reloadable;
 use hearken_cluster::LocalLimit;
-use hearken_providers::Ledger;
+use hearken_providers::CostTracker;
 use hearken_store::SettingsStore;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use super::models::Models;
-use crate::admin::{RunTime, Seats, Use};
+use crate::admin::{AdminSessions, RunTime, Use};
 use crate::config::Config;
 use crate::http::{self, Admin};
 use crate::museum::Museum;
@@ -29,17 +29,17 @@ const ATTEMPTS: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 /// What changes with the settings, besides the language model.
 pub(super) struct Changing {
     /// Of devices' conversations, and how it follows from the configuration.
-    pub(super) dialogue: Live<DialogueSettings>,
+    pub(super) dialogue: Reloadable<DialogueSettings>,
     pub(super) dialogue_of: fn(&Config) -> DialogueSettings,
     /// Of text clients, and after how long without use their sessions are over.
-    pub(super) gateway: Live<GatewaySettings>,
-    pub(super) gateway_idle: Live<Duration>,
+    pub(super) gateway: Reloadable<GatewaySettings>,
+    pub(super) gateway_idle: Reloadable<Duration>,
     /// Of chat sessions.
-    pub(super) chat: Live<ChatSettings>,
+    pub(super) chat: Reloadable<ChatSettings>,
     /// Of museum clients.
     pub(super) museum: Arc<Museum>,
     /// Which devices are connected, and how many text clients could be; only counted.
-    pub(super) devices: Roster,
+    pub(super) devices: DeviceRegistry,
     pub(super) text_places: Arc<Semaphore>,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn admin(
         a.password.clone()
     };
     let lasts = [a.access_token_ms, a.refresh_token_ms].map(Duration::from_millis);
-    let seats = Seats::new(&secret, password, lasts.into(), Arc::clone(&store));
+    let seats = AdminSessions::new(&secret, password, lasts.into(), Arc::clone(&store));
     let figures = figures(config, &changing, models.ledger());
     let museum = Arc::clone(&changing.museum);
     let uses = models.into_uses().into_iter().chain(changing.uses()).collect();
@@ -106,7 +106,7 @@ pub(super) fn admin(
 fn figures(
     config: &Config,
     changing: &Changing,
-    ledger: &Ledger,
+    ledger: &CostTracker,
 ) -> Arc<dyn Fn() -> Map<String, Value> + Send + Sync> {
     let (devices, places) = (changing.devices.clone(), Arc::clone(&changing.text_places));
     let (most, ledger) = (config.gateway.max_connections, ledger.clone());

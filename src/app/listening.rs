@@ -12,9 +12,9 @@ use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use socket2::SockRef;
 
-use super::{Faces, threads};
+use super::{Frontends, threads};
 use crate::config::Config;
-use crate::http::{self, FrontDesk};
+use crate::http::{self, MiddlewareState};
 use crate::tls::Certificate;
 
 /// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
@@ -27,9 +27,10 @@ const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 pub(super) fn listen(
     config: &Config,
     certificate: Option<&Arc<Certificate>>,
-    faces: Faces,
+    faces: Frontends,
 ) -> anyhow::Result<(Server, SocketAddr)> {
-    let desk = Arc::new(FrontDesk::new(&config.http, config.ota.trust_proxy, &faces.health.fleet));
+    let desk =
+        Arc::new(MiddlewareState::new(&config.http, config.ota.trust_proxy, &faces.health.fleet));
     let factory = move || {
         let faces = faces.clone();
         http::behind(App::new(), Arc::clone(&desk)).configure(|services| faces.routes(services))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hearken_actors::ports::Llm;
 use hearken_base::SettingError;
-use hearken_providers::{Asker, Findings, Ledger, LlmSettings};
+use hearken_providers::{Asker, CostTracker, Findings, LlmSettings};
 
 use crate::admin::{LiveLlm, Use};
 use crate::config::Config;
@@ -15,7 +15,7 @@ use crate::config::Config;
 #[derive(Default)]
 pub(super) struct Models {
     uses: RefCell<Vec<Use>>,
-    ledger: Ledger,
+    ledger: CostTracker,
     findings: Findings,
 }
 
@@ -53,7 +53,7 @@ impl Models {
     }
 
     /// What they cost.
-    pub(super) fn ledger(&self) -> &Ledger {
+    pub(super) fn ledger(&self) -> &CostTracker {
         &self.ledger
     }
 

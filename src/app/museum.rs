@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use hearken_actors::wall_clock;
 use hearken_base::SettingError;
-use hearken_cluster::Fleet;
+use hearken_cluster::Cluster;
 use hearken_store::MuseumStore;
 
-use super::faces::patient;
+use super::frontends::patient;
 use super::local_time;
 use super::models::Models;
 use crate::config::Config;
@@ -20,7 +20,7 @@ pub(super) fn museum(
     config: &Config,
     store: Arc<dyn MuseumStore>,
     models: &Models,
-    fleet: &Fleet,
+    fleet: &Cluster,
 ) -> Result<MuseumClients, SettingError> {
     let ports = MuseumPorts {
         clock: Arc::new(wall_clock::now),

@@ -3,7 +3,7 @@
 //! `base64url(HMAC-SHA256(secret, "client|device|seconds")) + "." + seconds`.
 //! Not for where a token stands in a request.
 
-mod kept;
+mod secrets_file;
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
 use sha2::Sha256;
 
-pub use kept::{KeptError, kept};
+pub use secrets_file::{KeptError, kept};
 
 /// A clock may be this much ahead of ours.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use hearken_mock_services::{Delay, Doubles, Reply};
+use hearken_mock_services::{Delay, MockServices, Reply};
 use hearken_virtual_device::sound::{Side, Sound, read_wav, side_of};
 use tokio_util::sync::CancellationToken;
 
@@ -79,7 +79,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let delay = |ms, salt: u64| {
         Delay::new(Duration::from_millis(ms), args.spread, args.seed.wrapping_add(salt))
     };
-    let doubles = Doubles {
+    let doubles = MockServices {
         asr: args.asr,
         tts: args.tts,
         llm: args.llm,

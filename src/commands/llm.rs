@@ -106,10 +106,10 @@ mod serving {
             default_max_tokens: args.max_tokens.get().min(most_max_tokens),
             most_max_tokens,
         };
-        let mut server = std::pin::pin!(http::server(listener, engine.desk(), &name, limits)?);
+        let mut server = std::pin::pin!(http::server(listener, engine.queue(), &name, limits)?);
         let handle = server.handle();
         tracing::info!(%address, model = %name, "serving the language model");
-        let mut state = engine.desk().watch();
+        let mut state = engine.queue().watch();
         let outcome = tokio::select! {
             ended = &mut server => {
                 return ended.context("the HTTP server ended");

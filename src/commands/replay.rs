@@ -12,13 +12,13 @@ use std::time::Duration;
 use anyhow::bail;
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_proto::recording::{Header, Recording};
-use hearken_virtual_device::agreement::agreement;
 use hearken_virtual_device::firmware::Fact;
 use hearken_virtual_device::profile::Profile;
 use hearken_virtual_device::report::Report;
 use hearken_virtual_device::script::Script;
 use hearken_virtual_device::socket::Device;
-use hearken_virtual_device::{sound, verdict};
+use hearken_virtual_device::text_similarity::agreement;
+use hearken_virtual_device::{expectations, sound};
 
 use self::timeline::Outcome;
 use crate::commands::convert::read_recording;
@@ -159,7 +159,7 @@ async fn replay(args: &ReplayArgs) -> anyhow::Result<(Report, Outcome)> {
     let verdicts = if args.expect {
         let mut expect = recording.header.expect.clone().unwrap_or_default();
         expect.reply = expect.reply.or(Some(true));
-        verdict::judge(&expect, &report, part)
+        expectations::judge(&expect, &report, part)
     } else {
         Vec::new()
     };

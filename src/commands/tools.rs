@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
-use hearken_tool_sources::litemcp::Face;
+use hearken_tool_sources::litemcp::LiteMcpServer;
 use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
 
 async fn serve(tool: String, server: &Server) -> anyhow::Result<()> {
     let url = server.at(&["litemcp".to_owned(), tool]);
-    let face = Face::of_server(&url, server.token().as_ref(), TIMEOUT).await;
+    let face = LiteMcpServer::of_server(&url, server.token().as_ref(), TIMEOUT).await;
     let face = face.map_err(|reason| {
         anyhow!("no tool at {url}: {reason} (--url, --admin-token; is the server running?)")
     })?;

@@ -4,7 +4,7 @@
 use hearken_base::Secret;
 use hearken_proto::gateway::MAX_TOKENS;
 
-use super::load::ConfigError;
+use super::reader::ConfigError;
 use super::{Config, log};
 
 /// Shortest secret that is taken.

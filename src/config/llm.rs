@@ -2,7 +2,7 @@
 //! Not for what the models may be, which is checked where they are built.
 
 use super::env::EnvVars;
-use super::load::ConfigError;
+use super::reader::ConfigError;
 use hearken_base::Secret;
 use hearken_providers::FallbackSettings;
 

@@ -1,6 +1,6 @@
 //! What `log.level` may be: a level, or rules with a level for each part. Not for logging by them.
 
-use super::load::ConfigError;
+use super::reader::ConfigError;
 
 /// The levels, with names that other programs have for them.
 const LEVELS: [(&str, &str); 9] = [

@@ -8,10 +8,10 @@ mod door;
 pub mod env;
 mod gateway;
 mod llm;
-pub mod load;
 pub mod log;
 mod museum;
 mod pipeline;
+pub mod reader;
 mod tool_servers;
 mod tools;
 
@@ -61,8 +61,8 @@ pub use desk::{AdminConfig, HttpConfig, TlsConfig};
 pub use door::{AuthConfig, AuthRequired, OtaConfig, StoreConfig};
 pub use env::{EnvVars, ProcessEnv};
 pub use gateway::GatewayConfig;
-pub use load::{ConfigError, load};
 pub use museum::MuseumConfig;
+pub use reader::{ConfigError, load};
 pub use tools::ToolsConfig;
 
 /// The whole configuration.

@@ -2,7 +2,7 @@
 //! one server may have, which its own settings check.
 
 use super::env::EnvVars;
-use super::load::ConfigError;
+use super::reader::ConfigError;
 use hearken_base::Secret;
 use hearken_tool_sources::ToolServer;
 

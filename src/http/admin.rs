@@ -16,12 +16,12 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::auth::from_no_other_site;
-use super::caller::{bearer, json as json_body};
 use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
 use super::middleware::{desk_of, too_often};
 use super::params;
-use crate::admin::seats::Seated;
-use crate::admin::{ChangeError, RunTime, SeatError, Seats, TokenPair};
+use super::request_identity::{bearer, json as json_body};
+use crate::admin::sessions::Seated;
+use crate::admin::{AdminSessions, ChangeError, RunTime, SeatError, TokenPair};
 use crate::museum::Museum;
 
 /// Entries of a page, where the request does not say.
@@ -32,7 +32,7 @@ const MAX_PAGE: u32 = 500;
 /// What the administrator works with.
 pub struct Admin {
     /// Who may sit down.
-    pub seats: Seats,
+    pub seats: AdminSessions,
     /// What may be changed.
     pub settings: Arc<RunTime>,
     /// Who did what.

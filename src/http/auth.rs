@@ -13,9 +13,9 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
-use super::caller::{Caller, bearer, bearer_in, shows};
 use super::fault::{Refusal, refusal};
 use super::middleware::desk_of;
+use super::request_identity::{Caller, bearer, bearer_in, shows};
 use crate::auth::{KeptError, TokenError, Tokens, kept, same};
 use crate::config::{AuthConfig, AuthRequired};
 

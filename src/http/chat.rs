@@ -8,9 +8,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{Stream, unfold};
+use hearken_actors::chat::event_stream::WatchSettings;
 use hearken_actors::chat::turns::Ask;
-use hearken_actors::chat::watching::WatchSettings;
-use hearken_actors::chat::{ChatDesk, ChatError, ChatPiece};
+use hearken_actors::chat::{ChatError, ChatPiece, ChatService};
 use hearken_actors::ports::{RequestKey, SessionFilter};
 use hearken_base::Secret;
 use hearken_proto::chat::{
@@ -27,9 +27,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
 
-use super::caller::json_or;
 use super::fault::{Answer, FaultBody, Faults, Refusal, refusal, rendered};
-use super::{Door, params};
+use super::request_identity::json_or;
+use super::{AccessControl, params};
 
 /// Sessions or messages of a page where the request does not say.
 const PAGE: u32 = 20;
@@ -49,7 +49,7 @@ const STILL_THERE: std::time::Duration = std::time::Duration::from_secs(15);
 #[derive(Clone)]
 pub struct Chats {
     /// What their requests share.
-    pub desk: ChatDesk,
+    pub desk: ChatService,
     /// What they show; empty lets everybody in.
     pub token: Secret,
     /// One place a watcher.
@@ -60,7 +60,11 @@ pub struct Chats {
 
 impl Chats {
     /// The request comes from an application that may ask.
-    pub(super) fn let_in(&self, request: &HttpRequest, door: &Door) -> Result<(), Refusal> {
+    pub(super) fn let_in(
+        &self,
+        request: &HttpRequest,
+        door: &AccessControl,
+    ) -> Result<(), Refusal> {
         door.auth.application(request, &self.token)
     }
 }
@@ -107,7 +111,7 @@ pub(super) async fn create(
     request: HttpRequest,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let made = async {
         chats.let_in(&request, &door)?;
@@ -152,7 +156,7 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
 pub(super) async fn list(
     request: HttpRequest,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let listed = async {
         chats.let_in(&request, &door)?;
@@ -170,7 +174,7 @@ pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = async {
         chats.let_in(&request, &door)?;
@@ -188,7 +192,7 @@ macro_rules! change {
             request: HttpRequest,
             id: web::Path<String>,
             chats: web::Data<Chats>,
-            door: web::Data<Door>,
+            door: web::Data<AccessControl>,
         ) -> HttpResponse {
             let changed = async {
                 chats.let_in(&request, &door)?;
@@ -230,7 +234,7 @@ pub(super) async fn messages(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = async {
         chats.let_in(&request, &door)?;
@@ -273,7 +277,7 @@ pub(super) async fn chat(
     id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let answered = async {
         chats.let_in(&request, &door)?;
@@ -303,7 +307,7 @@ struct Telling {
 
 /// A failure before the first piece is an ordinary answer.
 async fn streamed(
-    desk: ChatDesk,
+    desk: ChatService,
     id: SessionId,
     said: ChatRequest,
     key: Option<RequestKey>,

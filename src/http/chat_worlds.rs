@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::chat::watching::{WatchActor, fits};
+use hearken_actors::chat::event_stream::{WatchActor, fits};
 use hearken_actors::ws_link;
 use hearken_proto::chat::{CharactersBody, CreateSnapshot, Snapshot, SnapshotsBody};
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
-use super::caller::{body, query};
 use super::chat::{Chats, UNFIT, failed, session_of, unfit};
 use super::fault::{Answer, Faults, refusal, rendered};
-use super::{Door, params};
+use super::request_identity::{body, query};
+use super::{AccessControl, params};
 
 /// Longest body of a request for a snapshot.
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
@@ -23,7 +23,7 @@ async fn world(
     request: &HttpRequest,
     id: &str,
     chats: &Chats,
-    door: &Door,
+    door: &AccessControl,
 ) -> Result<Map<String, Value>, super::fault::Refusal> {
     chats.let_in(request, door)?;
     chats.desk.state(&session_of(id)).await.map_err(|e| failed(&e))
@@ -36,7 +36,7 @@ pub(super) async fn state(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = world(&request, &id, &chats, &door).await;
     rendered(shown.map(|state| HttpResponse::Ok().json(state)))
@@ -49,7 +49,7 @@ pub(super) async fn characters(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = world(&request, &id, &chats, &door).await.map(|mut state| {
         let characters = match state.remove("characters") {
@@ -68,7 +68,7 @@ pub(super) async fn combat(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = world(&request, &id, &chats, &door).await.map(|mut state| {
         let combat = state.remove("combat").filter(Value::is_object);
@@ -86,7 +86,7 @@ pub(super) async fn make_snapshot(
     id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let made = async {
         chats.let_in(&request, &door)?;
@@ -107,7 +107,7 @@ pub(super) async fn snapshots(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let listed = async {
         chats.let_in(&request, &door)?;
@@ -125,7 +125,7 @@ pub(super) async fn go_back(
     request: HttpRequest,
     path: web::Path<(String, String)>,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let back = async {
         chats.let_in(&request, &door)?;
@@ -143,7 +143,7 @@ pub(super) async fn watch(
     id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     rendered(watched(&request, &id, payload, &chats, &door).await)
 }
@@ -153,7 +153,7 @@ async fn watched(
     id: &str,
     payload: web::Payload,
     chats: &Chats,
-    door: &Door,
+    door: &AccessControl,
 ) -> Answer {
     chats.let_in(request, door)?;
     let types: Vec<String> = params::text(request, "types", UNFIT)?

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::device::Visitor;
+use hearken_actors::device::DeviceConnection;
 use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::pipeline::Pipeline;
 use hearken_actors::ws_link;
@@ -15,16 +15,16 @@ use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use super::Door;
+use super::AccessControl;
 use super::auth::Standing;
-use super::caller::{Caller, bearer, given};
 use super::fault::{Refusal, answer, refusal, store_failed};
+use super::request_identity::{Caller, bearer, given};
 use crate::auth::TokenError;
 use crate::recorder::{Recorder, RecordingMeta};
 
 /// Lets devices in.
 #[derive(Clone)]
-pub struct Doorman {
+pub struct DeviceEndpoint {
     /// Makes their actors.
     pub pipeline: Pipeline,
     /// One place a connection.
@@ -32,7 +32,7 @@ pub struct Doorman {
     /// Records their sessions, where that is on.
     pub recorder: Option<Arc<Recorder>>,
     /// Who is let in.
-    pub door: Arc<Door>,
+    pub door: Arc<AccessControl>,
     /// The language of what is said to a device that nobody bound.
     pub language: Language,
 }
@@ -49,7 +49,7 @@ struct Admitted {
 pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
-    doorman: web::Data<Doorman>,
+    doorman: web::Data<DeviceEndpoint>,
 ) -> Result<HttpResponse, actix_web::Error> {
     let not_a_socket = "this address speaks WebSocket only; devices find it by /xiaozhi/ota/";
     if !request.headers().contains_key(header::UPGRADE) {
@@ -60,7 +60,7 @@ pub(super) async fn connect(
         Err(refusal) => return Ok(*refusal),
     };
     let Ok(place) = Arc::clone(&doorman.places).try_acquire_owned() else {
-        hearken_actors::meters::connection_refused();
+        hearken_actors::metrics::connection_refused();
         return Ok(answer(Fault::Busy, "too many devices are connected"));
     };
     let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);
@@ -74,7 +74,7 @@ pub(super) async fn connect(
         Some(_) => DeviceId::new(format!("{}|unbound", caller.device_id)),
         None => caller.device_id,
     };
-    let visitor = Visitor {
+    let visitor = DeviceConnection {
         device_id,
         framing: Framing::from_version(version),
         tap: doorman.recorder.as_ref().map(|r| r.tap(meta)),
@@ -89,7 +89,7 @@ pub(super) async fn connect(
 
 /// Decides whether a device may come in, and whether it may talk. Without binding the store is
 /// not asked.
-async fn admit(request: &HttpRequest, doorman: &Doorman) -> Result<Admitted, Refusal> {
+async fn admit(request: &HttpRequest, doorman: &DeviceEndpoint) -> Result<Admitted, Refusal> {
     let door = &doorman.door;
     let caller = match Caller::of(request) {
         Err(refusal) if door.auth.needs_id() || door.ota.binding => return Err(refusal),
@@ -126,7 +126,11 @@ async fn admit(request: &HttpRequest, doorman: &Doorman) -> Result<Admitted, Ref
 }
 
 /// What a device that nobody bound hears.
-async fn code_of(doorman: &Doorman, caller: &Caller, now: Timestamp) -> Result<String, Refusal> {
+async fn code_of(
+    doorman: &DeviceEndpoint,
+    caller: &Caller,
+    now: Timestamp,
+) -> Result<String, Refusal> {
     let (door, lifetime) = (&doorman.door, doorman.door.ota.code_lifetime);
     let waiting = door.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
     let waiting = waiting.await.map_err(|e| store_failed(&e))?;

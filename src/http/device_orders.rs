@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
 use hearken_actors::messages::DeviceOrder;
-use hearken_actors::roster::{Roster, Unreachable};
-use hearken_cluster::{Fleet, Ordering};
+use hearken_cluster::{Cluster, OrderHandler};
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
@@ -15,10 +15,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::caller::json as json_body;
 use super::devices::{id_of, no_such_device, text_of};
 use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
-use super::{Door, Doorman};
+use super::request_identity::json as json_body;
+use super::{AccessControl, DeviceEndpoint};
 
 /// Longest text of an alert; displays are small.
 const MAX_ALERT_CHARS: usize = 500;
@@ -33,9 +33,9 @@ pub(super) async fn order(
     request: HttpRequest,
     path: web::Path<(String, String)>,
     payload: web::Payload,
-    door: web::Data<Door>,
-    doorman: web::Data<Doorman>,
-    fleet: web::Data<Fleet>,
+    door: web::Data<AccessControl>,
+    doorman: web::Data<DeviceEndpoint>,
+    fleet: web::Data<Cluster>,
 ) -> HttpResponse {
     let ordered = async {
         door.auth.admin(&request)?;
@@ -75,8 +75,8 @@ impl Wanted {
 
 /// Has a device that was forgotten leave, where it is connected.
 pub(super) async fn forgotten(
-    fleet: &Fleet,
-    doorman: &Doorman,
+    fleet: &Cluster,
+    doorman: &DeviceEndpoint,
     id: &DeviceId,
 ) -> Result<Result<(), Unreachable>, Refusal> {
     passed_on(fleet, doorman, id, Wanted { name: FORGET.into(), body: Map::new() }).await
@@ -84,8 +84,8 @@ pub(super) async fn forgotten(
 
 /// Gives an order to a device of this instance, or to that which has it.
 async fn passed_on(
-    fleet: &Fleet,
-    doorman: &Doorman,
+    fleet: &Cluster,
+    doorman: &DeviceEndpoint,
     id: &DeviceId,
     wanted: Wanted,
 ) -> Result<Result<(), Unreachable>, Refusal> {
@@ -97,7 +97,7 @@ async fn passed_on(
 }
 
 /// Gives devices of this instance the orders that other instances were asked for.
-pub fn ordering(roster: Roster) -> Ordering {
+pub fn order_handler(roster: DeviceRegistry) -> OrderHandler {
     Arc::new(move |id, wanted| {
         let order = serde_json::from_value::<Wanted>(wanted).ok();
         let order = order.and_then(|wanted| order_of(&wanted).ok());
@@ -111,7 +111,7 @@ pub fn ordering(roster: Roster) -> Ordering {
 }
 
 /// Why a device that is not connected cannot be reached.
-async fn away(door: &Door, id: &DeviceId) -> Refusal {
+async fn away(door: &AccessControl, id: &DeviceId) -> Refusal {
     match door.store.device(id).await {
         Ok(None) => no_such_device(),
         Ok(Some(_)) => refusal(Fault::NotConnected, id.as_str()),

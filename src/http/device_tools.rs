@@ -6,12 +6,12 @@ use hearken_proto::fault::Fault;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::Door;
-use super::caller::{json as json_body, tidy};
+use super::AccessControl;
 use super::chat::session_of;
 use super::devices::{id_of, no_such_device};
 use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
-use super::tool_desk::ToolDesk;
+use super::request_identity::{json as json_body, tidy};
+use super::tools_api::ToolsApi;
 
 /// Where they are.
 pub(super) const PATH: &str = "/api/devices/{id}/tools";
@@ -28,8 +28,8 @@ const MAX_NAME_CHARS: usize = 64;
 pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = async {
         door.auth.admin(&request)?;
@@ -72,8 +72,8 @@ pub(super) async fn put(
     request: HttpRequest,
     id: web::Path<String>,
     payload: web::Payload,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let changed = async {
         door.auth.admin(&request)?;
@@ -95,8 +95,8 @@ fn no_such_session() -> Refusal {
 pub(super) async fn get_session(
     request: HttpRequest,
     id: web::Path<String>,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = || {
         door.auth.admin(&request)?;
@@ -115,8 +115,8 @@ pub(super) async fn put_session(
     request: HttpRequest,
     id: web::Path<String>,
     payload: web::Payload,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let changed = async {
         door.auth.admin(&request)?;

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::roster::Roster;
-use hearken_cluster::Fleet;
+use hearken_actors::device_registry::DeviceRegistry;
+use hearken_cluster::Cluster;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_proto::json;
@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::caller::{json as json_body, query, tidy};
 use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
-use super::{Door, Doorman, ToolDesk, device_orders, params};
+use super::request_identity::{json as json_body, query, tidy};
+use super::{AccessControl, DeviceEndpoint, ToolsApi, device_orders, params};
 use crate::auth::bytes_of_hex;
 
 /// Devices of a page, where the request does not say.
@@ -124,7 +124,7 @@ impl Shown {
 
 /// The devices that are connected, to this instance or another, and may talk, with their sessions;
 /// those that only hear their code hold other ids.
-async fn connected(fleet: &Fleet, roster: &Roster) -> HashMap<String, SessionId> {
+async fn connected(fleet: &Cluster, roster: &DeviceRegistry) -> HashMap<String, SessionId> {
     let mut all = fleet.devices().await;
     all.extend(roster.connected().into_iter().map(|c| (c.device_id, c.session_id)));
     let all = all.into_iter().map(|(device, session)| (device.as_str().to_owned(), session));
@@ -144,14 +144,19 @@ pub(super) fn id_of(path: &str) -> DeviceId {
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
     request: HttpRequest,
-    door: web::Data<Door>,
-    doorman: web::Data<Doorman>,
-    fleet: web::Data<Fleet>,
+    door: web::Data<AccessControl>,
+    doorman: web::Data<DeviceEndpoint>,
+    fleet: web::Data<Cluster>,
 ) -> HttpResponse {
     rendered(listed(&request, &door, doorman.pipeline.roster(), &fleet).await)
 }
 
-async fn listed(request: &HttpRequest, door: &Door, roster: &Roster, fleet: &Fleet) -> Answer {
+async fn listed(
+    request: &HttpRequest,
+    door: &AccessControl,
+    roster: &DeviceRegistry,
+    fleet: &Cluster,
+) -> Answer {
     door.auth.admin(request)?;
     let limit = params::number(request, "limit", (1, MAX_PAGE), Fault::BadRequest)?.unwrap_or(PAGE);
     // A cursor may be blank: from the beginning on.
@@ -182,9 +187,9 @@ async fn listed(request: &HttpRequest, door: &Door, roster: &Roster, fleet: &Fle
 pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
-    door: web::Data<Door>,
-    doorman: web::Data<Doorman>,
-    fleet: web::Data<Fleet>,
+    door: web::Data<AccessControl>,
+    doorman: web::Data<DeviceEndpoint>,
+    fleet: web::Data<Cluster>,
 ) -> HttpResponse {
     let one = async {
         door.auth.admin(&request)?;
@@ -216,7 +221,7 @@ struct Bind {
 pub(super) async fn bind(
     request: HttpRequest,
     payload: web::Payload,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let bound = async {
         door.auth.admin(&request)?;
@@ -279,10 +284,10 @@ pub(super) async fn change(
     request: HttpRequest,
     id: web::Path<String>,
     payload: web::Payload,
-    door: web::Data<Door>,
-    doorman: web::Data<Doorman>,
-    fleet: web::Data<Fleet>,
-    desk: web::Data<ToolDesk>,
+    door: web::Data<AccessControl>,
+    doorman: web::Data<DeviceEndpoint>,
+    fleet: web::Data<Cluster>,
+    desk: web::Data<ToolsApi>,
 ) -> HttpResponse {
     let changed = async {
         door.auth.admin(&request)?;
@@ -336,10 +341,10 @@ fn prompt_of(text: &str) -> Result<String, Refusal> {
 pub(super) async fn forget(
     request: HttpRequest,
     id: web::Path<String>,
-    door: web::Data<Door>,
-    doorman: web::Data<Doorman>,
-    fleet: web::Data<Fleet>,
-    desk: web::Data<ToolDesk>,
+    door: web::Data<AccessControl>,
+    doorman: web::Data<DeviceEndpoint>,
+    fleet: web::Data<Cluster>,
+    desk: web::Data<ToolsApi>,
 ) -> HttpResponse {
     let forgotten = async {
         door.auth.admin(&request)?;
@@ -372,7 +377,7 @@ pub(super) async fn provision(
     request: HttpRequest,
     serial_number: web::Path<String>,
     payload: web::Payload,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let provisioned = async {
         door.auth.admin(&request)?;
@@ -395,7 +400,7 @@ pub(super) async fn provision(
 pub(super) async fn unprovision(
     request: HttpRequest,
     serial_number: web::Path<String>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let gone = async {
         door.auth.admin(&request)?;

@@ -8,7 +8,7 @@ use actix_files::NamedFile;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
 
-use super::Door;
+use super::AccessControl;
 use super::fault::answer;
 
 /// Extension of an image.
@@ -100,7 +100,7 @@ pub(super) async fn update_for(folder: &Path, board: &str, has: &str) -> Option<
 pub(super) async fn download(
     request: HttpRequest,
     file: web::Path<String>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let folder = &door.ota.firmware_dir;
     let none = || answer(Fault::NotFound, "no such firmware");

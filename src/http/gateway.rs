@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::gateway::{GatewayActor, GatewayDesk, MAX_MESSAGE_BYTES};
+use hearken_actors::gateway::{GatewayActor, GatewayService, MAX_MESSAGE_BYTES};
 use hearken_actors::ws_link;
 use hearken_base::Secret;
 use hearken_proto::fault::Fault;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::caller::shows;
 use super::fault::answer;
+use super::request_identity::shows;
 
 /// The page that talks to the gateway.
 const PAGE: &str = include_str!("../../web/test_client.html");
@@ -25,7 +25,7 @@ pub(super) const PAGE_PATH: &str = "/test_client.html";
 #[derive(Clone)]
 pub struct TextClients {
     /// What their actors share.
-    pub desk: GatewayDesk,
+    pub desk: GatewayService,
     /// One place a connection.
     pub places: Arc<Semaphore>,
     /// What they show; empty lets everybody in.

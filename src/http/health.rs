@@ -1,7 +1,7 @@
 //! Whether the server and its engines are ready, and what it has counted.
 
 use actix_web::{HttpResponse, web};
-use hearken_cluster::Fleet;
+use hearken_cluster::Cluster;
 use hearken_engines::supervise::EngineStates;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
@@ -16,7 +16,7 @@ pub struct Health {
     engines: EngineStates,
     metrics: PrometheusHandle,
     /// The other instances.
-    pub(crate) fleet: Fleet,
+    pub(crate) fleet: Cluster,
     process: CancellationToken,
 }
 
@@ -26,7 +26,7 @@ impl Health {
     pub fn new(
         engines: EngineStates,
         metrics: PrometheusHandle,
-        fleet: Fleet,
+        fleet: Cluster,
         process: CancellationToken,
     ) -> Self {
         Self { engines, metrics, fleet, process }

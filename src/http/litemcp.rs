@@ -13,15 +13,15 @@ use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_proto::litemcp::{TOKEN_HEADERS, ToolCall, VERSION};
-use hearken_tool_sources::litemcp::{Called, Face};
+use hearken_tool_sources::litemcp::{Called, LiteMcpServer};
 use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::Door;
-use super::caller::body;
+use super::AccessControl;
 use super::fault::{Answer, Refusal, refusal, rendered};
-use super::lanes::Lanes;
+use super::request_identity::body;
+use super::websocket_bridge::WebSocketBridge;
 
 /// Where a tool is.
 pub(super) const PATH: &str = "/litemcp/{tool}";
@@ -54,9 +54,14 @@ impl LiteMcp {
     }
 
     /// The tool of this name, if the caller may use it.
-    fn face(&self, request: &HttpRequest, name: &str, door: &Door) -> Result<Face, Refusal> {
+    fn face(
+        &self,
+        request: &HttpRequest,
+        name: &str,
+        door: &AccessControl,
+    ) -> Result<LiteMcpServer, Refusal> {
         door.auth.tool_user(request, &TOKEN_HEADERS, Timestamp::now())?;
-        let found = Face::find(&self.sources, name);
+        let found = LiteMcpServer::find(&self.sources, name);
         found.ok_or_else(|| refusal(Fault::NotFound, "there is no tool of this name"))
     }
 }
@@ -75,7 +80,7 @@ async fn get(
     name: web::Path<String>,
     payload: web::Payload,
     tools: web::Data<LiteMcp>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let got = || {
         let face = tools.face(&request, &name, &door)?;
@@ -88,11 +93,16 @@ async fn get(
     rendered(got())
 }
 
-fn connected(face: Face, request: &HttpRequest, payload: web::Payload, tools: &LiteMcp) -> Answer {
+fn connected(
+    face: LiteMcpServer,
+    request: &HttpRequest,
+    payload: web::Payload,
+    tools: &LiteMcp,
+) -> Answer {
     let place =
         place(&tools.sockets).ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
     let process = tools.process.clone();
-    let socket = Lanes::new(MAX_MESSAGE_BYTES, process, |questions, answers| {
+    let socket = WebSocketBridge::new(MAX_MESSAGE_BYTES, process, |questions, answers| {
         Box::pin(async move {
             let _place = place;
             face.attend(questions, answers).await;
@@ -112,7 +122,7 @@ async fn call(
     name: web::Path<String>,
     payload: web::Payload,
     tools: web::Data<LiteMcp>,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let called = async {
         let face = tools.face(&request, &name, &door)?;
@@ -121,7 +131,7 @@ async fn call(
     rendered(called.await)
 }
 
-async fn carried_out(face: Face, payload: web::Payload, tools: &LiteMcp) -> Answer {
+async fn carried_out(face: LiteMcpServer, payload: web::Payload, tools: &LiteMcp) -> Answer {
     let body = body(payload, MAX_MESSAGE_BYTES).await?;
     let call: ToolCall =
         json::read(&body).map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))?;

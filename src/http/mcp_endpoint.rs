@@ -7,10 +7,10 @@ use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
 use serde_json::json;
 
-use super::caller::{bearer, query};
 use super::fault::{Answer, Faults, refusal, rendered};
-use super::lanes::Lanes;
-use super::tool_desk::ToolDesk;
+use super::request_identity::{bearer, query};
+use super::tools_api::ToolsApi;
+use super::websocket_bridge::WebSocketBridge;
 
 /// Largest message of a tool client.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
@@ -19,12 +19,12 @@ const MAX_MESSAGE_BYTES: usize = 4 << 20;
 pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
-    desk: web::Data<ToolDesk>,
+    desk: web::Data<ToolsApi>,
 ) -> HttpResponse {
     rendered(connected(&request, payload, &desk))
 }
 
-fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolDesk) -> Answer {
+fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> Answer {
     let token = query(request, "token").unwrap_or_else(|| bearer(request));
     // A `+` of a query stands for a space; no token of ours has either.
     let agent = desk.agents.agent(token.trim()).map_err(|error| {
@@ -35,12 +35,13 @@ fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolDesk) -> A
         .endpoint()
         .admit(&agent)
         .map_err(|full| refusal(Fault::Busy, &full.to_string()))?;
-    let socket = Lanes::new(MAX_MESSAGE_BYTES, desk.process.clone(), |incoming, outgoing| {
-        Box::pin(async move {
-            let reason = guest.attend(incoming, outgoing).await;
-            tracing::info!(reason, "a tool client has gone");
-        })
-    });
+    let socket =
+        WebSocketBridge::new(MAX_MESSAGE_BYTES, desk.process.clone(), |incoming, outgoing| {
+            Box::pin(async move {
+                let reason = guest.attend(incoming, outgoing).await;
+                tracing::info!(reason, "a tool client has gone");
+            })
+        });
     ws_link::upgrade_with_limit(socket, request, payload, MAX_MESSAGE_BYTES)
         .map_err(|_| refusal(Fault::BadRequest, "this address speaks WebSocket only"))
 }
@@ -48,7 +49,7 @@ fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolDesk) -> A
 /// `GET /mcp_endpoint/health`: the endpoint is there, and how many use it.
 #[utoipa::path(get, path = "/mcp_endpoint/health", tag = "tools", params(("token" = Option<String>, Query,)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn health(desk: web::Data<ToolDesk>) -> HttpResponse {
+pub(super) async fn health(desk: web::Data<ToolsApi>) -> HttpResponse {
     let (tool_clients, agents) = desk.sources.endpoint().count();
     HttpResponse::Ok().json(json!({"status": "ok", "tool_clients": tool_clients, "agents": agents}))
 }

@@ -21,7 +21,7 @@ use actix_web::http::{StatusCode, Uri};
 use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{App, Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError, web};
 use futures_util::FutureExt as _;
-use hearken_cluster::Fleet;
+use hearken_cluster::Cluster;
 use hearken_proto::fault::Fault;
 use serde_json::json;
 use tracing::Instrument as _;
@@ -41,7 +41,7 @@ const MAX_PATH_CHARS: usize = 120;
 const PREFLIGHT_SECONDS: usize = 3_600;
 
 /// What stands before the routes of a server.
-pub struct FrontDesk {
+pub struct MiddlewareState {
     /// As configured, without a slash at the end.
     origins: Vec<String>,
     limits: Option<Limits>,
@@ -49,10 +49,10 @@ pub struct FrontDesk {
     traffic: Arc<Traffic>,
 }
 
-impl FrontDesk {
+impl MiddlewareState {
     /// The desk of this configuration. Behind a proxy that is trusted, clients have the addresses
     /// that it names. Requests are counted by all instances of the server.
-    pub fn new(config: &HttpConfig, trust_proxy: bool, fleet: &Fleet) -> Self {
+    pub fn new(config: &HttpConfig, trust_proxy: bool, fleet: &Cluster) -> Self {
         let origins = config.cors_origins.iter();
         Self {
             origins: origins.map(|o| o.trim_end_matches('/').to_ascii_lowercase()).collect(),
@@ -95,14 +95,14 @@ impl FrontDesk {
 }
 
 /// The desk that a request passed.
-pub(super) fn desk_of(request: &HttpRequest) -> Option<&FrontDesk> {
-    request.app_data::<web::Data<FrontDesk>>().map(|desk| desk.get_ref())
+pub(super) fn desk_of(request: &HttpRequest) -> Option<&MiddlewareState> {
+    request.app_data::<web::Data<MiddlewareState>>().map(|desk| desk.get_ref())
 }
 
 /// The application with this desk before its routes.
 pub fn behind<T>(
     app: App<T>,
-    desk: Arc<FrontDesk>,
+    desk: Arc<MiddlewareState>,
 ) -> App<
     impl ServiceFactory<
         ServiceRequest,
@@ -202,7 +202,7 @@ async fn logged(
     let begun = Instant::now();
     let method = request.method().clone();
     let path: String = request.path().chars().take(MAX_PATH_CHARS).collect();
-    let desk = request.app_data::<web::Data<FrontDesk>>().cloned();
+    let desk = request.app_data::<web::Data<MiddlewareState>>().cloned();
     let outcome = next.call(request).await;
     let took = begun.elapsed();
     let (status, route) = match &outcome {
@@ -260,7 +260,7 @@ async fn limited(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let desk = request.app_data::<web::Data<FrontDesk>>().cloned();
+    let desk = request.app_data::<web::Data<MiddlewareState>>().cloned();
     if let Some(desk) = &desk
         && let Some(limits) = &desk.limits
         && let Err(wait) = limits.take(request.request(), desk.trust_proxy).await

@@ -3,7 +3,6 @@
 
 mod admin;
 mod auth;
-mod caller;
 mod chat;
 mod chat_worlds;
 mod device;
@@ -14,7 +13,6 @@ mod fault;
 mod firmware;
 mod gateway;
 mod health;
-mod lanes;
 mod litemcp;
 mod mcp_endpoint;
 pub mod middleware;
@@ -22,9 +20,11 @@ mod museum;
 pub mod openapi;
 mod ota;
 mod params;
-mod tool_desk;
+mod request_identity;
 mod tool_servers;
+mod tools_api;
 mod vision;
+mod websocket_bridge;
 
 use std::sync::Arc;
 
@@ -34,26 +34,26 @@ use hearken_store::DeviceStore;
 pub use admin::Admin;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, admin_token, secret, tokens};
 pub use chat::Chats;
-pub use device::Doorman;
-pub use device_orders::ordering;
+pub use device::DeviceEndpoint;
+pub use device_orders::order_handler;
 pub use gateway::TextClients;
 pub use health::Health;
 pub use litemcp::{LiteMcp, litemcp_routes};
-pub use middleware::{FrontDesk, behind};
+pub use middleware::{MiddlewareState, behind};
 pub use museum::MuseumClients;
 pub use ota::{OtaConfigError, OtaRules};
-pub use tool_desk::ToolDesk;
+pub use tools_api::ToolsApi;
 pub use vision::PATH as VISION_PATH;
 
 /// Who is let in, and what devices are told at boot.
-pub struct Door {
+pub struct AccessControl {
     auth: Auth,
     ota: OtaRules,
     store: Arc<dyn DeviceStore>,
     guesses: devices::Guesses,
 }
 
-impl Door {
+impl AccessControl {
     /// The door of a server.
     pub fn new(auth: Auth, ota: OtaRules, store: Arc<dyn DeviceStore>) -> Self {
         Self { auth, ota, store, guesses: devices::Guesses::new() }
@@ -123,9 +123,9 @@ pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
 /// Puts every other route on an application; `main` and the tests use the same.
 pub fn routes(
     services: &mut ServiceConfig,
-    doorman: Doorman,
+    doorman: DeviceEndpoint,
     health: Health,
-    tools: Arc<ToolDesk>,
+    tools: Arc<ToolsApi>,
 ) {
     services.configure(openapi::routes);
     services.app_data(web::Data::from(tools)).configure(tool_routes);
@@ -169,8 +169,8 @@ fn tool_routes(services: &mut ServiceConfig) {
     }
     services
         .route("/mcp_endpoint/health", web::get().to(mcp_endpoint::health))
-        .route("/api/tools", web::get().to(tool_desk::list))
-        .route("/api/tools/call", web::post().to(tool_desk::call))
+        .route("/api/tools", web::get().to(tools_api::list))
+        .route("/api/tools/call", web::post().to(tools_api::call))
         .route("/api/tools/servers", web::get().to(tool_servers::list))
         .route("/api/tools/servers", web::post().to(tool_servers::add))
         .route(tool_servers::ONE, web::get().to(tool_servers::get))

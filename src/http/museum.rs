@@ -24,9 +24,9 @@ use utoipa::IntoResponses;
 use utoipa::openapi::{RefOr, Response};
 
 use super::auth::is_of_another_site;
-use super::caller::{body, session_of, shows};
 use super::fault::{Answer, Refusal, refusals, rendered};
 use super::middleware::desk_of;
+use super::request_identity::{body, session_of, shows};
 use crate::museum::{Museum, MuseumError};
 
 /// Largest body; 128 functions with long descriptions fit.

@@ -11,7 +11,7 @@ use utoipa_swagger_ui::SwaggerUi;
 use super::fault::FaultBody;
 use super::{
     admin, chat, chat_worlds, device_orders, device_tools, devices, health, mcp_endpoint, museum,
-    tool_desk, tool_servers,
+    tool_servers, tools_api,
 };
 
 /// Where the description is.
@@ -36,7 +36,7 @@ pub const PATH: &str = "/api/openapi.json";
         devices::list, devices::get, devices::bind, devices::change, devices::forget,
         devices::provision, devices::unprovision, device_orders::order,
         device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
-        tool_desk::list, tool_desk::call,
+        tools_api::list, tools_api::call,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
         tool_servers::switch,
         health::healthz, health::metrics, mcp_endpoint::health,

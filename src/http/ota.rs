@@ -17,9 +17,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::caller::{Caller, body, given, reached_at, tidy};
 use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
-use super::{Door, firmware};
+use super::request_identity::{Caller, body, given, reached_at, tidy};
+use super::{AccessControl, firmware};
 use crate::auth::answers_challenge;
 use crate::config::OtaConfig;
 
@@ -128,12 +128,12 @@ fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
 pub(super) async fn check(
     request: HttpRequest,
     payload: web::Payload,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     rendered(settings(&request, payload, &door).await)
 }
 
-async fn settings(request: &HttpRequest, payload: web::Payload, door: &Door) -> Answer {
+async fn settings(request: &HttpRequest, payload: web::Payload, door: &AccessControl) -> Answer {
     let caller = Caller::of(request)?;
     let reached = reached_at(request, door.ota.trust_proxy)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
@@ -171,7 +171,7 @@ async fn settings(request: &HttpRequest, payload: web::Payload, door: &Door) -> 
 
 /// How the device waits; none where it is bound.
 async fn wait_to_be_bound(
-    door: &Door,
+    door: &AccessControl,
     caller: &Caller,
     report: &DeviceReport,
     now: Timestamp,
@@ -186,7 +186,7 @@ async fn wait_to_be_bound(
 }
 
 /// Writes down that the device was there; without the store it talks all the same.
-async fn note(door: &Door, report: &DeviceReport, now: Timestamp) {
+async fn note(door: &AccessControl, report: &DeviceReport, now: Timestamp) {
     match tokio::time::timeout(NOTING, door.store.report(report, now)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::warn!(%error, "a device is not written down"),
@@ -196,7 +196,7 @@ async fn note(door: &Door, report: &DeviceReport, now: Timestamp) {
 
 /// The newest image, else the device's own version and no address. Nothing at all for a version
 /// that firmware itself fails to read, which would restart it again and again.
-async fn firmware_for(door: &Door, report: &DeviceReport, reached: &Url) -> Option<Value> {
+async fn firmware_for(door: &AccessControl, report: &DeviceReport, reached: &Url) -> Option<Value> {
     let has = match report.firmware_version.as_str() {
         "" => NO_VERSION,
         version if firmware::is_readable(version) => version,
@@ -230,12 +230,12 @@ struct Proof {
 pub(super) async fn activate(
     request: HttpRequest,
     payload: web::Payload,
-    door: web::Data<Door>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     rendered(activated(&request, payload, &door).await)
 }
 
-async fn activated(request: &HttpRequest, payload: web::Payload, door: &Door) -> Answer {
+async fn activated(request: &HttpRequest, payload: web::Payload, door: &AccessControl) -> Answer {
     let caller = Caller::of(request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     door.auth.allows(&caller.device_id)?;
@@ -261,7 +261,7 @@ async fn activated(request: &HttpRequest, payload: web::Payload, door: &Door) ->
 /// without a serial number, or whose key nobody told us, has nothing to prove: the person who
 /// enters its code vouches for it. False where it answered another challenge than the last.
 async fn proves_itself(
-    door: &Door,
+    door: &AccessControl,
     caller: &Caller,
     device: &Device,
     proof: &Proof,

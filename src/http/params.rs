@@ -8,8 +8,8 @@ use std::str::FromStr;
 use actix_web::HttpRequest;
 use hearken_proto::fault::Fault;
 
-use super::caller::query;
 use super::fault::{Refusal, refusal};
+use super::request_identity::query;
 
 /// A text, trimmed; none where the parameter is left out.
 ///

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::Door;
-use super::caller::json as json_body;
+use super::AccessControl;
 use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
-use super::tool_desk::ToolDesk;
+use super::request_identity::json as json_body;
+use super::tools_api::ToolsApi;
 
 /// Where one of them is.
 pub(super) const ONE: &str = "/api/tools/servers/{name}";
@@ -34,8 +34,8 @@ fn refused(error: ChangeError) -> Refusal {
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
     request: HttpRequest,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let listed = async {
         door.auth.admin(&request)?;
@@ -51,8 +51,8 @@ pub(super) async fn list(
 pub(super) async fn add(
     request: HttpRequest,
     payload: web::Payload,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let added = async {
         door.auth.admin(&request)?;
@@ -69,8 +69,8 @@ pub(super) async fn add(
 pub(super) async fn get(
     request: HttpRequest,
     name: web::Path<String>,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let one = async {
         door.auth.admin(&request)?;
@@ -85,8 +85,8 @@ pub(super) async fn get(
 pub(super) async fn remove(
     request: HttpRequest,
     name: web::Path<String>,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let removed = async {
         door.auth.admin(&request)?;
@@ -111,8 +111,8 @@ pub(super) async fn switch(
     request: HttpRequest,
     name: web::Path<String>,
     payload: web::Payload,
-    desk: web::Data<ToolDesk>,
-    door: web::Data<Door>,
+    desk: web::Data<ToolsApi>,
+    door: web::Data<AccessControl>,
 ) -> HttpResponse {
     let switched = async {
         door.auth.admin(&request)?;

@@ -12,9 +12,9 @@ use hearken_proto::fault::Fault;
 use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
 
-use super::caller::{Caller, bearer};
 use super::fault::{Answer, Refusal, refusal, rendered};
-use super::tool_desk::ToolDesk;
+use super::request_identity::{Caller, bearer};
+use super::tools_api::ToolsApi;
 
 /// Where it is.
 pub const PATH: &str = "/vision/explain";
@@ -34,12 +34,12 @@ const NO_QUESTION: &str = "What is in this picture?";
 pub(super) async fn explain(
     request: HttpRequest,
     payload: web::Payload,
-    desk: web::Data<ToolDesk>,
+    desk: web::Data<ToolsApi>,
 ) -> HttpResponse {
     rendered(explained(&request, payload, &desk).await)
 }
 
-async fn explained(request: &HttpRequest, payload: web::Payload, desk: &ToolDesk) -> Answer {
+async fn explained(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> Answer {
     let caller = Caller::of(request)?;
     desk.cameras
         .check(&bearer(request), caller.device_id.as_str())

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hearken_actors::dialogue::LocalTime;
-use hearken_actors::live::Live;
 use hearken_actors::ports::{BoxError, Llm, ProviderError, SessionLocks};
+use hearken_actors::reloadable::Reloadable;
 use hearken_actors::wall_clock::Clock;
 use hearken_cluster::SharedCache;
 use hearken_proto::ids::SessionId;
@@ -97,7 +97,7 @@ pub struct MuseumPorts {
 /// All museum clients of the server.
 pub struct Museum {
     ports: MuseumPorts,
-    settings: Live<MuseumSettings>,
+    settings: Reloadable<MuseumSettings>,
     functions: Cache<SessionId, Arc<Functions>>,
     answers: Option<Cache<[u8; 32], Arc<Answer>>>,
     /// Counts changes of settings: an answer is good for the settings that it was made by.
@@ -120,7 +120,7 @@ impl Museum {
             ports,
             functions: Cache::new(REMEMBERED),
             answers: Some(answers).filter(|_| !kept_for.is_zero()),
-            settings: Live::new(settings),
+            settings: Reloadable::new(settings),
             settled: AtomicU64::new(0),
             registered: AtomicU64::new(0),
         }

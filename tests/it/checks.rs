@@ -8,13 +8,13 @@ use std::time::Duration;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{Down, Ring, Told, TtsAct, sound};
 use hearken_proto::device::{AudioParams, ListenMode};
-use hearken_virtual_device::bench::Bench;
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::events::{Event, Fact};
 use hearken_virtual_device::firmware::Firmware;
 use hearken_virtual_device::packet_length;
 use hearken_virtual_device::profile::{PROFILES, Profile};
 use hearken_virtual_device::report::Report;
+use hearken_virtual_device::virtual_device::VirtualDevice;
 
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;
@@ -61,7 +61,7 @@ async fn reply_of(length: Duration, settings: PipelineSettings) -> Vec<Down> {
 /// What a device of this firmware makes of it.
 fn heard_on(profile: &Profile, log: &[Down]) -> Report {
     let firmware = Firmware::new(profile.clone(), ListenMode::Auto, 1, &AudioParams::default());
-    let mut bench = Bench::new(firmware, Report::default(), Drift::ppm(0));
+    let mut bench = VirtualDevice::new(firmware, Report::default(), Drift::ppm(0));
     bench.at(ms(0), Event::Button);
     bench.at(ms(0), Event::SocketOpen);
     for down in log {

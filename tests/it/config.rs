@@ -17,7 +17,7 @@ fn the_shipped_file_holds_every_key_with_its_default_and_a_comment() {
     let text = std::fs::read_to_string(shipped()).unwrap();
     let written: toml::Table = toml::from_str(&text).unwrap();
     let all = toml::Table::try_from(Config::default()).unwrap();
-    assert_eq!(config::load::keys(&written), config::load::keys(&all));
+    assert_eq!(config::reader::keys(&written), config::reader::keys(&all));
     let lines: Vec<&str> = text.lines().collect();
     for (number, line) in lines.iter().enumerate() {
         // What is indented belongs to the key above it.

@@ -114,7 +114,7 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let limits = RequestLimits::default();
-        let server = http::server(listener, engine.desk(), "scripted", limits).unwrap();
+        let server = http::server(listener, engine.queue(), "scripted", limits).unwrap();
         let http = server.handle();
         actix_web::rt::spawn(server);
         Self { engine, http, base, seen }
@@ -135,7 +135,7 @@ impl Running {
     }
 
     async fn ready(&self) {
-        let mut state = self.engine.desk().watch();
+        let mut state = self.engine.queue().watch();
         state.wait_for(|state| *state == EngineState::Ready).await.unwrap();
     }
 
@@ -358,7 +358,7 @@ async fn a_full_queue_refuses_and_says_when_to_come_again() {
     let first = actix_web::rt::spawn(first);
     assert_eq!(running.seen().await, Seen::Started("read".into()));
     let second = actix_web::rt::spawn(running.post(&ask("say second")).send());
-    while running.engine.desk().load() != (1, true) {
+    while running.engine.queue().load() != (1, true) {
         tokio::task::yield_now().await;
     }
     let third = running.post(&ask("say third")).send().await.unwrap();
@@ -382,7 +382,7 @@ async fn requests_are_answered_in_the_order_they_came() {
     let mut waiting = Vec::new();
     for n in 0..5 {
         waiting.push(actix_web::rt::spawn(running.post(&ask(&format!("say {n}"))).send()));
-        while running.engine.desk().load().0 != n + 1 {
+        while running.engine.queue().load().0 != n + 1 {
             tokio::task::yield_now().await;
         }
     }
@@ -403,7 +403,7 @@ async fn a_request_that_gives_way_waits_for_all_others_and_is_cut_by_them() {
     let early = actix_web::rt::spawn(running.post(&ask_with("read", flex.clone())).send());
     assert_eq!(running.seen().await, Seen::Started("read".into()));
     let late = actix_web::rt::spawn(running.post(&ask_with("say late", flex)).send());
-    while running.engine.desk().load().0 != 1 {
+    while running.engine.queue().load().0 != 1 {
         tokio::task::yield_now().await;
     }
     assert_eq!(running.seen.try_recv().ok(), None, "two that give way do not cut each other");
@@ -454,7 +454,7 @@ async fn a_model_that_crashes_ends_the_engine_and_every_request() {
     let crash = running.post(&ask("crash")).send().await.unwrap();
     assert_eq!(crash.status(), 503);
     assert_eq!(running.seen().await, Seen::Started("crash".into()));
-    let mut state = running.engine.desk().watch();
+    let mut state = running.engine.queue().watch();
     let state = state.wait_for(|state| matches!(state, EngineState::Ended(_))).await.unwrap();
     assert!(matches!(*state, EngineState::Ended(Some(LlmError::Engine(_)))), "{state:?}");
     drop(state);
@@ -479,7 +479,7 @@ async fn stopping_ends_a_running_answer_at_once() {
 #[actix_web::test]
 async fn a_model_that_cannot_be_loaded_is_told() {
     let engine = Engine::start(1, |_| Err(LlmError::Load("no file".into()))).unwrap();
-    let mut state = engine.desk().watch();
+    let mut state = engine.queue().watch();
     let state = state.wait_for(|state| matches!(state, EngineState::Ended(_))).await.unwrap();
     assert_eq!(*state, EngineState::Ended(Some(LlmError::Load("no file".into()))));
 }

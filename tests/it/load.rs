@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use hearken_actors::dialogue::Phrases;
-use hearken_mock_services::{Addresses, Delay, Doubles, Reply};
+use hearken_mock_services::{Addresses, Delay, MockServices, Reply};
 use hearken_proto::device::ListenMode;
 use hearken_virtual_device::load::{Course, Crowd, Figures, run};
 use hearken_virtual_device::profile::Profile;
@@ -116,7 +116,7 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
 async fn doubles_that_call(tool: &str, stop: CancellationToken) -> Addresses {
     let at_once = Delay::new(Duration::ZERO, 0.0, 1);
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let doubles = Doubles {
+    let doubles = MockServices {
         asr: anywhere,
         tts: anywhere,
         llm: anywhere,

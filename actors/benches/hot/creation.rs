@@ -2,8 +2,8 @@
 
 use hearken_actors::audio::opus::{Decoder, Encoder};
 use hearken_actors::audio::resample::Resampler;
-use hearken_actors::audio::voice::Voice;
-use hearken_actors::audio::voicing::Voicing;
+use hearken_actors::audio::speech_encoder::SpeechEncoder;
+use hearken_actors::audio::voice_detector::VoiceDetector;
 
 use crate::speaking;
 
@@ -18,8 +18,8 @@ fn encoder() -> Encoder {
 }
 
 #[divan::bench]
-fn voicing() -> Voicing {
-    Voicing::new(2, 80.0, 1.6)
+fn voicing() -> VoiceDetector {
+    VoiceDetector::new(2, 80.0, 1.6)
 }
 
 #[divan::bench]
@@ -33,6 +33,6 @@ fn resampler_from_16000() -> Resampler {
 }
 
 #[divan::bench]
-fn voice() -> Voice {
-    Voice::new(&speaking()).unwrap()
+fn voice() -> SpeechEncoder {
+    SpeechEncoder::new(&speaking()).unwrap()
 }

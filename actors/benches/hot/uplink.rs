@@ -7,7 +7,7 @@ use divan::{Bencher, black_box};
 use hearken_actors::audio::endpointer::Endpointer;
 use hearken_actors::audio::opus::Decoder;
 use hearken_actors::audio::pcm;
-use hearken_actors::audio::voicing::{FRAME_SAMPLES, Voicing};
+use hearken_actors::audio::voice_detector::{FRAME_SAMPLES, VoiceDetector};
 use hearken_actors::settings::HearingSettings;
 use hearken_actors::testkit::paths::Uplink;
 use hearken_actors::testkit::sound;
@@ -47,7 +47,8 @@ fn judging_of_20_ms(bencher: Bencher) {
     let sound = sound::decoded(&SPEECH);
     let mut frames = Round::new(sound.chunks_exact(FRAME_SAMPLES));
     let settings = HearingSettings::default();
-    let mut voicing = Voicing::new(settings.aggressiveness, settings.min_rms, settings.over_noise);
+    let mut voicing =
+        VoiceDetector::new(settings.aggressiveness, settings.min_rms, settings.over_noise);
     let mut endpointer = Endpointer::new(settings.endpointer);
     bencher.bench_local(|| {
         endpointer.hear(voicing.is_voice(frames.next()), Duration::from_millis(20))

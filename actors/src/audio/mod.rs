@@ -1,11 +1,11 @@
 //! Pure sound: functions of samples and durations. No actix, no async, no sockets, no wall clock;
 //! times are [`std::time::Duration`]s since a start that the caller chose.
 
-pub mod ear;
 pub mod endpointer;
 pub mod opus;
 pub mod pcm;
 pub mod playout;
 pub mod resample;
-pub mod voice;
-pub mod voicing;
+pub mod speech_encoder;
+pub mod utterance_detector;
+pub mod voice_detector;

@@ -5,16 +5,16 @@ use hearken_proto::chat::{ChatRequest, ChatSession, FunctionCall, Message, Role,
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::ChatDesk;
+use super::ChatService;
 use super::budget::whole_exchanges;
-use super::world::summary;
+use super::state_tools::summary;
 use crate::dialogue::CURRENT_TIME;
 use crate::dialogue::template::fill;
 use crate::ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
 
 /// The prompt of a turn.
 pub(super) fn prompt(
-    desk: &ChatDesk,
+    desk: &ChatService,
     session: &ChatSession,
     state: &Map<String, Value>,
     tools: &[OfferedTool],

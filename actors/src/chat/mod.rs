@@ -7,17 +7,17 @@
 //! Reading order: this file, [`turns`], `running`, `context`, `narration`, `world`, `rolls`,
 //! `budget`, [`sessions`], `snapshots`, [`watching`].
 
+mod api_output;
 mod budget;
 mod context;
-mod narration;
+pub mod event_stream;
 mod rolls;
 mod running;
 pub mod sessions;
 mod settings;
 mod snapshots;
+mod state_tools;
 pub mod turns;
-pub mod watching;
-mod world;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,14 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 
 use crate::dialogue::{LocalTime, TurnError};
-use crate::live::Live;
 use crate::ports::{
-    BoxError, ChatStore, EventBus, Llm, SessionLocks, Sight, StateError, StateServer, ToolSource,
+    BoxError, ChatStore, EventBus, ImageDescriber, Llm, SessionLocks, StateError, StateServer,
+    ToolSource,
 };
+use crate::reloadable::Reloadable;
 use crate::tasks::{NotBegun, Tasks};
 
-pub use narration::ChatPiece;
+pub use api_output::ChatPiece;
 pub use settings::ChatSettings;
 
 /// Gives a session the server's tools beside those of the state server.
@@ -40,7 +41,7 @@ pub type ChatTools = Arc<dyn Fn(&SessionId) -> Vec<Arc<dyn ToolSource>> + Send +
 
 /// What all chat sessions share.
 #[derive(Clone)]
-pub struct ChatDesk {
+pub struct ChatService {
     /// The language model.
     pub llm: Arc<dyn Llm>,
     /// Where sessions are kept.
@@ -54,11 +55,11 @@ pub struct ChatDesk {
     /// The server's own tools for a session.
     pub tools: ChatTools,
     /// What looks at pictures that tools answer with, where there is any.
-    pub sight: Option<Arc<dyn Sight>>,
+    pub sight: Option<Arc<dyn ImageDescriber>>,
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// How sessions are served.
-    pub settings: Live<ChatSettings>,
+    pub settings: Reloadable<ChatSettings>,
     /// Where messages are answered, until the server's end.
     pub tasks: Tasks,
 }

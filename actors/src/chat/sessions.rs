@@ -6,15 +6,15 @@ use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::world::nowhere;
-use super::{ChatDesk, ChatError};
+use super::state_tools::nowhere;
+use super::{ChatError, ChatService};
 use crate::ports::{SessionFilter, SessionPage, StateError};
 use crate::wall_clock::now;
 
 /// Sessions that one round of purging forgets.
 const PURGED_AT_ONCE: u32 = 100;
 
-impl ChatDesk {
+impl ChatService {
     /// Makes a session that was checked, and its world.
     ///
     /// # Errors

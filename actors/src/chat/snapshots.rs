@@ -5,12 +5,12 @@ use hearken_proto::chat::{CreateSnapshot, Snapshot};
 use hearken_proto::ids::SessionId;
 use serde_json::json;
 
-use super::world::version_of;
-use super::{ChatDesk, ChatError};
+use super::state_tools::version_of;
+use super::{ChatError, ChatService};
 use crate::ports::StateError;
 use crate::wall_clock::now;
 
-impl ChatDesk {
+impl ChatService {
     /// Makes a snapshot that was checked.
     ///
     /// # Errors

@@ -14,21 +14,21 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::api_output::{ApiOutput, ChatPiece};
 use super::context::{as_kept, prompt};
-use super::narration::{ChatPiece, Narration};
 use super::rolls::asks_to_roll;
 use super::running::{Beginning, Running, kept};
-use super::world::{World, nowhere, version_of};
-use super::{ChatDesk, ChatError, budget};
+use super::state_tools::{World, nowhere, version_of};
+use super::{ChatError, ChatService, budget};
 use crate::audio::playout::Heard;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
-use crate::meters::meters;
+use crate::metrics::meters;
 use crate::ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
 };
-use crate::tools::{Others, ToolSettings, Toolbox};
+use crate::tools::{SourceProvider, ToolSettings, Toolbox};
 use crate::wall_clock::now;
 
 /// What a turn begins from.
@@ -68,7 +68,7 @@ struct Said {
     running: Running,
 }
 
-impl ChatDesk {
+impl ChatService {
     /// Answers a message that was checked. Dropping the future ends what was begun as long as no
     /// tool was called and the request has no name; else it goes on to its end and is kept.
     ///
@@ -230,7 +230,7 @@ impl ChatDesk {
 
     fn toolbox(&self, id: &SessionId, world: Option<&World>) -> Toolbox {
         let own = world.map(|world| Arc::new(world.clone()) as Arc<dyn ToolSource>);
-        let others: Others = if self.settings.get().server_tools {
+        let others: SourceProvider = if self.settings.get().server_tools {
             let (tools, id) = (Arc::clone(&self.tools), id.clone());
             Arc::new(move || tools(&id))
         } else {
@@ -287,7 +287,7 @@ impl ChatDesk {
         let mut rounds = Vec::new();
         let budget = self.settings.get().token_budget;
         let (world, out) = (scene.world.as_ref(), ask.out.as_ref());
-        let mut face = Narration::new(turn, world, out, budget, beginning);
+        let mut face = ApiOutput::new(turn, world, out, budget, beginning);
         let prompt = self.prompt(scene, request);
         let outcome = answer(&mut face, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
         // Who has done what was asked need not say so: what changed is told.
@@ -296,7 +296,7 @@ impl ChatDesk {
             Ok(()) if silent && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
-        let Narration { parts: Parts { content, said: words, .. }, usage, refused, .. } = face;
+        let ApiOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = face;
         if let Some(error) = refused {
             meters().turns.count(&TurnEnd::Interrupted);
             return Err(error);

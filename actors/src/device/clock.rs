@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use crate::dialogue::TurnInput;
-use crate::meters::{self, meters};
+use crate::metrics::{self, meters};
 use crate::ws_link::{self, SocketContext};
 
 /// How often the idle rules are looked at.
@@ -28,7 +28,7 @@ impl DeviceActor {
         self.count();
         if let Some(wires) = &self.wires {
             let waiting = wires.uplink.max_capacity() - wires.uplink.capacity();
-            meters().uplink_depth.record(meters::whole(waiting));
+            meters().uplink_depth.record(metrics::whole(waiting));
         }
         let device = &self.rules.device;
         let now = Instant::now();

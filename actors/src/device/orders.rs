@@ -7,7 +7,7 @@ use hearken_proto::device::Downlink;
 use super::DeviceActor;
 use crate::dialogue::TurnInput;
 use crate::messages::DeviceOrder;
-use crate::meters::meters;
+use crate::metrics::meters;
 use crate::ws_link::SocketContext;
 
 /// Spoken messages that may wait for the end of a turn.

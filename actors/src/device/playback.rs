@@ -13,8 +13,8 @@ use super::state::LiveTurn;
 use crate::audio::playout::{Heard as HeardPart, Playout};
 use crate::dialogue::{Turn, TurnInput};
 use crate::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
-use crate::meters::meters;
-use crate::ports::TapFrame;
+use crate::metrics::meters;
+use crate::ports::RecordedFrame;
 use crate::ws_link::SocketContext;
 
 type Ctx = SocketContext<DeviceActor>;
@@ -23,7 +23,7 @@ impl DeviceActor {
     pub(super) fn send(&mut self, message: &Downlink, ctx: &mut Ctx) {
         let text = message.encode(&self.session_id);
         if let Some(tap) = &mut self.visitor.tap {
-            tap.frame(TapFrame::DownText(text.clone()));
+            tap.frame(RecordedFrame::DownText(text.clone()));
         }
         ctx.text(text);
     }
@@ -133,7 +133,7 @@ impl DeviceActor {
 
     fn packet(&mut self, opus: Bytes, due: Instant, played: Duration, ctx: &mut Ctx) {
         if let Some(tap) = &mut self.visitor.tap {
-            tap.frame(TapFrame::DownAudio(opus.clone()));
+            tap.frame(RecordedFrame::DownAudio(opus.clone()));
         }
         let timestamp_ms = u32::try_from(played.as_millis()).unwrap_or(u32::MAX);
         let late_by = due.elapsed();

@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use super::DeviceActor;
 use crate::admission::Admission;
 use crate::audio::playout::{Heard, Playout};
+use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
 use crate::messages::{DeviceSaid, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
-use crate::ports::SessionTap;
-use crate::roster::Roster;
+use crate::ports::RecordingSink;
 use crate::settings::{DeviceSettings, SpeakingSettings};
 
 /// The ends of the ring that a socket holds, tied by the pipeline once the actor has an address.
-pub struct Wiring {
+pub struct PipelineHandles {
     /// To the VadActor.
     pub uplink: mpsc::Sender<UplinkItem>,
     /// To the SessionActor.
@@ -33,16 +33,16 @@ pub struct Wiring {
 }
 
 /// Starts the other actors of a connection, given the address of its socket.
-pub type TieRing = Box<dyn FnOnce(&Addr<DeviceActor>) -> Wiring>;
+pub type StartPipeline = Box<dyn FnOnce(&Addr<DeviceActor>) -> PipelineHandles>;
 
 /// Who connected, and what watches it.
-pub struct Visitor {
+pub struct DeviceConnection {
     /// From the handshake, or made up where absent.
     pub device_id: DeviceId,
     /// The handshake's `Protocol-Version`.
     pub framing: Framing,
     /// Sees every frame, where recording is on.
-    pub tap: Option<Box<dyn SessionTap>>,
+    pub tap: Option<Box<dyn RecordingSink>>,
     /// The one thing that this visitor may hear: it is not listened to, and told this instead.
     pub notice: Option<String>,
     /// Its place among the connections; given back when the actor is dropped.
@@ -57,19 +57,19 @@ pub struct DeviceRules {
     /// Shape and pace of the downlink.
     pub speaking: SpeakingSettings,
     /// Where connected devices are known by their ids.
-    pub roster: Roster,
+    pub roster: DeviceRegistry,
     /// How many turns may run.
     pub admission: Admission,
 }
 
-pub(super) struct Wires {
+pub(super) struct PipelineLinks {
     pub(super) uplink: mpsc::Sender<UplinkItem>,
     pub(super) start_turn: Recipient<StartTurn>,
     pub(super) playback_ended: Recipient<PlaybackEnded>,
     pub(super) said: Recipient<DeviceSaid>,
 }
 
-pub(super) struct Talk {
+pub(super) struct ConnectionState {
     pub(super) since: Instant,
     pub(super) greeted: bool,
     pub(super) mode: Option<ListenMode>,

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::{DeviceActor, LANE_RESERVE};
 use crate::dialogue::TurnInput;
 use crate::messages::{DeviceSaid, UplinkItem};
-use crate::meters::meters;
-use crate::ports::TapFrame;
+use crate::metrics::meters;
+use crate::ports::RecordedFrame;
 use crate::ws_link::{self, SocketContext};
 
 /// Packets dropped in a row, because nobody takes them, before the connection is given up.
@@ -30,7 +30,7 @@ impl DeviceActor {
             }
         };
         if let Some(tap) = &mut self.visitor.tap {
-            tap.frame(TapFrame::UpText(text));
+            tap.frame(RecordedFrame::UpText(text));
         }
         match message {
             Uplink::Hello(hello) => self.hello(&hello, ctx),
@@ -127,7 +127,7 @@ impl DeviceActor {
             }
         };
         if let Some(tap) = &mut self.visitor.tap {
-            tap.frame(TapFrame::UpAudio(packet.opus.clone()));
+            tap.frame(RecordedFrame::UpAudio(packet.opus.clone()));
         }
         // With its own microphone closed, what a device in auto mode still sends is our own
         // voice, or was under way when we began.

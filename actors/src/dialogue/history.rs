@@ -1,13 +1,13 @@
 //! One dialogue: what the model is told, in the person's language, before what is remembered.
 //! Not for what is remembered, which is [`super::memory`]'s.
 
-use super::manner::{LocalTime, MannerNow};
 use super::memory::{Memory, push_user};
 use super::phrases::Language;
+use super::style::{CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
 use crate::audio::playout::Heard;
-use crate::live::Live;
 use crate::ports::{ChatMessage, Prompt, Role};
+use crate::reloadable::Reloadable;
 
 /// Said to the model after its instructions when the person speaks Chinese: small models answer in
 /// the language of their instructions otherwise.
@@ -34,8 +34,8 @@ pub struct DialogueSettings {
 
 /// One dialogue.
 pub struct Dialogue {
-    settings: Live<DialogueSettings>,
-    manner: MannerNow,
+    settings: Reloadable<DialogueSettings>,
+    manner: CurrentStyle,
     now: LocalTime,
     memory: Memory,
     language: Language,
@@ -45,8 +45,8 @@ impl Dialogue {
     /// A dialogue that has not begun, talked to in this manner; where that has no instructions,
     /// those of the settings hold, as they are at each prompt.
     pub fn new(
-        settings: impl Into<Live<DialogueSettings>>,
-        manner: MannerNow,
+        settings: impl Into<Reloadable<DialogueSettings>>,
+        manner: CurrentStyle,
         now: LocalTime,
     ) -> Self {
         let settings = settings.into();
@@ -129,8 +129,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::dialogue::manner::Manner;
     use crate::dialogue::memory::cut;
+    use crate::dialogue::style::ConversationStyle;
     use crate::dialogue::turn::{Said, ToolRound, TurnEnd, TurnError};
     use crate::ports::{ProviderError, ProviderErrorKind, ToolRequest};
     use proptest::prelude::*;
@@ -142,10 +142,10 @@ mod tests {
     }
 
     fn remembering(max_messages: usize) -> Dialogue {
-        talked_to("be kind", max_messages, Manner::default())
+        talked_to("be kind", max_messages, ConversationStyle::default())
     }
 
-    fn talked_to(system_prompt: &str, max_messages: usize, manner: Manner) -> Dialogue {
+    fn talked_to(system_prompt: &str, max_messages: usize, manner: ConversationStyle) -> Dialogue {
         let settings = DialogueSettings {
             system_prompt: system_prompt.into(),
             emotion_prompt: String::new(),
@@ -253,14 +253,17 @@ mod tests {
 
     #[test]
     fn instructions_of_ones_own_stand_in_place_of_the_deployments() {
-        let own = Manner { system_prompt: "Cook at {current_time}.".into(), ..Manner::default() };
+        let own = ConversationStyle {
+            system_prompt: "Cook at {current_time}.".into(),
+            ..ConversationStyle::default()
+        };
         let told = |own| {
             let mut d = talked_to("It is {current_time}.", 4, own);
             d.heard_words("What is this?");
             d.opening().messages[0].content.clone()
         };
         assert_eq!(
-            (told(Manner::default()), told(own)),
+            (told(ConversationStyle::default()), told(own)),
             ("It is noon.".into(), "Cook at noon.".into())
         );
     }

@@ -6,24 +6,24 @@
 
 pub mod history;
 pub mod legal;
-pub mod manner;
 pub mod memory;
 pub(crate) mod parts;
 pub mod phrases;
-mod reply;
 pub mod run_turn;
 pub mod sentence;
 pub mod speakable;
 mod spoken;
+mod spoken_output;
+pub mod style;
 pub mod template;
 pub mod turn;
 
 pub use history::{Dialogue, DialogueSettings};
-pub use manner::{
-    CURRENT_TIME, Character, LocalTime, Manner, MannerNow, ReplyLanguage, SharedManner,
-};
 pub use memory::Memory;
 pub use phrases::{Phrase, Phrases};
 pub use run_turn::{TurnMeans, run_turn};
 pub use speakable::Cleaner;
+pub use style::{
+    CURRENT_TIME, Character, ConversationStyle, CurrentStyle, LocalTime, ReplyLanguage, SharedStyle,
+};
 pub use turn::{Sentence, Turn, TurnEnd, TurnError, TurnEvent, TurnInput, TurnRecord, TurnSink};

@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::legal;
-use super::reply::{Bridges, Reply};
+use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
 use crate::tools::names::nearest;
@@ -38,8 +38,8 @@ pub async fn run_turn(
     means: &TurnMeans<'_>,
     out: &TurnSink,
 ) -> TurnRecord {
-    let phrases = Bridges { filler: means.filler, filler_again: means.filler_again };
-    let mut reply = Reply::new(turn, phrases, out);
+    let phrases = FillerPhrases { filler: means.filler, filler_again: means.filler_again };
+    let mut reply = SpokenOutput::new(turn, phrases, out);
     let mut rounds = Vec::new();
     let end = match answer(&mut reply, prompt, means.llm, means.tools, &mut rounds).await {
         Ok(()) if !reply.has_words() && turn.is_live() => reply.end_without_words(means.done).await,
@@ -63,7 +63,7 @@ pub async fn say_phrase(
     error: Option<TurnError>,
     out: &TurnSink,
 ) -> TurnRecord {
-    let mut reply = Reply::new(turn, Bridges::default(), out);
+    let mut reply = SpokenOutput::new(turn, FillerPhrases::default(), out);
     if !phrase.is_empty() {
         reply.say(phrase.to_owned(), false).await;
     }
@@ -77,14 +77,14 @@ pub async fn say_phrase(
 
 /// Hands on a text of somebody else's as an answer is: made plain, and cut into sentences.
 pub async fn say_text(turn: &Turn, text: &str, out: &TurnSink) -> TurnRecord {
-    let mut reply = Reply::new(turn, Bridges::default(), out);
+    let mut reply = SpokenOutput::new(turn, FillerPhrases::default(), out);
     reply.read(text).await;
     let end = if turn.is_live() { TurnEnd::Completed } else { TurnEnd::Interrupted };
     TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
 }
 
 /// Where a turn shows, in order: its words as the model writes them, its calls as they are made.
-pub(crate) trait Face {
+pub(crate) trait TurnOutput {
     /// The turn.
     fn turn(&self) -> &Turn;
 
@@ -127,7 +127,7 @@ pub(crate) trait Face {
 
 /// Round after round, until the model calls nothing more, or may not.
 pub(crate) async fn answer(
-    face: &mut impl Face,
+    face: &mut impl TurnOutput,
     mut prompt: Prompt,
     llm: &dyn Llm,
     tools: &Toolbox,
@@ -201,7 +201,7 @@ struct Written {
 }
 
 async fn converse(
-    face: &mut impl Face,
+    face: &mut impl TurnOutput,
     prompt: Prompt,
     llm: &dyn Llm,
 ) -> Result<Written, TurnError> {

@@ -9,7 +9,7 @@ pub mod requests;
 pub mod session;
 pub mod sessions;
 mod settings;
-mod writing;
+mod text_output;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-pub use requests::GatewayDesk;
+pub use requests::GatewayService;
 pub use session::{InUse, TextSession};
 pub use sessions::Sessions;
 pub use settings::{ClientToolSettings, GatewaySettings};
 
 use self::client_tools::ClientTools;
-use self::requests::{Conversation, Counter, Preferences, Request};
-use crate::dialogue::{SharedManner, Turn};
-use crate::meters::meters;
+use self::requests::{Conversation, Preferences, Request, RequestExecutor};
+use crate::dialogue::{SharedStyle, Turn};
+use crate::metrics::meters;
 use crate::ports::ToolSource;
-use crate::turns::Turns;
+use crate::turn_factory::TurnFactory;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
 /// Largest message of a client, in bytes (12.1 of the gateway's document).
@@ -55,15 +55,15 @@ const OUTBOX: usize = 16;
 
 /// Gives a session the server's tools; asked before each round of a turn, so that it must not wait
 /// for anything.
-pub type ConversationDesk =
-    Arc<dyn Fn(&SessionId, &SharedManner) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
+pub type ConversationSources =
+    Arc<dyn Fn(&SessionId, &SharedStyle) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
 /// The socket of one text client.
 pub struct GatewayActor {
-    turns: Turns,
+    turns: TurnFactory,
     inbound: Inbound,
     preferences: Preferences,
-    counter: Arc<Counter>,
+    counter: Arc<RequestExecutor>,
     conversation: Conversation,
     /// Requests that wait, each with the session that is kept for it.
     waiting: VecDeque<(Request, Option<InUse>)>,
@@ -85,7 +85,7 @@ impl GatewayActor {
     /// A socket that ends with `process`. Without a place it is closed at once, and told to try
     /// again later.
     pub fn new(
-        desk: GatewayDesk,
+        desk: GatewayService,
         place: Option<OwnedSemaphorePermit>,
         process: CancellationToken,
     ) -> Self {
@@ -93,9 +93,9 @@ impl GatewayActor {
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let tools = ClientTools::new(desk.settings.get().client_tools, outbox.clone());
-        let turns = Turns::new(process);
+        let turns = TurnFactory::new(process);
         let connection = turns.connection().clone();
-        let counter = Counter { desk, tools, outbox, connection };
+        let counter = RequestExecutor { desk, tools, outbox, connection };
         Self {
             turns,
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),

@@ -13,34 +13,34 @@ use tokio_util::sync::CancellationToken;
 use super::client_tools::ClientTools;
 use super::session::{InUse, TextSession};
 use super::sessions::{SessionLost, Sessions};
-use super::writing::{Writing, code_of};
-use super::{ConversationDesk, GatewaySettings};
+use super::text_output::{TextOutput, code_of};
+use super::{ConversationSources, GatewaySettings};
 use crate::audio::playout::Heard;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
-use crate::live::Live;
-use crate::meters::meters;
+use crate::metrics::meters;
 use crate::ports::{
-    ChatMessage, Llm, Prompt, ProviderErrorKind, Role, Sight, ToolError, ToolSource,
+    ChatMessage, ImageDescriber, Llm, Prompt, ProviderErrorKind, Role, ToolError, ToolSource,
 };
-use crate::tools::{Others, Toolbox};
+use crate::reloadable::Reloadable;
+use crate::tools::{SourceProvider, Toolbox};
 
 /// What all connections share.
 #[derive(Clone)]
-pub struct GatewayDesk {
+pub struct GatewayService {
     /// The language model.
     pub llm: Arc<dyn Llm>,
     /// The sessions.
     pub sessions: Arc<Sessions>,
     /// The server's tools for each session.
-    pub tools: ConversationDesk,
+    pub tools: ConversationSources,
     /// What looks at pictures that tools answer with, where there is any.
-    pub sight: Option<Arc<dyn Sight>>,
+    pub sight: Option<Arc<dyn ImageDescriber>>,
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// How text clients are served.
-    pub settings: Live<GatewaySettings>,
+    pub settings: Reloadable<GatewaySettings>,
 }
 
 /// How a connection wants its requests answered; what it did not choose is the server's.
@@ -108,15 +108,15 @@ impl Conversation {
 }
 
 /// One connection's end of the work.
-pub(super) struct Counter {
-    pub(super) desk: GatewayDesk,
+pub(super) struct RequestExecutor {
+    pub(super) desk: GatewayService,
     pub(super) tools: ClientTools,
     pub(super) outbox: mpsc::Sender<ServerMessage>,
     /// Cancelled when the client has left.
     pub(super) connection: CancellationToken,
 }
 
-impl Counter {
+impl RequestExecutor {
     /// Carries out one request, and gives the conversation that the connection has then.
     pub(super) async fn serve(
         &self,
@@ -275,7 +275,7 @@ impl Counter {
         }
         let prompt = self.prompt(session, &memory, text, *preferences);
         let (outbox, streams) = (&self.outbox, preferences.stream);
-        let mut writing = Writing::new(turn, &self.connection, outbox, streams);
+        let mut writing = TextOutput::new(turn, &self.connection, outbox, streams);
         let mut rounds = Vec::new();
         let outcome = answer(&mut writing, prompt, &*self.desk.llm, toolbox, &mut rounds).await;
         let outcome = match outcome {
@@ -286,7 +286,7 @@ impl Counter {
         };
         // What a cancelled request wrote last was told, too.
         writing.parts.end_part();
-        let Writing { parts: Parts { content, said, .. }, calls, .. } = writing;
+        let TextOutput { parts: Parts { content, said, .. }, calls, .. } = writing;
         let (end, last) = match outcome {
             _ if !turn.is_live() => (TurnEnd::Interrupted, cancelled(content, calls)),
             Ok(()) => {
@@ -344,7 +344,7 @@ impl Counter {
     pub(super) fn converse(&self, session: Arc<TextSession>) -> Conversation {
         let desk = &self.desk;
         let (id, manner) = (session.id().clone(), Arc::clone(session.shared_manner()));
-        let others: Others = if desk.settings.get().server_tools {
+        let others: SourceProvider = if desk.settings.get().server_tools {
             let tools = Arc::clone(&desk.tools);
             Arc::new(move || tools(&id, &manner))
         } else {

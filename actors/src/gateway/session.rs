@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime};
 use hearken_proto::ids::SessionId;
 use tokio::time::Instant;
 
-use crate::dialogue::{Manner, Memory, SharedManner};
+use crate::dialogue::{ConversationStyle, Memory, SharedStyle};
 use crate::ports::SessionLock;
 
 /// One session.
 pub struct TextSession {
     id: SessionId,
-    manner: SharedManner,
+    manner: SharedStyle,
     pub(super) memory: tokio::sync::Mutex<Memory>,
     /// Requests in it that are worked on or wait.
     users: AtomicUsize,
@@ -37,7 +37,7 @@ impl TextSession {
     pub(super) fn new(
         id: SessionId,
         memory: Memory,
-        manner: Manner,
+        manner: ConversationStyle,
         known: Option<SystemTime>,
     ) -> Self {
         Self {
@@ -59,12 +59,12 @@ impl TextSession {
     }
 
     /// How it is talked to; hold it only as long as it takes to read or change it.
-    pub fn manner(&self) -> MutexGuard<'_, Manner> {
+    pub fn manner(&self) -> MutexGuard<'_, ConversationStyle> {
         locked(&self.manner)
     }
 
     /// How it is talked to, for the tools that change it.
-    pub fn shared_manner(&self) -> &SharedManner {
+    pub fn shared_manner(&self) -> &SharedStyle {
         &self.manner
     }
 

@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use super::session::{Held, InUse, TextSession, locked};
-use crate::dialogue::{Manner, Memory};
-use crate::live::Live;
+use crate::dialogue::{ConversationStyle, Memory};
 use crate::ports::{BoxError, ChatMessage, KeptSession, SessionLocks, SessionStore};
+use crate::reloadable::Reloadable;
 use crate::wall_clock::{self, Clock};
 
 /// How often who waits for another instance that talks in a session is told so in the log.
@@ -47,7 +47,7 @@ pub enum SessionLost {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     messages: Vec<ChatMessage>,
-    manner: Manner,
+    manner: ConversationStyle,
 }
 
 /// All sessions.
@@ -56,7 +56,7 @@ pub struct Sessions {
     store: Arc<dyn SessionStore>,
     /// Where other instances serve the same sessions.
     locks: Option<Arc<dyn SessionLocks>>,
-    idle: Live<Duration>,
+    idle: Reloadable<Duration>,
     max_messages: usize,
     clock: Clock,
     /// Requests that are worked on: one whose client leaves may have begun to change the world.
@@ -67,7 +67,7 @@ impl Sessions {
     /// Sessions that are over when nobody used them for `idle`, and remember this many messages.
     pub fn new(
         store: Arc<dyn SessionStore>,
-        idle: impl Into<Live<Duration>>,
+        idle: impl Into<Reloadable<Duration>>,
         max_messages: usize,
     ) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Sessions {
     }
 
     /// After how long without use a session is over, which may be changed.
-    pub fn idle(&self) -> &Live<Duration> {
+    pub fn idle(&self) -> &Reloadable<Duration> {
         &self.idle
     }
 
@@ -112,7 +112,8 @@ impl Sessions {
     /// A new session.
     pub fn begin(&self) -> InUse {
         let memory = Memory::new(self.max_messages, Vec::new());
-        let session = TextSession::new(SessionId::random(), memory, Manner::default(), None);
+        let session =
+            TextSession::new(SessionId::random(), memory, ConversationStyle::default(), None);
         let session = Arc::new(session);
         let mut live = self.room();
         live.insert(session.id().clone(), Arc::clone(&session));

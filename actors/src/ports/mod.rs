@@ -14,12 +14,12 @@ pub mod asr;
 pub mod chat;
 pub mod error;
 pub mod events;
+pub mod image_describer;
 pub mod llm;
 pub mod locks;
+pub mod recording_sink;
 pub mod sessions;
-pub mod sight;
 pub mod state;
-pub mod tap;
 pub mod tool_clients;
 pub mod tools;
 pub mod tts;
@@ -31,14 +31,14 @@ pub use chat::{
 };
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
 pub use events::{EventBus, KEPT_EVENTS, Watch};
+pub use image_describer::{ImageDescriber, Picture};
 pub use llm::{
     ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,
 };
 pub use locks::{SessionLock, SessionLocks};
+pub use recording_sink::{RecordedFrame, RecordingSink};
 pub use sessions::{KeptSession, SessionStore};
-pub use sight::{Picture, Sight};
 pub use state::{StateError, StateEvent, StateOutcome, StateServer};
-pub use tap::{SessionTap, TapFrame};
 pub use tool_clients::{LocalToolClient, RemoteCall, RemoteToolClient, ToolClients};
 pub use tools::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};

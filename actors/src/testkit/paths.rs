@@ -7,22 +7,22 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use hearken_proto::device::{AudioPacket, Framing};
 
-use crate::audio::ear::Ear;
 use crate::audio::endpointer::Endpoint;
-use crate::audio::voice::Voice;
-use crate::pieces::{PieceReceiver, PieceSender, lane};
+use crate::audio::speech_encoder::SpeechEncoder;
+use crate::audio::utterance_detector::UtteranceDetector;
 use crate::settings::{HearingSettings, SpeakingSettings};
+use crate::utterance_channel::{PieceReceiver, PieceSender, lane};
 
 /// From a device's packets to the recogniser.
 pub struct Uplink {
-    ear: Ear,
+    ear: UtteranceDetector,
     lane: (PieceSender, PieceReceiver),
     open: bool,
 }
 
 impl Default for Uplink {
     fn default() -> Self {
-        Self { ear: Ear::new(HearingSettings::default()), lane: lane(8), open: false }
+        Self { ear: UtteranceDetector::new(HearingSettings::default()), lane: lane(8), open: false }
     }
 }
 
@@ -57,7 +57,7 @@ const AHEAD: usize = 250;
 
 /// From a synthesiser's samples to a device's socket.
 pub struct Downlink {
-    voice: Voice,
+    voice: SpeechEncoder,
     framing: Framing,
     rate_hz: u32,
     waiting: VecDeque<Bytes>,
@@ -69,7 +69,7 @@ impl Downlink {
     /// # Panics
     /// libopus refuses the settings.
     pub fn new(settings: &SpeakingSettings, rate_hz: u32) -> Self {
-        let voice = Voice::new(settings).expect("settings that libopus takes");
+        let voice = SpeechEncoder::new(settings).expect("settings that libopus takes");
         let waiting = VecDeque::with_capacity(AHEAD);
         Self { voice, framing: Framing::V1, rate_hz, waiting }
     }

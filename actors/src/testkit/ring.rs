@@ -16,12 +16,12 @@ use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts};
 use super::socket::{Down, MemorySocket};
 use super::sound::PACKET_MS;
 use crate::admission::Admission;
-use crate::device::Visitor;
+use crate::device::DeviceConnection;
+use crate::device_registry::DeviceRegistry;
 use crate::dialogue::DialogueSettings;
-use crate::live::Live;
 use crate::pipeline::{AudioPool, Pipeline, Ports};
-use crate::ports::{Sight, ToolSource};
-use crate::roster::Roster;
+use crate::ports::{ImageDescriber, ToolSource};
+use crate::reloadable::Reloadable;
 use crate::settings::PipelineSettings;
 use crate::tools::Vision;
 
@@ -74,7 +74,7 @@ impl Ring {
     pub fn connect_seeing(
         settings: PipelineSettings,
         tools: Vec<Arc<dyn ToolSource>>,
-        sight: Option<Arc<dyn Sight>>,
+        sight: Option<Arc<dyn ImageDescriber>>,
     ) -> Self {
         let script = Arc::<Script>::default();
         let (told, clock) = (Arc::clone(&script), Arc::clone(&script));
@@ -115,12 +115,12 @@ impl Ring {
     }
 
     /// The devices connected to the server.
-    pub fn roster(&self) -> &Roster {
+    pub fn roster(&self) -> &DeviceRegistry {
         self.server.pipeline.roster()
     }
 
     /// How the server's conversations are led; may be changed.
-    pub fn dialogue_settings(&self) -> &Live<DialogueSettings> {
+    pub fn dialogue_settings(&self) -> &Reloadable<DialogueSettings> {
         self.server.pipeline.dialogue_settings()
     }
 
@@ -136,7 +136,8 @@ impl Ring {
         notice: Option<String>,
     ) -> Self {
         let device_id = DeviceId::new("ring");
-        let visitor = Visitor { device_id, framing: Framing::V1, tap: None, notice, place: None };
+        let visitor =
+            DeviceConnection { device_id, framing: Framing::V1, tap: None, notice, place: None };
         let socket = MemorySocket::open(server.pipeline.device(visitor), true);
         Self { script, process, log: Vec::new(), framing: Framing::V1, socket, server }
     }

@@ -13,7 +13,7 @@ use futures_util::stream::{self, BoxStream};
 use tokio::time::Instant;
 
 use crate::audio::pcm;
-use crate::dialogue::Manner;
+use crate::dialogue::ConversationStyle;
 use crate::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
     ToolRequest, Transcript, Tts, UtteranceSpec,
@@ -109,7 +109,7 @@ pub struct Script {
     /// When each reply of the model was complete.
     pub written: Mutex<Vec<Instant>>,
     /// How the device is talked to.
-    pub manner: Mutex<Manner>,
+    pub manner: Mutex<ConversationStyle>,
     /// The date and time that the model is told.
     pub now: Mutex<String>,
 }
@@ -120,7 +120,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Script {
     /// How the device is talked to.
-    pub(super) fn manner(&self) -> Manner {
+    pub(super) fn manner(&self) -> ConversationStyle {
         lock(&self.manner).clone()
     }
 

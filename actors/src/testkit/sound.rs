@@ -8,7 +8,7 @@ use hearken_proto::recording::{Content, Recording};
 
 use crate::audio::opus::{Decoder, Encoder};
 use crate::audio::pcm;
-use crate::audio::voicing::SAMPLE_RATE_HZ;
+use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 
 /// Length of a packet: what firmware sends.
 pub const PACKET_MS: u64 = 60;

@@ -9,11 +9,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::looking::in_words;
+use super::image_description::in_words;
 use super::outcome::{CUT_SHORT, GOES_ON, told};
 use super::schema::Schema;
 use super::toolbox::{Offer, Offered, Place, Toolbox};
-use crate::meters::{CallEnd, tool_called};
+use crate::metrics::{CallEnd, tool_called};
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest};
 
 /// Calls of one round that are carried out; what is beyond is refused.

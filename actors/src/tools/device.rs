@@ -17,7 +17,7 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
-use super::alike::Alike;
+use super::toolset_interner::ToolsetInterner;
 use crate::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 
 /// Pages of a list that are read; firmware with 40 tools has five.
@@ -29,7 +29,7 @@ const MAX_TOOLS: usize = 512;
 /// The tools of one device; none until it has told them.
 pub struct DeviceTools {
     timeout: Duration,
-    alike: Alike,
+    alike: ToolsetInterner,
     state: watch::Sender<State>,
     /// Calls that want the line, or are on it.
     calls: Arc<AtomicUsize>,
@@ -58,7 +58,7 @@ enum Line {
 impl DeviceTools {
     /// A device that has told nothing yet, and answers within `timeout`; its list is shared with
     /// those `alike`.
-    pub fn new(timeout: Duration, alike: Alike) -> Self {
+    pub fn new(timeout: Duration, alike: ToolsetInterner) -> Self {
         let (state, calls, wanted) = (watch::Sender::default(), Arc::default(), Arc::default());
         Self { timeout, alike, state, calls, wanted }
     }

@@ -5,27 +5,27 @@
 //! Reading order: [`toolbox`], [`alike`], [`names`], [`calls`], [`finishing`], [`schema`], `looking`, [`outcome`], then the device: [`device`],
 //! [`link`], [`repair`], [`iot`].
 
-pub mod alike;
 pub mod calls;
 pub mod device;
 pub mod finishing;
+mod image_description;
 pub mod iot;
 pub mod link;
-mod looking;
 pub mod names;
 pub mod outcome;
 pub mod repair;
 pub mod schema;
 pub mod toolbox;
+pub mod toolset_interner;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_proto::ids::{DeviceId, SessionId};
 
-pub use alike::Alike;
 pub use finishing::Finishing;
-pub use toolbox::{Offer, Others, Toolbox};
+pub use toolbox::{Offer, SourceProvider, Toolbox};
+pub use toolset_interner::ToolsetInterner;
 
 /// How tools are offered and called.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +94,7 @@ pub struct Vision {
 /// Gives each conversation, when it begins, what gives the sources of tools that it has beside the
 /// device's own. That is dropped when the conversation is over; it is asked before each round of a
 /// turn, so that it must not wait for anything.
-pub type SourceDesk = Arc<dyn Fn(&DeviceId, &SessionId) -> Others + Send + Sync>;
+pub type SourceLookup = Arc<dyn Fn(&DeviceId, &SessionId) -> SourceProvider + Send + Sync>;
 
 /// Gives each device its way to the vision endpoint.
-pub type VisionDesk = Arc<dyn Fn(&DeviceId) -> Vision + Send + Sync>;
+pub type VisionLookup = Arc<dyn Fn(&DeviceId) -> Vision + Send + Sync>;

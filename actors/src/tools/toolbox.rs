@@ -7,23 +7,23 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::Semaphore;
 
 use super::ToolSettings;
-use super::alike::{Alike, Recipe};
 use super::finishing::Finishing;
 use super::names::{Names, nearest, rename};
 use super::schema::Schema;
-use crate::ports::{OfferedTool, Sight, Tool, ToolSource};
+use super::toolset_interner::{Recipe, ToolsetInterner};
+use crate::ports::{ImageDescriber, OfferedTool, Tool, ToolSource};
 
 /// Gives the sources that a conversation has now, beside its device's own.
-pub type Others = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
+pub type SourceProvider = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
 /// All tools of one conversation.
 pub struct Toolbox {
     pub(super) settings: ToolSettings,
     own: Vec<Arc<dyn ToolSource>>,
-    others: Others,
+    others: SourceProvider,
     /// Looks at pictures that tools answer with.
-    pub(super) sight: Option<Arc<dyn Sight>>,
-    alike: Alike,
+    pub(super) sight: Option<Arc<dyn ImageDescriber>>,
+    alike: ToolsetInterner,
     known: Mutex<Known>,
     /// Calls that go on though their turn is cut.
     pub(super) finishing: Finishing,
@@ -108,14 +108,26 @@ impl Offer {
 impl Toolbox {
     /// The tools of the device's own sources, and of those that `others` gives; it is asked before
     /// each round of a turn. Of sources with the same name the first counts.
-    pub fn new(own: Vec<Arc<dyn ToolSource>>, others: Others, settings: ToolSettings) -> Self {
+    pub fn new(
+        own: Vec<Arc<dyn ToolSource>>,
+        others: SourceProvider,
+        settings: ToolSettings,
+    ) -> Self {
         let (known, finishing) = (Mutex::default(), Finishing::default());
-        Self { settings, own, others, sight: None, alike: Alike::default(), known, finishing }
+        Self {
+            settings,
+            own,
+            others,
+            sight: None,
+            alike: ToolsetInterner::default(),
+            known,
+            finishing,
+        }
     }
 
     /// The same, sharing what is the same in other conversations.
     #[must_use]
-    pub fn alike(mut self, alike: Alike) -> Self {
+    pub fn alike(mut self, alike: ToolsetInterner) -> Self {
         self.alike = alike;
         self
     }
@@ -130,7 +142,7 @@ impl Toolbox {
 
     /// The same, whose tools' pictures are put into words.
     #[must_use]
-    pub fn with_sight(mut self, sight: Option<Arc<dyn Sight>>) -> Self {
+    pub fn with_sight(mut self, sight: Option<Arc<dyn ImageDescriber>>) -> Self {
         self.sight = sight;
         self
     }
@@ -284,7 +296,7 @@ mod tests {
     #[test]
     fn what_all_devices_have_is_offered_first_under_the_names_that_are_left() {
         let (device, notes) = (source("device", &["a", "b"]), source("notes", &["b", "c"]));
-        let others: Others = Arc::new(move || vec![notes.clone()]);
+        let others: SourceProvider = Arc::new(move || vec![notes.clone()]);
         let toolbox = Toolbox::new(vec![device], others, ToolSettings::default());
         assert_eq!(names(&toolbox), ["notes_b", "c", "a", "b"]);
     }
@@ -354,7 +366,7 @@ mod tests {
 
     #[test]
     fn conversations_with_the_same_tools_share_their_offers() {
-        let alike = Alike::default();
+        let alike = ToolsetInterner::default();
         let toolbox = |tools: &[&str]| {
             let device = source("device", tools);
             let own: Vec<Arc<dyn ToolSource>> = vec![device.clone()];
@@ -383,7 +395,7 @@ mod tests {
     fn sources_come_and_go_from_offer_to_offer() {
         let others: Arc<Mutex<Vec<Arc<dyn ToolSource>>>> = Arc::default();
         let asked = Arc::clone(&others);
-        let now: Others = Arc::new(move || asked.lock().unwrap().clone());
+        let now: SourceProvider = Arc::new(move || asked.lock().unwrap().clone());
         let toolbox = Toolbox::new(vec![source("device", &["a"])], now, ToolSettings::default());
         assert_eq!(names(&toolbox), ["a"]);
         let first = source("notes", &["b"]);

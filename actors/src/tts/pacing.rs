@@ -11,7 +11,7 @@ use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
 use crate::dialogue::turn::Spoken;
 use crate::messages::{PlaybackItem, PlaybackStep};
-use crate::meters::{meters, whole};
+use crate::metrics::{meters, whole};
 use crate::settings::SpeakingSettings;
 
 /// A send to the socket that waits longer than this is a stall.

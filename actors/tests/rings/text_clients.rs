@@ -12,7 +12,7 @@ use actix_http::ws::Message;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use hearken_actors::gateway::{GatewayActor, GatewayDesk, GatewaySettings, Sessions};
+use hearken_actors::gateway::{GatewayActor, GatewayService, GatewaySettings, Sessions};
 use hearken_actors::ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
     SessionLocks, SessionStore, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
@@ -151,15 +151,15 @@ impl Llm for Broken {
 
 /// One text client.
 struct Client {
-    desk: GatewayDesk,
+    desk: GatewayService,
     script: Arc<Script>,
     socket: MemorySocket,
     session: String,
 }
 
-fn desk(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayDesk {
+fn desk(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
     let settings = GatewaySettings::default();
-    GatewayDesk {
+    GatewayService {
         llm,
         sessions: Arc::new(Sessions::new(store, settings.session_idle, settings.max_messages)),
         tools: Arc::new(|_, _| vec![Arc::new(Hanging)]),
@@ -176,7 +176,7 @@ impl Client {
         Self::enter(desk, script, true).await
     }
 
-    async fn enter(desk: GatewayDesk, script: Arc<Script>, answers_pings: bool) -> Self {
+    async fn enter(desk: GatewayService, script: Arc<Script>, answers_pings: bool) -> Self {
         freeze();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let actor = GatewayActor::new(desk.clone(), Some(place), CancellationToken::new());

@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_actors::dialogue::phrases::Phrase;
 use hearken_actors::ports::{
-    Picture, ProviderError, ProviderErrorKind, Sight, Tool, ToolCall, ToolChoice, ToolContent,
-    ToolError, ToolOutput, ToolSource,
+    ImageDescriber, Picture, ProviderError, ProviderErrorKind, Tool, ToolCall, ToolChoice,
+    ToolContent, ToolError, ToolOutput, ToolSource,
 };
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{LlmAct, Ring, Told, TtsAct};
@@ -378,7 +378,7 @@ impl ToolSource for Camera {
 #[derive(Default)]
 struct Eye(Mutex<Vec<(String, Picture)>>);
 
-impl Sight for Eye {
+impl ImageDescriber for Eye {
     fn describe(
         &self,
         question: &str,
@@ -399,7 +399,7 @@ impl Sight for Eye {
 async fn a_picture_is_described_by_a_model_that_sees_where_there_is_one() {
     freeze();
     let eye = Arc::new(Eye::default());
-    let sight: Option<Arc<dyn Sight>> = Some(eye.clone());
+    let sight: Option<Arc<dyn ImageDescriber>> = Some(eye.clone());
     let settings = PipelineSettings::default();
     let mut ring = Ring::connect_seeing(settings.clone(), vec![Arc::new(Camera)], sight);
     ring.greet(1).await;

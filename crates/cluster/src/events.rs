@@ -19,7 +19,7 @@ use redis::streams::{StreamId, StreamRangeReply};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::local::LocalBus;
-use super::shared::{Away, Ear, Shared};
+use super::shared::{Away, Shared, Subscriber};
 
 /// A session's events are kept in Redis for this long after the last.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3_600);
@@ -77,7 +77,7 @@ impl RedisBus {
     }
 
     /// The channel on which instances tell of sessions with new events, and what hears it.
-    pub(super) fn ear(&self) -> (String, Ear) {
+    pub(super) fn ear(&self) -> (String, Subscriber) {
         let bus = self.clone();
         let ear = move |session: String| bus.has_news(SessionId::new(session));
         (self.0.shared.key("news"), Box::new(ear))

@@ -8,23 +8,23 @@
 //! of them alone.
 
 mod cache;
-mod chores;
+mod cluster;
 mod config;
 mod events;
-mod exchange;
-mod fleet;
-mod guests;
 mod limit;
 mod local;
 mod locks;
 mod presence;
 mod rate_limit;
+mod remote_tool_clients;
+mod rpc;
 mod shared;
+mod task_group;
 
 pub use cache::SharedCache;
+pub use cluster::{Cluster, ClusterError, OrderHandler, RedisState};
 pub use config::RedisConfig;
 pub use events::RedisBus;
-pub use fleet::{Fleet, FleetError, Ordering, Standing};
 pub use local::{LocalBus, LocalLocks};
 pub use locks::RedisLocks;
 pub use rate_limit::{LocalLimit, RateLimit};

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use hearken_actors::roster::Roster;
+use hearken_actors::device_registry::DeviceRegistry;
 use hearken_proto::ids::{DeviceId, SessionId};
 use redis::{RedisResult, Script};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use super::guests::Guests;
+use super::remote_tool_clients::SharedToolClients;
 use super::shared::{Away, Shared, millis};
 
 /// How long an instance counts as there of which nothing is heard.
@@ -177,8 +177,8 @@ impl Presence {
     /// Tells what this instance holds as it changes, and hears of the others, for ever.
     pub(super) async fn keep(
         self,
-        roster: Roster,
-        mut guests: Guests,
+        roster: DeviceRegistry,
+        mut guests: SharedToolClients,
         mut others: mpsc::Receiver<String>,
     ) {
         let mut beats = tokio::time::interval(BEAT_EVERY);
@@ -203,7 +203,7 @@ impl Presence {
         }
     }
 
-    async fn beat(&self, told: &mut Told, roster: &Roster, guests: &mut Guests) {
+    async fn beat(&self, told: &mut Told, roster: &DeviceRegistry, guests: &mut SharedToolClients) {
         let beat: Result<Vec<String>, Away> =
             self.ask(&BEAT, &[&millis(THERE_FOR).to_string()]).await;
         let Ok(answer) = beat else { return };
@@ -219,7 +219,7 @@ impl Presence {
     }
 
     /// Tells Redis of the devices that came and went.
-    async fn seat(&self, told: &mut Told, roster: &Roster) {
+    async fn seat(&self, told: &mut Told, roster: &DeviceRegistry) {
         let now: HashMap<DeviceId, SessionId> =
             roster.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
         let gone: Vec<(DeviceId, SessionId)> =

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::chores::Chores;
+use super::task_group::TaskGroup;
 use crate::config::RedisConfig;
 
 /// How often Redis is asked whether it is there.
@@ -39,7 +39,7 @@ const UP: &str = "hearken_redis_up";
 pub struct Away;
 
 /// What hears the messages of a channel; it must not wait.
-pub(super) type Ear = Box<dyn Fn(String) + Send + Sync>;
+pub(super) type Subscriber = Box<dyn Fn(String) + Send + Sync>;
 
 /// Redis; clones share it.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ struct Inner {
     within: Duration,
     connection: Mutex<Option<MultiplexedConnection>>,
     up: watch::Sender<bool>,
-    chores: Chores,
+    chores: TaskGroup,
     process: CancellationToken,
 }
 
@@ -71,7 +71,7 @@ impl Shared {
             within: Duration::from_millis(config.timeout_ms),
             connection: Mutex::default(),
             up: watch::Sender::new(false),
-            chores: Chores::new(),
+            chores: TaskGroup::new(),
             process,
         })))
     }
@@ -158,12 +158,12 @@ impl Shared {
     }
 
     /// Reaches Redis, and reaches it again whenever it was lost, until the process ends.
-    pub(super) fn keep(&self, ears: HashMap<String, Ear>) {
+    pub(super) fn keep(&self, ears: HashMap<String, Subscriber>) {
         let shared = self.clone();
         self.attend(async move { shared.keep_reaching(&ears).await });
     }
 
-    async fn keep_reaching(&self, ears: &HashMap<String, Ear>) {
+    async fn keep_reaching(&self, ears: &HashMap<String, Subscriber>) {
         let mut pause = FIRST_PAUSE;
         let mut lost = false;
         loop {
@@ -202,7 +202,7 @@ impl Shared {
     /// Both connections, the second listening to every channel.
     async fn reach(
         &self,
-        ears: &HashMap<String, Ear>,
+        ears: &HashMap<String, Subscriber>,
     ) -> Result<(MultiplexedConnection, PubSub), String> {
         let reaching = async {
             let config = AsyncConnectionConfig::new()
@@ -230,7 +230,7 @@ impl Shared {
         &self,
         mut connection: MultiplexedConnection,
         listening: PubSub,
-        ears: &HashMap<String, Ear>,
+        ears: &HashMap<String, Subscriber>,
     ) -> String {
         let mut up = self.up();
         let (mut sink, mut heard) = listening.split();

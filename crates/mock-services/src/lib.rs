@@ -21,7 +21,7 @@ const MOST_CONNECTIONS: usize = 4_096;
 
 /// What the doubles answer, how late, and where.
 #[derive(Debug, Clone)]
-pub struct Doubles {
+pub struct MockServices {
     /// Where recognition listens (ListenAI's wire).
     pub asr: SocketAddr,
     /// Where synthesis listens (ListenAI's wire).
@@ -58,7 +58,7 @@ pub struct Addresses {
 /// # Errors
 /// An address is taken.
 pub async fn serve(
-    doubles: Doubles,
+    doubles: MockServices,
     stop: CancellationToken,
     listening: impl FnOnce(Addresses),
 ) -> std::io::Result<()> {

@@ -20,14 +20,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::meters::ProviderMeters;
+use hearken_actors::metrics::ProviderMeters;
 use hearken_actors::ports::{ProviderError, ProviderErrorKind};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::circuit::{Circuit, PASSED_OVER};
-use super::measured::Errand;
+use super::circuit_breaker::{Circuit, PASSED_OVER};
+use super::metrics::RequestMetrics;
 
 pub(super) use asr::BalancedAsr;
 pub(super) use tts::BalancedTts;
@@ -98,7 +98,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         *turn = place + 1;
         let backend = &self.all[place];
         backend.in_flight.fetch_add(1, Ordering::Relaxed);
-        let errand = Errand::begin(&backend.meters);
+        let errand = RequestMetrics::begin(&backend.meters);
         Some(Lease { backends: Arc::clone(self), place, since: Instant::now(), errand })
     }
 
@@ -152,7 +152,7 @@ struct Lease<P: ?Sized> {
     backends: Arc<Backends<P>>,
     place: usize,
     since: Instant,
-    errand: Errand,
+    errand: RequestMetrics,
 }
 
 impl<P: ?Sized + Send + Sync + 'static> Lease<P> {

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_actors::meters;
+use hearken_actors::metrics;
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use tokio::time::{Instant, timeout_at};
 
-use super::circuit::Circuit;
+use super::circuit_breaker::Circuit;
 use super::retry::GRACE;
 
 /// Language models, the first that answers.
@@ -90,7 +90,7 @@ async fn first(
                 Ok(delta) => {
                     circuit.worked();
                     if place > 0 {
-                        meters::llm_fell_back(place);
+                        metrics::llm_fell_back(place);
                     }
                     return Ok((delta, reply));
                 }
@@ -165,7 +165,7 @@ async fn begun(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::circuit::PASSED_OVER;
+    use crate::circuit_breaker::PASSED_OVER;
     use futures_util::stream;
     use hearken_actors::ports::ProviderErrorKind::{
         BadRequest, NotServed, RateLimited, TooLarge, Unavailable,

@@ -4,10 +4,10 @@
 
 pub mod asr;
 mod balance;
-mod circuit;
+mod circuit_breaker;
 pub mod fallback;
 pub mod llm;
-mod measured;
+mod metrics;
 mod pool;
 pub mod retry;
 mod settings;
@@ -31,9 +31,9 @@ use tts::CachedTts;
 use tts::listenai::ListenAiTts;
 use tts::openai::OpenAiTts;
 
-pub use llm::choice::{Asker, llm, llm_for};
+pub use llm::cost_tracker::{CostTracker, LlmFigures};
 pub use llm::fields::Findings;
-pub use llm::ledger::{Ledger, LlmFigures};
+pub use llm::model_chain::{Asker, llm, llm_for};
 pub use settings::{
     AsrSettings, FallbackSettings, FunAsrMode, LlmProvider, LlmSettings, PoolSettings, TtsSettings,
 };

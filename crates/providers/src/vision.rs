@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{Picture, ProviderError, ProviderErrorKind, Sight};
+use hearken_actors::ports::{ImageDescriber, Picture, ProviderError, ProviderErrorKind};
 use hearken_base::Secret;
 use hearken_base::http::{self as wire, Refusal};
 use http::HeaderValue;
@@ -149,12 +149,12 @@ impl Vision {
     }
 
     /// The same for tools' pictures; none where there is no model.
-    pub fn sight(&self) -> Option<Arc<dyn Sight>> {
+    pub fn sight(&self) -> Option<Arc<dyn ImageDescriber>> {
         Some(Arc::new(self.0.clone()?))
     }
 }
 
-impl Sight for Eye {
+impl ImageDescriber for Eye {
     fn describe(
         &self,
         question: &str,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::arguments::{Arguments, Wrong};
 use super::dice::Throw;
 use super::rules::{Deed, character, hurt};
-use super::world::{Combat, World};
+use super::session_state::{Combat, World};
 
 const D20: Throw = Throw { count: 1, sides: 20, modifier: 0 };
 
@@ -94,7 +94,8 @@ fn throw_d20(world: &mut World, advantage: &str) -> Result<i64, Wrong> {
 
 /// The next who stands acts; after the last a new round begins.
 pub(super) fn next_turn(world: &mut World) -> Result<Deed, Wrong> {
-    let down = |id: &str| world.characters.get(id).is_none_or(super::world::Character::is_down);
+    let down =
+        |id: &str| world.characters.get(id).is_none_or(super::session_state::Character::is_down);
     let Some(combat) = &world.combat else { return Err(no_fight()) };
     let fighters = combat.order.len();
     let next = (1..=fighters)

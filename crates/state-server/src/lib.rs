@@ -7,14 +7,14 @@
 mod arguments;
 mod combat;
 pub mod dice;
-pub mod keeping;
 mod routes;
 pub mod rules;
+pub mod session_state;
+pub mod storage;
 #[cfg(test)]
 mod tests;
 pub mod tools;
-pub mod world;
 
 pub use arguments::Wrong;
-pub use keeping::Keeping;
 pub use routes::server;
+pub use storage::Keeping;

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Wrong;
-use super::keeping::{Keeping, Refused};
+use super::storage::{Keeping, Refused};
 use super::tools;
 
 /// Longest body of a request.

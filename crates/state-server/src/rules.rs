@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Arguments, Wrong};
 use super::combat;
-use super::world::{Character, MAX_THINGS, World};
+use super::session_state::{Character, MAX_THINGS, World};
 
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::keeping::{Keeping, PAST_VERSIONS, Refused};
 use super::rules::{Deed, act};
-use super::world::World;
+use super::session_state::World;
+use super::storage::{Keeping, PAST_VERSIONS, Refused};
 use super::{Wrong, tools};
 
 fn object(value: Value) -> Map<String, Value> {

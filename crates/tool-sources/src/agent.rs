@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_actors::ports::{Tool, ToolCall, ToolClients as _, ToolError, ToolOutput, ToolSource};
 
+use super::connected_source::SourceKind;
 use super::endpoint::Endpoint;
-use super::live::SourceKind;
 
 /// The name of the source.
 pub(super) const NAME: &str = "endpoint";

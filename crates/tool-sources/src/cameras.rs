@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hearken_actors::tools::{Vision as Way, VisionDesk};
+use hearken_actors::tools::{Vision as Way, VisionLookup};
 
-use super::seal::VisionTokens;
+use super::signed_tokens::VisionTokens;
 
 /// Tells devices where their cameras send pictures; clones share it.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ impl Cameras {
 
     /// What tells each device's conversation the address and a bearer token, which is made anew
     /// and good for an hour.
-    pub fn desk(&self) -> VisionDesk {
+    pub fn desk(&self) -> VisionLookup {
         let cameras = self.clone();
         Arc::new(move |device_id| Way {
             url: cameras.url.get().cloned().unwrap_or_default(),

@@ -21,9 +21,9 @@ use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, ErrorData,
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::elicitation::Questions;
 use super::listing::{Page, every_page};
 use super::mapping;
-use super::questions::Questions;
 
 /// Longest wait for a connection to close in order.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);

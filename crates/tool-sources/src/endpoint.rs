@@ -15,13 +15,13 @@ use rmcp::transport::Transport;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::attend::attend;
+use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, Era};
-use super::elsewhere::RemoteInstanceSource;
-use super::frames;
+use super::elicitation::Questions;
+use super::jsonrpc_repair;
 use super::link::Link;
-use super::live::{Live, SourceKind};
-use super::questions::Questions;
+use super::refresh_loop::attend;
+use super::remote_instance::RemoteInstanceSource;
 
 /// Most tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;
@@ -56,7 +56,7 @@ struct Rooms {
 struct Seat {
     number: u64,
     /// Once its handshake is done.
-    live: Option<(String, Live)>,
+    live: Option<(String, ConnectedSource)>,
 }
 
 /// The agent has as many tool clients as it may.
@@ -75,7 +75,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// There is none.
-    pub fn admit(&self, agent: &str) -> Result<Guest, Full> {
+    pub fn admit(&self, agent: &str) -> Result<ToolClientSeat, Full> {
         let mut rooms = self.lock();
         rooms.last += 1;
         let number = rooms.last;
@@ -84,11 +84,11 @@ impl Endpoint {
             return Err(Full);
         }
         seats.push(Seat { number, live: None });
-        Ok(Guest { endpoint: self.clone(), agent: agent.to_owned(), number })
+        Ok(ToolClientSeat { endpoint: self.clone(), agent: agent.to_owned(), number })
     }
 
     /// The tool clients of an agent, in the order in which they came.
-    pub(super) fn sources(&self, agent: &str) -> Vec<Live> {
+    pub(super) fn sources(&self, agent: &str) -> Vec<ConnectedSource> {
         let rooms = self.lock();
         let seats = rooms.by_agent.get(agent).into_iter().flatten();
         seats.filter_map(|s| s.live.as_ref().map(|(_, live)| live.clone())).collect()
@@ -133,7 +133,7 @@ impl Endpoint {
     }
 
     /// Gives a guest its name: the one that it wants, or that with the lowest free number.
-    fn seat(&self, guest: &Guest, wanted: &str) -> Live {
+    fn seat(&self, guest: &ToolClientSeat, wanted: &str) -> ConnectedSource {
         let mut rooms = self.lock();
         let Rooms { by_agent, reserved, .. } = &mut *rooms;
         let seats = by_agent.entry(guest.agent.clone()).or_default();
@@ -145,7 +145,7 @@ impl Endpoint {
         // One of the same name may be a connection of the same client that broke unseen.
         let others = seats.iter().filter_map(|s| s.live.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
-        let live = Live::new(name.clone(), SourceKind::Endpoint, self.0.call_timeout);
+        let live = ConnectedSource::new(name.clone(), SourceKind::Endpoint, self.0.call_timeout);
         if let Some(seat) = seats.iter_mut().find(|s| s.number == guest.number) {
             seat.live = Some((name, live.clone()));
         }
@@ -208,13 +208,13 @@ fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
 }
 
 /// A tool client's seat; given up when dropped.
-pub struct Guest {
+pub struct ToolClientSeat {
     endpoint: Endpoint,
     agent: String,
     number: u64,
 }
 
-impl Guest {
+impl ToolClientSeat {
     /// Speaks MCP over these frames until the tool client is gone; why it is.
     pub async fn attend(
         self,
@@ -244,7 +244,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for ToolClientSeat {
     fn drop(&mut self) {
         let mut rooms = self.endpoint.lock();
         let Some(seats) = rooms.by_agent.get_mut(&self.agent) else { return };
@@ -306,7 +306,7 @@ impl Transport<RoleClient> for Frames {
                 return Some(message);
             }
             let text = self.incoming.recv().await?;
-            self.read = frames::read(&text);
+            self.read = jsonrpc_repair::read(&text);
             self.read.reverse();
         }
     }
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn an_agent_has_so_many_seats_and_gives_them_back() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let mut guests: Vec<Guest> =
+        let mut guests: Vec<ToolClientSeat> =
             (0..MAX_PER_AGENT).map(|_| endpoint.admit("a").unwrap()).collect();
         assert_eq!(endpoint.admit("a").err(), Some(Full));
         assert!(endpoint.admit("b").is_ok());
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn equal_names_are_numbered_and_numbers_are_used_again() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let guests: Vec<Guest> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
+        let guests: Vec<ToolClientSeat> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
         for guest in &guests {
             endpoint.seat(guest, "calc");
         }

@@ -10,50 +10,50 @@
 //! ```
 
 mod agent;
-mod attend;
 mod builtin;
 mod cameras;
-mod child;
-mod choices;
+mod connected_source;
 mod connection;
-mod elsewhere;
+mod elicitation;
 mod endpoint;
-mod frames;
+mod jsonrpc_repair;
 mod link;
 mod listing;
 pub mod litemcp;
-mod live;
 mod mapping;
-mod questions;
+mod refresh_loop;
 mod registry;
-mod remote;
-mod remotes;
-mod seal;
+mod remote_instance;
+mod server_connection;
+mod servers;
 mod settings;
+mod signed_tokens;
+mod source_overrides;
+mod stdio_process;
 
 use std::sync::Arc;
 
-use hearken_actors::dialogue::{Manner, SharedManner};
-use hearken_actors::pipeline::MannerDesk;
+use hearken_actors::dialogue::{ConversationStyle, SharedStyle};
+use hearken_actors::pipeline::StyleLookup;
 use hearken_actors::ports::ToolSource;
-use hearken_actors::tools::SourceDesk;
+use hearken_actors::tools::SourceLookup;
 use hearken_proto::ids::DeviceId;
 use serde::Serialize;
 
 use agent::AgentTools;
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use cameras::Cameras;
-use choices::{Choice, Choices};
-use elsewhere::RemoteInstanceSource;
-pub use endpoint::{Endpoint, Full, Guest};
-pub use live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+pub use connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+pub use endpoint::{Endpoint, Full, ToolClientSeat};
 pub use registry::{
     ChangeError, DeviceToolsShown, Registry, ServerShown, SessionToolsShown, SourceOfDevice,
 };
-pub use remote::Environment;
-pub use remotes::Remotes;
-pub use seal::{AgentTokens, MAX_AGENT_BYTES, SealError, VisionTokens};
+use remote_instance::RemoteInstanceSource;
+pub use server_connection::Environment;
+pub use servers::Servers;
 pub use settings::{ToolProtocol, ToolServer, ToolServerError};
+pub use signed_tokens::{AgentTokens, MAX_AGENT_BYTES, TokenReadError, VisionTokens};
+use source_overrides::{Choice, Choices};
 
 /// The agent whose tool clients a device has for which no other was chosen.
 pub const DEFAULT_AGENT: &str = "default";
@@ -62,7 +62,7 @@ pub const DEFAULT_AGENT: &str = "default";
 #[derive(Clone)]
 pub struct Sources {
     builtin: Builtin,
-    remotes: Arc<Remotes>,
+    remotes: Arc<Servers>,
     endpoint: Endpoint,
     choices: Choices,
 }
@@ -77,7 +77,7 @@ pub struct Inventory {
 
 impl Sources {
     /// The built-in tools, these remote servers, and whoever dials in.
-    pub fn new(builtin: Builtin, remotes: Remotes, endpoint: Endpoint) -> Self {
+    pub fn new(builtin: Builtin, remotes: Servers, endpoint: Endpoint) -> Self {
         let choices = Choices::default();
         let all = Self { builtin, remotes: Arc::new(remotes), endpoint, choices };
         all.reserve();
@@ -109,11 +109,7 @@ impl Sources {
     /// The sources of a conversation without a device, as they are now: the built-in tools with
     /// those that change how this session is talked to, the remote servers that are for everybody,
     /// and the tool clients of the default agent.
-    pub fn conversation(
-        &self,
-        session_id: &str,
-        manner: &SharedManner,
-    ) -> Vec<Arc<dyn ToolSource>> {
+    pub fn conversation(&self, session_id: &str, manner: &SharedStyle) -> Vec<Arc<dyn ToolSource>> {
         let builtin = self.builtin.for_conversation(session_id, manner);
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !builtin.is_empty() {
@@ -151,7 +147,7 @@ impl Sources {
     }
 
     /// What gives each conversation its sources as they are now; it waits for nothing.
-    pub fn desk(&self) -> SourceDesk {
+    pub fn desk(&self) -> SourceLookup {
         let all = self.clone();
         Arc::new(move |device, session| {
             let (sources, running) = (all.clone(), all.choices.begin(device, session));
@@ -163,11 +159,11 @@ impl Sources {
     }
 
     /// What tells how each device is talked to as it is now; it waits for nothing.
-    pub fn manners(&self) -> MannerDesk {
+    pub fn manners(&self) -> StyleLookup {
         let choices = self.choices.clone();
         Arc::new(move |device| {
             let system_prompt = choices.of_device(device).system_prompt.clone();
-            Manner { system_prompt, ..Manner::default() }
+            ConversationStyle { system_prompt, ..ConversationStyle::default() }
         })
     }
 
@@ -178,7 +174,9 @@ impl Sources {
             sources.push(self.builtin.report());
         }
         sources.extend(self.remotes.reports().into_iter().map(|r| r.source));
-        sources.extend(self.endpoint.sources(agent).iter().map(live::Live::report));
+        sources.extend(
+            self.endpoint.sources(agent).iter().map(connected_source::ConnectedSource::report),
+        );
         sources.extend(self.endpoint.elsewhere(agent).iter().map(RemoteInstanceSource::report));
         Inventory { sources }
     }

@@ -15,10 +15,10 @@ use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
 use super::Sources;
-use super::choices::Choice;
-use super::live::{Origin, SourceKind, SourceReport, SourceState};
-use super::remotes::{Run, ServerReport};
+use super::connected_source::{Origin, SourceKind, SourceReport, SourceState};
+use super::servers::{Run, ServerReport};
 use super::settings::{ToolServer, ToolServerError};
+use super::source_overrides::Choice;
 
 /// Most servers at once, those of the configuration among them.
 const MAX_SERVERS: usize = 64;

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::questions::Questions;
+use super::elicitation::Questions;
 
 /// Headers that the protocol sets itself.
 const OWN_HEADERS: [&str; 11] = [

@@ -25,7 +25,7 @@ pub use super::events::{Event, Fact, Loss, Note, Output, State};
 use super::outbox::Outbox;
 use super::playback::Playback;
 use super::profile::{Build, Profile, Tools};
-use super::serving::{Deferred, Outcome, Serving};
+use super::tool_server::{Deferred, Outcome, Serving};
 use super::toolbox::{Board, Toolbox};
 use super::uplink;
 

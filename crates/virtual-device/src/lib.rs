@@ -6,15 +6,13 @@
 //! person does with it), [`report`] and [`watch`] (what they heard), [`verdict`] (whether it was
 //! what a recording expects).
 
-pub mod agreement;
-pub mod bench;
 pub mod boot;
 #[cfg(test)]
 mod boot_rules;
 pub mod clock;
-mod deeds;
 pub mod dtx;
 pub mod events;
+pub mod expectations;
 pub mod firmware;
 #[cfg(test)]
 mod firmware_rules;
@@ -26,21 +24,23 @@ mod mcp;
 #[cfg(test)]
 mod mcp_rules;
 mod messages;
+pub mod observer;
 pub mod ogg;
 mod outbox;
 mod playback;
 pub mod profile;
 pub mod report;
 pub mod script;
-mod serving;
 pub mod socket;
 #[cfg(test)]
 mod socket_rules;
 pub mod sound;
+pub mod text_similarity;
+mod tool_server;
 pub mod toolbox;
 mod uplink;
 pub mod upload;
-pub mod verdict;
-pub mod watch;
+mod user_actions;
+pub mod virtual_device;
 
 pub use playback::packet_length;

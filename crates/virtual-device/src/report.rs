@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::events::{Fact, ToolUse};
-use super::watch::{Aftermath, Aftermaths, Watch};
-pub use super::watch::{Packets, What, loss_name};
+use super::observer::{Aftermath, Aftermaths, Observer};
+pub use super::observer::{Packets, What, loss_name};
 
 /// Everything that one device did and met, in the order of time.
 #[derive(Debug, Default)]
@@ -151,7 +151,7 @@ fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.filter(|t| !t.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-impl Watch for Report {
+impl Observer for Report {
     fn saw(&mut self, at: Duration, what: What) {
         self.add(at, what);
     }

@@ -17,11 +17,11 @@ use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue, header};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
-use super::bench::{Bench, ToWire};
 use super::clock::Drift;
 use super::firmware::{Event, Firmware};
+use super::observer::Observer;
 use super::report::Report;
-use super::watch::Watch;
+use super::virtual_device::{ToWire, VirtualDevice};
 
 /// The firmware's own limit for the handshake; used for sending as well.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
@@ -84,7 +84,7 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 /// A device, its socket and what was seen of it.
 pub struct Device<W = Report> {
     /// Boxed, so that what holds a device stays small.
-    bench: Box<Bench<W>>,
+    bench: Box<VirtualDevice<W>>,
     endpoint: Endpoint,
     socket: Option<Socket>,
     /// Since when the socket takes nothing more.
@@ -112,10 +112,10 @@ impl Device {
     }
 }
 
-impl<W: Watch> Device<W> {
+impl<W: Observer> Device<W> {
     /// A device that is switched on now, not yet connected, with a watcher and a clock of its own.
     pub fn watched(endpoint: Endpoint, firmware: Firmware, watcher: W, drift: Drift) -> Self {
-        let bench = Box::new(Bench::new(firmware, watcher, drift));
+        let bench = Box::new(VirtualDevice::new(firmware, watcher, drift));
         Self { bench, endpoint, socket: None, blocked: None, upload: None, epoch: Instant::now() }
     }
 

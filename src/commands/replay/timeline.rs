@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use hearken_virtual_device::events::ToolUse;
+use hearken_virtual_device::expectations::ExpectationResult;
 use hearken_virtual_device::firmware::Fact;
+use hearken_virtual_device::observer::Aftermath;
 use hearken_virtual_device::report::{Packets, Report, Stages, What, loss_name};
-use hearken_virtual_device::verdict::Verdict;
-use hearken_virtual_device::watch::Aftermath;
 use serde::Serialize;
 
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(super) struct Outcome {
     /// Messages that would have crashed or confused firmware.
     pub(super) offences: Vec<&'static str>,
     /// Expectations and what came of them.
-    pub(super) verdicts: Vec<Verdict>,
+    pub(super) verdicts: Vec<ExpectationResult>,
 }
 
 /// All that happened, one line each; runs of audio packets become one line.

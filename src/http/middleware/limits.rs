@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
-use hearken_cluster::{Fleet, RateLimit};
+use hearken_cluster::{Cluster, RateLimit};
 use sha2::{Digest as _, Sha256};
 
-use crate::http::caller::{bearer, session_of};
+use crate::http::request_identity::{bearer, session_of};
 
 /// Clients behind one address, as far as the address's own limit goes.
 const CLIENTS_AN_ADDRESS: u32 = 10;
@@ -24,7 +24,7 @@ pub(super) struct Limits {
 
 impl Limits {
     /// None where there is no limit.
-    pub(super) fn new(per_minute: u32, fleet: &Fleet) -> Option<Self> {
+    pub(super) fn new(per_minute: u32, fleet: &Cluster) -> Option<Self> {
         let client = NonZeroU32::new(per_minute)?;
         let address = client.saturating_mul(NonZeroU32::new(CLIENTS_AN_ADDRESS)?);
         Some(Self {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use actix_web::HttpServer;
 use actix_web::dev::ServerHandle;
-use hearken_cluster::Fleet;
+use hearken_cluster::Cluster;
 use reqwest::{Client, Method};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ impl Small {
         let (tell, told) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
-                let desk = Arc::new(FrontDesk::new(&config, true, &Fleet::alone()));
+                let desk = Arc::new(MiddlewareState::new(&config, true, &Cluster::alone()));
                 let server = HttpServer::new(move || {
                     behind(App::new(), Arc::clone(&desk))
                         .route("/api/panic", web::to(panics))

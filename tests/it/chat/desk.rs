@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::chat::turns::Ask;
-use hearken_actors::chat::{ChatDesk, ChatError, ChatSettings};
+use hearken_actors::chat::{ChatError, ChatService, ChatSettings};
 use hearken_actors::ports::{
     BoxError, RequestKey, SessionLock, SessionLocks, StateError, StateOutcome, StateServer, Tool,
     Watch,
@@ -168,7 +168,7 @@ impl SessionLocks for OddLocks {
 
 /// A desk with one session, in whose world is a goblin of 13 hit points.
 pub(super) struct Desk {
-    pub(super) desk: ChatDesk,
+    pub(super) desk: ChatService,
     pub(super) id: SessionId,
     pub(super) script: Arc<Script>,
     pub(super) state: Arc<Held>,
@@ -198,7 +198,7 @@ impl Desk {
         let locks = Arc::new(OddLocks::default());
         let mut settings = ChatSettings::default();
         tweak(&mut settings);
-        let desk = ChatDesk {
+        let desk = ChatService {
             llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
             store: Arc::clone(&store) as _,
             state: Some(Arc::clone(&state) as _),
@@ -218,7 +218,7 @@ impl Desk {
     }
 
     /// Makes a session.
-    pub(super) async fn session(desk: &ChatDesk) -> SessionId {
+    pub(super) async fn session(desk: &ChatService) -> SessionId {
         let wanted = serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
         desk.create(wanted).await.unwrap().id
     }

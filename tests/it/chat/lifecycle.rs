@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::chat::{ChatDesk, ChatSettings};
+use hearken_actors::chat::{ChatService, ChatSettings};
 use hearken_actors::ports::{ChatStore as _, StateError};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::ScriptedLlm;
@@ -26,7 +26,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
     let state = StateConfig { url: worlds.url.clone(), ..StateConfig::default() };
     let state = state_server(&state).unwrap();
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-    let desk = |purge_after| ChatDesk {
+    let desk = |purge_after| ChatService {
         llm: Arc::new(ScriptedLlm(Arc::default())),
         store: Arc::clone(&store) as _,
         state: state.clone(),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hearken_actors::ports::{EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
-use hearken_cluster::{Fleet, LocalBus, LocalLocks, Standing};
+use hearken_cluster::{Cluster, LocalBus, LocalLocks, RedisState};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
@@ -22,20 +22,20 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// An instance, which leaves when it is dropped.
 struct Instance {
-    fleet: Fleet,
+    fleet: Cluster,
     process: CancellationToken,
 }
 
 impl Instance {
     async fn join(redis: &Redis) -> Self {
         let process = CancellationToken::new();
-        let fleet = Fleet::start(&redis.config(), &process).unwrap();
+        let fleet = Cluster::start(&redis.config(), &process).unwrap();
         let instance = Self { fleet, process };
-        instance.stands(Standing::Ok).await;
+        instance.stands(RedisState::Ok).await;
         instance
     }
 
-    async fn stands(&self, standing: Standing) {
+    async fn stands(&self, standing: RedisState) {
         eventually("redis stands so", || async {
             (self.fleet.standing() == Some(standing)).then_some(())
         })
@@ -217,8 +217,8 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
     here.publish(event("s", "meanwhile")).await.unwrap();
     assert_eq!(next(&mut own).await, "meanwhile");
     assert!(begun.elapsed() < Duration::from_secs(2));
-    one.stands(Standing::Lost).await;
-    two.stands(Standing::Lost).await;
+    one.stands(RedisState::Lost).await;
+    two.stands(RedisState::Lost).await;
     // What is told now is told here at once, who comes back is served, and locks are this
     // instance's own, with later fences.
     here.publish(event("s", "alone")).await.unwrap();
@@ -231,8 +231,8 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
     assert!(elsewhere.fence > held.fence);
     drop(elsewhere);
     redis.begin().await;
-    one.stands(Standing::Ok).await;
-    two.stands(Standing::Ok).await;
+    one.stands(RedisState::Ok).await;
+    two.stands(RedisState::Ok).await;
     assert_eq!(next(&mut other).await, "meanwhile");
     assert_eq!(next(&mut other).await, "alone");
     there.publish(event("s", "after")).await.unwrap();
@@ -267,7 +267,7 @@ async fn a_redis_that_hangs_is_given_up_within_its_time() {
     assert_eq!(next(&mut own).await, "1");
     drop(held);
     redis.signal("-CONT");
-    one.stands(Standing::Ok).await;
+    one.stands(RedisState::Ok).await;
     bus.publish(event("s", 2)).await.unwrap();
     assert_eq!(next(&mut own).await, "2", "the one before is not told again");
     let all = watch(&*bus, "s", Some("1")).await;
@@ -288,9 +288,9 @@ async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
     let dying = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let fleet = Fleet::start(&config, &CancellationToken::new()).unwrap();
+            let fleet = Cluster::start(&config, &CancellationToken::new()).unwrap();
             eventually("redis", || async {
-                (fleet.standing() == Some(Standing::Ok)).then_some(())
+                (fleet.standing() == Some(RedisState::Ok)).then_some(())
             })
             .await;
             let held = fleet.locks().lock("s", SOON).await.unwrap().unwrap();
@@ -334,9 +334,9 @@ async fn what_clients_ask_for_is_counted_and_remembered_by_all_instances() {
     assert_eq!(two.fleet.cache("x").unwrap().get(&[1, 2]).await.as_deref(), Some("words"));
     assert_eq!((missed.get(&[1, 2]).await, found.get(&[1]).await), (None, None));
     redis.kill();
-    one.stands(Standing::Lost).await;
+    one.stands(RedisState::Lost).await;
     assert_eq!(here.take("somebody").await, Ok(()), "counted by this instance alone");
     found.put(&[1, 2], "words", minute).await;
     assert_eq!(found.get(&[1, 2]).await, None);
-    assert!(Fleet::alone().cache("x").is_none());
+    assert!(Cluster::alone().cache("x").is_none());
 }

@@ -310,7 +310,7 @@ async fn a_base_that_does_not_know_the_question_is_found_out_once() {
 #[tokio::test]
 async fn a_newer_model_is_asked_as_it_wants_to_be() {
     let stub = OpenAiChat::start(Behaviour::Newer, REPLY).await;
-    let ledger = hearken_providers::Ledger::default();
+    let ledger = hearken_providers::CostTracker::default();
     let (asker, findings) =
         (hearken_providers::Asker::spoken("device", &ledger), Default::default());
     let settings = settings(stub.url());
@@ -392,7 +392,7 @@ async fn all_tries_together_keep_to_the_deadline() {
             retry_within_ms: 10_000,
             ..settings(stub.url())
         };
-        let ledger = hearken_providers::Ledger::default();
+        let ledger = hearken_providers::CostTracker::default();
         for asker in [
             hearken_providers::Asker::spoken("a", &ledger),
             hearken_providers::Asker::patient("a", &ledger),

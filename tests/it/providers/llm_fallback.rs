@@ -7,7 +7,7 @@ use futures_util::TryStreamExt;
 use hearken_actors::ports::{
     ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
 };
-use hearken_providers::{Asker, FallbackSettings, Ledger, LlmFigures, LlmSettings};
+use hearken_providers::{Asker, CostTracker, FallbackSettings, LlmFigures, LlmSettings};
 
 use crate::support::vendors::{AnthropicMessages, Behaviour, OpenAiChat};
 
@@ -47,7 +47,7 @@ async fn ask(llm: &dyn hearken_actors::ports::Llm) -> Result<String, ProviderErr
 async fn another_api_answers_where_the_first_is_down_and_each_costs_its_own() {
     let first = OpenAiChat::start(Behaviour::Normal, "one").await;
     let second = AnthropicMessages::start(Behaviour::Normal, "two").await;
-    let ledger = Ledger::default();
+    let ledger = CostTracker::default();
     let settings = settings(first.url(), second.url());
     let llm = hearken_providers::llm_for(&settings, &Asker::spoken("device", &ledger)).unwrap();
     assert_eq!(ask(&*llm).await.unwrap(), "one");
@@ -98,7 +98,7 @@ async fn what_the_first_does_not_serve_the_next_answers() {
 #[tokio::test]
 async fn applications_are_answered_after_a_second() {
     let stub = OpenAiChat::start(Behaviour::HttpStatus(502, None), "one").await;
-    let ledger = Ledger::default();
+    let ledger = CostTracker::default();
     let settings = LlmSettings { fallback: Vec::new(), ..settings(stub.url(), String::new()) };
     let llm = hearken_providers::llm_for(&settings, &Asker::patient("chat", &ledger)).unwrap();
     for status in [502, 500] {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hearken::config::{EnvVars as _, ProcessEnv};
 use hearken_proto::recording::Recording;
-use hearken_virtual_device::agreement::{error_rate, tokens};
+use hearken_virtual_device::text_similarity::{error_rate, tokens};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use actix_http::ws::{Frame, Message};
 use hearken_proto::device::AudioParams;
-use hearken_virtual_device::bench::{Bench, ToWire};
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::firmware::{Event, Firmware, State};
 use hearken_virtual_device::profile::Build;
+use hearken_virtual_device::virtual_device::{ToWire, VirtualDevice};
 use tokio::time::Instant;
 
 use super::dice::Dice;
@@ -37,7 +37,7 @@ pub(crate) struct Home {
     pub(crate) world: Shared,
     epoch: Instant,
     server: Server,
-    bench: Bench<Judge>,
+    bench: VirtualDevice<Judge>,
     drift: Drift,
     microphone: Microphone,
     /// The microphone is listened to although no packet is sent.
@@ -71,7 +71,7 @@ impl Home {
             Firmware::built(plan.profile.clone(), build, plan.mode, plan.framing, &audio);
         let drift = Drift::ppm(plan.drift_ppm);
         Self {
-            bench: Bench::new(firmware, Judge::new(&world, timeline), drift),
+            bench: VirtualDevice::new(firmware, Judge::new(&world, timeline), drift),
             microphone: Microphone::new(plan.uplink_packet),
             network: plan.dice.fork(),
             epoch: Instant::now(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use actix_http::ws::Frame;
 use hearken_virtual_device::firmware::{Fact, Loss};
-use hearken_virtual_device::watch::{Watch, What, loss_name};
+use hearken_virtual_device::observer::{Observer, What, loss_name};
 
 use super::vendors::{Sentence, Shared, lock};
 
@@ -374,7 +374,7 @@ impl Judge {
     }
 }
 
-impl Watch for Judge {
+impl Observer for Judge {
     fn saw(&mut self, at: Duration, what: What) {
         match &what {
             What::Sent(text) => self.note(at, || format!("device: {text}")),

@@ -23,7 +23,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use hearken_actors::dialogue::Manner;
+use hearken_actors::dialogue::ConversationStyle;
 use hearken_actors::pipeline::Ports;
 use hearken_actors::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Role,
@@ -119,7 +119,7 @@ impl World {
             tts: Arc::new(Mouth(Arc::clone(world))),
             tools: Arc::new(|_, _| Arc::new(Vec::new)),
             vision: None,
-            manner: Arc::new(|_| Manner::default()),
+            manner: Arc::new(|_| ConversationStyle::default()),
             now: Arc::new(String::new),
             sight: None,
         }

@@ -12,7 +12,7 @@ use actix_http::ws::{Codec, Frame, Message};
 use actix_web::error::PayloadError;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use hearken_actors::device::Visitor;
+use hearken_actors::device::DeviceConnection;
 use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::ws_link;
 use hearken_proto::device::Framing;
@@ -153,7 +153,7 @@ impl Wire {
     /// Connects. `epoch` is when the household began.
     pub(crate) fn connect(server: &Server, plan: &Plan, dice: &mut Dice, epoch: Instant) -> Self {
         let place = Arc::clone(&server.places).try_acquire_owned().expect("a place is free");
-        let visitor = Visitor {
+        let visitor = DeviceConnection {
             device_id: DeviceId::new("02:00:00:00:00:01"),
             framing: Framing::from_version(plan.framing),
             tap: None,

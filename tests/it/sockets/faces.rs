@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hearken::config::Config;
 use hearken_base::Secret;
-use hearken_mock_services::{Addresses, Delay, Doubles, Reply};
+use hearken_mock_services::{Addresses, Delay, MockServices, Reply};
 use hearken_tool_sources::AgentTokens;
 use hearken_virtual_device::sound::Sound;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn story() -> String {
 async fn doubles(stop: CancellationToken) -> Addresses {
     let at_once = Delay::new(Duration::ZERO, 0.0, 1);
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let doubles = Doubles {
+    let doubles = MockServices {
         asr: anywhere,
         tts: anywhere,
         llm: anywhere,

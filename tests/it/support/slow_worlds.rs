@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hearken_state_server::keeping::Refused;
+use hearken_state_server::storage::Refused;
 use hearken_state_server::{Keeping, tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

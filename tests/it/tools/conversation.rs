@@ -3,24 +3,24 @@
 
 use std::time::Duration;
 
-use hearken_actors::dialogue::{Manner, ReplyLanguage, SharedManner};
+use hearken_actors::dialogue::{ConversationStyle, ReplyLanguage, SharedStyle};
 use hearken_actors::ports::ToolSource as _;
 use hearken_proto::ids::{DeviceId, SessionId};
-use hearken_tool_sources::{Builtin, BuiltinSettings, Endpoint, Remotes, Sources, ToolServer};
+use hearken_tool_sources::{Builtin, BuiltinSettings, Endpoint, Servers, Sources, ToolServer};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::builtin::{ask, told};
 use super::peers::{address, environment};
 
-fn manner(shared: &SharedManner) -> Manner {
+fn manner(shared: &SharedStyle) -> ConversationStyle {
     shared.lock().unwrap().clone()
 }
 
 #[tokio::test]
 async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
     let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
-    let (shared, other) = (SharedManner::default(), SharedManner::default());
+    let (shared, other) = (SharedStyle::default(), SharedStyle::default());
     let tools = all.for_conversation("s-1", &shared);
     let none = told(&tools, "get_response_language", json!({})).await;
     assert_eq!((&none["language"], &none["name_en"]), (&json!("zh"), &json!("Chinese")));
@@ -55,12 +55,12 @@ async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
     );
     let elsewhere = all.for_conversation("s-2", &other);
     assert_eq!(told(&elsewhere, "get_response_language", json!({})).await, none);
-    assert_eq!(manner(&other), Manner::default());
+    assert_eq!(manner(&other), ConversationStyle::default());
 }
 
 #[tokio::test]
 async fn a_character_is_entered_told_of_and_left() {
-    let shared = SharedManner::default();
+    let shared = SharedStyle::default();
     let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
     let tools = all.for_conversation("s-1", &shared);
     let list = told(&tools, "list_available_characters", json!({})).await;
@@ -92,7 +92,7 @@ async fn a_character_is_entered_told_of_and_left() {
 
     let done = told(&tools, "exit_roleplay_mode", json!({"session_id": ""})).await;
     assert_eq!((&done["active"], &done["was"]), (&json!(false), &json!("Sherlock Holmes")));
-    assert_eq!(manner(&shared), Manner::default());
+    assert_eq!(manner(&shared), ConversationStyle::default());
     let again = told(&tools, "exit_roleplay_mode", json!({})).await;
     assert_eq!(
         (&again["was"], &again["message"]),
@@ -116,10 +116,10 @@ async fn a_conversation_has_what_is_for_everybody_and_its_own_tools() {
         ToolServer { devices: vec!["02:00:00:00:00:01".into()], ..away("ones") },
         ToolServer { enabled: false, ..away("off") },
     ];
-    let remotes = Remotes::start(&servers, &environment(), &process).unwrap();
+    let remotes = Servers::start(&servers, &environment(), &process).unwrap();
     let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
     let sources = Sources::new(all, remotes, Endpoint::new(Duration::from_secs(1)));
-    let conversation = sources.conversation("s-1", &SharedManner::default());
+    let conversation = sources.conversation("s-1", &SharedStyle::default());
     let names: Vec<&str> = conversation.iter().map(|s| s.name()).collect();
     assert_eq!(names, ["builtin", "everybodys", "endpoint"]);
     assert_eq!(conversation[0].tools().len(), 10);

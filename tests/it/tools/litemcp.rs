@@ -12,7 +12,7 @@ use std::time::Duration;
 use actix_web::{App, HttpServer, web};
 use futures_util::future::BoxFuture;
 use hearken::config::{AuthRequired, Config};
-use hearken::http::{Auth, Door, LiteMcp, OtaRules, litemcp_routes};
+use hearken::http::{AccessControl, Auth, LiteMcp, OtaRules, litemcp_routes};
 use hearken_actors::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use hearken_base::Secret;
 use hearken_tool_sources::{ToolProtocol, ToolServer};
@@ -136,7 +136,7 @@ impl OwnServer {
                 config.auth.secret = Secret::new(SECRET);
                 let auth = Auth::new(&config.auth, "127.0.0.1", folder.path()).unwrap();
                 let store = hearken_store::open(&Secret::default(), folder.path()).unwrap();
-                let door = Door::new(auth, OtaRules::new(&config.ota).unwrap(), store);
+                let door = AccessControl::new(auth, OtaRules::new(&config.ota).unwrap(), store);
                 let door = web::Data::new(door);
                 let tools = Arc::new(LiteMcp::new(vec![own], token.clone()));
                 let app = move || {

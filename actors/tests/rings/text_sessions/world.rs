@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use hearken_actors::gateway::{GatewayDesk, GatewaySettings, Sessions};
+use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
 use hearken_actors::ports::{
     BoxError, ChatMessage, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind,
     Role, SessionLock, SessionLocks, SessionStore, Tool, ToolCall, ToolError, ToolOutput,
@@ -208,7 +208,7 @@ impl ToolSource for World {
 
 /// The instances of a server, and what they share.
 pub(crate) struct Instances {
-    pub(crate) desks: Vec<GatewayDesk>,
+    pub(crate) desks: Vec<GatewayService>,
     pub(crate) shelf: Arc<Shelf>,
     pub(crate) mind: Arc<Mind>,
     /// Calls of the server's tool that ran to their end.
@@ -229,7 +229,7 @@ impl Instances {
             let sessions = Sessions::new(shelf.clone(), IDLE, MAX_MESSAGES).clocked(clock.clone());
             let sessions = if count > 1 { sessions.shared(locks.clone()) } else { sessions };
             let world: Arc<dyn ToolSource> = Arc::new(World(turned_on.clone()));
-            GatewayDesk {
+            GatewayService {
                 llm: mind.clone(),
                 sessions: Arc::new(sessions),
                 tools: Arc::new(move |_, _| vec![Arc::clone(&world)]),

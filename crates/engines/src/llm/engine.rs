@@ -25,13 +25,13 @@ const LANE_SLACK: usize = 16;
 /// Owns the model's thread.
 #[derive(Debug)]
 pub struct Engine {
-    desk: Desk,
+    queue: EngineQueue,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Where requests are handed in; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Desk(Arc<Shared>);
+pub struct EngineQueue(Arc<Shared>);
 
 /// What a request receives, in order; [`Event::Ended`] or [`Event::Failed`] is the last. A lane
 /// that closes without either: the engine is gone.
@@ -102,14 +102,14 @@ impl Engine {
     where
         L: FnOnce(&mut dyn FnMut(&mut dyn Generator)) -> Result<(), LlmError> + Send + 'static,
     {
-        let desk = Desk(Arc::new(Shared {
+        let queue = EngineQueue(Arc::new(Shared {
             queue: Mutex::default(),
             wake: Condvar::new(),
             most_waiting: most_waiting.max(1),
             closing: AtomicBool::new(false),
             state: watch::Sender::new(EngineState::Loading),
         }));
-        let shared = desk.0.clone();
+        let shared = queue.0.clone();
         let thread = std::thread::Builder::new().name("llm".into()).spawn(move || {
             let mut ending = Ending { shared: &shared, cause: Some(crashed()) };
             let outcome = load(&mut |model| {
@@ -120,19 +120,19 @@ impl Engine {
             });
             ending.cause = outcome.err();
         })?;
-        Ok(Self { desk, thread: Some(thread) })
+        Ok(Self { queue, thread: Some(thread) })
     }
 
     /// Where requests are handed in.
-    pub fn desk(&self) -> Desk {
-        self.desk.clone()
+    pub fn queue(&self) -> EngineQueue {
+        self.queue.clone()
     }
 
     /// Stops the running answer, refuses everything else and waits for the thread, at most this
     /// long. Gives whether it has ended.
     pub async fn stop(mut self, patience: Duration) -> bool {
-        self.desk.0.close();
-        let mut state = self.desk.0.state.subscribe();
+        self.queue.0.close();
+        let mut state = self.queue.0.state.subscribe();
         let ended = state.wait_for(|state| matches!(state, EngineState::Ended(_)));
         let ended = tokio::time::timeout(patience, ended).await.is_ok();
         if ended && let Some(thread) = self.thread.take() {
@@ -145,11 +145,11 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.desk.0.close();
+        self.queue.0.close();
     }
 }
 
-impl Desk {
+impl EngineQueue {
     /// Queues a request. The answer comes through the receiver; dropping it cancels.
     pub fn submit(&self, request: Generation) -> Result<mpsc::Receiver<Event>, Refused> {
         let shared = &self.0;
@@ -177,7 +177,7 @@ impl Desk {
         self.0.state.borrow().clone()
     }
 
-    /// Tells of every change of [`Desk::state`].
+    /// Tells of every change of [`EngineQueue::state`].
     pub fn watch(&self) -> watch::Receiver<EngineState> {
         self.0.state.subscribe()
     }

@@ -12,7 +12,7 @@ use futures_util::{Stream, StreamExt};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::engine::{Desk, EngineState, Event};
+use super::engine::{EngineQueue, EngineState, Event};
 use super::reply::{Envelope, Failure};
 use super::request::{self, RequestLimits};
 
@@ -24,20 +24,20 @@ const SHUTDOWN_TIMEOUT_S: u64 = 1;
 /// What every request needs.
 #[derive(Debug, Clone)]
 struct Face {
-    desk: Desk,
+    queue: EngineQueue,
     model: String,
     limits: RequestLimits,
 }
 
-/// A server on this socket that asks this desk; it runs while it is polled, and stops by its
+/// A server on this socket that asks this queue; it runs while it is polled, and stops by its
 /// handle. `model` is the name it tells clients; any name is accepted from them.
 pub fn server(
     listener: TcpListener,
-    desk: Desk,
+    queue: EngineQueue,
     model: &str,
     limits: RequestLimits,
 ) -> std::io::Result<Server> {
-    let face = Face { desk, model: model.to_owned(), limits };
+    let face = Face { queue, model: model.to_owned(), limits };
     let server = HttpServer::new(move || {
         App::new()
             .app_data(web::Data::new(face.clone()))
@@ -77,7 +77,7 @@ async fn chat(face: web::Data<Face>, body: web::Payload) -> HttpResponse {
 async fn answer(face: &Face, body: web::Payload) -> Result<HttpResponse, Failure> {
     let body = read_body(body).await?;
     let asked = request::parse(&body, face.limits)?;
-    let mut events = face.desk.submit(asked.generation)?;
+    let mut events = face.queue.submit(asked.generation)?;
     let envelope = Envelope::new(&face.model, seconds_since_1970(), asked.include_usage);
     if asked.stream {
         // The first event decides the status: a conversation that is too long is a plain 400.
@@ -159,8 +159,8 @@ fn model_json(model: &str) -> serde_json::Value {
 }
 
 async fn health(face: web::Data<Face>) -> HttpResponse {
-    let (waiting, busy) = face.desk.load();
-    let (status, word) = match face.desk.state() {
+    let (waiting, busy) = face.queue.load();
+    let (status, word) = match face.queue.state() {
         EngineState::Ready => (StatusCode::OK, "ok"),
         EngineState::Loading => (StatusCode::SERVICE_UNAVAILABLE, "loading"),
         EngineState::Ended(_) => (StatusCode::SERVICE_UNAVAILABLE, "ended"),

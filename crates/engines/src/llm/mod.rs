@@ -16,6 +16,6 @@ pub mod grammar;
 pub mod http;
 #[cfg(feature = "llm-engine")]
 pub mod llama;
-pub mod passes;
 pub mod reply;
 pub mod request;
+pub mod two_pass;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::catalogue::{Catalogue, Input, Model};
 use super::error::ModelError;
 use super::hub::Hub;
-use super::{hash, package, prepare, stamp};
+use super::{hash, package, prepare, verification_cache};
 
 /// How often a held lock is tried again.
 const LOCK_EVERY: Duration = Duration::from_millis(500);
@@ -78,7 +78,7 @@ pub(super) async fn fetch_from(
     let models = catalogue.select(names)?;
     let mut missing = Vec::new();
     for model in models {
-        if stamp::is_ready(root, model) {
+        if verification_cache::is_ready(root, model) {
             on_event(Event::Ready { model: &model.name });
         } else {
             missing.push(model);
@@ -124,11 +124,11 @@ struct Fetch<'a> {
 impl Fetch<'_> {
     async fn model(&mut self, model: &Model) -> Result<(), ModelError> {
         // Another process may have finished it while this one waited, or a person copied the files.
-        let there = stamp::is_ready(self.root, model);
-        let folder = stamp::folder(self.root, model);
-        if there || stamp::is_complete(self.root, model).await? {
+        let there = verification_cache::is_ready(self.root, model);
+        let folder = verification_cache::folder(self.root, model);
+        if there || verification_cache::is_complete(self.root, model).await? {
             if !there {
-                stamp::write(&folder, model).await?;
+                verification_cache::write(&folder, model).await?;
             }
             (self.on_event)(Event::Ready { model: &model.name });
             return Ok(());
@@ -151,7 +151,7 @@ impl Fetch<'_> {
                 output
             }
         };
-        let bytes = stamp::write(&finished, model).await?;
+        let bytes = verification_cache::write(&finished, model).await?;
         replace(&finished, &folder, &work.join("old"))?;
         prepare::remove_folder(&work)?;
         (self.on_event)(Event::Fetched { model: &model.name, bytes, took: began.elapsed() });
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::models::archive::tests::wheel;
     use crate::models::hub::tests::serve;
-    use crate::models::stamp::{FileState, inspect};
+    use crate::models::verification_cache::{FileState, inspect};
     use sha2::{Digest, Sha256};
     use std::sync::Mutex;
 
@@ -307,10 +307,10 @@ mod tests {
         let catalogue = catalogue(&base, b"hello world", None);
         let root = tempfile::tempdir().unwrap();
         let model = catalogue.model("m").unwrap();
-        assert!(!stamp::is_ready(root.path(), model));
+        assert!(!verification_cache::is_ready(root.path(), model));
         run(&catalogue, root.path()).await.0.unwrap();
         assert_eq!(std::fs::read(root.path().join("m/a")).unwrap(), b"hello world");
-        assert!(stamp::is_ready(root.path(), model));
+        assert!(verification_cache::is_ready(root.path(), model));
         assert!(!root.path().join(".partial/m").exists());
         let (_, events) = run(&catalogue, root.path()).await;
         assert_eq!(events, ["Ready { model: \"m\" }"]);
@@ -329,7 +329,7 @@ mod tests {
         std::fs::create_dir(root.path().join("m")).unwrap();
         std::fs::write(root.path().join("m/a"), "hello world").unwrap();
         run(&catalogue, root.path()).await.0.unwrap();
-        assert!(stamp::is_ready(root.path(), catalogue.model("m").unwrap()));
+        assert!(verification_cache::is_ready(root.path(), catalogue.model("m").unwrap()));
     }
 
     #[tokio::test]

@@ -10,9 +10,9 @@ mod hub;
 mod package;
 mod prepare;
 mod program;
-mod stamp;
+mod verification_cache;
 
 pub use catalogue::{Catalogue, Input, Model, ModelFile, Package, Purpose, Python, Registry};
 pub use error::ModelError;
 pub use fetch::{Event, OnEvent, fetch};
-pub use stamp::{FileReport, FileState, folder, inspect, is_ready};
+pub use verification_cache::{FileReport, FileState, folder, inspect, is_ready};

@@ -7,7 +7,6 @@
 
 pub mod asr_service;
 pub mod engine;
-pub mod hold_back;
 pub mod pace;
 pub mod page;
 pub mod phrase_cache;
@@ -16,6 +15,7 @@ pub mod pool;
 #[cfg(feature = "speech-engine")]
 pub mod serve;
 pub mod socket;
+pub mod start_delay;
 pub mod text;
 mod tts_request;
 pub mod tts_service;

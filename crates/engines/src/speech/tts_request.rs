@@ -13,11 +13,11 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{EngineError, Speaker, Voice, wave};
-use super::hold_back::{Piece, wait_before_release};
 use super::pace::Paces;
 use super::phrase_cache::PhraseKey;
 use super::plan::Unit;
 use super::pool::Lane;
+use super::start_delay::{Piece, wait_before_release};
 use super::text::clauses;
 use super::tts_service::{Inner, refused};
 

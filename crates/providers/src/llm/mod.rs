@@ -4,13 +4,13 @@ mod answering;
 pub mod anthropic;
 mod base;
 mod chat_json;
-pub mod choice;
 mod clock;
+pub mod cost_tracker;
 pub(crate) mod extra;
 pub(crate) mod fields;
-pub mod ledger;
 pub(crate) mod markup;
 mod messages_json;
+pub mod model_chain;
 mod offered;
 pub mod openai;
 

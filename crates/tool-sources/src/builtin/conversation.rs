@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use hearken_actors::dialogue::{Character, Manner, SharedManner};
+use hearken_actors::dialogue::{Character, ConversationStyle, SharedStyle};
 use serde_json::{Map, Value};
 
 use super::text;
@@ -15,7 +15,7 @@ const MAX_SHOWN_CHARS: usize = 80;
 #[derive(Clone)]
 pub(super) struct Conversation {
     pub(super) session_id: Arc<str>,
-    manner: SharedManner,
+    manner: SharedStyle,
     /// Those that the deployment offers.
     pub(super) characters: Arc<[Character]>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Conversation {
 impl Conversation {
     pub(super) fn new(
         session_id: &str,
-        manner: &SharedManner,
+        manner: &SharedStyle,
         characters: &Arc<[Character]>,
     ) -> Self {
         let characters = Arc::clone(characters);
@@ -31,7 +31,7 @@ impl Conversation {
     }
 
     /// How the session is talked to; hold it only as long as it takes to read or change it.
-    pub(super) fn manner(&self) -> MutexGuard<'_, Manner> {
+    pub(super) fn manner(&self) -> MutexGuard<'_, ConversationStyle> {
         self.manner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::dialogue::{Character, SharedManner};
+use hearken_actors::dialogue::{Character, SharedStyle};
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use super::live::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+use super::connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 use clock::Clock;
 use conversation::Conversation;
 use location::Locator;
@@ -106,7 +106,7 @@ impl Builtin {
         does.retain(|tool| enabled(&tool.tool().name));
         let tools: Arc<[Tool]> = does.iter().map(|tool| tool.tool()).collect();
         let characters: Arc<[Character]> = settings.characters.clone().into();
-        let nobody = Conversation::new("", &SharedManner::default(), &characters);
+        let nobody = Conversation::new("", &SharedStyle::default(), &characters);
         let own: Vec<_> = of_conversation(&nobody).filter(|(name, _)| enabled(name)).collect();
         let conversations = ForConversations {
             tools: tools.iter().cloned().chain(own.iter().map(|(_, tool)| tool.tool())).collect(),
@@ -119,7 +119,7 @@ impl Builtin {
 
     /// A source for one conversation: the tools of the world, and those that change how this
     /// session is talked to. The session's id is what its tools know it by.
-    pub fn for_conversation(&self, session_id: &str, manner: &SharedManner) -> Self {
+    pub fn for_conversation(&self, session_id: &str, manner: &SharedStyle) -> Self {
         let all = &self.conversations;
         let conversation = Conversation::new(session_id, manner, &all.characters);
         let own = of_conversation(&conversation).filter(|(name, _)| all.names.contains(name));
@@ -204,19 +204,19 @@ mod tests {
     fn every_tool_has_its_name_in_the_list() {
         let settings = BuiltinSettings::default();
         let world = Builtin::new(&settings, &TimeZone::UTC).unwrap();
-        let all = world.for_conversation("a", &SharedManner::default());
+        let all = world.for_conversation("a", &SharedStyle::default());
         assert_eq!((names(&world), names(&all)), (NAMES[..3].to_vec(), NAMES.to_vec()));
         assert_eq!(settings.enabled, NAMES);
         for (tool, does) in all.tools.iter().zip(all.does.iter()) {
             assert_eq!(tool, &does.tool(), "what is described is what is called");
             assert_eq!(tool.parameters["type"], "object", "{}", tool.name);
         }
-        let again = world.for_conversation("b", &SharedManner::default());
+        let again = world.for_conversation("b", &SharedStyle::default());
         assert!(Arc::ptr_eq(&all.tools, &again.tools), "the descriptions are shared");
         let enabled = ["get_roleplay_status", "get_location"].map(str::to_owned).to_vec();
         let few = Builtin::new(&BuiltinSettings { enabled, ..settings }, &TimeZone::UTC).unwrap();
         assert_eq!(names(&few), ["get_location"]);
-        let few = few.for_conversation("a", &SharedManner::default());
+        let few = few.for_conversation("a", &SharedStyle::default());
         assert_eq!(names(&few), ["get_location", "get_roleplay_status"]);
         assert_eq!(few.does[1].tool().name, "get_roleplay_status");
     }

@@ -7,23 +7,23 @@
 //! ```
 
 mod arguments;
+mod client;
 mod exchange;
-mod face;
 mod frames;
-mod session;
+mod server;
 mod web;
 
 use tokio_util::codec::{FramedRead, FramedWrite};
 use tokio_util::sync::CancellationToken;
 
-pub use face::{Called, Face};
-pub(super) use session::Session;
+pub(super) use client::Session;
+pub use server::{Called, LiteMcpServer};
 
-use super::child::ToolChild;
+use super::connected_source::ConnectedSource;
 use super::link::Link;
-use super::live::Live;
-use super::remote::{Environment, serve, within};
+use super::server_connection::{Environment, serve, within};
 use super::settings::{Server, Way};
+use super::stdio_process::ToolChild;
 use exchange::Exchange;
 use frames::Frames;
 
@@ -34,11 +34,11 @@ const MAX_MESSAGE_BYTES: usize = 16 << 20;
 pub(super) async fn keep(
     server: &Server,
     environment: &Environment,
-    live: &Live,
+    live: &ConnectedSource,
     token: &CancellationToken,
 ) -> (String, bool) {
     match &server.way {
-        Way::Http { .. } => attended(server, live, token, session::at_an_address(server)).await,
+        Way::Http { .. } => attended(server, live, token, client::at_an_address(server)).await,
         Way::Stdio { command, args, env } => {
             let mut all = environment.clone();
             all.extend(env.clone());
@@ -48,7 +48,7 @@ pub(super) async fn keep(
             };
             let read = FramedRead::new(stdout, Frames::new(MAX_MESSAGE_BYTES));
             let write = FramedWrite::new(stdin, Frames::new(MAX_MESSAGE_BYTES));
-            let opening = session::over(Exchange::over(write, session::texts(read)), server);
+            let opening = client::over(Exchange::over(write, client::texts(read)), server);
             let ended = attended(server, live, token, opening).await;
             let said = child.end().await;
             match (ended, said) {
@@ -62,7 +62,7 @@ pub(super) async fn keep(
 
 async fn attended(
     server: &Server,
-    live: &Live,
+    live: &ConnectedSource,
     token: &CancellationToken,
     opening: impl Future<Output = Result<Session, String>>,
 ) -> (String, bool) {

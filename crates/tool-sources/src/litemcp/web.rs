@@ -22,7 +22,7 @@ use super::MAX_MESSAGE_BYTES;
 use super::exchange::Exchange;
 use crate::connection::CallFailed;
 use crate::mapping::{short, transport_words};
-use crate::remote::within_origin;
+use crate::server_connection::within_origin;
 
 /// Name in errors.
 const PROVIDER: &str = "litemcp";

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::Serialize;
 
-use crate::watch::Packets;
+use crate::observer::Packets;
 
 /// Everything measured, shared by the devices.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -2,11 +2,11 @@
 //! what the wire showed, and what the server's process used for it. Not for the rules of a device
 //! ([`crate`]), nor for printing.
 
-mod crowd;
 mod figures;
-mod meter;
+mod fleet;
+mod measure;
 mod usage;
 
-pub use crowd::{Crowd, run};
 pub use figures::{Figures, Spread};
+pub use fleet::{Crowd, run};
 pub use usage::{Course, Usage, Used};

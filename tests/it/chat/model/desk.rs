@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hearken_actors::chat::turns::Ask as TurnAsk;
-use hearken_actors::chat::{ChatDesk, ChatError, ChatPiece, ChatSettings};
+use hearken_actors::chat::{ChatError, ChatPiece, ChatService, ChatSettings};
 use hearken_actors::ports::{ChatMessage, ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::ToolSettings;
@@ -33,7 +33,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The desk, and what is watched beside it.
 pub(super) struct Desk {
-    desk: ChatDesk,
+    desk: ChatService,
     store: Arc<SqlStore>,
     keeping: Arc<Keeping>,
     bus: Arc<LocalBus>,
@@ -85,7 +85,7 @@ impl Desk {
             tools: ToolSettings::default(),
             ..ChatSettings::default()
         };
-        let desk = ChatDesk {
+        let desk = ChatService {
             llm: Arc::new(Model(Arc::clone(&steps))),
             store: Arc::clone(&store) as _,
             state: Some(Arc::new(Worlds {

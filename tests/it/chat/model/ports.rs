@@ -16,8 +16,8 @@ use hearken_actors::ports::{
 use hearken_cluster::LocalBus;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
-use hearken_state_server::keeping::Refused;
 use hearken_state_server::rules::Deed;
+use hearken_state_server::storage::Refused;
 use hearken_state_server::{Keeping, Wrong, tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value};

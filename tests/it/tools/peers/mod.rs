@@ -9,7 +9,7 @@ use std::time::Duration;
 use hearken::config::env::{EnvVars as _, ProcessEnv, for_children};
 use hearken_actors::ports::{ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use hearken_tool_sources::{
-    Builtin, BuiltinSettings, Endpoint, Environment, Remotes, SourceState, Sources, ToolServer,
+    Builtin, BuiltinSettings, Endpoint, Environment, Servers, SourceState, Sources, ToolServer,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -179,7 +179,7 @@ pub(crate) fn address(name: &str, url: String) -> ToolServer {
 /// The sources of these servers, and what ends them.
 pub(crate) fn sources(servers: &[ToolServer]) -> (Sources, CancellationToken) {
     let process = CancellationToken::new();
-    let remotes = Remotes::start(servers, &environment(), &process).unwrap();
+    let remotes = Servers::start(servers, &environment(), &process).unwrap();
     let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
     let builtin = Builtin::new(&none, &jiff::tz::TimeZone::UTC).unwrap();
     (Sources::new(builtin, remotes, Endpoint::new(Duration::from_secs(10))), process)

@@ -1,0 +1,167 @@
+//! An application's face of a turn: the model's words as they come, calls made all at once, and
+//! what all of it cost. Who reads the words may leave. Not for what is made of it when the turn is
+//! over.
+
+use hearken_proto::chat::Event;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::running::Beginning;
+use super::state_tools::World;
+use super::{ChatError, budget};
+use crate::dialogue::parts::Parts;
+use crate::dialogue::run_turn::TurnOutput;
+use crate::dialogue::{Turn, TurnError};
+use crate::ports::{Prompt, ToolError, ToolRequest, Usage};
+use crate::tools::{Offer, Toolbox};
+
+/// What a turn tells while it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatPiece {
+    /// Some more words.
+    Delta(String),
+    /// Something happened in the session's world.
+    Event(Event),
+}
+
+/// What a turn tells.
+pub(super) struct ApiOutput<'a> {
+    turn: &'a Turn,
+    world: Option<&'a World>,
+    /// Where words go as they come, where somebody wants them.
+    out: Option<&'a mpsc::Sender<ChatPiece>>,
+    budget: usize,
+    /// Tokens of the prompt that is being answered, as we count them.
+    asked: u64,
+    /// What must be on disk before the first call.
+    beginning: Beginning<'a>,
+    /// Why the turn may not call anything.
+    pub(super) refused: Option<ChatError>,
+    /// All calls of the last round worked.
+    pub(super) worked: bool,
+    /// The words so far.
+    pub(super) parts: Parts,
+    /// What it cost so far.
+    pub(super) usage: Usage,
+}
+
+impl<'a> ApiOutput<'a> {
+    pub(super) fn new(
+        turn: &'a Turn,
+        world: Option<&'a World>,
+        out: Option<&'a mpsc::Sender<ChatPiece>>,
+        budget: usize,
+        beginning: Beginning<'a>,
+    ) -> Self {
+        Self {
+            turn,
+            world,
+            out,
+            budget,
+            asked: 0,
+            beginning,
+            refused: None,
+            worked: false,
+            parts: Parts::default(),
+            usage: Usage::default(),
+        }
+    }
+}
+
+impl TurnOutput for ApiOutput<'_> {
+    fn turn(&self) -> &Turn {
+        self.turn
+    }
+
+    fn is_over(&self) -> bool {
+        !self.turn.is_live()
+    }
+
+    fn said(&self) -> usize {
+        self.parts.said.len()
+    }
+
+    fn must_end_by_itself(&self) -> bool {
+        true
+    }
+
+    fn asks(&mut self, prompt: &mut Prompt) {
+        self.asked = budget::fit(prompt, self.budget) as u64;
+    }
+
+    fn finished(&mut self, written: &str, calls: &[ToolRequest], usage: Option<Usage>) {
+        let counted = || {
+            let calls =
+                calls.iter().map(|c| budget::tokens(&c.name) + budget::tokens(&c.arguments));
+            let completion_tokens = (budget::tokens(written) + calls.sum::<usize>()) as u64;
+            Usage { prompt_tokens: self.asked, completion_tokens }
+        };
+        let usage = usage.unwrap_or_else(counted);
+        self.usage.prompt_tokens += usage.prompt_tokens;
+        self.usage.completion_tokens += usage.completion_tokens;
+    }
+
+    async fn words(&mut self, text: &str) {
+        let (Some(piece), Some(out)) = (self.parts.add(text), self.out) else { return };
+        tokio::select! {
+            biased;
+            () = self.turn.cancelled() => {}
+            // Who has left needs none.
+            sent = out.send(ChatPiece::Delta(piece)) => sent.unwrap_or_default(),
+        }
+    }
+
+    async fn pause(&mut self) {
+        self.parts.end_part();
+    }
+
+    async fn calls(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        asked: &str,
+        until: Instant,
+    ) -> Result<Vec<String>, TurnError> {
+        if let Err(error) = self.beginning.begin().await {
+            self.refused = Some(error);
+            return Err(failed(calls, "the request could not be noted"));
+        }
+        let source = |call: &ToolRequest| offer.origin(&call.name).map(|(source, _)| source);
+        if let Some(world) = self.world {
+            let its = calls.iter().filter(|call| source(call).is_some_and(World::is));
+            world.round(its.count());
+        }
+        let mut running = tools.begin(offer, calls, asked, until);
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = self.turn.cancelled() => None,
+                next = running.next() => next,
+            };
+            if next.is_none() {
+                break;
+            }
+        }
+        let ended = running.end();
+        self.worked = ended.iter().all(|ended| ended.failure.is_none());
+        let others = calls.iter().zip(&ended).filter(|(call, ended)| {
+            let refused = ended.failure.as_ref();
+            source(call).is_some_and(|source| !World::is(source))
+                && !matches!(refused, Some(ToolError::Unknown(_) | ToolError::Arguments(_)))
+        });
+        if others.count() > 0 {
+            self.beginning.running.acts();
+        }
+        if self.world.is_some_and(|world| world.deeds().conflict) {
+            return Err(failed(calls, "the state was changed meanwhile"));
+        }
+        Ok(ended.into_iter().map(|ended| ended.told).collect())
+    }
+}
+
+/// A round of calls that ends its turn.
+fn failed(calls: &[ToolRequest], why: &str) -> TurnError {
+    let tool = calls.first().map(|call| call.name.clone()).unwrap_or_default();
+    TurnError::Tool { tool, error: ToolError::Failed(why.into()) }
+}

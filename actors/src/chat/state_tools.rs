@@ -1,0 +1,360 @@
+//! The state server as a source of tools for one turn: calls carry the session and the version
+//! that we know, and what they change and cause is noted and told. A call that has begun runs to
+//! its end, also when its turn is cut. Not for the protocol, which is the port's implementation.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_proto::chat::Event;
+use hearken_proto::ids::SessionId;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use super::api_output::ChatPiece;
+use crate::ports::{
+    EventBus, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolCall, ToolError,
+    ToolOutput, ToolSource,
+};
+use crate::wall_clock::now;
+
+/// The source's name in a conversation.
+const NAME: &str = "state";
+
+/// What a turn has done to its session's world so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct TurnEffects {
+    /// The state's version, as last told.
+    pub(super) version: Option<i64>,
+    /// What changed, by the id of whom or what.
+    pub(super) changes: Map<String, Value>,
+    /// A tool said that the player is to roll.
+    pub(super) requires_roll: bool,
+    /// A call came too late twice.
+    pub(super) conflict: bool,
+    /// Some call was answered.
+    pub(super) touched: bool,
+    /// Something may have changed, or been told.
+    pub(super) changed: bool,
+    /// More than one call of the round that is under way is for the state server.
+    pub(super) many: bool,
+}
+
+/// A session's world as one turn has it; clones share it.
+#[derive(Clone)]
+pub(super) struct World {
+    means: Arc<Means>,
+}
+
+struct Means {
+    server: Arc<dyn StateServer>,
+    session: SessionId,
+    tools: Arc<[Tool]>,
+    events: Arc<dyn EventBus>,
+    /// Who asked sees events too, where they want to.
+    out: Option<mpsc::Sender<ChatPiece>>,
+    deeds: Mutex<TurnEffects>,
+    /// Calls under way.
+    calls: TaskTracker,
+}
+
+impl World {
+    pub(super) fn new(
+        server: Arc<dyn StateServer>,
+        session: SessionId,
+        tools: Arc<[Tool]>,
+        events: Arc<dyn EventBus>,
+        out: Option<mpsc::Sender<ChatPiece>>,
+        version: Option<i64>,
+    ) -> Self {
+        let deeds = Mutex::new(TurnEffects { version, ..TurnEffects::default() });
+        let calls = TaskTracker::new();
+        Self { means: Arc::new(Means { server, session, tools, events, out, deeds, calls }) }
+    }
+
+    /// What was done so far; hold it only as long as it takes to read or change it.
+    pub(super) fn deeds(&self) -> MutexGuard<'_, TurnEffects> {
+        self.means.deeds()
+    }
+
+    /// The tools of a round are called next: so many of them are for the state server.
+    pub(super) fn round(&self, calls: usize) {
+        self.deeds().many = calls > 1;
+    }
+
+    /// Waits until all calls have ended and what they did is known and told; each has a deadline.
+    pub(super) async fn settled(&self) {
+        self.means.calls.close();
+        self.means.calls.wait().await;
+    }
+
+    /// This source is the one of that name.
+    pub(super) fn is(source: &str) -> bool {
+        source == NAME
+    }
+}
+
+impl Means {
+    fn deeds(&self) -> MutexGuard<'_, TurnEffects> {
+        self.deeds.lock().expect("nothing panics while it holds the deeds")
+    }
+
+    /// Calls, and once more with the version of now where ours is old. Calls of one round would
+    /// only be in each other's way by their versions: the session is ours while the turn runs.
+    async fn call(&self, call: ToolCall) -> Result<StateOutcome, StateError> {
+        let version = self.deeds().version_to_send();
+        let (name, arguments) = (call.name.as_str(), call.arguments);
+        let first = self.server.call(&self.session, name, arguments.clone(), version).await;
+        let Err(StateError::Conflict(now)) = first else { return first };
+        let fresh = match now {
+            Some(version) => version,
+            None => version_of(&self.server.state(&self.session).await?)
+                .ok_or(StateError::Conflict(None))?,
+        };
+        self.server.call(&self.session, name, arguments, Some(fresh)).await
+    }
+
+    /// Calls, notes what it came to, and tells everybody what happened.
+    async fn carry_out(&self, call: ToolCall) -> Result<(StateOutcome, Vec<Event>), StateError> {
+        let outcome = self.call(call).await;
+        self.deeds().note(&outcome);
+        let outcome = outcome?;
+        let events: Vec<Event> = outcome.events.iter().map(|event| self.event(event)).collect();
+        for event in &events {
+            if let Err(error) = self.events.publish(event.clone()).await {
+                tracing::warn!(error, session = %self.session, "an event could not be told");
+            }
+        }
+        Ok((outcome, events))
+    }
+
+    fn event(&self, event: &StateEvent) -> Event {
+        Event {
+            id: event.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string()),
+            session_id: self.session.clone(),
+            kind: event.kind.clone(),
+            data: event.data.clone(),
+            timestamp: event.at.unwrap_or_else(now),
+        }
+    }
+
+    /// Tells who asked; waits for nobody who has left.
+    async fn show(&self, events: Vec<Event>) {
+        let Some(out) = &self.out else { return };
+        for event in events {
+            out.send(ChatPiece::Event(event)).await.unwrap_or_default();
+        }
+    }
+}
+
+impl TurnEffects {
+    fn note(&mut self, outcome: &Result<StateOutcome, StateError>) {
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(StateError::Conflict(_)) => return self.conflict = true,
+            Err(StateError::Unknown(_) | StateError::Refused(_)) => return,
+            // It may have been done, though nobody told.
+            Err(StateError::Timeout(_) | StateError::Failed(_)) => return self.changed = true,
+        };
+        self.touched = true;
+        self.changed |= outcome.error.is_none() || !outcome.events.is_empty();
+        // Answers of one round may come in any order.
+        self.version = self.version.max(outcome.version);
+        self.requires_roll |= outcome.result.get("requires_roll") == Some(&Value::Bool(true));
+        match outcome.result.get("state_changes").and_then(Value::as_object) {
+            Some(changes) => merge(&mut self.changes, changes),
+            None => merge(&mut self.changes, &changes_of(&outcome.events)),
+        }
+    }
+
+    fn version_to_send(&self) -> Option<i64> {
+        self.version.filter(|_| !self.many)
+    }
+}
+
+impl ToolSource for World {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        Arc::clone(&self.means.tools)
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let (means, name) = (Arc::clone(&self.means), call.name.clone());
+        let own = Arc::clone(&means);
+        // Dropping what is given back does not end it.
+        let work = async move { own.carry_out(call).await }.in_current_span();
+        let work = means.calls.spawn(work);
+        Box::pin(async move {
+            match work.await {
+                Ok(Ok((outcome, events))) => {
+                    means.show(events).await;
+                    Ok(output(outcome))
+                }
+                Ok(Err(error)) => Err(as_tool(error, name)),
+                Err(_) => {
+                    means.deeds().changed = true;
+                    Err(ToolError::Failed("it broke off".into()))
+                }
+            }
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        self.means.server.timeout()
+    }
+
+    fn kind(&self) -> &'static str {
+        "state"
+    }
+}
+
+fn output(outcome: StateOutcome) -> ToolOutput {
+    match outcome.error {
+        Some(error) => ToolOutput { failed: true, ..ToolOutput::text(error) },
+        None => ToolOutput::text(match outcome.result {
+            Value::String(text) => text,
+            other => other.to_string(),
+        }),
+    }
+}
+
+fn as_tool(error: StateError, tool: String) -> ToolError {
+    match error {
+        StateError::Unknown(_) => ToolError::Unknown(tool),
+        StateError::Refused(why) => ToolError::Arguments(why),
+        StateError::Timeout(after) => ToolError::Timeout(after),
+        StateError::Failed(why) => ToolError::Unavailable(why),
+        StateError::Conflict(_) => ToolError::Failed(error.to_string()),
+    }
+}
+
+/// The version that a state itself tells, as a number or as its digits.
+pub(super) fn version_of(state: &Map<String, Value>) -> Option<i64> {
+    let version = state.get("version")?;
+    version.as_i64().or_else(|| version.as_str()?.parse().ok())
+}
+
+/// What events say of changes, where the tool itself said nothing: of a character what is told
+/// beside its id.
+fn changes_of(events: &[StateEvent]) -> Map<String, Value> {
+    let mut changes = Map::new();
+    for event in events.iter().filter(|e| e.kind.starts_with("character.")) {
+        let mut told = event.data.clone();
+        let id = told.remove("character_id").or_else(|| told.remove("id"));
+        if let Some(Value::String(id)) = id {
+            merge(&mut changes, &Map::from_iter([(id, Value::Object(told))]));
+        }
+    }
+    changes
+}
+
+/// Lays later changes over earlier ones, field by field.
+fn merge(changes: &mut Map<String, Value>, later: &Map<String, Value>) {
+    for (key, value) in later {
+        match (changes.get_mut(key), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
+            _ => {
+                changes.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// What a model is told of the world: the fields of the document first, others as they stand.
+pub(super) fn summary(state: &Map<String, Value>) -> String {
+    const LONGEST: usize = 600;
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut lines = Vec::new();
+    for (key, name) in [("location", "地点"), ("game_time", "游戏时间")] {
+        if let Some(value) = state.get(key).filter(|v| !v.is_null()) {
+            lines.push(format!("{name}：{}", text(value)));
+        }
+    }
+    let combat = state.get("combat").cloned().unwrap_or_default();
+    lines.push(match combat.get("active") {
+        Some(Value::Bool(true)) => {
+            let of = |key| combat.get(key).map(text).unwrap_or_default();
+            format!("战斗：进行中，第 {} 回合，轮到 {}", of("round"), of("current_turn"))
+        }
+        _ => "战斗：无".into(),
+    });
+    let characters = state.get("characters").and_then(Value::as_array);
+    for character in characters.into_iter().flatten() {
+        lines.push(format!("角色：{}", cut(&character.to_string(), LONGEST)));
+    }
+    const TOLD: [&str; 6] =
+        ["session_id", "version", "location", "game_time", "combat", "characters"];
+    for (key, value) in state.iter().filter(|(key, _)| !TOLD.contains(&key.as_str())) {
+        lines.push(format!("{key}：{}", cut(&text(value), LONGEST)));
+    }
+    lines.join("\n")
+}
+
+fn cut(text: &str, max_chars: usize) -> &str {
+    text.char_indices().nth(max_chars).map_or(text, |(end, _)| &text[..end])
+}
+
+/// A session's world where there is no state server.
+pub(super) fn nowhere(session: &SessionId) -> Map<String, Value> {
+    let state = json!({ "session_id": session, "characters": [], "combat": { "active": false } });
+    state.as_object().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn later_changes_lie_over_earlier_ones() {
+        let mut all = object(json!({"goblin_1": {"hp": 9, "hp_max": 13}}));
+        merge(&mut all, &object(json!({"goblin_1": {"hp": 5}, "door": "open"})));
+        assert_eq!(
+            Value::Object(all),
+            json!({"goblin_1": {"hp": 5, "hp_max": 13}, "door": "open"})
+        );
+    }
+
+    #[test]
+    fn events_of_characters_tell_changes() {
+        let event = |kind: &str, data| StateEvent {
+            id: None,
+            at: None,
+            kind: kind.into(),
+            data: object(data),
+        };
+        let changes = changes_of(&[
+            event("dice.rolled", json!({"id": "x"})),
+            event("character.hp_changed", json!({"character_id": "g", "hp": 5})),
+            event("character.moved", json!({"character_id": "g", "to": "door"})),
+        ]);
+        assert_eq!(Value::Object(changes), json!({"g": {"hp": 5, "to": "door"}}));
+    }
+
+    #[test]
+    fn the_summary_tells_the_scene_first() {
+        let told = summary(&object(json!({
+            "session_id": "s", "version": 3, "location": "地下城", "game_time": "黄昏",
+            "combat": {"active": true, "round": 3, "current_turn": "goblin_1"},
+            "characters": [{"id": "a", "hp": 3}], "weather": "雨", "note": "x".repeat(700),
+        })));
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(
+            lines[..3],
+            ["地点：地下城", "游戏时间：黄昏", "战斗：进行中，第 3 回合，轮到 goblin_1"]
+        );
+        assert!(
+            lines.contains(&r#"角色：{"hp":3,"id":"a"}"#) && lines.contains(&"weather：雨"),
+            "{told}"
+        );
+        assert!(lines.iter().all(|line| line.chars().count() < 620) && !told.contains("version"));
+    }
+}

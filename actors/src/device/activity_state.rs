@@ -1,0 +1,55 @@
+//! What a connected device is doing, as the metrics count it. Not for deciding anything.
+
+use super::DeviceActor;
+use crate::metrics::meters;
+
+/// What a device is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActivityState {
+    /// Its microphone is closed and nothing is said.
+    Idle,
+    /// Its microphone is open.
+    Listening,
+    /// A person has spoken and is not answered yet.
+    Thinking,
+    /// It is spoken to.
+    Speaking,
+}
+
+/// Counts one device where it stands, until dropped.
+#[derive(Debug)]
+pub(super) struct Counted(ActivityState);
+
+impl Counted {
+    pub(super) fn new(standing: ActivityState) -> Self {
+        meters().devices.at(standing).increment(1);
+        Self(standing)
+    }
+
+    /// It stands there now.
+    fn moved(&mut self, standing: ActivityState) {
+        if self.0 != standing {
+            *self = Self::new(standing);
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        meters().devices.at(self.0).decrement(1);
+    }
+}
+
+impl DeviceActor {
+    /// Counts the device where it stands now.
+    pub(super) fn count(&mut self) {
+        let standing = match &self.live {
+            Some(live) if live.speaking => ActivityState::Speaking,
+            Some(live) if !live.hearing => ActivityState::Thinking,
+            Some(_) => ActivityState::Listening,
+            None if self.talk.microphone_open => ActivityState::Listening,
+            None => ActivityState::Idle,
+        };
+        self.counted.moved(standing);
+    }
+}

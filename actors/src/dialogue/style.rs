@@ -1,0 +1,176 @@
+//! How a session is talked to: in which language, in which role, after whose instructions. Not for
+//! the tools that change it, nor for what was said.
+
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+
+/// The local date and time as a model is told them, such as `2025-02-21 20:15 Friday +08:00`.
+pub type LocalTime = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The manner of one dialogue as it is now; asked before each turn.
+pub type CurrentStyle = Arc<dyn Fn() -> ConversationStyle + Send + Sync>;
+
+/// What instructions hold in place of the date and time.
+pub const CURRENT_TIME: &str = "{current_time}";
+
+/// A language to answer in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "ISO 639-1 codes")]
+pub enum ReplyLanguage {
+    Zh,
+    En,
+    Ja,
+    Ko,
+    De,
+    Fr,
+    Ru,
+    Pt,
+    Es,
+    It,
+}
+
+impl ReplyLanguage {
+    /// All of them, in the order of the gateway's document.
+    pub const ALL: [Self; 10] = [
+        Self::Zh,
+        Self::En,
+        Self::Ja,
+        Self::Ko,
+        Self::De,
+        Self::Fr,
+        Self::Ru,
+        Self::Pt,
+        Self::Es,
+        Self::It,
+    ];
+
+    /// Its code (ISO 639-1), its name in Chinese, and its name in English.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Zh => ("zh", "中文", "Chinese"),
+            Self::En => ("en", "英语", "English"),
+            Self::Ja => ("ja", "日语", "Japanese"),
+            Self::Ko => ("ko", "韩语", "Korean"),
+            Self::De => ("de", "德语", "German"),
+            Self::Fr => ("fr", "法语", "French"),
+            Self::Ru => ("ru", "俄语", "Russian"),
+            Self::Pt => ("pt", "葡萄牙语", "Portuguese"),
+            Self::Es => ("es", "西班牙语", "Spanish"),
+            Self::It => ("it", "意大利语", "Italian"),
+        }
+    }
+
+    /// Its code (ISO 639-1).
+    pub fn code(self) -> &'static str {
+        self.names().0
+    }
+
+    /// Its name in Chinese.
+    pub fn name_zh(self) -> &'static str {
+        self.names().1
+    }
+
+    /// Its name in English.
+    pub fn name_en(self) -> &'static str {
+        self.names().2
+    }
+
+    /// The language that somebody names: by its code, also with a region (`en-US`), or by one of
+    /// its names.
+    pub fn named(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let code = text.split(['-', '_']).next().unwrap_or_default();
+        Self::ALL.into_iter().find(|language| {
+            let (own, zh, en) = language.names();
+            own.eq_ignore_ascii_case(code) || zh == text || en.eq_ignore_ascii_case(text)
+        })
+    }
+}
+
+/// Somebody whom the model can play.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Character {
+    /// By which it is asked for.
+    pub name: String,
+    /// Who it is and how it speaks, for the model.
+    pub persona: String,
+}
+
+/// How one session is talked to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConversationStyle {
+    /// The language of all answers; none follows the person.
+    pub language: Option<ReplyLanguage>,
+    /// Who is played.
+    pub character: Option<Character>,
+    /// Instructions in place of the deployment's; empty for those.
+    pub system_prompt: String,
+}
+
+/// The manner of a session, as its turns and its tools share it.
+pub type SharedStyle = Arc<Mutex<ConversationStyle>>;
+
+impl ConversationStyle {
+    /// What the model is told, from the deployment's instructions and the time of day.
+    pub fn instructions(&self, deployment: &str, now: &str) -> String {
+        let own = self.system_prompt.as_str();
+        let base = if own.trim().is_empty() { deployment } else { own };
+        let mut text = base.replace(CURRENT_TIME, now);
+        if let Some(Character { name, persona }) = &self.character {
+            text += &format!(
+                "\n\n现在请扮演“{name}”，始终以这个角色的身份和口吻说话，直到用户要求退出角色扮演。{persona}"
+            );
+        }
+        if let Some(language) = self.language {
+            let (zh, en) = (language.name_zh(), language.name_en());
+            text += &format!(
+                "\n\n无论用户使用哪种语言，都请用{zh}回答。Always answer in {en}, whatever language the user speaks."
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_are_found_by_code_and_by_name() {
+        for (text, language) in [
+            ("en", Some(ReplyLanguage::En)),
+            (" zh-CN ", Some(ReplyLanguage::Zh)),
+            ("PT_br", Some(ReplyLanguage::Pt)),
+            ("日语", Some(ReplyLanguage::Ja)),
+            ("french", Some(ReplyLanguage::Fr)),
+            ("xx", None),
+            ("", None),
+        ] {
+            assert_eq!(ReplyLanguage::named(text), language, "{text}");
+        }
+        for language in ReplyLanguage::ALL {
+            assert_eq!(ReplyLanguage::named(language.code()), Some(language));
+        }
+    }
+
+    #[test]
+    fn instructions_hold_the_time_the_role_and_the_language() {
+        let mut manner = ConversationStyle::default();
+        assert_eq!(manner.instructions("now {current_time}", "noon"), "now noon");
+        manner.system_prompt = "mine, {current_time}".into();
+        assert_eq!(manner.instructions("theirs", "noon"), "mine, noon");
+        manner.system_prompt = " ".into();
+        manner.language = Some(ReplyLanguage::De);
+        manner.character =
+            Some(Character { name: "孙悟空".into(), persona: "你是齐天大圣。".into() });
+        let told = manner.instructions("be kind", "noon");
+        assert!(told.starts_with("be kind\n\n"), "{told}");
+        for part in ["孙悟空", "你是齐天大圣。", "德语", "German"] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The text client's face of a turn: words cleaned as they come, calls told as they end. Calls of
+//! the server's tools are made first, then those of the client's, as the gateway's document shows
+//! them. Not for what happens when the turn is over.
+
+use std::time::Duration;
+
+use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage, Status};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::client_tools;
+use crate::dialogue::parts::Parts;
+use crate::dialogue::run_turn::TurnOutput;
+use crate::dialogue::{Cleaner, Turn, TurnError};
+use crate::ports::{ToolError, ToolRequest};
+use crate::tools::calls::{Ended, arguments};
+use crate::tools::outcome::CUT_SHORT;
+use crate::tools::{Offer, Toolbox};
+
+/// What a client is told of a call without a result, whose request it cancelled.
+const CANCELLED: &str = "the request was cancelled before there was a result";
+
+/// What a turn writes.
+pub(super) struct TextOutput<'a> {
+    turn: &'a Turn,
+    /// Cancelled when the client has left.
+    connection: &'a CancellationToken,
+    outbox: &'a mpsc::Sender<ServerMessage>,
+    streams: bool,
+    cleaner: Cleaner,
+    /// The client has left.
+    gone: bool,
+    /// The words so far.
+    pub(super) parts: Parts,
+    /// The calls so far.
+    pub(super) calls: Vec<CallShown>,
+}
+
+impl<'a> TextOutput<'a> {
+    pub(super) fn new(
+        turn: &'a Turn,
+        connection: &'a CancellationToken,
+        outbox: &'a mpsc::Sender<ServerMessage>,
+        streams: bool,
+    ) -> Self {
+        Self {
+            turn,
+            connection,
+            outbox,
+            streams,
+            cleaner: Cleaner::default(),
+            gone: false,
+            parts: Parts::default(),
+            calls: Vec::new(),
+        }
+    }
+
+    async fn send(&mut self, message: ServerMessage) {
+        let sent = tokio::select! {
+            biased;
+            () = self.turn.cancelled() => false,
+            sent = self.outbox.send(message) => sent.is_ok(),
+        };
+        self.gone |= !sent;
+    }
+
+    async fn add(&mut self, text: &str) {
+        if let Some(content) = self.parts.add(text)
+            && self.streams
+        {
+            self.send(ServerMessage::LlmDelta { content }).await;
+        }
+    }
+
+    /// Makes these calls at once, and tells of each that is a server's. Calls end with their turn
+    /// where it is cancelled; where the client leaves, those that began run to their end.
+    async fn make(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        asked: &str,
+        until: Instant,
+    ) -> Vec<Ended> {
+        let (turn, connection) = (self.turn, self.connection);
+        let mut running = tools.begin(offer, calls, asked, until);
+        let is_client = |call: &ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
+        let begun = (0..calls.len()).filter(|number| running.ended(*number).is_none());
+        let callbacks = begun.filter(|number| is_client(&calls[*number])).count();
+        if callbacks > 0 {
+            self.send(ServerMessage::Status(Status::WaitingForTools(callbacks))).await;
+        }
+        loop {
+            let number = tokio::select! {
+                biased;
+                () = turn.cancelled(), if !connection.is_cancelled() => {
+                    if connection.is_cancelled() {
+                        continue;
+                    }
+                    break;
+                }
+                number = running.next() => number,
+            };
+            let Some(number) = number else { break };
+            if let Some(ended) = running.ended(number) {
+                let shown = shown(offer, &calls[number], ended);
+                if shown.source != client_tools::SOURCE {
+                    self.send(told(&shown, ended)).await;
+                }
+            }
+        }
+        let ended = running.end();
+        self.calls.extend(calls.iter().zip(&ended).map(|(call, end)| shown(offer, call, end)));
+        ended
+    }
+}
+
+impl TurnOutput for TextOutput<'_> {
+    fn turn(&self) -> &Turn {
+        self.turn
+    }
+
+    fn is_over(&self) -> bool {
+        self.gone || !self.turn.is_live()
+    }
+
+    fn said(&self) -> usize {
+        self.parts.said.len()
+    }
+
+    async fn words(&mut self, text: &str) {
+        let piece = self.cleaner.push(text);
+        self.add(&piece).await;
+    }
+
+    async fn pause(&mut self) {
+        let rest = self.cleaner.finish();
+        self.add(&rest).await;
+        self.parts.end_part();
+    }
+
+    /// A tool that takes too long ends the turn, as the document says (7.7 and 9.8).
+    async fn calls(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        asked: &str,
+        until: Instant,
+    ) -> Result<Vec<String>, TurnError> {
+        let is_client = |call: &&ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
+        let (own, clients): (Vec<&ToolRequest>, Vec<&ToolRequest>) =
+            calls.iter().partition(|call| !is_client(call));
+        let mut results: Vec<Option<String>> = vec![None; calls.len()];
+        for group in [own, clients] {
+            if group.is_empty() || self.is_over() {
+                continue;
+            }
+            let requests: Vec<ToolRequest> = group.iter().map(|call| (*call).clone()).collect();
+            let ended = self.make(tools, offer, &requests, asked, until).await;
+            for (call, end) in group.into_iter().zip(ended) {
+                if let Some(error @ ToolError::Timeout(_)) = end.failure {
+                    let tool = origin(offer, call).1.to_owned();
+                    return Err(TurnError::Tool { tool, error });
+                }
+                if let Some(place) = calls.iter().position(|c| std::ptr::eq(c, call)) {
+                    results[place] = Some(end.told);
+                }
+            }
+        }
+        let not_made = || CUT_SHORT.to_owned();
+        Ok(results.into_iter().map(|result| result.unwrap_or_else(not_made)).collect())
+    }
+}
+
+/// The names of a call's source and tool; without a source, as the model wrote it.
+fn origin<'a>(offer: &'a Offer, call: &'a ToolRequest) -> (&'a str, &'a str) {
+    offer.origin(&call.name).unwrap_or(("", &call.name))
+}
+
+/// A call's failure as the gateway's document names it.
+pub(super) fn code_of(error: &ToolError, source: &str) -> ErrorCode {
+    match error {
+        ToolError::Unknown(_) => ErrorCode::ToolNotFound,
+        ToolError::Arguments(_) => ErrorCode::InvalidToolParameters,
+        ToolError::Timeout(_) if source == client_tools::SOURCE => ErrorCode::ToolResultTimeout,
+        ToolError::Timeout(_) | ToolError::Unavailable(_) | ToolError::Failed(_) => {
+            ErrorCode::ToolExecutionFailed
+        }
+    }
+}
+
+fn shown(offer: &Offer, call: &ToolRequest, ended: &Ended) -> CallShown {
+    let (source, tool) = origin(offer, call);
+    let (code, error) = match &ended.failure {
+        Some(error) => (Some(code_of(error, source)), Some(error.to_string())),
+        None if ended.cut_short => (Some(ErrorCode::ToolExecutionFailed), Some(CANCELLED.into())),
+        None => (None, None),
+    };
+    CallShown {
+        tool_name: tool.to_owned(),
+        arguments: arguments(&call.arguments).unwrap_or_default(),
+        success: code.is_none(),
+        duration_ms: milliseconds(ended.took),
+        source: source.to_owned(),
+        code,
+        error,
+    }
+}
+
+/// In milliseconds, to a tenth.
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+/// What a client is told of a call of a server's tool.
+fn told(shown: &CallShown, ended: &Ended) -> ServerMessage {
+    ServerMessage::ToolCall {
+        tool_name: shown.tool_name.clone(),
+        arguments: shown.arguments.clone(),
+        result: result_of(ended),
+        success: shown.success,
+        duration_ms: shown.duration_ms,
+    }
+}
+
+/// A result as an object, which it must be on the wire.
+fn result_of(ended: &Ended) -> Map<String, Value> {
+    if let Some(error) = &ended.failure {
+        return Map::from_iter([("error".to_owned(), error.to_string().into())]);
+    }
+    match serde_json::from_str(&ended.told) {
+        Ok(Value::Object(object)) => object,
+        Ok(other) => Map::from_iter([("content".to_owned(), other)]),
+        Err(_) => Map::from_iter([("content".to_owned(), ended.told.clone().into())]),
+    }
+}

@@ -1,0 +1,142 @@
+//! Pictures that tools answer with, put into words by a model that sees, for one that does not.
+//! Not for which model that is.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout_at};
+
+use super::outcome::{seen, unseen};
+use crate::ports::{ImageDescriber, Picture, ToolContent, ToolOutput};
+
+/// Pictures of one answer that are looked at; the rest is noted.
+const MAX_PICTURES: usize = 4;
+
+/// Largest picture that is looked at, in base64: 6 MB.
+const MAX_BASE64_BYTES: usize = 8 << 20;
+
+/// What a tool answered, its pictures put into words by `until`. One that nobody could describe
+/// becomes a note that says why.
+pub(super) async fn in_words(
+    output: ToolOutput,
+    sight: &Arc<dyn ImageDescriber>,
+    asked: &str,
+    until: Instant,
+) -> ToolOutput {
+    let question = match asked.trim() {
+        "" => "Describe this picture for somebody who cannot see it.".to_owned(),
+        asked => format!(
+            "Describe this picture for somebody who cannot see it, and who has asked: {asked}"
+        ),
+    };
+    let mut room = MAX_PICTURES;
+    let parts = output.content.into_iter().map(|part| {
+        let picture = match part {
+            ToolContent::Image { mime_type, base64 } if room > 0 => {
+                room -= 1;
+                Ok(Picture { mime_type, base64 })
+            }
+            other => Err(other),
+        };
+        let question = &question;
+        async move {
+            match picture {
+                Ok(picture) => ToolContent::Text(look(sight, question, picture, until).await),
+                Err(other) => other,
+            }
+        }
+    });
+    ToolOutput { content: join_all(parts).await, failed: output.failed }
+}
+
+async fn look(
+    sight: &Arc<dyn ImageDescriber>,
+    question: &str,
+    picture: Picture,
+    until: Instant,
+) -> String {
+    let (mime_type, bytes) = (picture.mime_type.clone(), picture.base64.len());
+    if bytes > MAX_BASE64_BYTES {
+        return unseen(&mime_type, bytes, "it is too large");
+    }
+    match timeout_at(until, sight.describe(question, picture)).await {
+        Ok(Ok(words)) => seen(&mime_type, bytes, &words),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "no description of a tool's picture");
+            unseen(&mime_type, bytes, &format!("the vision model failed: {}", error.kind))
+        }
+        Err(_) => unseen(&mime_type, bytes, "the vision model took too long"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+    use crate::ports::{ProviderError, ProviderErrorKind};
+
+    /// Repeats the question, fails at pictures called `x`, and never ends at those called `y`.
+    struct Eye;
+
+    impl ImageDescriber for Eye {
+        fn describe(
+            &self,
+            question: &str,
+            picture: Picture,
+        ) -> BoxFuture<'static, Result<String, ProviderError>> {
+            let question = question.to_owned();
+            Box::pin(async move {
+                match picture.base64.as_str() {
+                    "x" => Err(ProviderError::new("eye", ProviderErrorKind::Unauthorized)),
+                    "y" => std::future::pending().await,
+                    _ => Ok(question),
+                }
+            })
+        }
+    }
+
+    fn image(base64: &str) -> ToolContent {
+        ToolContent::Image { mime_type: "image/png".into(), base64: base64.to_owned() }
+    }
+
+    async fn told(asked: &str, content: Vec<ToolContent>) -> Vec<ToolContent> {
+        let eye: Arc<dyn ImageDescriber> = Arc::new(Eye);
+        let until = Instant::now() + Duration::from_secs(30);
+        in_words(ToolOutput { content, failed: true }, &eye, asked, until).await.content
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pictures_are_described_or_it_is_said_why_not() {
+        let text = |text: &str| ToolContent::Text(text.into());
+        let large = "A".repeat(MAX_BASE64_BYTES + 1);
+        let content = vec![text("here"), image("x"), image("y"), image(&large), image("a")];
+        let expected = [
+            text("here"),
+            text(
+                "[a picture, image/png, 0 kB, which you cannot see: the vision model failed: not authorised]",
+            ),
+            text(
+                "[a picture, image/png, 0 kB, which you cannot see: the vision model took too long]",
+            ),
+            text("[a picture, image/png, 6291 kB, which you cannot see: it is too large]"),
+            text(
+                "[a picture, image/png, 0 kB, described by a model that sees: \
+                 Describe this picture for somebody who cannot see it, and who has asked: who?]",
+            ),
+        ];
+        assert_eq!(told(" who? ", content).await, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_many_pictures_the_first_are_looked_at() {
+        let told = told("", vec![image("a"); MAX_PICTURES + 2]).await;
+        let words = "[a picture, image/png, 0 kB, described by a model that sees: \
+                     Describe this picture for somebody who cannot see it.]";
+        let mut expected = vec![ToolContent::Text(words.into()); MAX_PICTURES];
+        expected.extend([image("a"), image("a")]);
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,132 @@
+//! What conversations have alike, kept once: devices of one firmware tell the same tools, and a
+//! thousand of them need one list and one offer, not a thousand. Not for deciding what is offered.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::toolbox::Gathered;
+use crate::ports::Tool;
+
+/// Entries that are looked through before those that nobody uses any more are dropped.
+const FEW: usize = 64;
+
+/// Lists of tools, and what was gathered from them. Clones share; nothing is kept alive by it.
+#[derive(Clone, Default)]
+pub struct ToolsetInterner(Arc<Mutex<Tables>>);
+
+#[derive(Default)]
+struct Tables {
+    lists: HashMap<u64, Vec<Weak<[Tool]>>>,
+    gathered: HashMap<Recipe, Weak<Gathered>>,
+    /// Entries at which both are tidied again.
+    tidy_at: [usize; 2],
+    made: u64,
+}
+
+/// What a [`Gathered`] was made of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Recipe {
+    /// The number of the one before, whose names go on; 0 for none.
+    pub(super) before: u64,
+    pub(super) max_tools: usize,
+    /// How many of the sources are a device's own.
+    pub(super) own: usize,
+    /// Each source's name, and which list it had.
+    pub(super) lists: Vec<(String, usize)>,
+}
+
+impl ToolsetInterner {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This list, or one like it that is in use.
+    pub(super) fn list(&self, list: Arc<[Tool]>) -> Arc<[Tool]> {
+        let mut hasher = DefaultHasher::new();
+        for tool in &*list {
+            (&tool.name, &tool.description, tool.finishes).hash(&mut hasher);
+            tool.parameters.to_string().hash(&mut hasher);
+        }
+        let mut tables = self.tables();
+        tables.tidy();
+        let like = tables.lists.entry(hasher.finish()).or_default();
+        like.retain(|known| known.strong_count() > 0);
+        if let Some(known) = like.iter().filter_map(Weak::upgrade).find(|known| **known == *list) {
+            return known;
+        }
+        like.push(Arc::downgrade(&list));
+        list
+    }
+
+    /// What was gathered by this recipe, or is now. `gather` is told its number.
+    pub(super) fn gathered(
+        &self,
+        recipe: Recipe,
+        gather: impl FnOnce(u64) -> Gathered,
+    ) -> Arc<Gathered> {
+        let known = self.tables().gathered.get(&recipe).and_then(Weak::upgrade);
+        if let Some(known) = known {
+            return known;
+        }
+        let number = {
+            let mut tables = self.tables();
+            tables.tidy();
+            tables.made += 1;
+            tables.made
+        };
+        let gathered = Arc::new(gather(number));
+        self.tables().gathered.insert(recipe, Arc::downgrade(&gathered));
+        gathered
+    }
+}
+
+impl Tables {
+    /// Drops what nobody uses any more, each time that there is twice as much as was left.
+    fn tidy(&mut self) {
+        if self.lists.len() >= self.tidy_at[0].max(FEW) {
+            self.lists.retain(|_, like| like.iter().any(|known| known.strong_count() > 0));
+            self.tidy_at[0] = 2 * self.lists.len();
+        }
+        if self.gathered.len() >= self.tidy_at[1].max(FEW) {
+            self.gathered.retain(|_, known| known.strong_count() > 0);
+            self.tidy_at[1] = 2 * self.gathered.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn list(name: &str) -> Arc<[Tool]> {
+        let tool = Tool {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+            finishes: false,
+        };
+        [tool].into()
+    }
+
+    #[test]
+    fn equal_lists_are_one_and_others_are_not() {
+        let alike = ToolsetInterner::default();
+        let first = alike.list(list("a"));
+        assert!(Arc::ptr_eq(&first, &alike.clone().list(list("a"))));
+        assert!(!Arc::ptr_eq(&first, &alike.list(list("b"))));
+    }
+
+    #[test]
+    fn what_nobody_uses_is_not_kept() {
+        let alike = ToolsetInterner::default();
+        let held = alike.list(list("held"));
+        for n in 0..1_000 {
+            alike.list(list(&n.to_string()));
+        }
+        assert!(alike.tables().lists.len() <= 2 * FEW);
+        assert!(Arc::ptr_eq(&held, &alike.list(list("held"))));
+    }
+}

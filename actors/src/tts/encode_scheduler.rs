@@ -1,0 +1,189 @@
+//! Who of a thread's voices encodes next: one at a time, and of those who wait the one whose packet
+//! is needed first. A voice that has seconds in hand lets one pass that has none. Not for encoding.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// A voice that has less than this in hand is waited for: its next packet is urgent.
+const IN_HAND: Duration = Duration::from_millis(480);
+
+/// One thread's turnstile. Clones are the same one.
+#[derive(Clone, Default)]
+pub struct EncodeScheduler(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    taken: bool,
+    waiting: BinaryHeap<Waiting>,
+    /// Of those with packets needed at the same time, the first to ask goes first.
+    asked: u64,
+}
+
+struct Waiting {
+    needed: Instant,
+    asked: u64,
+    go: oneshot::Sender<EncodePermit>,
+}
+
+/// The right to encode; goes to the next when dropped.
+pub(super) struct EncodePermit(Option<EncodeScheduler>);
+
+/// One voice at the turnstile: knows when its next packet is needed.
+#[derive(Clone)]
+pub(super) struct EncodeQueue {
+    turnstile: EncodeScheduler,
+    packet: Duration,
+    /// When the next packet would play if the first had played as soon as it was asked for.
+    needed: Instant,
+}
+
+impl EncodeScheduler {
+    /// A voice that makes packets of this length, and has none yet.
+    pub(super) fn queuer(&self, packet: Duration) -> EncodeQueue {
+        EncodeQueue { turnstile: self.clone(), packet, needed: Instant::now() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn enter(&self, needed: Instant) -> EncodePermit {
+        let coming = {
+            let mut inner = self.lock();
+            if inner.taken {
+                let (go, coming) = oneshot::channel();
+                inner.asked += 1;
+                let asked = inner.asked;
+                inner.waiting.push(Waiting { needed, asked, go });
+                Some(coming)
+            } else {
+                inner.taken = true;
+                None
+            }
+        };
+        match coming {
+            // A sender is dropped only when it has sent.
+            Some(coming) => coming.await.unwrap_or(EncodePermit(None)),
+            None => EncodePermit(Some(self.clone())),
+        }
+    }
+}
+
+impl EncodeQueue {
+    /// Waits for this voice's turn; tells too for how long its packet was urgent meanwhile.
+    pub(super) async fn enter(&mut self) -> (EncodePermit, Duration) {
+        // A synthesiser that was slow does not make later packets more urgent.
+        let now = Instant::now();
+        let needed = self.needed.max(now);
+        self.needed = needed + self.packet;
+        let pass = self.turnstile.enter(needed).await;
+        let urgent = needed.checked_sub(IN_HAND).map_or(now, |urgent| urgent.max(now));
+        (pass, urgent.elapsed())
+    }
+}
+
+impl Drop for EncodePermit {
+    fn drop(&mut self) {
+        while let Some(turnstile) = self.0.take() {
+            let mut inner = turnstile.lock();
+            let Some(next) = inner.waiting.pop() else {
+                inner.taken = false;
+                return;
+            };
+            drop(inner);
+            // One that no longer waits hands it back.
+            let Err(mut back) = next.go.send(Self(Some(turnstile))) else { return };
+            self.0 = back.0.take();
+        }
+    }
+}
+
+impl Ord for Waiting {
+    /// The largest is taken first: the one needed first, which asked first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.needed, other.asked).cmp(&(self.needed, self.asked))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Waiting {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    const PACKET: Duration = Duration::from_millis(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_voice_whose_packet_is_needed_first_goes_first() {
+        let turnstile = EncodeScheduler::default();
+        let mut ahead = turnstile.queuer(PACKET);
+        for _ in 0..10 {
+            let (_pass, late) = ahead.enter().await;
+            assert_eq!(late, Duration::ZERO);
+        }
+        let (pass, _) = ahead.enter().await;
+        let mut far = Box::pin(ahead.enter());
+        assert!(far.as_mut().now_or_never().is_none());
+        let (mut first, mut second) = (turnstile.queuer(PACKET), turnstile.queuer(PACKET));
+        let mut first = Box::pin(first.enter());
+        let mut second = Box::pin(second.enter());
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(second.as_mut().now_or_never().is_none());
+        tokio::time::advance(PACKET).await;
+        drop(pass);
+        assert!(far.as_mut().now_or_never().is_none(), "it has ten packets in hand");
+        assert!(second.as_mut().now_or_never().is_none(), "it asked later");
+        let (pass, late) = first.as_mut().now_or_never().expect("its turn");
+        assert_eq!(late, PACKET);
+        drop(pass);
+        drop(second.as_mut().now_or_never().expect("its turn"));
+        let (pass, late) = far.as_mut().now_or_never().expect("nobody else waits");
+        assert_eq!(late, Duration::ZERO, "still in time");
+        drop(far);
+        let mut next = Box::pin(ahead.enter());
+        assert!(next.as_mut().now_or_never().is_none());
+        // Eleven packets are in hand, 660 ms; below 480 ms it is urgent.
+        tokio::time::advance(Duration::from_millis(190)).await;
+        drop(pass);
+        let (_, late) = next.as_mut().now_or_never().expect("nobody else waits");
+        assert_eq!(late, Duration::from_millis(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stopped_waiting_holds_nobody_up() {
+        let turnstile = EncodeScheduler::default();
+        let (pass, _) = turnstile.queuer(PACKET).enter().await;
+        let mut gone: Vec<_> = (0..3).map(|_| turnstile.queuer(PACKET)).collect();
+        let mut gone: Vec<_> = gone.iter_mut().map(|queuer| Box::pin(queuer.enter())).collect();
+        for waiting in &mut gone {
+            assert!(waiting.as_mut().now_or_never().is_none());
+        }
+        let mut last = turnstile.queuer(PACKET);
+        let mut last = Box::pin(last.enter());
+        assert!(last.as_mut().now_or_never().is_none());
+        // The first of them is given the pass, and goes without having seen it.
+        drop(gone.split_off(1));
+        drop(pass);
+        drop(gone);
+        drop(last.as_mut().now_or_never().expect("its turn"));
+        assert!(turnstile.queuer(PACKET).enter().now_or_never().is_some(), "free again");
+    }
+}

@@ -1,0 +1,235 @@
+//! Everything that an instance has to do with others, put together; alone where no Redis is
+//! configured. Not for what each part does.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
+use hearken_actors::ports::{EventBus, SessionLocks, ToolClients};
+use hearken_proto::ids::{DeviceId, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::limit::SharedLimit;
+use super::presence::Presence;
+use super::remote_tool_clients::SharedToolClients;
+use super::rpc::{NoAnswer, Rpc};
+use super::shared::Subscriber;
+use super::{LocalBus, LocalLocks, RedisBus, RedisLocks, Shared, SharedCache};
+use crate::config::RedisConfig;
+use crate::rate_limit::{LocalLimit, RateLimit};
+
+/// The questions that concern devices.
+const ORDER: &str = "order";
+const REPLACED: &str = "replaced";
+/// What is answered to an order.
+const ACCEPTED: &str = "accepted";
+const AWAY: &str = "away";
+/// Longest wait for an instance to pass an order on.
+const ORDER_WITHIN: Duration = Duration::from_secs(3);
+/// Changes of others' tool clients that wait to be read.
+const CHANGES: usize = 256;
+
+/// The configured address cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("`redis.url` cannot be read: use redis://HOST:PORT (REDIS_URL)")]
+pub struct ClusterError(#[source] redis::RedisError);
+
+/// How the Redis that instances share stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RedisState {
+    /// It is there.
+    Ok,
+    /// It is not: this instance goes on alone.
+    Lost,
+}
+
+/// This instance among the others; clones are the same.
+#[derive(Clone)]
+pub struct Cluster {
+    joined: Option<Joined>,
+    events: Arc<dyn EventBus>,
+    locks: Arc<dyn SessionLocks>,
+}
+
+/// What there is with others only.
+#[derive(Clone)]
+struct Joined {
+    shared: Shared,
+    exchange: Rpc,
+    presence: Presence,
+    /// Names of instances whose tool clients have changed, until somebody reads them.
+    changed: Arc<Mutex<Option<mpsc::Receiver<String>>>>,
+}
+
+/// Carries out an order for a device of this instance that another was asked for.
+pub type OrderHandler =
+    Arc<dyn Fn(DeviceId, Value) -> BoxFuture<'static, Result<(), Unreachable>> + Send + Sync>;
+
+impl Cluster {
+    /// Joins the instances that share this Redis, until `process` ends; a Redis that is away is
+    /// waited for in the background.
+    ///
+    /// # Errors
+    /// The address cannot be read.
+    pub fn start(config: &RedisConfig, process: &CancellationToken) -> Result<Self, ClusterError> {
+        if config.url.is_empty() {
+            return Ok(Self::alone());
+        }
+        let shared = Shared::new(config, process.clone()).map_err(ClusterError)?;
+        let (events, exchange) = (RedisBus::new(shared.clone()), Rpc::new(shared.clone()));
+        let (told, changed) = mpsc::channel(CHANGES);
+        let guests: Subscriber = Box::new(move |instance| {
+            // What is dropped is noticed at the next beat.
+            told.try_send(instance).unwrap_or_default();
+        });
+        let guests = (shared.key("guests"), guests);
+        shared.keep(HashMap::from([events.ear(), exchange.ear(), guests]));
+        let locks = RedisLocks::new(shared.clone());
+        let presence = Presence::new(shared.clone());
+        let changed = Arc::new(Mutex::new(Some(changed)));
+        let joined = Some(Joined { shared, exchange, presence, changed });
+        Ok(Self { joined, events: Arc::new(events), locks: Arc::new(locks) })
+    }
+
+    /// Tells the others of these devices and tool clients from now on, and lets them be reached.
+    /// To be called once.
+    pub fn hold(
+        &self,
+        roster: &DeviceRegistry,
+        tool_clients: Arc<dyn ToolClients>,
+        handler: OrderHandler,
+    ) {
+        let Some(joined) = &self.joined else { return };
+        let replaced = roster.clone();
+        joined.exchange.open(
+            REPLACED,
+            Arc::new(move |seat| {
+                if let Ok(Seat { device, session }) = serde_json::from_value(seat) {
+                    replaced.replaced_elsewhere(&device, &session);
+                }
+                Box::pin(std::future::ready(Value::Null))
+            }),
+        );
+        joined.exchange.open(
+            ORDER,
+            Arc::new(move |order| {
+                let handler = Arc::clone(&handler);
+                Box::pin(async move { carried_out(order, &handler).await })
+            }),
+        );
+        let changed = joined.changed.lock().expect("nothing panics while it holds it").take();
+        let Some(changed) = changed else { return };
+        let guests =
+            SharedToolClients::new(joined.shared.clone(), joined.exchange.clone(), tool_clients);
+        joined.shared.attend(joined.presence.clone().keep(roster.clone(), guests, changed));
+    }
+
+    /// The devices that are connected to other instances, with their sessions.
+    pub async fn devices(&self) -> HashMap<DeviceId, SessionId> {
+        match &self.joined {
+            Some(joined) => joined.presence.devices().await,
+            None => HashMap::new(),
+        }
+    }
+
+    /// Gives an order to a device that is connected to another instance.
+    ///
+    /// # Errors
+    /// There is no such device, or it takes none; an instance that does not answer in time counts
+    /// as busy.
+    pub async fn order(&self, device: &DeviceId, order: Value) -> Result<(), Unreachable> {
+        let joined = self.joined.as_ref().ok_or(Unreachable::NotConnected)?;
+        let holder = joined.presence.holder(device).await.ok_or(Unreachable::NotConnected)?;
+        let body = json!({ "device": device, "order": order });
+        match joined.exchange.ask(&holder, ORDER, body, ORDER_WITHIN).await {
+            Ok(answer) => match answer.as_str() {
+                Some(ACCEPTED) => Ok(()),
+                Some(AWAY) => Err(Unreachable::NotConnected),
+                _ => Err(Unreachable::Busy),
+            },
+            Err(NoAnswer::Gone) => Err(Unreachable::NotConnected),
+            Err(_) => Err(Unreachable::Busy),
+        }
+    }
+
+    /// An instance without others.
+    pub fn alone() -> Self {
+        Self { joined: None, events: Arc::new(LocalBus::new()), locks: Arc::new(LocalLocks::new()) }
+    }
+
+    /// Where events go through.
+    pub fn events(&self) -> Arc<dyn EventBus> {
+        Arc::clone(&self.events)
+    }
+
+    /// Where sessions are locked.
+    pub fn locks(&self) -> Arc<dyn SessionLocks> {
+        Arc::clone(&self.locks)
+    }
+
+    /// Counts what clients ask for, so many at once and so many a minute, by all instances; limits
+    /// of different names count apart.
+    pub fn limit(&self, name: &'static str, per_minute: NonZeroU32) -> Arc<dyn RateLimit> {
+        match &self.joined {
+            Some(joined) => Arc::new(SharedLimit::new(joined.shared.clone(), name, per_minute)),
+            None => Arc::new(LocalLimit::new(per_minute)),
+        }
+    }
+
+    /// Texts that all instances find, under keys of this name; none where this one is alone.
+    pub fn cache(&self, name: &'static str) -> Option<SharedCache> {
+        Some(SharedCache::new(self.joined.as_ref()?.shared.clone(), name))
+    }
+
+    /// There may be others.
+    pub fn is_shared(&self) -> bool {
+        self.joined.is_some()
+    }
+
+    /// How Redis stands; none where this instance is alone by its configuration.
+    pub fn standing(&self) -> Option<RedisState> {
+        let up = self.joined.as_ref()?.shared.is_up();
+        Some(if up { RedisState::Ok } else { RedisState::Lost })
+    }
+
+    /// Gives back what this instance holds, within bounds; after the end of its process.
+    pub async fn stop(&self) {
+        if let Some(joined) = &self.joined {
+            joined.presence.go().await;
+            joined.shared.finish().await;
+        }
+    }
+}
+
+/// A seat that a device has left without a word.
+#[derive(Deserialize)]
+struct Seat {
+    device: DeviceId,
+    session: SessionId,
+}
+
+/// An order that another instance was asked for.
+#[derive(Deserialize)]
+struct Ordered {
+    device: DeviceId,
+    order: Value,
+}
+
+async fn carried_out(order: Value, handler: &OrderHandler) -> Value {
+    let Ok(Ordered { device, order }) = serde_json::from_value(order) else {
+        return Value::Null;
+    };
+    let word = match handler(device, order).await {
+        Ok(()) => ACCEPTED,
+        Err(Unreachable::NotConnected) => AWAY,
+        Err(Unreachable::Busy) => "busy",
+    };
+    word.into()
+}

@@ -1,0 +1,323 @@
+//! Tool clients that have dialled in at one instance, for conversations at all: each instance
+//! tells what it has, keeps a list of what the others have, and calls by questions. Not for tool
+//! clients themselves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::ports::{
+    RemoteToolClient, Tool, ToolCall, ToolClients, ToolContent, ToolError, ToolOutput,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use super::presence::THERE_FOR;
+use super::rpc::{NoAnswer, Rpc, RpcHandler};
+use super::shared::{Away, Shared, millis};
+
+/// The question by which a tool is called.
+pub(super) const CALL: &str = "call";
+/// An answer may take so much longer than the tool.
+const ON_THE_WAY: Duration = Duration::from_secs(2);
+
+/// A tool, as instances tell of it.
+#[derive(Serialize, Deserialize)]
+struct ToolTold {
+    name: String,
+    description: String,
+    parameters: Value,
+    finishes: bool,
+}
+
+/// A tool client, as its instance tells of it.
+#[derive(Serialize, Deserialize)]
+struct ClientTold {
+    agent: String,
+    name: String,
+    tools: Vec<ToolTold>,
+}
+
+/// What an instance tells of its tool clients.
+#[derive(Serialize, Deserialize)]
+struct SharedClientList {
+    version: String,
+    clients: Vec<ClientTold>,
+}
+
+/// A call on its way.
+#[derive(Serialize, Deserialize)]
+struct Called {
+    agent: String,
+    client: String,
+    id: String,
+    tool: String,
+    arguments: Map<String, Value>,
+}
+
+/// A part of a tool's answer on its way.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PartTold {
+    Text(String),
+    Image { mime_type: String, base64: String },
+}
+
+/// What became of a call, on its way.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CallTold {
+    Answered { content: Vec<PartTold>, failed: bool },
+    Unknown(String),
+    Arguments(String),
+    TimedOut(u64),
+    Unavailable(String),
+    Failed(String),
+}
+
+/// The tool clients of this instance and of the others.
+pub(super) struct SharedToolClients {
+    shared: Shared,
+    exchange: Rpc,
+    tool_clients: Arc<dyn ToolClients>,
+    /// Counts what this instance has told.
+    version: u64,
+    /// Redis was told of what is here now.
+    told: bool,
+    /// By instance, with the version of what it told.
+    others: HashMap<String, (String, Vec<RemoteToolClient>)>,
+}
+
+impl SharedToolClients {
+    pub(super) fn new(shared: Shared, exchange: Rpc, tool_clients: Arc<dyn ToolClients>) -> Self {
+        exchange.open(CALL, answering(Arc::clone(&tool_clients)));
+        Self { shared, exchange, tool_clients, version: 0, told: false, others: HashMap::new() }
+    }
+
+    /// Tells when tool clients of this instance come, go, or have other tools.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.tool_clients.changes()
+    }
+
+    /// Tells the others what tool clients are here.
+    pub(super) async fn tell(&mut self) {
+        self.version += 1;
+        let version = self.version.to_string();
+        let clients = self.tool_clients.local().into_iter().map(|client| ClientTold {
+            agent: client.agent,
+            name: client.name,
+            tools: client.tools.iter().map(told).collect(),
+        });
+        let guests = SharedClientList { version: version.clone(), clients: clients.collect() };
+        let Ok(guests) = serde_json::to_string(&guests) else { return };
+        let me = self.shared.instance();
+        let mut pipe = redis::pipe();
+        pipe.cmd("SET").arg(self.shared.key(&format!("guests:{me}"))).arg(guests);
+        pipe.arg("PX").arg(millis(THERE_FOR)).ignore();
+        pipe.hset(self.shared.key("guests-versions"), me, version).ignore();
+        pipe.publish(self.shared.key("guests"), me).ignore();
+        let pipe = &pipe;
+        let sent: Result<(), Away> =
+            self.shared.run(|mut redis| async move { pipe.query_async(&mut redis).await }).await;
+        self.told = sent.is_ok();
+    }
+
+    /// These instances are there, with these versions of their tool clients.
+    pub(super) async fn beat(&mut self, others: &[(&str, &str)]) {
+        if !self.told || !self.is_known().await {
+            self.tell().await;
+        }
+        let before = self.others.len();
+        self.others.retain(|other, _| others.iter().any(|(there, _)| there == other));
+        let gone = before != self.others.len();
+        for (other, version) in others {
+            if *version != "0" && self.others.get(*other).is_none_or(|(v, _)| v != version) {
+                self.read(other).await;
+            }
+        }
+        if gone {
+            self.show();
+        }
+    }
+
+    /// Redis still knows what this instance has told.
+    async fn is_known(&self) -> bool {
+        let key = self.shared.key(&format!("guests:{}", self.shared.instance()));
+        let known: Result<bool, Away> =
+            self.shared
+                .run(|mut redis| async move {
+                    redis::cmd("EXISTS").arg(key).query_async(&mut redis).await
+                })
+                .await;
+        known.unwrap_or(true)
+    }
+
+    /// Another instance says that its tool clients are others now.
+    pub(super) async fn hear(&mut self, other: &str) {
+        if other != self.shared.instance() {
+            self.read(other).await;
+        }
+    }
+
+    /// Redis is lost: nobody else can be reached.
+    pub(super) fn nobody(&mut self) {
+        self.others.clear();
+        self.told = false;
+        self.show();
+    }
+
+    async fn read(&mut self, other: &str) {
+        let key = self.shared.key(&format!("guests:{other}"));
+        let read: Result<Option<String>, Away> = self
+            .shared
+            .run(
+                |mut redis| async move { redis::cmd("GET").arg(key).query_async(&mut redis).await },
+            )
+            .await;
+        let Ok(read) = read else { return };
+        match read.map(|text| serde_json::from_str::<SharedClientList>(&text)) {
+            None => {
+                self.others.remove(other);
+            }
+            Some(Ok(guests)) => {
+                let clients = guests.clients.into_iter().map(|client| self.client(other, client));
+                let clients = clients.collect();
+                self.others.insert(other.to_owned(), (guests.version, clients));
+            }
+            Some(Err(error)) => tracing::warn!(%error, "an instance's tool clients are unreadable"),
+        }
+        self.show();
+    }
+
+    fn show(&self) {
+        let mut others: Vec<_> = self.others.iter().collect();
+        others.sort_unstable_by_key(|(instance, _)| *instance);
+        let all = others.into_iter().flat_map(|(_, (_, clients))| clients.iter().cloned());
+        self.tool_clients.set_remote(all.collect());
+    }
+
+    fn client(&self, instance: &str, client: ClientTold) -> RemoteToolClient {
+        let ClientTold { agent, name, tools } = client;
+        let (exchange, instance) = (self.exchange.clone(), instance.to_owned());
+        let within = self.tool_clients.call_timeout();
+        let (to_agent, to_client) = (agent.clone(), name.clone());
+        let call = move |call: ToolCall| -> BoxFuture<'static, _> {
+            let (exchange, instance) = (exchange.clone(), instance.clone());
+            let called = Called {
+                agent: to_agent.clone(),
+                client: to_client.clone(),
+                id: call.id,
+                tool: call.name,
+                arguments: call.arguments,
+            };
+            Box::pin(async move {
+                let body = json!(called);
+                match exchange.ask(&instance, CALL, body, within + ON_THE_WAY).await {
+                    Ok(answer) => heard(answer),
+                    Err(NoAnswer::Late) => Err(ToolError::Timeout(within)),
+                    Err(error) => Err(ToolError::Unavailable(error.to_string())),
+                }
+            })
+        };
+        let tools = tools.into_iter().map(|tool| Tool {
+            name: tool.name,
+            description: tool.description,
+            parameters: tool.parameters,
+            finishes: tool.finishes,
+        });
+        RemoteToolClient {
+            agent,
+            name,
+            tools: tools.collect(),
+            timeout: within,
+            call: Arc::new(call),
+        }
+    }
+}
+
+fn told(tool: &Tool) -> ToolTold {
+    ToolTold {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+        finishes: tool.finishes,
+    }
+}
+
+/// What an answer of another instance means.
+fn heard(answer: Value) -> Result<ToolOutput, ToolError> {
+    let told = serde_json::from_value(answer);
+    match told.map_err(|_| ToolError::Unavailable("its instance answered oddly".into()))? {
+        CallTold::Answered { content, failed } => {
+            let content = content.into_iter().map(|part| match part {
+                PartTold::Text(text) => ToolContent::Text(text),
+                PartTold::Image { mime_type, base64 } => ToolContent::Image { mime_type, base64 },
+            });
+            Ok(ToolOutput { content: content.collect(), failed })
+        }
+        CallTold::Unknown(tool) => Err(ToolError::Unknown(tool)),
+        CallTold::Arguments(why) => Err(ToolError::Arguments(why)),
+        CallTold::TimedOut(ms) => Err(ToolError::Timeout(Duration::from_millis(ms))),
+        CallTold::Unavailable(why) => Err(ToolError::Unavailable(why)),
+        CallTold::Failed(why) => Err(ToolError::Failed(why)),
+    }
+}
+
+fn outcome(result: Result<ToolOutput, ToolError>) -> CallTold {
+    match result {
+        Ok(ToolOutput { content, failed }) => {
+            let content = content.into_iter().map(|part| match part {
+                ToolContent::Text(text) => PartTold::Text(text),
+                ToolContent::Image { mime_type, base64 } => PartTold::Image { mime_type, base64 },
+            });
+            CallTold::Answered { content: content.collect(), failed }
+        }
+        Err(ToolError::Unknown(tool)) => CallTold::Unknown(tool),
+        Err(ToolError::Arguments(why)) => CallTold::Arguments(why),
+        Err(ToolError::Timeout(within)) => CallTold::TimedOut(millis(within)),
+        Err(ToolError::Unavailable(why)) => CallTold::Unavailable(why),
+        Err(ToolError::Failed(why)) => CallTold::Failed(why),
+    }
+}
+
+/// Calls tools of this instance's tool clients for the others.
+fn answering(tool_clients: Arc<dyn ToolClients>) -> RpcHandler {
+    Arc::new(move |question| {
+        let tool_clients = Arc::clone(&tool_clients);
+        Box::pin(async move {
+            let told = match serde_json::from_value::<Called>(question) {
+                Ok(Called { agent, client, id, tool, arguments }) => {
+                    let call = ToolCall { id, name: tool, arguments };
+                    outcome(tool_clients.call(agent, client, call).await)
+                }
+                Err(_) => CallTold::Failed("the call cannot be read".into()),
+            };
+            json!(told)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_a_call_is_the_same_at_the_other_end() {
+        let image = ToolContent::Image { mime_type: "image/png".into(), base64: "AA==".into() };
+        let both = vec![ToolContent::Text("words".into()), image];
+        for result in [
+            Ok(ToolOutput { content: both, failed: true }),
+            Ok(ToolOutput::default()),
+            Err(ToolError::Unknown("x".into())),
+            Err(ToolError::Arguments("x".into())),
+            Err(ToolError::Timeout(Duration::from_millis(1_500))),
+            Err(ToolError::Unavailable("x".into())),
+            Err(ToolError::Failed("x".into())),
+        ] {
+            assert_eq!(heard(json!(outcome(result.clone()))), result);
+        }
+        assert!(matches!(heard(json!(7)), Err(ToolError::Unavailable(_))));
+    }
+}

@@ -1,0 +1,156 @@
+//! Which language models a face asks, from the settings: the first, those behind it, how patiently
+//! each is asked again, and where it is counted. Not for any model's API.
+
+use std::sync::Arc;
+
+use hearken_actors::ports::Llm;
+use hearken_base::{
+    SettingError, settings::check_key, settings::check_times, settings::parse, settings::shown,
+};
+use url::Url;
+
+use super::anthropic::AnthropicLlm;
+use super::cost_tracker::{CostTracker, Counted, Priced, Prices};
+use super::extra;
+use super::fields::{self, Findings};
+use super::openai::OpenAiLlm;
+use crate::fallback::{Fallback, Within};
+use crate::metrics::MeasuredLlm;
+use crate::retry::{RetryPolicy, Retrying};
+use crate::settings::{LlmProvider, LlmSettings, ms};
+
+/// Most models behind the first.
+const MAX_FALLBACKS: usize = 8;
+
+/// Who asks the language model.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// What its requests are counted under: a word of ours.
+    pub face: &'static str,
+    /// It waits for a model that has too much to do, as [`RetryPolicy::patient`] says; else it is
+    /// somebody who listens.
+    pub patient: bool,
+    /// Where its requests are counted.
+    pub ledger: CostTracker,
+    /// What is known of the models.
+    pub findings: Findings,
+}
+
+impl Asker {
+    /// People before loudspeakers and text clients.
+    pub fn spoken(face: &'static str, ledger: &CostTracker) -> Self {
+        Self { face, patient: false, ledger: ledger.clone(), findings: Findings::default() }
+    }
+
+    /// Applications.
+    pub fn patient(face: &'static str, ledger: &CostTracker) -> Self {
+        Self { face, patient: true, ledger: ledger.clone(), findings: Findings::default() }
+    }
+
+    /// The same, who knows of the models what others found out.
+    #[must_use]
+    pub fn knowing(self, findings: &Findings) -> Self {
+        Self { findings: findings.clone(), ..self }
+    }
+}
+
+/// The language models of the settings, for somebody who listens, counted nowhere but in metrics.
+///
+/// # Errors
+/// A setting that cannot be used, with its key, its value and what is allowed.
+pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
+    llm_for(settings, &Asker::spoken("device", &CostTracker::default()))
+}
+
+/// The language models of the settings: the one that `llm.base_url` points to and, where it fails
+/// before its first words, those of `llm.fallback` in order. Each is asked again as befits who
+/// asks.
+///
+/// # Errors
+/// A setting that cannot be used, with its key, its value and what is allowed.
+pub fn llm_for(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, SettingError> {
+    let behind = settings.fallback.len();
+    if behind > MAX_FALLBACKS {
+        return Err(SettingError::value("llm.fallback", behind, "at most 8 tables"));
+    }
+    let mut models = vec![one(settings, asker, 0)?];
+    for (place, fallback) in (1..).zip(&settings.fallback) {
+        let model = one(&fallback.settings(settings), asker, place);
+        models.push(model.map_err(|error| error.within("llm", "llm.fallback"))?);
+    }
+    let inner: Arc<dyn Llm> = match models.len() {
+        1 => models.remove(0),
+        _ => Arc::new(Fallback::new(models, ms(settings.timeout_ms))),
+    };
+    let inner: Arc<dyn Llm> = Arc::new(Within { inner, total: ms(settings.timeout_ms) });
+    let (face, ledger) = (asker.face, asker.ledger.clone());
+    Ok(Arc::new(Counted { inner, face, ledger }))
+}
+
+/// The model at this place of the list, asked again where that is safe.
+fn one(settings: &LlmSettings, asker: &Asker, place: usize) -> Result<Arc<dyn Llm>, SettingError> {
+    let url = check(settings)?;
+    let inner: Arc<dyn Llm> = match settings.provider {
+        LlmProvider::OpenAi => {
+            let known = asker.findings.of(url.as_str(), &settings.model, fields::OPENAI);
+            Arc::new(OpenAiLlm::new(&url, settings.clone(), known)?)
+        }
+        LlmProvider::Anthropic => {
+            let known = asker.findings.of(url.as_str(), &settings.model, fields::ANTHROPIC);
+            Arc::new(AnthropicLlm::new(&url, settings.clone(), known)?)
+        }
+    };
+    let policy = if asker.patient {
+        RetryPolicy::patient()
+    } else {
+        RetryPolicy::spoken(ms(settings.retry_within_ms))
+    };
+    let policy = policy.in_all(ms(settings.timeout_ms));
+    let prices = Prices {
+        input: settings.price_per_million_input,
+        output: settings.price_per_million_output,
+    };
+    let (face, ledger) = (asker.face, asker.ledger.clone());
+    let inner = Arc::new(MeasuredLlm::new(inner, place));
+    let inner = Arc::new(Retrying::new(inner, policy));
+    Ok(Arc::new(Priced { inner, prices, face, ledger }))
+}
+
+fn check(settings: &LlmSettings) -> Result<Url, SettingError> {
+    let allowed = match settings.provider {
+        LlmProvider::OpenAi => "http(s)://.../v1 (an OpenAI-compatible base)",
+        LlmProvider::Anthropic => {
+            "https://api.anthropic.com, or another base of Anthropic's API, with \
+             llm.provider anthropic"
+        }
+    };
+    check_key("llm.api_key", &settings.api_key)?;
+    check_times(&[
+        ("llm.connect_timeout_ms", settings.connect_timeout_ms),
+        ("llm.first_token_timeout_ms", settings.first_token_timeout_ms),
+        ("llm.idle_timeout_ms", settings.idle_timeout_ms),
+        ("llm.timeout_ms", settings.timeout_ms),
+        ("llm.max_tokens", settings.max_tokens.into()),
+    ])?;
+    if !(0.0..=2.0).contains(&settings.temperature) {
+        let value = settings.temperature;
+        return Err(SettingError::value("llm.temperature", value, "0.0 to 2.0"));
+    }
+    for (key, price) in [
+        ("llm.price_per_million_input", settings.price_per_million_input),
+        ("llm.price_per_million_output", settings.price_per_million_output),
+    ] {
+        if !(0.0..=1e9).contains(&price) {
+            return Err(SettingError::value(key, price, "0 to 1000000000"));
+        }
+    }
+    extra::check("llm.extra", &settings.extra)?;
+    let url = parse("llm.base_url", &settings.base_url, allowed)?;
+    // The embedded model, which the key's default names, does not speak Anthropic's API.
+    let embedded = settings.base_url == LlmSettings::default().base_url;
+    let wrong = settings.provider == LlmProvider::Anthropic && embedded;
+    if wrong || !matches!(url.scheme(), "http" | "https") {
+        return Err(SettingError::value("llm.base_url", shown(&url), allowed));
+    }
+    Ok(url)
+}

@@ -1,0 +1,200 @@
+//! The sessions that are kept: their worlds, versions, and earlier versions to go back to; in a
+//! file too, where one is named. Not for what may be done in a world.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::arguments::Wrong;
+use super::rules::{self, Deed};
+use super::session_state::World;
+
+/// Earlier versions of a session that can be gone back to.
+pub const PAST_VERSIONS: usize = 100;
+
+/// Most sessions.
+const MAX_SESSIONS: usize = 10_000;
+
+/// Why nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There is no such session, or no such version of it.
+    #[error("there is no {0}")]
+    Unknown(String),
+    /// The session is there already.
+    #[error("the session is there already")]
+    Taken,
+    /// The caller knows another version than this, which is the one there is.
+    #[error("the state has version {0}")]
+    Conflict(i64),
+    /// No more sessions have room.
+    #[error("there are {MAX_SESSIONS} sessions already: delete some")]
+    Full,
+    /// The call itself is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
+}
+
+/// All sessions.
+pub struct Keeping {
+    sessions: Mutex<HashMap<String, Kept>>,
+    seed: Option<u64>,
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Kept {
+    version: i64,
+    world: World,
+    past: VecDeque<(i64, World)>,
+}
+
+impl Keeping {
+    /// No sessions yet. With a seed every session throws the same dice in the same order.
+    pub fn new(seed: Option<u64>) -> Self {
+        Self { sessions: Mutex::default(), seed, file: None }
+    }
+
+    /// The sessions of this file, which is written anew after each change; none where it is not
+    /// there.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no file of ours.
+    pub fn in_file(seed: Option<u64>, file: &Path) -> io::Result<Self> {
+        let sessions = match std::fs::read(file) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => HashMap::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { sessions: Mutex::new(sessions), seed, file: Some(file.to_owned()) })
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+        // A world is changed by replacing it: a panic leaves none half changed.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes an empty world for a session.
+    ///
+    /// # Errors
+    /// [`Refused::Taken`], or [`Refused::Full`].
+    pub fn create(&self, session: &str, name: &str) -> Result<i64, Refused> {
+        let mut sessions = self.sessions();
+        if sessions.contains_key(session) {
+            return Err(Refused::Taken);
+        }
+        if sessions.len() >= MAX_SESSIONS {
+            return Err(Refused::Full);
+        }
+        let world = World::new(name, self.seed.unwrap_or_else(by_chance));
+        sessions.insert(session.to_owned(), Kept { version: 1, world, past: VecDeque::new() });
+        self.save(&sessions);
+        Ok(1)
+    }
+
+    /// Forgets a session.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`].
+    pub fn delete(&self, session: &str) -> Result<(), Refused> {
+        let mut sessions = self.sessions();
+        sessions.remove(session).ok_or_else(|| no_session(session))?;
+        self.save(&sessions);
+        Ok(())
+    }
+
+    /// What a client sees of a session: its state and the version of it.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`].
+    pub fn state(&self, session: &str) -> Result<Map<String, Value>, Refused> {
+        let sessions = self.sessions();
+        let kept = sessions.get(session).ok_or_else(|| no_session(session))?;
+        let mut state = kept.world.shown(session);
+        state.insert("version".into(), kept.version.into());
+        Ok(state)
+    }
+
+    /// Calls a tool. The version goes up where something changed that a client can see; dice that
+    /// fell change nothing yet.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`], [`Refused::Conflict`] or [`Refused::Wrong`].
+    pub fn call(
+        &self,
+        session: &str,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        version: Option<i64>,
+    ) -> Result<(Deed, i64), Refused> {
+        let mut sessions = self.sessions();
+        let kept = sessions.get_mut(session).ok_or_else(|| no_session(session))?;
+        if version.is_some_and(|version| version != kept.version) {
+            return Err(Refused::Conflict(kept.version));
+        }
+        let mut after = kept.world.clone();
+        let deed = rules::act(&mut after, tool, arguments)?;
+        let seen = World { dice: kept.world.dice, ..after.clone() } != kept.world;
+        let before = std::mem::replace(&mut kept.world, after);
+        if seen {
+            kept.went_on_from(before);
+        }
+        let version = kept.version;
+        self.save(&sessions);
+        Ok((deed, version))
+    }
+
+    /// Makes a session what it was at this version, as a version of its own.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`]: also where that version is not kept any more.
+    pub fn restore(&self, session: &str, version: i64) -> Result<i64, Refused> {
+        let mut sessions = self.sessions();
+        let kept = sessions.get_mut(session).ok_or_else(|| no_session(session))?;
+        if version != kept.version {
+            let then = kept.past.iter().find(|(past, _)| *past == version);
+            let (_, world) =
+                then.ok_or_else(|| Refused::Unknown(format!("version {version} any more")))?;
+            let before = std::mem::replace(&mut kept.world, world.clone());
+            kept.went_on_from(before);
+        }
+        let version = kept.version;
+        self.save(&sessions);
+        Ok(version)
+    }
+
+    /// Writes the file anew, whole or not at all.
+    fn save(&self, sessions: &HashMap<String, Kept>) {
+        let Some(file) = &self.file else { return };
+        let beside = file.with_extension("new");
+        let written = serde_json::to_vec(sessions)
+            .map_err(io::Error::other)
+            .and_then(|bytes| std::fs::write(&beside, bytes))
+            .and_then(|()| std::fs::rename(&beside, file));
+        if let Err(error) = written {
+            tracing::error!(%error, file = %file.display(), "cannot write the sessions");
+        }
+    }
+}
+
+impl Kept {
+    fn went_on_from(&mut self, before: World) {
+        if self.past.len() == PAST_VERSIONS {
+            self.past.pop_front();
+        }
+        self.past.push_back((self.version, before));
+        self.version += 1;
+    }
+}
+
+fn no_session(session: &str) -> Refused {
+    Refused::Unknown(format!("session {session}"))
+}
+
+fn by_chance() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| std::process::id().into())
+}

@@ -1,0 +1,298 @@
+//! One of our tools as LiteMCP peers see it: questions in, answers out, over whatever carries
+//! text. Not for sockets, nor for who may ask.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::SinkExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use hearken_actors::ports::{self, Tool, ToolError, ToolSource};
+use hearken_actors::tools::schema::Schema;
+use hearken_base::Secret;
+use hearken_proto::litemcp::{self, Body, CallResult, Envelope, ToolCall, VERSION};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::codec::{FramedRead, FramedWrite};
+use url::Url;
+
+use super::client::{self, Session};
+use super::frames::{Frames, FramesError};
+use super::{MAX_MESSAGE_BYTES, arguments};
+
+/// Calls of one connection that are carried out at once; further questions wait in its lane.
+const CALLS_AT_ONCE: usize = 8;
+/// Questions of one connection that wait.
+const LANE: usize = 64;
+/// Ids of one connection that are remembered.
+const MAX_IDS: usize = 1 << 16;
+/// Longest wait for a connection to a running server.
+const START_WITHIN: Duration = Duration::from_secs(10);
+
+/// A tool, offered to LiteMCP peers; clones share it.
+#[derive(Clone)]
+pub struct LiteMcpServer(Behind);
+
+#[derive(Clone)]
+enum Behind {
+    /// A tool of this process.
+    Ours { source: Arc<dyn ToolSource>, name: String },
+    /// A tool of a running server.
+    Far { session: Session, timeout: Duration },
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Called {
+    /// For the peer, whatever came of it.
+    pub result: CallResult,
+    /// Why the tool itself has said nothing.
+    pub error: Option<ToolError>,
+}
+
+impl LiteMcpServer {
+    /// The tool of this name; the first source that has one wins.
+    pub fn find(sources: &[Arc<dyn ToolSource>], name: &str) -> Option<Self> {
+        let has = |source: &&Arc<dyn ToolSource>| source.tools().iter().any(|t| t.name == name);
+        let source = Arc::clone(sources.iter().find(has)?);
+        Some(Self(Behind::Ours { source, name: name.to_owned() }))
+    }
+
+    /// A tool that a running server offers at this `http(s)` address; its calls may take as long.
+    ///
+    /// # Errors
+    /// There is none, or the server cannot be reached or does not let us in; for people.
+    pub async fn of_server(
+        url: &Url,
+        bearer: Option<&Secret>,
+        timeout: Duration,
+    ) -> Result<Self, String> {
+        let session = client::over_http(url, bearer, START_WITHIN, timeout).await?;
+        Ok(Self(Behind::Far { session, timeout }))
+    }
+
+    /// What the tool says of itself; nothing where it is no longer there.
+    pub fn told(&self) -> Option<litemcp::Tool> {
+        match &self.0 {
+            Behind::Ours { source, name } => Some(arguments::told(&tool(source, name)?)),
+            Behind::Far { session, .. } => Some(session.told()),
+        }
+    }
+
+    /// Calls the tool, within its time. Dropping the future ends the call as far as its source
+    /// can.
+    pub async fn call(&self, call: ToolCall) -> Called {
+        let limit = match &self.0 {
+            Behind::Ours { source, .. } => source.timeout(),
+            Behind::Far { timeout, .. } => *timeout,
+        };
+        let texts = call.arguments.clone();
+        match timeout(limit, self.carried(call)).await {
+            Ok(called) => called,
+            Err(_) => self.failed(&texts, ToolError::Timeout(limit)),
+        }
+    }
+
+    async fn carried(&self, call: ToolCall) -> Called {
+        let texts = call.arguments.clone();
+        match &self.0 {
+            Behind::Far { session, .. } => match session.pass(call).await {
+                Ok(result) => Called { result, error: None },
+                Err(failed) => self.failed(&texts, failed.error),
+            },
+            Behind::Ours { source, name } => {
+                let prepared = prepare(source, name, &call);
+                let outcome = match prepared {
+                    Ok(call) => source.call(call).await,
+                    Err(error) => return self.failed(&texts, error),
+                };
+                let tool = tool(source, name);
+                let result = arguments::result(tool.as_ref(), &texts, &outcome);
+                Called { result, error: outcome.err() }
+            }
+        }
+    }
+
+    fn failed(&self, texts: &[String], error: ToolError) -> Called {
+        let tool = match &self.0 {
+            Behind::Ours { source, name } => tool(source, name),
+            Behind::Far { .. } => None,
+        };
+        let outcome = Err(error);
+        let result = arguments::result(tool.as_ref(), texts, &outcome);
+        Called { result, error: outcome.err() }
+    }
+
+    /// Answers the questions of one connection until no more come and all are answered. Dropping
+    /// the future ends its calls.
+    pub async fn attend(
+        self,
+        mut questions: mpsc::Receiver<String>,
+        answers: mpsc::Sender<String>,
+    ) {
+        let mut ids = Ids::default();
+        let mut calls = FuturesUnordered::new();
+        let mut open = true;
+        while open || !calls.is_empty() {
+            let answer = tokio::select! {
+                text = questions.recv(), if open && calls.len() < CALLS_AT_ONCE => match text {
+                    None => {
+                        open = false;
+                        continue;
+                    }
+                    Some(text) => match self.take(&text, &mut ids) {
+                        None => continue,
+                        Some(Taken::Answer(answer)) => answer,
+                        Some(Taken::Call(id, call)) => {
+                            let face = self.clone();
+                            calls.push(async move {
+                                Body::Result(face.call(call).await.result).encode(id)
+                            });
+                            continue;
+                        }
+                    },
+                },
+                Some(answer) = calls.next() => answer,
+            };
+            if answers.send(answer).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What a frame asks for; nothing where it is no question, or one with a used id.
+    fn take(&self, text: &str, ids: &mut Ids) -> Option<Taken> {
+        let Ok(envelope) = Envelope::decode(text) else {
+            tracing::debug!(bytes = text.len(), "a LiteMCP client sent what is no message");
+            return None;
+        };
+        let (id, version) = (envelope.id, envelope.version);
+        if !matches!(envelope.kind.as_str(), "get" | "call") {
+            tracing::debug!("a LiteMCP client sent what is no question");
+            return None;
+        }
+        if !ids.is_new(id) {
+            tracing::debug!("a LiteMCP client used an id twice");
+            return None;
+        }
+        let refused = |why: String| {
+            let called = self.failed(&[], ToolError::Failed(why));
+            Some(Taken::Answer(Body::Result(called.result).encode(id)))
+        };
+        match envelope.body() {
+            // Whatever its version: the answer tells ours, and the client decides.
+            Ok(Body::Get) => match self.told() {
+                Some(tool) => Some(Taken::Answer(Body::Info(tool).encode(id))),
+                None => refused("the tool is no longer there".into()),
+            },
+            Ok(_) if !version.is_ours() => {
+                refused(format!("the call is of LiteMCP {version}, and this is {VERSION}"))
+            }
+            Ok(Body::Call(call)) => Some(Taken::Call(id, call)),
+            Ok(Body::Info(_) | Body::Result(_)) => None,
+            Err(error) => refused(error.to_string()),
+        }
+    }
+
+    /// Answers what comes on `input`, until that ends.
+    ///
+    /// # Errors
+    /// A stream broke, or a message was too long.
+    pub async fn over_streams<R, W>(self, input: R, output: W) -> std::io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let mut input = FramedRead::new(input, Frames::new(MAX_MESSAGE_BYTES));
+        let mut output = FramedWrite::new(output, Frames::new(MAX_MESSAGE_BYTES));
+        let (to_face, questions) = mpsc::channel(LANE);
+        let (answers, mut from_face) = mpsc::channel(LANE);
+        let reading = async move {
+            while let Some(frame) = input.next().await {
+                if to_face.send(frame?).await.is_err() {
+                    break;
+                }
+            }
+            Ok::<_, FramesError>(())
+        };
+        let writing = async move {
+            while let Some(answer) = from_face.recv().await {
+                output.send(answer).await?;
+            }
+            Ok(())
+        };
+        let attending = async move {
+            self.attend(questions, answers).await;
+            Ok(())
+        };
+        match tokio::try_join!(reading, writing, attending) {
+            Ok(_) => Ok(()),
+            Err(FramesError::Io(error)) => Err(error),
+            Err(error) => Err(std::io::Error::other(error)),
+        }
+    }
+}
+
+/// What is done about a question.
+enum Taken {
+    /// It is answered at once.
+    Answer(String),
+    /// It is a call, with this id.
+    Call(i64, ToolCall),
+}
+
+fn tool(source: &Arc<dyn ToolSource>, name: &str) -> Option<Tool> {
+    source.tools().iter().find(|t| t.name == name).cloned()
+}
+
+/// The call as the source takes it, its arguments checked.
+fn prepare(
+    source: &Arc<dyn ToolSource>,
+    name: &str,
+    call: &ToolCall,
+) -> Result<ports::ToolCall, ToolError> {
+    let tool = tool(source, name).filter(|t| t.name == call.tool);
+    let tool = tool.ok_or_else(|| ToolError::Unknown(call.tool.clone()))?;
+    let arguments = arguments::by_name(&tool, &call.arguments)?;
+    Schema::of(&tool).check(&arguments)?;
+    Ok(ports::ToolCall { id: uuid::Uuid::new_v4().to_string(), name: tool.name, arguments })
+}
+
+/// The ids of one connection; of very many, the last ones.
+#[derive(Default)]
+struct Ids {
+    used: HashSet<i64>,
+    order: VecDeque<i64>,
+}
+
+impl Ids {
+    /// The id was not used yet; from now on it was.
+    fn is_new(&mut self, id: i64) -> bool {
+        if !self.used.insert(id) {
+            return false;
+        }
+        self.order.push_back(id);
+        if self.order.len() > MAX_IDS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.used.remove(&oldest);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_remembered_within_bounds() {
+        let mut ids = Ids::default();
+        assert!((0..1 << 16).all(|id| ids.is_new(id)));
+        assert!(!ids.is_new(0) && !ids.is_new(65_535));
+        assert!(ids.is_new(-1));
+        assert!(!ids.is_new(1) && ids.is_new(0), "the oldest is forgotten");
+        assert_eq!(ids.used.len(), MAX_IDS);
+    }
+}

@@ -1,0 +1,251 @@
+//! One remote server: a task that connects, watches, and connects again after a growing wait. It
+//! ends with its token, a child included. Not for which servers there are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reqwest::redirect;
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::connected_source::{ConnectedSource, SourceKind};
+use super::connection::{Connection, Era, NotOpened};
+use super::link::Link;
+use super::litemcp;
+use super::refresh_loop::attend;
+use super::settings::{Server, ToolProtocol, Way};
+use super::stdio_process::ToolChild;
+
+/// First wait before a server is tried again; doubles while it fails. A call that wants it does
+/// not shorten the first.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// Longest such wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A connection that lived this long was well: the next wait is the first again.
+const WELL_AFTER: Duration = Duration::from_secs(20);
+/// Most redirects of one request.
+const MAX_REDIRECTS: usize = 3;
+/// Largest message that a server may send.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// Why a connection ended that we ended ourselves.
+const ENDED: &str = "it is no longer connected to";
+
+/// What every child gets of our own environment.
+pub type Environment = BTreeMap<String, String>;
+
+/// The kind of source that a server reached this way is.
+pub(super) fn kind(way: &Way) -> SourceKind {
+    match way {
+        Way::Http { url, .. } if url.scheme().starts_with("ws") => SourceKind::WebSocket,
+        Way::Http { .. } => SourceKind::Http,
+        Way::Stdio { .. } => SourceKind::Stdio,
+    }
+}
+
+/// Keeps one server connected until the token is cancelled.
+pub(super) async fn keep(
+    server: Server,
+    environment: Environment,
+    live: ConnectedSource,
+    token: CancellationToken,
+) {
+    let mut waits = Waits::default();
+    let mut era = Era::Auto;
+    loop {
+        live.connecting();
+        let begun = Instant::now();
+        let (reason, opened) = match &server.way {
+            _ if server.protocol == ToolProtocol::LiteMcp => {
+                litemcp::keep(&server, &environment, &live, &token).await
+            }
+            Way::Http { .. } => over_http(&server, &live, &token).await,
+            Way::Stdio { .. } => as_child(&server, &environment, era, &live, &token).await,
+        };
+        if token.is_cancelled() {
+            break;
+        }
+        tracing::warn!(source = server.name, reason, "a tool server is away");
+        if opened {
+            live.lost(reason);
+        } else {
+            live.failed(reason);
+            // Some programs end at a question that they do not know: ask the other way.
+            era = if era == Era::Auto { Era::Handshake } else { Era::Auto };
+        }
+        let wait = waits.next(begun.elapsed());
+        let rest = async {
+            sleep(FIRST_WAIT).await;
+            tokio::select! {
+                () = sleep(wait.saturating_sub(FIRST_WAIT)) => false,
+                () = live.wanted() => true,
+            }
+        };
+        match token.run_until_cancelled(rest).await {
+            None => break,
+            // Attempts that calls asked for do not make the others rarer.
+            Some(true) => waits = Waits(wait),
+            Some(false) => {}
+        }
+    }
+    live.ended(ENDED.into());
+}
+
+/// The waits before attempts to connect.
+struct Waits(Duration);
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self(FIRST_WAIT)
+    }
+}
+
+impl Waits {
+    /// The wait after a connection, or an attempt at one, that lasted this long.
+    fn next(&mut self, lasted: Duration) -> Duration {
+        let wait = if lasted >= WELL_AFTER { FIRST_WAIT } else { self.0 };
+        self.0 = (wait * 2).min(LONGEST_WAIT);
+        wait
+    }
+}
+
+/// Redirects are followed within an origin, since some servers answer `/mcp` with `/mcp/`; never
+/// to another, which our headers and token are not for.
+pub(super) fn within_origin() -> redirect::Policy {
+    redirect::Policy::custom(|attempt| {
+        let same = attempt.previous().iter().all(|u| u.origin() == attempt.url().origin());
+        if same && attempt.previous().len() <= MAX_REDIRECTS {
+            attempt.follow()
+        } else {
+            attempt.stop()
+        }
+    })
+}
+
+/// One connection over HTTP, from beginning to end; why it ended, and whether there was one.
+async fn over_http(
+    server: &Server,
+    live: &ConnectedSource,
+    token: &CancellationToken,
+) -> (String, bool) {
+    let Way::Http { url, .. } = &server.way else {
+        return ("it has no address".into(), false);
+    };
+    let builder = hearken_base::http::builder(url, server.start_timeout).redirect(within_origin());
+    let client = match builder.build() {
+        Ok(client) => client,
+        Err(error) => return (format!("no HTTP client: {error}"), false),
+    };
+    let mut opened = http_opened(server, client.clone(), Era::Auto, token).await;
+    if opened.as_ref().is_err_and(|failed| failed.misunderstood) {
+        opened = http_opened(server, client, Era::Handshake, token).await;
+    }
+    match opened {
+        Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
+        Err(failed) => (failed.reason, false),
+    }
+}
+
+/// A connection over HTTP that is begun this way.
+async fn http_opened(
+    server: &Server,
+    client: reqwest::Client,
+    era: Era,
+    token: &CancellationToken,
+) -> Result<Connection, NotOpened> {
+    let Way::Http { url, headers, bearer } = &server.way else {
+        return Err("it has no address".to_owned().into());
+    };
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .max_sse_event_size(MAX_MESSAGE_BYTES)
+        .custom_headers(headers.iter().cloned().collect());
+    if let Some(bearer) = bearer {
+        config = config.auth_header(bearer.expose());
+    }
+    let transport = StreamableHttpClientTransport::with_client(client, config);
+    within(server, token, Connection::open(transport, era, server.questions)).await
+}
+
+/// One life of a child process; why it ended, and whether it was ever spoken to.
+async fn as_child(
+    server: &Server,
+    environment: &Environment,
+    era: Era,
+    live: &ConnectedSource,
+    token: &CancellationToken,
+) -> (String, bool) {
+    let Way::Stdio { command, args, env } = &server.way else {
+        return ("it has no program".into(), false);
+    };
+    let mut all = environment.clone();
+    all.extend(env.clone());
+    let (child, stdout, stdin) = match ToolChild::spawn(command, args, &all) {
+        Ok(spawned) => spawned,
+        Err(error) => return (format!("cannot start `{command}`: {error}"), false),
+    };
+    let transport =
+        AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+    let opening = Connection::open(transport, era, server.questions);
+    let ended = match within(server, token, opening).await {
+        Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
+        Err(failed) => (failed.reason, false),
+    };
+    let said = child.end().await;
+    match (ended, said) {
+        // Only of the time before any call: later it may repeat what people said.
+        ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
+        (ended, _) => ended,
+    }
+}
+
+/// The opened connection, unless that takes too long or everything ends.
+pub(super) async fn within<T, E>(
+    server: &Server,
+    token: &CancellationToken,
+    opening: impl Future<Output = Result<T, E>>,
+) -> Result<T, E>
+where
+    E: From<String>,
+{
+    let limit = server.start_timeout;
+    match token.run_until_cancelled(timeout(limit, opening)).await {
+        None => Err(ENDED.to_owned().into()),
+        Some(Err(_)) => Err(format!("no handshake within {} s", limit.as_secs_f32()).into()),
+        Some(Ok(opened)) => opened,
+    }
+}
+
+/// Attends to the connection, then closes it.
+pub(super) async fn serve(
+    name: &str,
+    live: &ConnectedSource,
+    connection: Link,
+    token: &CancellationToken,
+) -> String {
+    let protocol = connection.protocol();
+    tracing::info!(source = name, protocol, "a tool server is connected");
+    let ended = token.run_until_cancelled(attend(live, &connection)).await;
+    let reason = ended.unwrap_or_else(|| ENDED.into());
+    // Before the slow part: whoever waits for this connection's end goes on.
+    live.lost(reason.clone());
+    connection.close().await;
+    reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_bound_and_begin_anew_after_a_good_time() {
+        let mut waits = Waits::default();
+        let short = Duration::from_secs(1);
+        let grown: Vec<u128> = (0..8).map(|_| waits.next(short).as_millis()).collect();
+        assert_eq!(grown, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+        assert_eq!(waits.next(WELL_AFTER), FIRST_WAIT);
+        assert_eq!(waits.next(short), FIRST_WAIT * 2);
+    }
+}

@@ -1,0 +1,226 @@
+//! Tokens of tool clients and of cameras, signed with the server's secret. Each kind has a key of
+//! its own, so that one is never good for the other, nor for a device's connection. Not for where
+//! a token stands in a request.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hearken_base::Secret;
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+
+/// How long a camera's token is good.
+const VISION_LIFETIME: Duration = Duration::from_secs(3_600);
+/// A clock may be this much ahead of ours.
+const CLOCK_SKEW_SECONDS: u64 = 300;
+/// Longest name of an agent.
+pub const MAX_AGENT_BYTES: usize = 64;
+
+/// Why a token is refused. The messages say nothing that helps a forger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenReadError {
+    /// There is none.
+    #[error("the token is missing")]
+    Missing,
+    /// It does not have the shape of a token.
+    #[error("the token is malformed")]
+    Malformed,
+    /// It is forged, or of another server or owner.
+    #[error("the token is forged, or belongs to another")]
+    Wrong,
+    /// It was made too long ago.
+    #[error("the token has expired")]
+    Expired,
+    /// It was taken back.
+    #[error("the token was revoked")]
+    Revoked,
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
+}
+
+fn keyed(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes a key of any length")
+}
+
+/// The key of one kind of token.
+fn key_for(secret: &Secret, kind: &str) -> Hmac<Sha256> {
+    let key = keyed(secret.expose().as_bytes()).chain_update(kind).finalize().into_bytes();
+    keyed(&key)
+}
+
+fn signature(key: &Hmac<Sha256>, text: &str) -> String {
+    URL_SAFE_NO_PAD.encode(key.clone().chain_update(text).finalize().into_bytes())
+}
+
+/// In constant time.
+fn verified(key: &Hmac<Sha256>, text: &str, signature: &str) -> Result<(), TokenReadError> {
+    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenReadError::Malformed)?;
+    key.clone().chain_update(text).verify_slice(&signature).map_err(|_| TokenReadError::Wrong)
+}
+
+/// Tokens with which tool clients dial in: `agent.serial.signature`, the agent in base64url. They
+/// are good until they are revoked by their serial.
+#[derive(Clone)]
+pub struct AgentTokens {
+    key: Hmac<Sha256>,
+    revoked: Vec<String>,
+}
+
+impl AgentTokens {
+    /// Tokens signed with this secret, except those of these serials.
+    pub fn new(secret: &Secret, revoked: &[String]) -> Self {
+        Self { key: key_for(secret, "hearken/tools/1"), revoked: revoked.to_vec() }
+    }
+
+    /// A new token for an agent, and its serial. None where the agent's name is empty or longer
+    /// than 64 bytes.
+    pub fn mint(&self, agent: &str) -> Option<(String, String)> {
+        if agent.is_empty() || agent.len() > MAX_AGENT_BYTES {
+            return None;
+        }
+        let serial: String = uuid::Uuid::new_v4().simple().to_string().chars().take(12).collect();
+        let body = format!("{}.{serial}", URL_SAFE_NO_PAD.encode(agent));
+        Some((format!("{body}.{}", signature(&self.key, &body)), serial))
+    }
+
+    /// The agent of a token.
+    ///
+    /// # Errors
+    /// See [`SealError`].
+    pub fn agent(&self, token: &str) -> Result<String, TokenReadError> {
+        if token.is_empty() {
+            return Err(TokenReadError::Missing);
+        }
+        let (body, signature) = token.rsplit_once('.').ok_or(TokenReadError::Malformed)?;
+        verified(&self.key, body, signature)?;
+        let (agent, serial) = body.split_once('.').ok_or(TokenReadError::Malformed)?;
+        if self.revoked.iter().any(|s| s == serial) {
+            return Err(TokenReadError::Revoked);
+        }
+        let agent = URL_SAFE_NO_PAD.decode(agent).map_err(|_| TokenReadError::Malformed)?;
+        String::from_utf8(agent).map_err(|_| TokenReadError::Malformed)
+    }
+}
+
+/// Tokens with which a device's camera sends pictures: `signature.seconds`, good for an hour and
+/// for that device only.
+#[derive(Clone)]
+pub struct VisionTokens {
+    key: Hmac<Sha256>,
+}
+
+impl VisionTokens {
+    /// Tokens signed with this secret.
+    pub fn new(secret: &Secret) -> Self {
+        Self { key: key_for(secret, "hearken/vision/1") }
+    }
+
+    /// A token for this device, upper or lower case, made now.
+    pub fn mint(&self, device_id: &str) -> String {
+        self.mint_at(device_id, now())
+    }
+
+    fn mint_at(&self, device_id: &str, seconds: u64) -> String {
+        let text = format!("{}|{seconds}", device_id.to_lowercase());
+        format!("{}.{seconds}", signature(&self.key, &text))
+    }
+
+    /// The token was made by us for this device, less than an hour ago.
+    ///
+    /// # Errors
+    /// See [`SealError`].
+    pub fn check(&self, token: &str, device_id: &str) -> Result<(), TokenReadError> {
+        self.check_at(token, device_id, now())
+    }
+
+    fn check_at(&self, token: &str, device_id: &str, now: u64) -> Result<(), TokenReadError> {
+        if token.is_empty() {
+            return Err(TokenReadError::Missing);
+        }
+        let (signature, seconds) = token.split_once('.').ok_or(TokenReadError::Malformed)?;
+        let digits = seconds.bytes().all(|b| b.is_ascii_digit());
+        let made: u64 = seconds.parse().ok().filter(|_| digits).ok_or(TokenReadError::Malformed)?;
+        verified(&self.key, &format!("{}|{seconds}", device_id.to_lowercase()), signature)?;
+        let fresh = made <= now.saturating_add(CLOCK_SKEW_SECONDS)
+            && now.saturating_sub(made) <= VISION_LIFETIME.as_secs();
+        if fresh { Ok(()) } else { Err(TokenReadError::Expired) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: u64 = 1_790_000_000;
+
+    fn secret() -> Secret {
+        Secret::new("a secret of some length")
+    }
+
+    #[test]
+    fn a_tool_clients_token_names_its_agent_until_it_is_revoked() {
+        let tokens = AgentTokens::new(&secret(), &[]);
+        let (token, serial) = tokens.mint("客厅 1").unwrap();
+        assert_eq!(tokens.agent(&token), Ok("客厅 1".into()));
+        let stricter = AgentTokens::new(&secret(), &[serial]);
+        assert_eq!(stricter.agent(&token), Err(TokenReadError::Revoked));
+        let (another, _) = tokens.mint("客厅 1").unwrap();
+        assert_eq!(stricter.agent(&another), Ok("客厅 1".into()));
+        let other = AgentTokens::new(&Secret::new("another secret"), &[]);
+        assert_eq!(other.agent(&token), Err(TokenReadError::Wrong));
+        assert_eq!((tokens.mint(""), tokens.mint(&"x".repeat(65))), (None, None));
+    }
+
+    #[test]
+    fn nothing_of_a_token_can_be_changed() {
+        let tokens = AgentTokens::new(&secret(), &[]);
+        let (token, serial) = tokens.mint("kitchen").unwrap();
+        let (_, signature) = token.rsplit_once('.').unwrap();
+        let forged = format!("{}.{serial}.{signature}", URL_SAFE_NO_PAD.encode("cellar"));
+        assert_eq!(tokens.agent(&forged), Err(TokenReadError::Wrong));
+        for (text, error) in [
+            ("", TokenReadError::Missing),
+            ("x", TokenReadError::Malformed),
+            ("a.b.!", TokenReadError::Malformed),
+            ("a.b.AAAA", TokenReadError::Wrong),
+        ] {
+            assert_eq!(tokens.agent(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cameras_token_is_good_for_its_device_and_an_hour() {
+        let tokens = VisionTokens::new(&secret());
+        let token = tokens.mint_at("AA:bb", NOW);
+        assert_eq!(tokens.check_at(&token, "aa:BB", NOW + 3_600), Ok(()));
+        assert_eq!(tokens.check_at(&token, "aa:bb", NOW + 3_601), Err(TokenReadError::Expired));
+        assert_eq!(tokens.check_at(&token, "aa:bb", NOW - 301), Err(TokenReadError::Expired));
+        assert_eq!(tokens.check_at(&token, "aa:bc", NOW), Err(TokenReadError::Wrong));
+        assert_eq!(tokens.check("", "aa:bb"), Err(TokenReadError::Missing));
+        assert_eq!(tokens.check("x", "aa:bb"), Err(TokenReadError::Malformed));
+        assert_eq!(tokens.check("AAAA.+1", "aa:bb"), Err(TokenReadError::Malformed));
+        assert_eq!(tokens.check(&tokens.mint("aa:bb"), "aa:bb"), Ok(()));
+    }
+
+    #[test]
+    fn one_kind_is_not_good_for_the_other() {
+        let (agents, cameras) = (AgentTokens::new(&secret(), &[]), VisionTokens::new(&secret()));
+        assert_eq!(agents.agent(&cameras.mint("a")), Err(TokenReadError::Malformed));
+        let (token, _) = agents.mint("a").unwrap();
+        assert!(cameras.check(&token, "a").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_refused_without_a_panic(text in ".*", device in ".*") {
+            prop_assert!(VisionTokens::new(&secret()).check(&text, &device).is_err());
+            prop_assert!(AgentTokens::new(&secret(), &[]).agent(&text).is_err());
+        }
+    }
+}

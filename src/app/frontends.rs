@@ -1,0 +1,108 @@
+//! Text clients and applications put together: what their faces need of the rest. Not for devices.
+
+use std::sync::Arc;
+
+use hearken_actors::chat::ChatService;
+use hearken_actors::chat::event_stream::WatchSettings;
+use hearken_actors::dialogue::SharedStyle;
+use hearken_actors::gateway::{GatewayService, Sessions};
+use hearken_actors::ports::{ChatStore, ImageDescriber, SessionStore};
+use hearken_actors::tasks::Tasks;
+use hearken_cluster::Cluster;
+use hearken_providers::LlmSettings;
+use hearken_providers::state;
+use hearken_tool_sources::Sources;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::models::Models;
+use super::{llm, local_time};
+use crate::config::Config;
+use crate::http::{Chats, MuseumClients, TextClients};
+
+/// Lets text clients in. They wait for the model as long as the request may take: what the
+/// gateway's document calls its timeout is one, and has none for the first words.
+pub(super) fn text_clients(
+    config: &Config,
+    (store, models): (Arc<dyn SessionStore>, &Models),
+    tools: &Sources,
+    sight: Option<Arc<dyn ImageDescriber>>,
+    fleet: &Cluster,
+    process: &CancellationToken,
+) -> anyhow::Result<TextClients> {
+    let settings = config.text_clients();
+    let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
+    if fleet.is_shared() {
+        sessions = sessions.shared(fleet.locks());
+    }
+    let tools = tools.clone();
+    let desk = GatewayService {
+        llm: models.spoken(config, "gateway", patient)?,
+        sessions: Arc::new(sessions),
+        tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
+        sight,
+        now: local_time(config),
+        settings: settings.into(),
+    };
+    Ok(TextClients {
+        desk,
+        places: Arc::new(Semaphore::new(config.gateway.max_connections)),
+        token: config.gateway.token.clone(),
+        process: process.clone(),
+    })
+}
+
+/// Lets applications in. They wait for the model as text clients do.
+pub(super) fn chats(
+    config: &Config,
+    (store, models): (Arc<dyn ChatStore>, &Models),
+    tools: &Sources,
+    sight: Option<Arc<dyn ImageDescriber>>,
+    fleet: &Cluster,
+    tasks: &Tasks,
+) -> anyhow::Result<Chats> {
+    let (settings, tools) = (config.chat_sessions(), tools.clone());
+    let watching =
+        WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
+    let desk = ChatService {
+        llm: models.patient(config, "chat", patient)?,
+        store,
+        state: state::state_server(&config.state)?,
+        events: fleet.events(),
+        locks: fleet.locks(),
+        tools: Arc::new(move |session_id| {
+            tools.conversation(session_id.as_str(), &SharedStyle::default())
+        }),
+        sight,
+        now: local_time(config),
+        settings: settings.into(),
+        tasks: tasks.clone(),
+    };
+    let places = Arc::new(Semaphore::new(config.chat.max_watchers));
+    Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
+}
+
+/// The model for who waits as long as a request may take.
+pub(super) fn patient(config: &Config) -> LlmSettings {
+    let total = config.llm.timeout_ms;
+    LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
+}
+
+/// Forgets chat sessions that were deleted long ago.
+pub(super) fn purge(chats: &Chats) -> tokio::task::JoinHandle<()> {
+    let desk = chats.desk.clone();
+    tokio::spawn(async move { desk.keep_purging().await })
+}
+
+/// Clears away the sessions of museum clients that are over.
+pub(super) fn visits(clients: &MuseumClients) -> tokio::task::JoinHandle<()> {
+    let museum = Arc::clone(&clients.museum);
+    tokio::spawn(async move { museum.keep_sweeping().await })
+}
+
+/// Clears away sessions that are over.
+pub(super) fn sweep(clients: &TextClients) -> tokio::task::JoinHandle<()> {
+    let (sessions, every) =
+        (Arc::clone(&clients.desk.sessions), clients.desk.settings.get().sweep_every);
+    tokio::spawn(async move { sessions.keep_sweeping(every).await })
+}

@@ -1,0 +1,126 @@
+//! A WebSocket of text messages as two bounded lanes, one in and one out, between which somebody
+//! attends to it. Not for what the messages say.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use actix::fut::{ActorFutureExt as _, wrap_future};
+use actix::{Actor, ActorContext as _, AsyncContext as _, StreamHandler};
+use futures_util::StreamExt as _;
+use hearken_actors::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
+use hearken_proto::fault::Fault;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+
+/// Messages on their way in or out; a peer that floods us is closed.
+const LANE: usize = 64;
+/// How often a peer is pinged.
+const PING_EVERY: Duration = Duration::from_secs(10);
+/// A peer that says nothing at all for this long is gone.
+const DEAD_AFTER: Duration = Duration::from_secs(35);
+
+/// What is done between the lanes, until it or the socket ends; dropped with the socket.
+pub(super) type Attending = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Begins to attend to these lanes.
+type Begin = Box<dyn FnOnce(mpsc::Receiver<String>, mpsc::Sender<String>) -> Attending>;
+
+/// A text message for the peer.
+struct Outgoing(String);
+
+/// The socket.
+pub(super) struct WebSocketBridge {
+    begin: Option<Begin>,
+    inbound: Inbound,
+    /// Messages from the peer.
+    incoming: Option<mpsc::Sender<String>>,
+    last_heard: Instant,
+    process: CancellationToken,
+}
+
+type Ctx = SocketContext<WebSocketBridge>;
+
+impl WebSocketBridge {
+    /// A socket whose messages may have this many bytes, and which ends with `process`.
+    pub(super) fn new(
+        max_message_bytes: usize,
+        process: CancellationToken,
+        begin: impl FnOnce(mpsc::Receiver<String>, mpsc::Sender<String>) -> Attending + 'static,
+    ) -> Self {
+        Self {
+            begin: Some(Box::new(begin)),
+            inbound: Inbound::with_limit(max_message_bytes),
+            incoming: None,
+            last_heard: Instant::now(),
+            process,
+        }
+    }
+
+    fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
+        tracing::info!(fault = fault.code(), "closing a socket of tools");
+        ws_link::close(ctx, fault);
+    }
+
+    fn take(&mut self, text: String, ctx: &mut Ctx) {
+        let Some(lane) = &self.incoming else { return };
+        match lane.try_send(text) {
+            // Nobody reads any more: whoever attends is about to end, and closes the socket.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => self.leave(Fault::Busy, ctx),
+        }
+    }
+}
+
+impl Actor for WebSocketBridge {
+    type Context = Ctx;
+
+    fn started(&mut self, ctx: &mut Ctx) {
+        let Some(begin) = self.begin.take() else { return ctx.stop() };
+        let (to_whom, incoming) = mpsc::channel(LANE);
+        let (outgoing, from_whom) = mpsc::channel(LANE);
+        self.incoming = Some(to_whom);
+        ctx.add_stream(ReceiverStream::new(from_whom).map(Outgoing));
+        // Owned by this actor: dropped with it.
+        let attending = wrap_future::<_, Self>(begin(incoming, outgoing));
+        ctx.spawn(attending.map(|(), act, ctx| act.leave(Fault::Protocol, ctx)));
+        let ended = wrap_future::<_, Self>(self.process.clone().cancelled_owned());
+        ctx.spawn(ended.map(|(), act, ctx| act.leave(Fault::GoingAway, ctx)));
+        ctx.run_interval(PING_EVERY, |act, ctx| {
+            if act.last_heard.elapsed() >= DEAD_AFTER {
+                tracing::info!("the peer of a socket of tools is gone without a word");
+                return act.leave(Fault::Idle, ctx);
+            }
+            ctx.ping();
+        });
+    }
+}
+
+impl StreamHandler<SocketFrame> for WebSocketBridge {
+    fn handle(&mut self, frame: SocketFrame, ctx: &mut Ctx) {
+        self.last_heard = Instant::now();
+        match self.inbound.accept(frame, ctx) {
+            Incoming::Text(text) => self.take(text, ctx),
+            Incoming::Binary(bytes) => {
+                self.take(String::from_utf8_lossy(&bytes).into_owned(), ctx);
+            }
+            Incoming::Alive | Incoming::Closed => {}
+            Incoming::Broken(fault) => self.leave(fault, ctx),
+        }
+    }
+
+    /// The peer dropped the connection.
+    fn finished(&mut self, ctx: &mut Ctx) {
+        ctx.stop();
+    }
+}
+
+impl StreamHandler<Outgoing> for WebSocketBridge {
+    fn handle(&mut self, Outgoing(text): Outgoing, ctx: &mut Ctx) {
+        ctx.text(text);
+    }
+
+    /// Whoever attends is done with it; why is told there.
+    fn finished(&mut self, _: &mut Ctx) {}
+}

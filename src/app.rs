@@ -78,7 +78,7 @@ pub struct Running {
     tending: Vec<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
-    fleet: Cluster,
+    cluster: Cluster,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -94,7 +94,7 @@ pub fn start(
     let metrics = telemetry::metrics()?;
     let tts = hearken_providers::tts(&config.tts)?;
     let store = hearken_store::open(&config.store.url, &config.server.data_dir)?;
-    let fleet = Cluster::start(&config.redis, &process)?;
+    let cluster = Cluster::start(&config.redis, &process)?;
     let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
     let models = Models::default();
     let ports = ports(config, tts.clone(), &tools, &cameras, &desk, &models)?;
@@ -103,30 +103,33 @@ pub fn start(
     let ahead = ports.llm.read_ahead(opening(&settings, &tools, local_time(config)));
     let voices = AudioPool::new(threads(config).1, give_way);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
-    let doorman = DeviceEndpoint {
+    let device_endpoint = DeviceEndpoint {
         pipeline: Pipeline::new(ports, settings, voices.clone(), process.clone()),
         places: Arc::clone(&places),
         recorder: recorder(&config.server.record_dir)?,
-        door: door(config, Arc::clone(&store) as _)?,
+        access: access(config, Arc::clone(&store) as _)?,
         language,
     };
-    hold(&fleet, &doorman, &tools);
-    let govern = doorman.pipeline.admission().clone().govern(cpu_time, move || voices.busy());
+    hold(&cluster, &device_endpoint, &tools);
+    let govern =
+        device_endpoint.pipeline.admission().clone().govern(cpu_time, move || voices.busy());
     let supervisor = Supervisor::start(engines, &process);
     let (engines, metrics_shown) = (supervisor.states().clone(), metrics.clone());
-    let (sight, kept) = (desk.sight(), Arc::clone(&store) as _);
-    let clients = text_clients(config, (kept, &models), &tools, sight.clone(), &fleet, &process)?;
+    let (describer, kept) = (desk.describer(), Arc::clone(&store) as _);
+    let clients =
+        text_clients(config, (kept, &models), &tools, describer.clone(), &cluster, &process)?;
     let tasks = tasks(config, &process);
-    let chats = chats(config, (Arc::clone(&store) as _, &models), &tools, sight, &fleet, &tasks)?;
-    let museum = museum::museum(config, Arc::clone(&store) as _, &models, &fleet)?;
+    let chats =
+        chats(config, (Arc::clone(&store) as _, &models), &tools, describer, &cluster, &tasks)?;
+    let museum = museum::museum(config, Arc::clone(&store) as _, &models, &cluster)?;
     let (visits, text_places) = (visits(&museum), Arc::clone(&clients.places));
-    let changing = changing(&doorman, &clients, &chats, &museum);
+    let changing = changing(&device_endpoint, &clients, &chats, &museum);
     let admin = admin::admin(config, Arc::clone(&store) as _, models, changing)?;
     let mut tending = vec![sweep(&clients), purge(&chats), tidy(metrics)];
     let in_step = admin::keep_in_step(&admin);
     let faces = Frontends {
-        doorman,
-        health: Health::new(engines, metrics_shown, fleet.clone(), process.clone()),
+        device_endpoint,
+        health: Health::new(engines, metrics_shown, cluster.clone(), process.clone()),
         desk,
         own_tools: own_tools(&tools, &process),
         clients: Some(clients).filter(|_| config.gateway.enabled),
@@ -139,12 +142,12 @@ pub fn start(
     let (server, address) = listening::listen(config, certificate.as_ref(), faces)?;
     cameras.are_at(pictures_at(config, address)?);
     let warms = warm(tts, phrases, ahead, supervisor.states().clone(), process);
-    let follows = follow(registry, fleet.is_shared());
+    let follows = follow(registry, cluster.is_shared());
     tending.extend([warms, follows, in_step, visits, tokio::spawn(govern)]);
     tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
     let places =
         [(places, config.server.max_connections), (text_places, config.gateway.max_connections)];
-    Ok(Running { address, server, supervisor, places, tasks, tending, store, tools, fleet })
+    Ok(Running { address, server, supervisor, places, tasks, tending, store, tools, cluster })
 }
 
 /// Requests with effects, which go on as long as requests do when the server stops.
@@ -155,20 +158,20 @@ fn tasks(config: &Config, process: &CancellationToken) -> Tasks {
 
 /// What changes with the settings.
 fn changing(
-    doorman: &DeviceEndpoint,
+    device_endpoint: &DeviceEndpoint,
     clients: &TextClients,
     chats: &Chats,
     museum: &MuseumClients,
 ) -> Changing {
     let places = Arc::clone(&clients.places);
     Changing {
-        dialogue: doorman.pipeline.dialogue_settings().clone(),
+        dialogue: device_endpoint.pipeline.dialogue_settings().clone(),
         dialogue_of: |config| settings(config).dialogue,
         gateway: clients.desk.settings.clone(),
         gateway_idle: clients.desk.sessions.idle().clone(),
         chat: chats.desk.settings.clone(),
         museum: Arc::clone(&museum.museum),
-        devices: doorman.pipeline.roster().clone(),
+        devices: device_endpoint.pipeline.device_registry().clone(),
         text_places: places,
     }
 }
@@ -186,15 +189,19 @@ fn tidy(metrics: PrometheusHandle) -> tokio::task::JoinHandle<()> {
 }
 
 /// Lets other instances reach this one's devices and tool clients.
-fn hold(fleet: &Cluster, doorman: &DeviceEndpoint, tools: &Sources) {
-    let roster = doorman.pipeline.roster();
-    fleet.hold(roster, Arc::new(tools.endpoint().clone()), http::order_handler(roster.clone()));
+fn hold(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sources) {
+    let device_registry = device_endpoint.pipeline.device_registry();
+    cluster.hold(
+        device_registry,
+        Arc::new(tools.endpoint().clone()),
+        http::order_handler(device_registry.clone()),
+    );
 }
 
 /// What the outside sees of the server.
 #[derive(Clone)]
 struct Frontends {
-    doorman: DeviceEndpoint,
+    device_endpoint: DeviceEndpoint,
     health: Health,
     desk: Arc<ToolsApi>,
     own_tools: Arc<LiteMcp>,
@@ -220,9 +227,9 @@ impl Frontends {
             http::admin_routes(services, admin);
         }
         services.app_data(Data::new(self.tasks));
-        services.app_data(Data::new(self.health.fleet.clone()));
+        services.app_data(Data::new(self.health.cluster.clone()));
         http::litemcp_routes(services, self.own_tools);
-        http::routes(services, self.doorman, self.health, self.desk);
+        http::routes(services, self.device_endpoint, self.health, self.desk);
     }
 }
 
@@ -246,9 +253,9 @@ fn ports(
         tts,
         tools: tools.desk(),
         vision: Some(cameras.desk()),
-        manner: tools.manners(),
+        style: tools.styles(),
         now: local_time(config),
-        sight: desk.sight(),
+        describer: desk.describer(),
     })
 }
 
@@ -302,7 +309,7 @@ fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
 }
 
 /// Who is let in; makes the secrets that are needed and not configured.
-fn door(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<AccessControl>> {
+fn access(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<AccessControl>> {
     let auth = Auth::new(&config.auth, &config.server.host, &config.server.data_dir)?;
     Ok(Arc::new(AccessControl::new(auth, OtaRules::new(&config.ota)?, store)))
 }
@@ -317,10 +324,10 @@ fn tools(
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
     let vision = Vision::new(&config.vision)?;
     let environment = env::for_children(&ProcessEnv);
-    let remotes = Servers::start(&config.tools.servers, &environment, process)?;
+    let servers = Servers::start(&config.tools.servers, &environment, process)?;
     let timeout = Duration::from_millis(config.tools.endpoint_timeout_ms);
     let builtin = Builtin::new(&config.tools.builtin, &config.time_zone())?;
-    let sources = Sources::new(builtin, remotes, Endpoint::new(timeout));
+    let sources = Sources::new(builtin, servers, Endpoint::new(timeout));
     let agents = AgentTokens::new(&secret, &config.tools.revoked_tokens);
     let cameras = VisionTokens::new(&secret);
     let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
@@ -377,7 +384,7 @@ impl Running {
         let ending = end(handle, self.places, self.tasks);
         let (served, ()) = tokio::join!(self.server, ending);
         self.tending.iter().for_each(tokio::task::JoinHandle::abort);
-        tokio::join!(self.supervisor.stop(), self.tools.stop(), self.fleet.stop());
+        tokio::join!(self.supervisor.stop(), self.tools.stop(), self.cluster.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
             tracing::warn!("the store did not close in time");
         }

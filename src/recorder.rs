@@ -52,7 +52,7 @@ pub struct Recorder {
 
 /// A piece of work for the writing thread.
 enum Line {
-    Open { id: u64, path: PathBuf, header: Box<Header>, tap: Weak<()> },
+    Open { id: u64, path: PathBuf, header: Box<Header>, sink: Weak<()> },
     Frame { id: u64, frame: Frame },
     End,
 }
@@ -72,7 +72,7 @@ impl Recorder {
     }
 
     /// A tap for one connection that begins now.
-    pub fn tap(&self, meta: RecordingMeta) -> Box<dyn RecordingSink> {
+    pub fn sink(&self, meta: RecordingMeta) -> Box<dyn RecordingSink> {
         Box::new(self.unopened(meta))
     }
 
@@ -168,8 +168,8 @@ impl Tap {
     /// Begins the file with what is known by now.
     fn open(&mut self) {
         let Some(Opening { path, header, held }) = self.opening.take() else { return };
-        let tap = Arc::downgrade(&self.alive);
-        self.put(|id| Line::Open { id, path, header, tap });
+        let sink = Arc::downgrade(&self.alive);
+        self.put(|id| Line::Open { id, path, header, sink });
         for frame in held {
             self.put(|id| Line::Frame { id, frame });
         }
@@ -221,7 +221,7 @@ impl Drop for Tap {
 struct OpenFile {
     path: PathBuf,
     file: BufWriter<File>,
-    tap: Weak<()>,
+    sink: Weak<()>,
 }
 
 impl OpenFile {
@@ -265,7 +265,7 @@ impl Writer {
     /// Closes the files whose taps are gone. What these sent last still waits, so as much as can
     /// wait is written first. False at the end.
     fn close_left(&mut self, lines: &Receiver<Line>) -> bool {
-        let left = |file: &OpenFile| file.tap.strong_count() == 0;
+        let left = |file: &OpenFile| file.sink.strong_count() == 0;
         let left: Vec<_> = self.files.iter().filter(|f| left(f.1)).map(|f| *f.0).collect();
         if left.is_empty() {
             return true;
@@ -280,11 +280,11 @@ impl Writer {
     /// A file that fails is told of once and given up. False at the end.
     fn write(&mut self, line: Line) -> bool {
         match line {
-            Line::Open { id, path, header, tap } => match File::create_new(&path) {
+            Line::Open { id, path, header, sink } => match File::create_new(&path) {
                 Ok(file) => {
                     let mut file = BufWriter::new(file);
                     if told(&path, file.write_all(header.to_line().as_bytes())) {
-                        self.files.insert(id, OpenFile { path, file, tap });
+                        self.files.insert(id, OpenFile { path, file, sink });
                     }
                 }
                 Err(e) => {
@@ -327,15 +327,15 @@ mod tests {
     fn each_connection_becomes_a_file_that_reads_back() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::new(folder.path().join("new")).unwrap();
-        let mut tap = recorder.tap(meta(Some("02:00:00:00:00:0A")));
-        drop(recorder.tap(meta(Some("../../etc"))));
-        tap.frame(RecordedFrame::UpText("{\"type\":\"hello\"}".into()));
-        tap.frame(RecordedFrame::DownAudio(Bytes::from_static(&[1, 2])));
-        tap.frame(RecordedFrame::UpText("oops".into()));
-        tap.frame(RecordedFrame::DownText("{\"type\":\"hello\"}".into()));
+        let mut sink = recorder.sink(meta(Some("02:00:00:00:00:0A")));
+        drop(recorder.sink(meta(Some("../../etc"))));
+        sink.frame(RecordedFrame::UpText("{\"type\":\"hello\"}".into()));
+        sink.frame(RecordedFrame::DownAudio(Bytes::from_static(&[1, 2])));
+        sink.frame(RecordedFrame::UpText("oops".into()));
+        sink.frame(RecordedFrame::DownText("{\"type\":\"hello\"}".into()));
         // A tap that outlives the recorder does not hold up its end.
         drop(recorder);
-        drop(tap);
+        drop(sink);
         let mut files: Vec<_> = fs::read_dir(folder.path().join("new"))
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -361,14 +361,14 @@ mod tests {
     fn the_header_tells_what_the_hellos_said() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::new(folder.path()).unwrap();
-        let mut tap = recorder.tap(meta(None));
-        tap.frame(RecordedFrame::UpAudio(Bytes::from_static(&[1])));
+        let mut sink = recorder.sink(meta(None));
+        sink.frame(RecordedFrame::UpAudio(Bytes::from_static(&[1])));
         let up = r#"{"type":"hello","version":2,"audio_params":{"frame_duration":20}}"#;
-        tap.frame(RecordedFrame::UpText(up.into()));
+        sink.frame(RecordedFrame::UpText(up.into()));
         let down = r#"{"type":"hello","audio_params":{"sample_rate":16000,"frame_duration":60}}"#;
-        tap.frame(RecordedFrame::DownText(down.into()));
-        tap.frame(RecordedFrame::DownAudio(Bytes::from_static(&[2])));
-        drop((tap, recorder));
+        sink.frame(RecordedFrame::DownText(down.into()));
+        sink.frame(RecordedFrame::DownAudio(Bytes::from_static(&[2])));
+        drop((sink, recorder));
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let recording = Recording::parse(&fs::read_to_string(file).unwrap()).unwrap();
         let header = &recording.header;
@@ -382,16 +382,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (queue, lines) = sync_channel(3);
         let (recorder, mut writer) = (Recorder::new(folder.path()).unwrap(), Writer::default());
-        let mut tap = recorder.unopened(meta(None));
-        tap.queue = Some(queue);
-        tap.open();
+        let mut sink = recorder.unopened(meta(None));
+        sink.queue = Some(queue);
+        sink.open();
         assert!(writer.take(&lines) && writer.close_left(&lines));
         assert_eq!(writer.files.len(), 1, "its tap is there");
         for packet in 1..=5 {
-            tap.frame(RecordedFrame::DownAudio(Bytes::copy_from_slice(&[packet])));
+            sink.frame(RecordedFrame::DownAudio(Bytes::copy_from_slice(&[packet])));
         }
-        assert!(tap.lossy);
-        drop(tap);
+        assert!(sink.lossy);
+        drop(sink);
         assert!(writer.close_left(&lines));
         assert!(writer.files.is_empty());
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();

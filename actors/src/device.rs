@@ -36,15 +36,15 @@ pub const LANE_RESERVE: usize = 8;
 
 /// The socket of one device.
 pub struct DeviceActor {
-    visitor: DeviceConnection,
+    connection: DeviceConnection,
     rules: DeviceRules,
     session_id: SessionId,
     turns: TurnFactory,
     tie: Option<StartPipeline>,
-    wires: Option<PipelineLinks>,
+    links: Option<PipelineLinks>,
     inbound: Inbound,
     /// Greeted, and since when nobody spoke.
-    talk: ConnectionState,
+    state: ConnectionState,
     live: Option<LiveTurn>,
     /// Its place in the roster, once the actor has an address.
     seat: Option<Registration>,
@@ -55,16 +55,16 @@ pub struct DeviceActor {
 impl DeviceActor {
     /// The socket of a session, which ties its ring when it starts.
     pub fn new(
-        visitor: DeviceConnection,
+        connection: DeviceConnection,
         rules: DeviceRules,
         session_id: SessionId,
         turns: TurnFactory,
         tie: StartPipeline,
     ) -> Self {
         let span =
-            tracing::info_span!("device", device = %visitor.device_id, session = %session_id);
+            tracing::info_span!("device", device = %connection.device_id, session = %session_id);
         let now = Instant::now();
-        let talk = ConnectionState {
+        let state = ConnectionState {
             since: now,
             greeted: false,
             mode: None,
@@ -79,14 +79,14 @@ impl DeviceActor {
             notice_given: false,
         };
         Self {
-            visitor,
+            connection,
             rules,
             session_id,
             turns,
             tie: Some(tie),
-            wires: None,
+            links: None,
             inbound: Inbound::default(),
-            talk,
+            state,
             live: None,
             seat: None,
             counted: Counted::new(ActivityState::Idle),
@@ -110,7 +110,7 @@ impl Actor for DeviceActor {
             let PipelineHandles { uplink, start_turn, playback_ended, said, playback } =
                 tie(&ctx.address());
             ctx.add_stream(ReceiverStream::new(playback));
-            self.wires = Some(PipelineLinks { uplink, start_turn, playback_ended, said });
+            self.links = Some(PipelineLinks { uplink, start_turn, playback_ended, said });
         }
         self.take_seat(ctx);
         ctx.run_interval(CLOCK_EVERY, |act, ctx| {
@@ -127,7 +127,7 @@ impl Actor for DeviceActor {
     fn stopped(&mut self, _: &mut Self::Context) {
         meters().connections.decrement(1);
         self.turns.connection().cancel();
-        let unsaid = self.talk.to_say.len();
+        let unsaid = self.state.to_say.len();
         if unsaid > 0 {
             meters().drops.messages.increment(unsaid as u64);
             tracing::warn!(parent: &self.span, unsaid, "the connection ended before messages were spoken");
@@ -139,7 +139,7 @@ impl Actor for DeviceActor {
 impl StreamHandler<SocketFrame> for DeviceActor {
     fn handle(&mut self, frame: SocketFrame, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
-        self.talk.last_inbound = Instant::now();
+        self.state.last_inbound = Instant::now();
         match self.inbound.accept(frame, ctx) {
             Incoming::Text(text) => self.text(text, ctx),
             Incoming::Binary(message) => self.binary(&message, ctx),
@@ -172,11 +172,11 @@ impl Handler<SpeechStarted> for DeviceActor {
     fn handle(&mut self, started: SpeechStarted, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
         let SpeechStarted { turn, forgets } = started;
-        if forgets < self.talk.forgets {
+        if forgets < self.state.forgets {
             return turn.cut();
         }
         tracing::debug!(turn = %turn.id, "speech has started");
-        self.talk.last_voice = Instant::now();
+        self.state.last_voice = Instant::now();
         self.give_way(ctx);
         self.live = Some(self.live_turn(turn, true));
         self.count();
@@ -189,7 +189,7 @@ impl Handler<SpeechEnded> for DeviceActor {
     fn handle(&mut self, ended: SpeechEnded, _: &mut Self::Context) {
         let _in = self.span.clone().entered();
         tracing::debug!(turn = %ended.turn, "speech has ended");
-        self.talk.last_voice = Instant::now();
+        self.state.last_voice = Instant::now();
         if let Some(live) = self.live.as_mut().filter(|l| l.turn.id == ended.turn) {
             live.hearing = false;
             live.heard_at = Some(Instant::now());

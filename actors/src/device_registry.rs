@@ -71,7 +71,7 @@ impl DeviceRegistry {
             before.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
         }
         seats.changes.send_replace(());
-        Registration { roster: self.clone(), device_id, number }
+        Registration { device_registry: self.clone(), device_id, number }
     }
 
     /// Gives a connected device an order.
@@ -125,7 +125,7 @@ impl DeviceRegistry {
 
 /// A connection's seat; given up when dropped.
 pub(crate) struct Registration {
-    roster: DeviceRegistry,
+    device_registry: DeviceRegistry,
     device_id: DeviceId,
     number: u64,
 }
@@ -133,7 +133,7 @@ pub(crate) struct Registration {
 impl Drop for Registration {
     /// The seat may have gone to a later connection of the same device.
     fn drop(&mut self) {
-        let mut seats = self.roster.lock();
+        let mut seats = self.device_registry.lock();
         if seats.by_id.get(&self.device_id).is_some_and(|s| s.number == self.number) {
             seats.by_id.remove(&self.device_id);
             seats.changes.send_replace(());

@@ -85,8 +85,8 @@ pub(crate) struct Devices([Gauge; 4]);
 
 impl Devices {
     /// Those that stand there.
-    pub(crate) fn at(&self, standing: ActivityState) -> &Gauge {
-        &self.0[standing as usize]
+    pub(crate) fn at(&self, activity: ActivityState) -> &Gauge {
+        &self.0[activity as usize]
     }
 }
 

@@ -49,11 +49,11 @@ pub struct Ports {
     /// The vision endpoint, where there is one.
     pub vision: Option<VisionLookup>,
     /// How each device is talked to.
-    pub manner: StyleLookup,
+    pub style: StyleLookup,
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// What looks at pictures that tools answer with, where there is any.
-    pub sight: Option<Arc<dyn ImageDescriber>>,
+    pub describer: Option<Arc<dyn ImageDescriber>>,
 }
 
 /// The threads that make speech, so that no socket waits for a codec.
@@ -101,7 +101,7 @@ struct AudioThread {
     /// Its runtime, once it runs.
     runtime: Arc<OnceLock<Handle>>,
     /// For the voices that encode on it.
-    turnstile: EncodeScheduler,
+    encode_scheduler: EncodeScheduler,
 }
 
 impl AudioThread {
@@ -111,7 +111,7 @@ impl AudioThread {
         arbiter.spawn_fn(move || {
             tells.get_or_init(Handle::current);
         });
-        Self { arbiter, runtime, turnstile: EncodeScheduler::default() }
+        Self { arbiter, runtime, encode_scheduler: EncodeScheduler::default() }
     }
 }
 
@@ -122,10 +122,10 @@ pub struct Pipeline {
     settings: Arc<PipelineSettings>,
     dialogue: Reloadable<DialogueSettings>,
     audio: AudioPool,
-    roster: DeviceRegistry,
-    alike: ToolsetInterner,
+    device_registry: DeviceRegistry,
+    interner: ToolsetInterner,
     finishing: Arc<Finishing>,
-    canned: PhraseAudioCache,
+    phrase_audio: PhraseAudioCache,
     admission: Admission,
     process: CancellationToken,
 }
@@ -138,21 +138,21 @@ impl Pipeline {
         audio: AudioPool,
         process: CancellationToken,
     ) -> Self {
-        let (dialogue, roster) =
+        let (dialogue, device_registry) =
             (Reloadable::new(settings.dialogue.clone()), DeviceRegistry::default());
         let admission = Admission::new(settings.admission.clone());
-        let canned = PhraseAudioCache::new(&settings.phrases);
-        let (settings, alike) = (Arc::new(settings), ToolsetInterner::default());
+        let phrase_audio = PhraseAudioCache::new(&settings.phrases);
+        let (settings, interner) = (Arc::new(settings), ToolsetInterner::default());
         let finishing = Arc::default();
         Self {
             ports,
             settings,
             dialogue,
             audio,
-            roster,
-            alike,
+            device_registry,
+            interner,
             finishing,
-            canned,
+            phrase_audio,
             admission,
             process,
         }
@@ -169,29 +169,29 @@ impl Pipeline {
     }
 
     /// The devices that are connected now.
-    pub fn roster(&self) -> &DeviceRegistry {
-        &self.roster
+    pub fn device_registry(&self) -> &DeviceRegistry {
+        &self.device_registry
     }
 
     /// The socket actor of a device that has just connected; its ring is tied when it starts.
-    pub fn device(&self, visitor: DeviceConnection) -> DeviceActor {
+    pub fn device(&self, connection: DeviceConnection) -> DeviceActor {
         let settings = &self.settings;
         let speaking = settings.speaking.for_rate(self.ports.tts.sample_rate_hz());
         let rules = DeviceRules {
             device: settings.device.clone(),
             speaking: speaking.clone(),
-            roster: self.roster.clone(),
+            device_registry: self.device_registry.clone(),
             admission: self.admission.clone(),
         };
         let turns = TurnFactory::new(self.process.clone());
         let ring = self.clone();
         let session_id = SessionId::random();
-        let others = (self.ports.tools)(&visitor.device_id, &session_id);
-        let (ring_turns, device_id) = (turns.clone(), visitor.device_id.clone());
+        let others = (self.ports.tools)(&connection.device_id, &session_id);
+        let (ring_turns, device_id) = (turns.clone(), connection.device_id.clone());
         let tie = Box::new(move |edge: &Addr<DeviceActor>| {
             ring.tie(edge, &ring_turns, &device_id, others, speaking)
         });
-        DeviceActor::new(visitor, rules, session_id, turns, tie)
+        DeviceActor::new(connection, rules, session_id, turns, tie)
     }
 
     /// Built from the sink backwards: voice, session, recogniser, ear.
@@ -210,8 +210,9 @@ impl Pipeline {
 
         let tts = {
             let thread = self.audio.pick();
-            let (mouth, makes_speech) = (self.mouth(speaking, thread), thread.arbiter.clone());
-            TtsActor::new(connection.clone(), mouth, makes_speech, to_socket).start()
+            let (synthesis, makes_speech) =
+                (self.synthesis(speaking, thread), thread.arbiter.clone());
+            TtsActor::new(connection.clone(), synthesis, makes_speech, to_socket).start()
         };
         let outputs = SessionOutputs {
             transcribed: edge.clone().recipient(),
@@ -219,7 +220,7 @@ impl Pipeline {
             speaking: tts.recipient(),
         };
         let own = DeviceSources {
-            tools: Arc::new(DeviceTools::new(settings.tools.device_timeout, self.alike.clone())),
+            tools: Arc::new(DeviceTools::new(settings.tools.device_timeout, self.interner.clone())),
             things: Arc::new(ThingTools::new(edge.clone().recipient())),
         };
         let session = SessionActor::new(
@@ -253,30 +254,31 @@ impl Pipeline {
     }
 
     /// What speaking on this thread needs.
-    fn mouth(&self, settings: SpeakingSettings, thread: &AudioThread) -> SpeechSynthesis {
+    fn synthesis(&self, settings: SpeakingSettings, thread: &AudioThread) -> SpeechSynthesis {
         SpeechSynthesis {
             tts: Arc::clone(&self.ports.tts),
             phrases: self.settings.phrases.clone(),
             settings,
-            canned: self.canned.clone(),
+            phrase_audio: self.phrase_audio.clone(),
             admission: self.admission.clone(),
-            turnstile: thread.turnstile.clone(),
+            encode_scheduler: thread.encode_scheduler.clone(),
         }
     }
 
     /// What a conversation remembers and tells the model, nothing yet.
     fn dialogue(&self, device_id: &DeviceId) -> Dialogue {
-        let (desk, asks) = (Arc::clone(&self.ports.manner), device_id.clone());
-        let manner: CurrentStyle = Arc::new(move || desk(&asks));
-        Dialogue::new(self.dialogue.clone(), manner, Arc::clone(&self.ports.now))
+        let (desk, asks) = (Arc::clone(&self.ports.style), device_id.clone());
+        let style: CurrentStyle = Arc::new(move || desk(&asks));
+        Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
     }
 
     /// All tools of a conversation.
     fn toolbox(&self, own: &DeviceSources, others: SourceProvider) -> Arc<Toolbox> {
         let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
-        let toolbox = toolbox.alike(self.alike.clone()).finishing(self.finishing.for_another());
-        Arc::new(toolbox.with_sight(self.ports.sight.clone()))
+        let toolbox =
+            toolbox.interner(self.interner.clone()).finishing(self.finishing.for_another());
+        Arc::new(toolbox.with_sight(self.ports.describer.clone()))
     }
 
     /// The host of the device's own tools.

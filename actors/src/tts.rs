@@ -32,7 +32,7 @@ const MAX_FAILED: u32 = 2;
 /// Speaks to one device.
 pub struct TtsActor {
     connection: CancellationToken,
-    mouth: SpeechSynthesis,
+    synthesis: SpeechSynthesis,
     thread: ArbiterHandle,
     lane: mpsc::Sender<PlaybackItem>,
     speaking: Option<SpawnHandle>,
@@ -48,17 +48,17 @@ pub struct SpeechSynthesis {
     /// Shape, pace and quality.
     pub settings: SpeakingSettings,
     /// Fixed phrases that were spoken before.
-    pub canned: PhraseAudioCache,
+    pub phrase_audio: PhraseAudioCache,
     /// Whether to spare effort.
     pub admission: Admission,
     /// Of all voices of a thread one encodes at a time, a packet each.
-    pub turnstile: EncodeScheduler,
+    pub encode_scheduler: EncodeScheduler,
 }
 
 /// One turn's way to pacing.
 struct Speech {
     voice: SpeechEncoder,
-    queuer: EncodeQueue,
+    encode_queue: EncodeQueue,
     ahead: mpsc::Sender<PlaybackStep>,
 }
 
@@ -83,11 +83,11 @@ impl TtsActor {
     /// An actor that has its speech made on this thread, and puts its packets on `lane`.
     pub fn new(
         connection: CancellationToken,
-        mouth: SpeechSynthesis,
+        synthesis: SpeechSynthesis,
         thread: ArbiterHandle,
         lane: mpsc::Sender<PlaybackItem>,
     ) -> Self {
-        Self { connection, mouth, thread, lane, speaking: None }
+        Self { connection, synthesis, thread, lane, speaking: None }
     }
 }
 
@@ -112,15 +112,15 @@ impl Handler<StartSpeaking> for TtsActor {
         if let Some(old) = self.speaking.take() {
             ctx.cancel_future(old);
         }
-        let (mouth, turn) = (self.mouth.clone(), start.turn.clone());
-        let (ahead, steps) = mpsc::channel(mouth.settings.ahead_packets.max(1));
-        let pacing = Pacing::new(turn.clone(), &mouth.settings, steps, self.lane.clone());
+        let (synthesis, turn) = (self.synthesis.clone(), start.turn.clone());
+        let (ahead, steps) = mpsc::channel(synthesis.settings.ahead_packets.max(1));
+        let pacing = Pacing::new(turn.clone(), &synthesis.settings, steps, self.lane.clone());
         // The one ends with the other; a thread that takes no more work makes no speech.
         let over = CancellationToken::new();
         let paced = over.clone().drop_guard();
         let broken = self.connection.clone().drop_guard();
         self.thread.spawn(async move {
-            over.run_until_cancelled(mouth.synthesise(start, ahead)).await;
+            over.run_until_cancelled(synthesis.synthesise(start, ahead)).await;
             // Not reached after a panic: a connection without a voice must end.
             broken.disarm();
         });
@@ -149,8 +149,8 @@ impl SpeechSynthesis {
                 return;
             }
         };
-        let queuer = self.turnstile.queuer(self.settings.packet);
-        let mut speech = Speech { voice, queuer, ahead };
+        let encode_queue = self.encode_scheduler.encode_queue(self.settings.packet);
+        let mut speech = Speech { voice, encode_queue, ahead };
         let mut fared = Fared::default();
         while fared.failed < MAX_FAILED
             && let Some(event) = events.recv().await
@@ -219,16 +219,16 @@ impl SpeechSynthesis {
 
     /// Speaks one sentence, or what is canned of it.
     async fn say(&self, speech: &mut Speech, text: &str) -> Result<(), String> {
-        if !speech.voice.is_fresh() || !self.canned.is_fixed(text) {
+        if !speech.voice.is_fresh() || !self.phrase_audio.is_fixed(text) {
             return self.speak(speech, text, None).await;
         }
         let rate_hz = self.settings.sample_rate_hz;
-        let Some(packets) = self.canned.packets(text, rate_hz) else {
+        let Some(packets) = self.phrase_audio.packets(text, rate_hz) else {
             let voice = SpeechEncoder::new(&self.settings).map_err(|e| e.to_string())?;
-            let (queuer, ahead) = (speech.queuer.clone(), speech.ahead.clone());
+            let (encode_queue, ahead) = (speech.encode_queue.clone(), speech.ahead.clone());
             let mut kept = Vec::new();
-            self.speak(&mut Speech { voice, queuer, ahead }, text, Some(&mut kept)).await?;
-            self.canned.keep(text, rate_hz, kept);
+            self.speak(&mut Speech { voice, encode_queue, ahead }, text, Some(&mut kept)).await?;
+            self.phrase_audio.keep(text, rate_hz, kept);
             return Ok(());
         };
         speech.put(PlaybackStep::SentenceStart(text.to_owned())).await?;
@@ -272,7 +272,7 @@ impl Speech {
         kept: &mut Option<&mut Vec<Bytes>>,
     ) -> Result<(), String> {
         while self.voice.has_packet() {
-            let (pass, urgent_for) = self.queuer.enter().await;
+            let (pass, urgent_for) = self.encode_queue.enter().await;
             admission.packet_encoded(urgent_for);
             let packet = self.voice.packet().map_err(|e| e.to_string())?;
             // Encoding is the dearest thing on this thread: let what came in be taken meanwhile.

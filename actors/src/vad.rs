@@ -37,7 +37,7 @@ pub struct VadActor {
     turns: TurnFactory,
     utterance_lane: usize,
     settings: HearingSettings,
-    ear: UtteranceDetector,
+    detector: UtteranceDetector,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
     /// Looks whether packets still come.
@@ -69,7 +69,7 @@ impl VadActor {
             outputs,
             turns,
             utterance_lane,
-            ear: UtteranceDetector::new(settings.clone()),
+            detector: UtteranceDetector::new(settings.clone()),
             settings,
             mode: None,
             open: None,
@@ -85,22 +85,22 @@ impl VadActor {
         }
         if self.open.as_ref().is_some_and(|u| !u.turn.is_live()) {
             self.open = None;
-            self.ear.forget();
+            self.detector.forget();
         }
         let longest = self.settings.endpointer.max_utterance + self.settings.pre_roll;
         if mode == ListenMode::Manual {
             if let Some(utterance) = &mut self.open {
-                utterance.send(self.ear.unjudged(), longest);
+                utterance.send(self.detector.unjudged(), longest);
             }
-            return self.ear.forget();
+            return self.detector.forget();
         }
-        while let Some(judged) = self.ear.judge() {
+        while let Some(judged) = self.detector.judge() {
             if matches!(judged.endpoint, Some(Endpoint::Started { .. })) {
                 self.open_utterance();
                 self.watch_the_clock(ctx);
             }
             if let Some(utterance) = &mut self.open {
-                utterance.send(self.ear.sound(&judged), longest);
+                utterance.send(self.detector.sound(&judged), longest);
             }
             if judged.endpoint == Some(Endpoint::Ended) {
                 self.end();
@@ -111,7 +111,7 @@ impl VadActor {
     /// Appends the packet's sound; garbage is counted and skipped.
     fn decode(&mut self, opus: &[u8]) -> bool {
         let count = &meters().uplink;
-        match self.ear.decode(opus) {
+        match self.detector.decode(opus) {
             Ok(()) if opus.is_empty() => count.empty.increment(1),
             Ok(()) => count.heard.increment(1),
             Err(error) => {
@@ -147,7 +147,7 @@ impl VadActor {
         if let Some(utterance) = self.open.take() {
             utterance.turn.cut();
         }
-        self.ear.forget();
+        self.detector.forget();
     }
 
     fn listen(&mut self, mode: ListenMode, ctx: &mut Context<Self>) {
@@ -156,7 +156,7 @@ impl VadActor {
             self.forget();
             self.open_utterance();
         } else if self.open.is_none() {
-            self.ear.forget();
+            self.detector.forget();
         } else {
             // A button has opened it, and silence is to end it from here on.
             self.watch_the_clock(ctx);
@@ -172,7 +172,7 @@ impl VadActor {
         let Some(utterance) = &self.open else { return };
         let left = self.settings.endpointer.silence.saturating_sub(utterance.last_packet.elapsed());
         if left.is_zero() {
-            self.ear.end();
+            self.detector.end();
             return self.end();
         }
         self.clock = Some(ctx.run_later(left, |act, ctx| {
@@ -219,14 +219,14 @@ impl StreamHandler<UplinkItem> for VadActor {
             UplinkItem::ListenStart(mode) => self.listen(mode, ctx),
             UplinkItem::ListenStop => {
                 self.end();
-                self.ear.close();
+                self.detector.close();
                 self.mode = None;
             }
             UplinkItem::Forget => {
                 self.forgets += 1;
                 self.forget();
             }
-            UplinkItem::Speaking(speaking) => self.ear.need(speaking),
+            UplinkItem::Speaking(speaking) => self.detector.need(speaking),
         }
     }
 

@@ -260,7 +260,7 @@ mod tests {
 
     const PASSWORD: &str = "the password of the tests";
 
-    fn seats(store: &Arc<SqlStore>, secret: &str) -> AdminSessions {
+    fn admin_sessions(store: &Arc<SqlStore>, secret: &str) -> AdminSessions {
         let lasts = (Duration::from_secs(900), Duration::from_secs(86_400));
         let (secret, password) = (Secret::new(secret), Secret::new(PASSWORD));
         AdminSessions::new(&secret, password, lasts, Arc::clone(store) as _)
@@ -273,33 +273,33 @@ mod tests {
     #[tokio::test]
     async fn tokens_are_good_for_their_time_and_purpose_only() {
         let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-        let seats = seats(&store, "one secret");
+        let admin_sessions = admin_sessions(&store, "one secret");
         for (name, password) in [("admin", "wrong"), ("root", PASSWORD), ("", "")] {
-            let told = seats.log_in(name, password, "x", at(0)).await;
+            let told = admin_sessions.log_in(name, password, "x", at(0)).await;
             assert!(matches!(told, Err(SeatError::Wrong)), "{name}");
         }
-        let pair = seats.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
+        let pair = admin_sessions.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
         assert_eq!((pair.token_type.as_str(), pair.expires_in), ("bearer", 900));
-        assert_eq!(seats.who(&pair.access_token, at(899)).unwrap().who, "admin");
-        assert!(matches!(seats.who(&pair.access_token, at(900)), Err(SeatError::Expired)));
-        assert!(matches!(seats.who(&pair.refresh_token, at(0)), Err(SeatError::Token)));
+        assert_eq!(admin_sessions.who(&pair.access_token, at(899)).unwrap().who, "admin");
+        assert!(matches!(admin_sessions.who(&pair.access_token, at(900)), Err(SeatError::Expired)));
+        assert!(matches!(admin_sessions.who(&pair.refresh_token, at(0)), Err(SeatError::Token)));
         let other = seats_of_another(&store);
         assert!(matches!(other.who(&pair.access_token, at(0)), Err(SeatError::Token)));
         // Nothing is taken from a token that signs by nothing.
         let bare = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.";
         for token in ["", "x", "a.b.c", bare, &format!("{}x", pair.access_token)] {
-            assert!(matches!(seats.who(token, at(0)), Err(SeatError::Token)), "{token}");
+            assert!(matches!(admin_sessions.who(token, at(0)), Err(SeatError::Token)), "{token}");
         }
     }
 
     fn seats_of_another(store: &Arc<SqlStore>) -> AdminSessions {
-        seats(store, "another secret")
+        admin_sessions(store, "another secret")
     }
 
     #[tokio::test]
     async fn a_refresh_token_is_good_once_and_a_second_use_ends_the_session() {
         let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-        let (first, second) = (seats(&store, "s"), seats(&store, "s"));
+        let (first, second) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
         let pair = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
         // Another instance of the server.
         let next = second.refresh(&pair.refresh_token, "x", at(5)).await.unwrap();

@@ -93,27 +93,27 @@ pub(super) fn admin(
         a.password.clone()
     };
     let lasts = [a.access_token_ms, a.refresh_token_ms].map(Duration::from_millis);
-    let seats = AdminSessions::new(&secret, password, lasts.into(), Arc::clone(&store));
-    let figures = figures(config, &changing, models.ledger());
+    let admin_sessions = AdminSessions::new(&secret, password, lasts.into(), Arc::clone(&store));
+    let figures = figures(config, &changing, models.costs());
     let museum = Arc::clone(&changing.museum);
     let uses = models.into_uses().into_iter().chain(changing.uses()).collect();
     let settings = Arc::new(RunTime::new(config.clone(), Arc::clone(&store), uses));
     let attempts = LocalLimit::new(ATTEMPTS);
-    Ok(Admin { seats, settings, store, museum, figures, attempts })
+    Ok(Admin { admin_sessions, settings, store, museum, figures, attempts })
 }
 
 /// How many are connected, and what the models cost, by face.
 fn figures(
     config: &Config,
     changing: &Changing,
-    ledger: &CostTracker,
+    costs: &CostTracker,
 ) -> Arc<dyn Fn() -> Map<String, Value> + Send + Sync> {
     let (devices, places) = (changing.devices.clone(), Arc::clone(&changing.text_places));
-    let (most, ledger) = (config.gateway.max_connections, ledger.clone());
+    let (most, costs) = (config.gateway.max_connections, costs.clone());
     Arc::new(move || {
         let texts = most.saturating_sub(places.available_permits());
         let counted = [("devices", devices.connected().len()), ("text_clients", texts)];
         let counted = counted.into_iter().map(|(name, count)| (name.to_owned(), count.into()));
-        counted.chain([("llm".to_owned(), json!(ledger.figures()))]).collect()
+        counted.chain([("llm".to_owned(), json!(costs.figures()))]).collect()
     })
 }

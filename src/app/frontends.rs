@@ -26,21 +26,21 @@ pub(super) fn text_clients(
     config: &Config,
     (store, models): (Arc<dyn SessionStore>, &Models),
     tools: &Sources,
-    sight: Option<Arc<dyn ImageDescriber>>,
-    fleet: &Cluster,
+    describer: Option<Arc<dyn ImageDescriber>>,
+    cluster: &Cluster,
     process: &CancellationToken,
 ) -> anyhow::Result<TextClients> {
     let settings = config.text_clients();
     let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
-    if fleet.is_shared() {
-        sessions = sessions.shared(fleet.locks());
+    if cluster.is_shared() {
+        sessions = sessions.shared(cluster.locks());
     }
     let tools = tools.clone();
     let desk = GatewayService {
         llm: models.spoken(config, "gateway", patient)?,
         sessions: Arc::new(sessions),
-        tools: Arc::new(move |session_id, manner| tools.conversation(session_id.as_str(), manner)),
-        sight,
+        tools: Arc::new(move |session_id, style| tools.conversation(session_id.as_str(), style)),
+        describer,
         now: local_time(config),
         settings: settings.into(),
     };
@@ -57,8 +57,8 @@ pub(super) fn chats(
     config: &Config,
     (store, models): (Arc<dyn ChatStore>, &Models),
     tools: &Sources,
-    sight: Option<Arc<dyn ImageDescriber>>,
-    fleet: &Cluster,
+    describer: Option<Arc<dyn ImageDescriber>>,
+    cluster: &Cluster,
     tasks: &Tasks,
 ) -> anyhow::Result<Chats> {
     let (settings, tools) = (config.chat_sessions(), tools.clone());
@@ -68,12 +68,12 @@ pub(super) fn chats(
         llm: models.patient(config, "chat", patient)?,
         store,
         state: state::state_server(&config.state)?,
-        events: fleet.events(),
-        locks: fleet.locks(),
+        events: cluster.events(),
+        locks: cluster.locks(),
         tools: Arc::new(move |session_id| {
             tools.conversation(session_id.as_str(), &SharedStyle::default())
         }),
-        sight,
+        describer,
         now: local_time(config),
         settings: settings.into(),
         tasks: tasks.clone(),

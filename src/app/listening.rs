@@ -30,7 +30,7 @@ pub(super) fn listen(
     faces: Frontends,
 ) -> anyhow::Result<(Server, SocketAddr)> {
     let desk =
-        Arc::new(MiddlewareState::new(&config.http, config.ota.trust_proxy, &faces.health.fleet));
+        Arc::new(MiddlewareState::new(&config.http, config.ota.trust_proxy, &faces.health.cluster));
     let factory = move || {
         let faces = faces.clone();
         http::behind(App::new(), Arc::clone(&desk)).configure(|services| faces.routes(services))

@@ -15,7 +15,7 @@ use crate::config::Config;
 #[derive(Default)]
 pub(super) struct Models {
     uses: RefCell<Vec<Use>>,
-    ledger: CostTracker,
+    costs: CostTracker,
     findings: Findings,
 }
 
@@ -27,7 +27,7 @@ impl Models {
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        self.live(config, Asker::spoken(face, &self.ledger).knowing(&self.findings), settings)
+        self.live(config, Asker::spoken(face, &self.costs).knowing(&self.findings), settings)
     }
 
     /// The model of a face behind which programs wait.
@@ -37,7 +37,7 @@ impl Models {
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        self.live(config, Asker::patient(face, &self.ledger).knowing(&self.findings), settings)
+        self.live(config, Asker::patient(face, &self.costs).knowing(&self.findings), settings)
     }
 
     fn live(
@@ -53,8 +53,8 @@ impl Models {
     }
 
     /// What they cost.
-    pub(super) fn ledger(&self) -> &CostTracker {
-        &self.ledger
+    pub(super) fn costs(&self) -> &CostTracker {
+        &self.costs
     }
 
     /// How they follow.

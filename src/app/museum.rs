@@ -20,14 +20,14 @@ pub(super) fn museum(
     config: &Config,
     store: Arc<dyn MuseumStore>,
     models: &Models,
-    fleet: &Cluster,
+    cluster: &Cluster,
 ) -> Result<MuseumClients, SettingError> {
     let ports = MuseumPorts {
         clock: Arc::new(wall_clock::now),
         llm: models.patient(config, "museum", patient)?,
         store,
-        locks: fleet.locks(),
-        answers: fleet.cache("museum"),
+        locks: cluster.locks(),
+        answers: cluster.cache("museum"),
         model: format!("{} {}", config.llm.base_url, config.llm.model),
         now: local_time(config),
     };
@@ -35,6 +35,6 @@ pub(super) fn museum(
     Ok(MuseumClients {
         museum: Arc::new(Museum::new(ports, config.museum_clients())),
         token: config.museum.token.clone(),
-        limit: limit.map(|n| fleet.limit("museum", n)),
+        limit: limit.map(|n| cluster.limit("museum", n)),
     })
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use hearken_state_server::Keeping;
+use hearken_state_server::Storage;
 
 use crate::config::{self, EnvVars};
 use crate::{shutdown, telemetry};
@@ -35,12 +35,12 @@ pub struct Args {
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let config = config::load(None, env)?;
     telemetry::start(&config.log, config.time_zone())?;
-    let keeping = match &args.file {
-        None => Keeping::new(args.seed),
-        Some(file) => Keeping::in_file(args.seed, file)
+    let storage = match &args.file {
+        None => Storage::new(args.seed),
+        Some(file) => Storage::in_file(args.seed, file)
             .with_context(|| format!("cannot read the worlds of {}", file.display()))?,
     };
-    let (server, address) = hearken_state_server::server(args.listen, keeping)
+    let (server, address) = hearken_state_server::server(args.listen, storage)
         .with_context(|| format!("cannot listen on {}: use --listen", args.listen))?;
     tracing::info!(%address, "serving worlds");
     let handle = server.handle();

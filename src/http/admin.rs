@@ -32,7 +32,7 @@ const MAX_PAGE: u32 = 500;
 /// What the administrator works with.
 pub struct Admin {
     /// Who may sit down.
-    pub seats: AdminSessions,
+    pub admin_sessions: AdminSessions,
     /// What may be changed.
     pub settings: Arc<RunTime>,
     /// Who did what.
@@ -64,7 +64,7 @@ impl Admin {
             let about = "log in at /api/admin/login, and show the access token";
             return Err(refusal(Fault::Unauthorized, about));
         }
-        self.seats.who(&token, Timestamp::now()).map_err(|error| not_seated(&error))
+        self.admin_sessions.who(&token, Timestamp::now()).map_err(|error| not_seated(&error))
     }
 
     async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
@@ -107,7 +107,8 @@ pub(super) async fn log_in(
         admin.attempt(&request).await?;
         let LogIn { username, password } = json_body(payload).await?;
         let from = from(&request);
-        let seated = admin.seats.log_in(&username, &password, &from, Timestamp::now()).await;
+        let seated =
+            admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
         let pair = seated.map_err(|error| {
             if matches!(error, SeatError::Wrong) {
                 tracing::warn!(from, "somebody tried to log in as administrator");
@@ -138,7 +139,8 @@ pub(super) async fn refresh(
     let refreshing = async {
         admin.attempt(&request).await?;
         let Refresh { refresh_token } = json_body(payload).await?;
-        let pair = admin.seats.refresh(&refresh_token, &from(&request), Timestamp::now()).await;
+        let pair =
+            admin.admin_sessions.refresh(&refresh_token, &from(&request), Timestamp::now()).await;
         let pair = pair.map_err(|error| not_seated(&error))?;
         Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
     };
@@ -151,7 +153,7 @@ pub(super) async fn refresh(
 pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     let leaving = async {
         let seated = admin.seated(&request)?;
-        let left = admin.seats.log_out(&seated, &from(&request), Timestamp::now()).await;
+        let left = admin.admin_sessions.log_out(&seated, &from(&request), Timestamp::now()).await;
         left.map_err(|error| store_failed(&error))?;
         Ok(HttpResponse::NoContent().finish())
     };

@@ -63,9 +63,9 @@ impl Chats {
     pub(super) fn let_in(
         &self,
         request: &HttpRequest,
-        door: &AccessControl,
+        access: &AccessControl,
     ) -> Result<(), Refusal> {
-        door.auth.application(request, &self.token)
+        access.auth.application(request, &self.token)
     }
 }
 
@@ -111,10 +111,10 @@ pub(super) async fn create(
     request: HttpRequest,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let made = async {
-        chats.let_in(&request, &door)?;
+        chats.let_in(&request, &access)?;
         let wanted: CreateSession = fitting(payload).await?;
         let wanted = wanted.trimmed();
         wanted.check().map_err(|e| unfit(&e))?;
@@ -156,10 +156,10 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
 pub(super) async fn list(
     request: HttpRequest,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let listed = async {
-        chats.let_in(&request, &door)?;
+        chats.let_in(&request, &access)?;
         let filter = filter(&request)?;
         let page = chats.desk.sessions(&filter).await.map_err(|e| failed(&e))?;
         Ok(HttpResponse::Ok().json(SessionsBody { sessions: page.sessions, total: page.total }))
@@ -174,10 +174,10 @@ pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = async {
-        chats.let_in(&request, &door)?;
+        chats.let_in(&request, &access)?;
         let session = chats.desk.session(&session_of(&id)).await.map_err(|e| failed(&e))?;
         Ok(HttpResponse::Ok().json(session))
     };
@@ -192,10 +192,10 @@ macro_rules! change {
             request: HttpRequest,
             id: web::Path<String>,
             chats: web::Data<Chats>,
-            door: web::Data<AccessControl>,
+            access: web::Data<AccessControl>,
         ) -> HttpResponse {
             let changed = async {
-                chats.let_in(&request, &door)?;
+                chats.let_in(&request, &access)?;
                 chats.desk.$name(&session_of(&id)).await.map_err(|e| failed(&e))?;
                 Ok(HttpResponse::Ok().json(Done { message: $told.into() }))
             };
@@ -234,10 +234,10 @@ pub(super) async fn messages(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = async {
-        chats.let_in(&request, &door)?;
+        chats.let_in(&request, &access)?;
         let limit = params::number(&request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(MESSAGES);
         let before = params::number(&request, "before", (1, i64::MAX), UNFIT)?;
         let page = chats.desk.messages(&session_of(&id), before, limit).await;
@@ -277,10 +277,10 @@ pub(super) async fn chat(
     id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let answered = async {
-        chats.let_in(&request, &door)?;
+        chats.let_in(&request, &access)?;
         let id = session_of(&id);
         let said: ChatRequest = fitting(payload).await?;
         said.check(&id).map_err(|e| unfit(&e))?;

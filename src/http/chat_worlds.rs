@@ -23,9 +23,9 @@ async fn world(
     request: &HttpRequest,
     id: &str,
     chats: &Chats,
-    door: &AccessControl,
+    access: &AccessControl,
 ) -> Result<Map<String, Value>, super::fault::Refusal> {
-    chats.let_in(request, door)?;
+    chats.let_in(request, access)?;
     chats.desk.state(&session_of(id)).await.map_err(|e| failed(&e))
 }
 
@@ -36,9 +36,9 @@ pub(super) async fn state(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
-    let shown = world(&request, &id, &chats, &door).await;
+    let shown = world(&request, &id, &chats, &access).await;
     rendered(shown.map(|state| HttpResponse::Ok().json(state)))
 }
 
@@ -49,9 +49,9 @@ pub(super) async fn characters(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
-    let shown = world(&request, &id, &chats, &door).await.map(|mut state| {
+    let shown = world(&request, &id, &chats, &access).await.map(|mut state| {
         let characters = match state.remove("characters") {
             Some(Value::Array(all)) => all,
             _ => Vec::new(),
@@ -68,9 +68,9 @@ pub(super) async fn combat(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
-    let shown = world(&request, &id, &chats, &door).await.map(|mut state| {
+    let shown = world(&request, &id, &chats, &access).await.map(|mut state| {
         let combat = state.remove("combat").filter(Value::is_object);
         HttpResponse::Ok().json(combat.unwrap_or_else(|| json!({ "active": false })))
     });
@@ -86,10 +86,10 @@ pub(super) async fn make_snapshot(
     id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let made = async {
-        chats.let_in(&request, &door)?;
+        chats.let_in(&request, &access)?;
         let bytes = body(payload, MAX_SNAPSHOT_BYTES).await?;
         let wanted = json::read_optional::<CreateSnapshot>(&bytes);
         let wanted = wanted.map_err(|e| unfit(&e.about("the body")))?.unwrap_or_default();
@@ -107,10 +107,10 @@ pub(super) async fn snapshots(
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let listed = async {
-        chats.let_in(&request, &door)?;
+        chats.let_in(&request, &access)?;
         let snapshots = chats.desk.snapshots(&session_of(&id)).await.map_err(|e| failed(&e))?;
         Ok(HttpResponse::Ok().json(SnapshotsBody { snapshots }))
     };
@@ -125,10 +125,10 @@ pub(super) async fn go_back(
     request: HttpRequest,
     path: web::Path<(String, String)>,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let back = async {
-        chats.let_in(&request, &door)?;
+        chats.let_in(&request, &access)?;
         let (id, snapshot_id) = path.into_inner();
         let back = chats.desk.go_back(&session_of(&id), &snapshot_id.to_lowercase()).await;
         Ok(HttpResponse::Ok().json(back.map_err(|e| failed(&e))?))
@@ -143,9 +143,9 @@ pub(super) async fn watch(
     id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
-    rendered(watched(&request, &id, payload, &chats, &door).await)
+    rendered(watched(&request, &id, payload, &chats, &access).await)
 }
 
 async fn watched(
@@ -153,9 +153,9 @@ async fn watched(
     id: &str,
     payload: web::Payload,
     chats: &Chats,
-    door: &AccessControl,
+    access: &AccessControl,
 ) -> Answer {
-    chats.let_in(request, door)?;
+    chats.let_in(request, access)?;
     let types: Vec<String> = params::text(request, "types", UNFIT)?
         .map_or_else(Vec::new, |types| {
             types.split(',').map(|kind| kind.trim().to_owned()).collect()

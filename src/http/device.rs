@@ -32,7 +32,7 @@ pub struct DeviceEndpoint {
     /// Records their sessions, where that is on.
     pub recorder: Option<Arc<Recorder>>,
     /// Who is let in.
-    pub door: Arc<AccessControl>,
+    pub access: Arc<AccessControl>,
     /// The language of what is said to a device that nobody bound.
     pub language: Language,
 }
@@ -49,17 +49,17 @@ struct Admitted {
 pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
-    doorman: web::Data<DeviceEndpoint>,
+    device_endpoint: web::Data<DeviceEndpoint>,
 ) -> Result<HttpResponse, actix_web::Error> {
     let not_a_socket = "this address speaks WebSocket only; devices find it by /xiaozhi/ota/";
     if !request.headers().contains_key(header::UPGRADE) {
         return Ok(answer(Fault::BadRequest, not_a_socket));
     }
-    let Admitted { caller, notice } = match admit(&request, &doorman).await {
+    let Admitted { caller, notice } = match admit(&request, &device_endpoint).await {
         Ok(admitted) => admitted,
         Err(refusal) => return Ok(*refusal),
     };
-    let Ok(place) = Arc::clone(&doorman.places).try_acquire_owned() else {
+    let Ok(place) = Arc::clone(&device_endpoint.places).try_acquire_owned() else {
         hearken_actors::metrics::connection_refused();
         return Ok(answer(Fault::Busy, "too many devices are connected"));
     };
@@ -74,14 +74,14 @@ pub(super) async fn connect(
         Some(_) => DeviceId::new(format!("{}|unbound", caller.device_id)),
         None => caller.device_id,
     };
-    let visitor = DeviceConnection {
+    let connection = DeviceConnection {
         device_id,
         framing: Framing::from_version(version),
-        tap: doorman.recorder.as_ref().map(|r| r.tap(meta)),
+        sink: device_endpoint.recorder.as_ref().map(|r| r.sink(meta)),
         notice,
         place: Some(place),
     };
-    match ws_link::upgrade(doorman.pipeline.device(visitor), &request, payload) {
+    match ws_link::upgrade(device_endpoint.pipeline.device(connection), &request, payload) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, not_a_socket)),
     }
@@ -89,10 +89,13 @@ pub(super) async fn connect(
 
 /// Decides whether a device may come in, and whether it may talk. Without binding the store is
 /// not asked.
-async fn admit(request: &HttpRequest, doorman: &DeviceEndpoint) -> Result<Admitted, Refusal> {
-    let door = &doorman.door;
+async fn admit(
+    request: &HttpRequest,
+    device_endpoint: &DeviceEndpoint,
+) -> Result<Admitted, Refusal> {
+    let access = &device_endpoint.access;
     let caller = match Caller::of(request) {
-        Err(refusal) if door.auth.needs_id() || door.ota.binding => return Err(refusal),
+        Err(refusal) if access.auth.needs_id() || access.ota.binding => return Err(refusal),
         // Who gives no id is still one device: another without one does not replace it.
         Err(_) => Caller {
             device_id: DeviceId::new(format!("unknown-{}", uuid::Uuid::new_v4().simple())),
@@ -100,41 +103,41 @@ async fn admit(request: &HttpRequest, doorman: &DeviceEndpoint) -> Result<Admitt
         },
         Ok(caller) => caller,
     };
-    door.auth.allows(&caller.device_id)?;
+    access.auth.allows(&caller.device_id)?;
     let now = Timestamp::now();
-    let standing = door.auth.standing(&caller, &bearer(request), now);
+    let standing = access.auth.standing(&caller, &bearer(request), now);
     let refused = |error: TokenError| {
         tracing::info!(device = %caller.device_id, %error, "not let in");
         refusal(Fault::Unauthorized, &error.to_string())
     };
     match standing {
-        Standing::Known if !door.ota.binding => return Ok(Admitted { caller, notice: None }),
+        Standing::Known if !access.ota.binding => return Ok(Admitted { caller, notice: None }),
         // A device that nobody bound has no token.
-        Standing::Known | Standing::Refused(TokenError::Missing) if door.ota.binding => {}
+        Standing::Known | Standing::Refused(TokenError::Missing) if access.ota.binding => {}
         Standing::Known => return Ok(Admitted { caller, notice: None }),
         Standing::Refused(error) => return Err(refused(error)),
     }
-    let known = door.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?;
+    let known = access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?;
     if known.is_some_and(|device| device.is_bound_as(&caller.client_id)) {
         return match standing {
             Standing::Refused(error) => Err(refused(error)),
             Standing::Known => Ok(Admitted { caller, notice: None }),
         };
     }
-    let notice = Some(code_of(doorman, &caller, now).await?);
+    let notice = Some(code_of(device_endpoint, &caller, now).await?);
     Ok(Admitted { caller, notice })
 }
 
 /// What a device that nobody bound hears.
 async fn code_of(
-    doorman: &DeviceEndpoint,
+    device_endpoint: &DeviceEndpoint,
     caller: &Caller,
     now: Timestamp,
 ) -> Result<String, Refusal> {
-    let (door, lifetime) = (&doorman.door, doorman.door.ota.code_lifetime);
-    let waiting = door.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
+    let (access, lifetime) = (&device_endpoint.access, device_endpoint.access.ota.code_lifetime);
+    let waiting = access.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
     let waiting = waiting.await.map_err(|e| store_failed(&e))?;
-    Ok(spoken_code(&waiting.code.unwrap_or_default(), doorman.language))
+    Ok(spoken_code(&waiting.code.unwrap_or_default(), device_endpoint.language))
 }
 
 /// A code, digit by digit.

@@ -33,20 +33,20 @@ pub(super) async fn order(
     request: HttpRequest,
     path: web::Path<(String, String)>,
     payload: web::Payload,
-    door: web::Data<AccessControl>,
-    doorman: web::Data<DeviceEndpoint>,
-    fleet: web::Data<Cluster>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
 ) -> HttpResponse {
     let ordered = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let id = id_of(&path.0);
         let wanted = Wanted::read(&path.1, payload).await?;
-        match passed_on(&fleet, &doorman, &id, wanted).await? {
+        match passed_on(&cluster, &device_endpoint, &id, wanted).await? {
             Ok(()) => Ok(HttpResponse::Accepted().json(json!({"message": "passed on"}))),
             Err(Unreachable::Busy) => {
                 Err(refusal(Fault::Busy, "the device has too many orders waiting"))
             }
-            Err(Unreachable::NotConnected) => Err(away(&door, &id).await),
+            Err(Unreachable::NotConnected) => Err(away(&access, &id).await),
         }
     };
     rendered(ordered.await)
@@ -75,34 +75,34 @@ impl Wanted {
 
 /// Has a device that was forgotten leave, where it is connected.
 pub(super) async fn forgotten(
-    fleet: &Cluster,
-    doorman: &DeviceEndpoint,
+    cluster: &Cluster,
+    device_endpoint: &DeviceEndpoint,
     id: &DeviceId,
 ) -> Result<Result<(), Unreachable>, Refusal> {
-    passed_on(fleet, doorman, id, Wanted { name: FORGET.into(), body: Map::new() }).await
+    passed_on(cluster, device_endpoint, id, Wanted { name: FORGET.into(), body: Map::new() }).await
 }
 
 /// Gives an order to a device of this instance, or to that which has it.
 async fn passed_on(
-    fleet: &Cluster,
-    doorman: &DeviceEndpoint,
+    cluster: &Cluster,
+    device_endpoint: &DeviceEndpoint,
     id: &DeviceId,
     wanted: Wanted,
 ) -> Result<Result<(), Unreachable>, Refusal> {
-    let here = doorman.pipeline.roster().order(id, order_of(&wanted)?);
+    let here = device_endpoint.pipeline.device_registry().order(id, order_of(&wanted)?);
     match here {
-        Err(Unreachable::NotConnected) => Ok(fleet.order(id, json!(wanted)).await),
+        Err(Unreachable::NotConnected) => Ok(cluster.order(id, json!(wanted)).await),
         here => Ok(here),
     }
 }
 
 /// Gives devices of this instance the orders that other instances were asked for.
-pub fn order_handler(roster: DeviceRegistry) -> OrderHandler {
+pub fn order_handler(device_registry: DeviceRegistry) -> OrderHandler {
     Arc::new(move |id, wanted| {
         let order = serde_json::from_value::<Wanted>(wanted).ok();
         let order = order.and_then(|wanted| order_of(&wanted).ok());
         let passed = match order {
-            Some(order) => roster.order(&id, order),
+            Some(order) => device_registry.order(&id, order),
             // Another version of the server may know more.
             None => Err(Unreachable::Busy),
         };
@@ -111,8 +111,8 @@ pub fn order_handler(roster: DeviceRegistry) -> OrderHandler {
 }
 
 /// Why a device that is not connected cannot be reached.
-async fn away(door: &AccessControl, id: &DeviceId) -> Refusal {
-    match door.store.device(id).await {
+async fn away(access: &AccessControl, id: &DeviceId) -> Refusal {
+    match access.store.device(id).await {
         Ok(None) => no_such_device(),
         Ok(Some(_)) => refusal(Fault::NotConnected, id.as_str()),
         Err(error) => store_failed(&error),

@@ -29,11 +29,11 @@ pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = async {
-        door.auth.admin(&request)?;
-        let device = door.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
+        access.auth.admin(&request)?;
+        let device = access.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
         let device = device.ok_or_else(no_such_device)?;
         Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
     };
@@ -73,10 +73,10 @@ pub(super) async fn put(
     id: web::Path<String>,
     payload: web::Payload,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let changed = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let off = json_body::<Off>(payload).await?.checked()?;
         let device = desk.registry.set_off(&id_of(&id), &off).await;
         let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
@@ -96,10 +96,10 @@ pub(super) async fn get_session(
     request: HttpRequest,
     id: web::Path<String>,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let shown = || {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let tools = desk.registry.tools_of_session(&session_of(&id));
         Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
     };
@@ -116,10 +116,10 @@ pub(super) async fn put_session(
     id: web::Path<String>,
     payload: web::Payload,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let changed = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let off = json_body::<Off>(payload).await?.checked()?;
         let tools = desk.registry.set_session_off(&session_of(&id), off);
         Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))

@@ -124,9 +124,12 @@ impl Shown {
 
 /// The devices that are connected, to this instance or another, and may talk, with their sessions;
 /// those that only hear their code hold other ids.
-async fn connected(fleet: &Cluster, roster: &DeviceRegistry) -> HashMap<String, SessionId> {
-    let mut all = fleet.devices().await;
-    all.extend(roster.connected().into_iter().map(|c| (c.device_id, c.session_id)));
+async fn connected(
+    cluster: &Cluster,
+    device_registry: &DeviceRegistry,
+) -> HashMap<String, SessionId> {
+    let mut all = cluster.devices().await;
+    all.extend(device_registry.connected().into_iter().map(|c| (c.device_id, c.session_id)));
     let all = all.into_iter().map(|(device, session)| (device.as_str().to_owned(), session));
     all.filter(|(device, _)| !device.contains('|')).collect()
 }
@@ -144,25 +147,25 @@ pub(super) fn id_of(path: &str) -> DeviceId {
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
     request: HttpRequest,
-    door: web::Data<AccessControl>,
-    doorman: web::Data<DeviceEndpoint>,
-    fleet: web::Data<Cluster>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
 ) -> HttpResponse {
-    rendered(listed(&request, &door, doorman.pipeline.roster(), &fleet).await)
+    rendered(listed(&request, &access, device_endpoint.pipeline.device_registry(), &cluster).await)
 }
 
 async fn listed(
     request: &HttpRequest,
-    door: &AccessControl,
-    roster: &DeviceRegistry,
-    fleet: &Cluster,
+    access: &AccessControl,
+    device_registry: &DeviceRegistry,
+    cluster: &Cluster,
 ) -> Answer {
-    door.auth.admin(request)?;
+    access.auth.admin(request)?;
     let limit = params::number(request, "limit", (1, MAX_PAGE), Fault::BadRequest)?.unwrap_or(PAGE);
     // A cursor may be blank: from the beginning on.
     let after = query(request, "after").unwrap_or_default().to_lowercase();
-    let page = door.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
-    let mut here = connected(fleet, roster).await;
+    let page = access.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
+    let mut here = connected(cluster, device_registry).await;
     let mut shown: Vec<Shown> = Vec::new();
     for device in page.devices {
         let connected = here.remove(device.device_id.as_str());
@@ -187,15 +190,17 @@ async fn listed(
 pub(super) async fn get(
     request: HttpRequest,
     id: web::Path<String>,
-    door: web::Data<AccessControl>,
-    doorman: web::Data<DeviceEndpoint>,
-    fleet: web::Data<Cluster>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
 ) -> HttpResponse {
     let one = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let id = id_of(&id);
-        let device = door.store.device(&id).await.map_err(|e| store_failed(&e))?;
-        let here = connected(&fleet, doorman.pipeline.roster()).await.remove(id.as_str());
+        let device = access.store.device(&id).await.map_err(|e| store_failed(&e))?;
+        let here = connected(&cluster, device_endpoint.pipeline.device_registry())
+            .await
+            .remove(id.as_str());
         let shown = match (device, here) {
             (Some(device), here) => Shown::stored(device, here.as_ref()),
             (None, Some(here)) => Shown::stranger(id.as_str(), &here),
@@ -221,19 +226,19 @@ struct Bind {
 pub(super) async fn bind(
     request: HttpRequest,
     payload: web::Payload,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let bound = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let asked: Bind = json_body(payload).await?;
         let name = asked.name.as_deref().map(name_of).transpose()?;
-        if !door.guesses.may_try(Instant::now()) {
+        if !access.guesses.may_try(Instant::now()) {
             return Err(refusal(Fault::TooMany, "wait a minute before the next code"));
         }
         let code: String = asked.code.chars().filter(char::is_ascii_digit).collect();
-        let found = door.store.bind(&code, name.as_deref(), Timestamp::now()).await;
+        let found = access.store.bind(&code, name.as_deref(), Timestamp::now()).await;
         let Some(device) = found.map_err(|e| store_failed(&e))? else {
-            door.guesses.was_wrong();
+            access.guesses.was_wrong();
             return Err(refusal(Fault::NotFound, "no device waits with this code"));
         };
         tracing::info!(device = %device.device_id, "bound");
@@ -284,13 +289,13 @@ pub(super) async fn change(
     request: HttpRequest,
     id: web::Path<String>,
     payload: web::Payload,
-    door: web::Data<AccessControl>,
-    doorman: web::Data<DeviceEndpoint>,
-    fleet: web::Data<Cluster>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
     desk: web::Data<ToolsApi>,
 ) -> HttpResponse {
     let changed = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let asked = Change::read(payload).await?;
         let id = id_of(&id);
         let name = asked.name.as_deref().map(name_of).transpose()?;
@@ -301,8 +306,8 @@ pub(super) async fn change(
                 let about = "give a `name`, an `agent` or a `system_prompt`";
                 return Err(refusal(Fault::BadRequest, about));
             }
-            (Some(name), ..) => door.store.rename(&id, name).await,
-            (None, ..) => door.store.device(&id).await,
+            (Some(name), ..) => access.store.rename(&id, name).await,
+            (None, ..) => access.store.device(&id).await,
         };
         if let (Some(agent), Ok(Some(_))) = (agent, &device) {
             device = desk.registry.assign(&id, &agent).await;
@@ -311,7 +316,7 @@ pub(super) async fn change(
             device = desk.registry.instruct(&id, &prompt).await;
         }
         let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
-        let mut here = connected(&fleet, doorman.pipeline.roster()).await;
+        let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
         let here = here.remove(device.device_id.as_str());
         Ok(HttpResponse::Ok().json(Shown::stored(device, here.as_ref())))
     };
@@ -341,20 +346,20 @@ fn prompt_of(text: &str) -> Result<String, Refusal> {
 pub(super) async fn forget(
     request: HttpRequest,
     id: web::Path<String>,
-    door: web::Data<AccessControl>,
-    doorman: web::Data<DeviceEndpoint>,
-    fleet: web::Data<Cluster>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
     desk: web::Data<ToolsApi>,
 ) -> HttpResponse {
     let forgotten = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let id = id_of(&id);
-        if !door.store.forget(&id).await.map_err(|e| store_failed(&e))? {
+        if !access.store.forget(&id).await.map_err(|e| store_failed(&e))? {
             return Err(no_such_device());
         }
         desk.registry.forget(&id);
         tracing::info!(device = %id, "forgotten");
-        if let Err(error) = device_orders::forgotten(&fleet, &doorman, &id).await? {
+        if let Err(error) = device_orders::forgotten(&cluster, &device_endpoint, &id).await? {
             tracing::debug!(%error, "a forgotten device had nothing to leave");
         }
         Ok(HttpResponse::NoContent().finish())
@@ -377,10 +382,10 @@ pub(super) async fn provision(
     request: HttpRequest,
     serial_number: web::Path<String>,
     payload: web::Payload,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let provisioned = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let asked: Provision = json_body(payload).await?;
         // Key 0 of the chip's HMAC peripheral has 256 bits.
         let key = bytes_of_hex(asked.key.trim()).filter(|key| key.len() == 32);
@@ -388,7 +393,7 @@ pub(super) async fn provision(
         let key = key.ok_or_else(|| refusal(Fault::BadRequest, about))?;
         let about = "a serial number has 1 to 64 characters";
         let serial_number = text_of(&serial_number, MAX_NAME_CHARS, about)?;
-        door.store.provision(&serial_number, &key).await.map_err(|e| store_failed(&e))?;
+        access.store.provision(&serial_number, &key).await.map_err(|e| store_failed(&e))?;
         Ok(HttpResponse::NoContent().finish())
     };
     rendered(provisioned.await)
@@ -400,11 +405,11 @@ pub(super) async fn provision(
 pub(super) async fn unprovision(
     request: HttpRequest,
     serial_number: web::Path<String>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let gone = async {
-        door.auth.admin(&request)?;
-        if !door.store.unprovision(&serial_number).await.map_err(|e| store_failed(&e))? {
+        access.auth.admin(&request)?;
+        if !access.store.unprovision(&serial_number).await.map_err(|e| store_failed(&e))? {
             return Err(refusal(Fault::NotFound, "no key of this serial number"));
         }
         Ok(HttpResponse::NoContent().finish())

@@ -100,9 +100,9 @@ pub(super) async fn update_for(folder: &Path, board: &str, has: &str) -> Option<
 pub(super) async fn download(
     request: HttpRequest,
     file: web::Path<String>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
-    let folder = &door.ota.firmware_dir;
+    let folder = &access.ota.firmware_dir;
     let none = || answer(Fault::NotFound, "no such firmware");
     if folder.as_os_str().is_empty() || parts_of(&file).is_none() {
         return none();

@@ -16,7 +16,7 @@ pub struct Health {
     engines: EngineStates,
     metrics: PrometheusHandle,
     /// The other instances.
-    pub(crate) fleet: Cluster,
+    pub(crate) cluster: Cluster,
     process: CancellationToken,
 }
 
@@ -26,10 +26,10 @@ impl Health {
     pub fn new(
         engines: EngineStates,
         metrics: PrometheusHandle,
-        fleet: Cluster,
+        cluster: Cluster,
         process: CancellationToken,
     ) -> Self {
-        Self { engines, metrics, fleet, process }
+        Self { engines, metrics, cluster, process }
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
         "version": env!("CARGO_PKG_VERSION"),
         "engines": health.engines.snapshot(),
     });
-    if let Some(standing) = health.fleet.standing() {
+    if let Some(standing) = health.cluster.redis_state() {
         body["redis"] = json!(standing);
     }
     if ready && !stopping {

@@ -58,9 +58,9 @@ impl LiteMcp {
         &self,
         request: &HttpRequest,
         name: &str,
-        door: &AccessControl,
+        access: &AccessControl,
     ) -> Result<LiteMcpServer, Refusal> {
-        door.auth.tool_user(request, &TOKEN_HEADERS, Timestamp::now())?;
+        access.auth.tool_user(request, &TOKEN_HEADERS, Timestamp::now())?;
         let found = LiteMcpServer::find(&self.sources, name);
         found.ok_or_else(|| refusal(Fault::NotFound, "there is no tool of this name"))
     }
@@ -80,10 +80,10 @@ async fn get(
     name: web::Path<String>,
     payload: web::Payload,
     tools: web::Data<LiteMcp>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let got = || {
-        let face = tools.face(&request, &name, &door)?;
+        let face = tools.face(&request, &name, &access)?;
         if request.headers().contains_key(UPGRADE) {
             return connected(face, &request, payload, &tools);
         }
@@ -122,10 +122,10 @@ async fn call(
     name: web::Path<String>,
     payload: web::Payload,
     tools: web::Data<LiteMcp>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let called = async {
-        let face = tools.face(&request, &name, &door)?;
+        let face = tools.face(&request, &name, &access)?;
         carried_out(face, payload, &tools).await
     };
     rendered(called.await)

@@ -30,7 +30,7 @@ fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> A
     let agent = desk.agents.agent(token.trim()).map_err(|error| {
         refusal(Fault::Unauthorized, &format!("{error}; `hearken tools token` makes one"))
     })?;
-    let guest = desk
+    let admitted = desk
         .sources
         .endpoint()
         .admit(&agent)
@@ -38,7 +38,7 @@ fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> A
     let socket =
         WebSocketBridge::new(MAX_MESSAGE_BYTES, desk.process.clone(), |incoming, outgoing| {
             Box::pin(async move {
-                let reason = guest.attend(incoming, outgoing).await;
+                let reason = admitted.attend(incoming, outgoing).await;
                 tracing::info!(reason, "a tool client has gone");
             })
         });

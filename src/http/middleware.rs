@@ -52,11 +52,11 @@ pub struct MiddlewareState {
 impl MiddlewareState {
     /// The desk of this configuration. Behind a proxy that is trusted, clients have the addresses
     /// that it names. Requests are counted by all instances of the server.
-    pub fn new(config: &HttpConfig, trust_proxy: bool, fleet: &Cluster) -> Self {
+    pub fn new(config: &HttpConfig, trust_proxy: bool, cluster: &Cluster) -> Self {
         let origins = config.cors_origins.iter();
         Self {
             origins: origins.map(|o| o.trim_end_matches('/').to_ascii_lowercase()).collect(),
-            limits: Limits::new(config.requests_per_minute, fleet),
+            limits: Limits::new(config.requests_per_minute, cluster),
             trust_proxy,
             traffic: Arc::default(),
         }

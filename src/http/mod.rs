@@ -123,13 +123,13 @@ pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
 /// Puts every other route on an application; `main` and the tests use the same.
 pub fn routes(
     services: &mut ServiceConfig,
-    doorman: DeviceEndpoint,
+    device_endpoint: DeviceEndpoint,
     health: Health,
     tools: Arc<ToolsApi>,
 ) {
     services.configure(openapi::routes);
     services.app_data(web::Data::from(tools)).configure(tool_routes);
-    services.app_data(web::Data::from(Arc::clone(&doorman.door)));
+    services.app_data(web::Data::from(Arc::clone(&device_endpoint.access)));
     for ota in ["/xiaozhi/ota", "/xiaozhi/ota/"] {
         services.route(ota, web::get().to(ota::check)).route(ota, web::post().to(ota::check));
     }
@@ -140,7 +140,7 @@ pub fn routes(
     let one = "/api/devices/{id}";
     let key = "/api/provisioning/{serial_number}";
     services
-        .app_data(web::Data::new(doorman))
+        .app_data(web::Data::new(device_endpoint))
         .app_data(web::Data::new(health))
         .route("/xiaozhi/v1", web::get().to(device::connect))
         .route("/xiaozhi/v1/", web::get().to(device::connect))

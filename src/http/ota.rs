@@ -128,33 +128,33 @@ fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
 pub(super) async fn check(
     request: HttpRequest,
     payload: web::Payload,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
-    rendered(settings(&request, payload, &door).await)
+    rendered(settings(&request, payload, &access).await)
 }
 
-async fn settings(request: &HttpRequest, payload: web::Payload, door: &AccessControl) -> Answer {
+async fn settings(request: &HttpRequest, payload: web::Payload, access: &AccessControl) -> Answer {
     let caller = Caller::of(request)?;
-    let reached = reached_at(request, door.ota.trust_proxy)?;
+    let reached = reached_at(request, access.ota.trust_proxy)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
-    door.auth.allows(&caller.device_id)?;
+    access.auth.allows(&caller.device_id)?;
     let report = report(request, &caller, &body);
     let now = Timestamp::now();
-    let activation = if door.ota.binding {
-        wait_to_be_bound(door, &caller, &report, now).await?
+    let activation = if access.ota.binding {
+        wait_to_be_bound(access, &caller, &report, now).await?
     } else {
-        note(door, &report, now).await;
+        note(access, &report, now).await;
         None
     };
     let token = match &activation {
         Some(_) => String::new(),
-        None => door.auth.mint(&caller, now),
+        None => access.auth.mint(&caller, now),
     };
     let mut answer = json!({
-        "server_time": door.ota.time(now),
-        "websocket": {"url": door.ota.websocket_at(&reached), "token": token, "version": 1},
+        "server_time": access.ota.time(now),
+        "websocket": {"url": access.ota.websocket_at(&reached), "token": token, "version": 1},
     });
-    if let Some(firmware) = firmware_for(door, &report, &reached).await {
+    if let Some(firmware) = firmware_for(access, &report, &reached).await {
         answer["firmware"] = firmware;
     }
     if let Some(Activation { code: Some(code), challenge, .. }) = activation {
@@ -171,23 +171,23 @@ async fn settings(request: &HttpRequest, payload: web::Payload, door: &AccessCon
 
 /// How the device waits; none where it is bound.
 async fn wait_to_be_bound(
-    door: &AccessControl,
+    access: &AccessControl,
     caller: &Caller,
     report: &DeviceReport,
     now: Timestamp,
 ) -> Result<Option<Activation>, Refusal> {
-    let device = door.store.report(report, now).await.map_err(|e| store_failed(&e))?;
+    let device = access.store.report(report, now).await.map_err(|e| store_failed(&e))?;
     if device.is_bound_as(&caller.client_id) {
         return Ok(None);
     }
-    let lifetime = door.ota.code_lifetime;
-    let waiting = door.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
+    let lifetime = access.ota.code_lifetime;
+    let waiting = access.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
     waiting.await.map(Some).map_err(|e| store_failed(&e))
 }
 
 /// Writes down that the device was there; without the store it talks all the same.
-async fn note(door: &AccessControl, report: &DeviceReport, now: Timestamp) {
-    match tokio::time::timeout(NOTING, door.store.report(report, now)).await {
+async fn note(access: &AccessControl, report: &DeviceReport, now: Timestamp) {
+    match tokio::time::timeout(NOTING, access.store.report(report, now)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::warn!(%error, "a device is not written down"),
         Err(_) => tracing::warn!("a device is not written down: the store is slow"),
@@ -196,7 +196,11 @@ async fn note(door: &AccessControl, report: &DeviceReport, now: Timestamp) {
 
 /// The newest image, else the device's own version and no address. Nothing at all for a version
 /// that firmware itself fails to read, which would restart it again and again.
-async fn firmware_for(door: &AccessControl, report: &DeviceReport, reached: &Url) -> Option<Value> {
+async fn firmware_for(
+    access: &AccessControl,
+    report: &DeviceReport,
+    reached: &Url,
+) -> Option<Value> {
     let has = match report.firmware_version.as_str() {
         "" => NO_VERSION,
         version if firmware::is_readable(version) => version,
@@ -204,7 +208,7 @@ async fn firmware_for(door: &AccessControl, report: &DeviceReport, reached: &Url
     };
     let update = match report.firmware_version.as_str() {
         "" => None,
-        _ => firmware::update_for(&door.ota.firmware_dir, &report.board, has).await,
+        _ => firmware::update_for(&access.ota.firmware_dir, &report.board, has).await,
     };
     Some(match update {
         None => json!({"version": has, "url": ""}),
@@ -230,27 +234,27 @@ struct Proof {
 pub(super) async fn activate(
     request: HttpRequest,
     payload: web::Payload,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
-    rendered(activated(&request, payload, &door).await)
+    rendered(activated(&request, payload, &access).await)
 }
 
-async fn activated(request: &HttpRequest, payload: web::Payload, door: &AccessControl) -> Answer {
+async fn activated(request: &HttpRequest, payload: web::Payload, access: &AccessControl) -> Answer {
     let caller = Caller::of(request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
-    door.auth.allows(&caller.device_id)?;
+    access.auth.allows(&caller.device_id)?;
     let proof: Proof = serde_json::from_slice(&body).unwrap_or_default();
     if proof.algorithm.as_deref().is_some_and(|name| name != "hmac-sha256") {
         return Err(refusal(Fault::BadRequest, "the algorithm must be hmac-sha256"));
     }
-    if !door.ota.binding {
+    if !access.ota.binding {
         return Ok(HttpResponse::Ok().json(json!({"message": "success"})));
     }
-    let device = door.store.device(&caller.device_id).await.map_err(|e| store_failed(&e))?;
+    let device = access.store.device(&caller.device_id).await.map_err(|e| store_failed(&e))?;
     let Some(device) = device else {
         return Err(refusal(Fault::NotFound, "no such device: it asks /xiaozhi/ota/ first"));
     };
-    let proven = proves_itself(door, &caller, &device, &proof).await?;
+    let proven = proves_itself(access, &caller, &device, &proof).await?;
     if proven && device.is_bound_as(&caller.client_id) {
         return Ok(HttpResponse::Ok().json(json!({"message": "success"})));
     }
@@ -261,7 +265,7 @@ async fn activated(request: &HttpRequest, payload: web::Payload, door: &AccessCo
 /// without a serial number, or whose key nobody told us, has nothing to prove: the person who
 /// enters its code vouches for it. False where it answered another challenge than the last.
 async fn proves_itself(
-    door: &AccessControl,
+    access: &AccessControl,
     caller: &Caller,
     device: &Device,
     proof: &Proof,
@@ -274,12 +278,12 @@ async fn proves_itself(
         return Ok(true);
     }
     let failed = |e| store_failed(&e);
-    let Some(key) = door.store.key(serial_number).await.map_err(failed)? else {
+    let Some(key) = access.store.key(serial_number).await.map_err(failed)? else {
         tracing::debug!("no key is known for the device's serial number");
         return Ok(true);
     };
     let now = Timestamp::now();
-    let waiting = door.store.waiting(&caller.device_id, &caller.client_id, now);
+    let waiting = access.store.waiting(&caller.device_id, &caller.client_id, now);
     let Some(waiting) = waiting.await.map_err(failed)? else {
         // Bound long ago: it proved itself then, and its next boot gets a token without this.
         return Ok(false);

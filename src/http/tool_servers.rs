@@ -35,10 +35,10 @@ fn refused(error: ChangeError) -> Refusal {
 pub(super) async fn list(
     request: HttpRequest,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let listed = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         Ok(HttpResponse::Ok().json(json!({"servers": desk.registry.servers()})))
     };
     rendered(listed.await)
@@ -52,10 +52,10 @@ pub(super) async fn add(
     request: HttpRequest,
     payload: web::Payload,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let added = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let settings: ToolServer = json_body(payload).await?;
         let server = desk.registry.add(settings).await.map_err(refused)?;
         Ok(HttpResponse::Created().json(server))
@@ -70,10 +70,10 @@ pub(super) async fn get(
     request: HttpRequest,
     name: web::Path<String>,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let one = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         Ok(HttpResponse::Ok().json(desk.registry.server(&name).map_err(refused)?))
     };
     rendered(one.await)
@@ -86,10 +86,10 @@ pub(super) async fn remove(
     request: HttpRequest,
     name: web::Path<String>,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let removed = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         desk.registry.remove(&name).await.map_err(refused)?;
         Ok(HttpResponse::NoContent().finish())
     };
@@ -112,10 +112,10 @@ pub(super) async fn switch(
     name: web::Path<String>,
     payload: web::Payload,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let switched = async {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let asked: Switch = json_body(payload).await?;
         let server = desk.registry.switch(&name, asked.enabled).await.map_err(refused)?;
         Ok(HttpResponse::Ok().json(server))

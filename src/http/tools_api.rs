@@ -54,8 +54,8 @@ impl ToolsApi {
     }
 
     /// What looks at pictures, for conversations too; none where no model is configured.
-    pub fn sight(&self) -> Option<Arc<dyn ImageDescriber>> {
-        self.vision.sight()
+    pub fn describer(&self) -> Option<Arc<dyn ImageDescriber>> {
+        self.vision.describer()
     }
 }
 
@@ -75,10 +75,10 @@ pub(super) struct Call {
 pub(super) async fn list(
     request: HttpRequest,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
     let listed = || {
-        door.auth.admin(&request)?;
+        access.auth.admin(&request)?;
         let agent = params::text(&request, "agent", Fault::BadRequest)?;
         let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
         Ok(HttpResponse::Ok().json(desk.sources.inventory(&agent)))
@@ -94,18 +94,18 @@ pub(super) async fn call(
     request: HttpRequest,
     payload: web::Payload,
     desk: web::Data<ToolsApi>,
-    door: web::Data<AccessControl>,
+    access: web::Data<AccessControl>,
 ) -> HttpResponse {
-    rendered(called(&request, payload, &desk, &door).await)
+    rendered(called(&request, payload, &desk, &access).await)
 }
 
 async fn called(
     request: &HttpRequest,
     payload: web::Payload,
     desk: &ToolsApi,
-    door: &AccessControl,
+    access: &AccessControl,
 ) -> Answer {
-    door.auth.admin(request)?;
+    access.auth.admin(request)?;
     let call: Call = json_body(payload).await?;
     let agent = call.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let Some(source) = desk.sources.named(agent, &call.source) else {

@@ -165,16 +165,16 @@ mod tests {
     use crate::testkit::sound;
 
     /// The sound of each utterance.
-    fn utterances(ear: &mut UtteranceDetector, packets: &[Bytes]) -> Vec<Vec<i16>> {
+    fn utterances(detector: &mut UtteranceDetector, packets: &[Bytes]) -> Vec<Vec<i16>> {
         let (mut found, mut open) = (Vec::new(), None);
         for packet in packets {
-            ear.decode(packet).unwrap();
-            while let Some(judged) = ear.judge() {
+            detector.decode(packet).unwrap();
+            while let Some(judged) = detector.judge() {
                 if let Some(Endpoint::Started { .. }) = judged.endpoint {
                     open = Some(Vec::new());
                 }
                 if let Some(utterance) = &mut open {
-                    utterance.extend_from_slice(ear.sound(&judged));
+                    utterance.extend_from_slice(detector.sound(&judged));
                 }
                 if judged.endpoint == Some(Endpoint::Ended) {
                     found.extend(open.take());
@@ -211,28 +211,28 @@ mod tests {
 
     #[test]
     fn a_closed_microphone_costs_no_memory_and_opens_again() {
-        let mut ear = UtteranceDetector::new(HearingSettings::default());
+        let mut detector = UtteranceDetector::new(HearingSettings::default());
         let packets = two_utterances((16_000, 60));
-        let first = utterances(&mut ear, &packets);
-        ear.close();
-        assert!(ear.recent.capacity() == 0 && ear.decoder.is_none());
-        assert_eq!(utterances(&mut ear, &packets).len(), first.len());
+        let first = utterances(&mut detector, &packets);
+        detector.close();
+        assert!(detector.recent.capacity() == 0 && detector.decoder.is_none());
+        assert_eq!(utterances(&mut detector, &packets).len(), first.len());
     }
 
     #[test]
     fn the_past_is_kept_no_longer_than_needed() {
-        let mut ear = UtteranceDetector::new(HearingSettings::default());
-        ear.decode(&sound::silence(60)[0]).unwrap();
-        let room = ear.recent.capacity();
-        utterances(&mut ear, &two_utterances((16_000, 60)));
-        assert_eq!(ear.recent.capacity(), room);
+        let mut detector = UtteranceDetector::new(HearingSettings::default());
+        detector.decode(&sound::silence(60)[0]).unwrap();
+        let room = detector.recent.capacity();
+        utterances(&mut detector, &two_utterances((16_000, 60)));
+        assert_eq!(detector.recent.capacity(), room);
     }
 
     #[test]
     fn what_is_no_packet_is_told_apart() {
-        let mut ear = UtteranceDetector::new(HearingSettings::default());
-        assert_eq!(ear.decode(&[0; MAX_OPUS_BYTES + 1]), Err(Unheard::Oversized));
-        assert!(matches!(ear.decode(&[0xff; 40]), Err(Unheard::Garbage(_))));
-        assert!(ear.judge().is_none() && ear.unjudged().is_empty());
+        let mut detector = UtteranceDetector::new(HearingSettings::default());
+        assert_eq!(detector.decode(&[0; MAX_OPUS_BYTES + 1]), Err(Unheard::Oversized));
+        assert!(matches!(detector.decode(&[0xff; 40]), Err(Unheard::Garbage(_))));
+        assert!(detector.judge().is_none() && detector.unjudged().is_empty());
     }
 }

@@ -153,7 +153,7 @@ impl TurnOutput for ApiOutput<'_> {
         if others.count() > 0 {
             self.beginning.running.acts();
         }
-        if self.world.is_some_and(|world| world.deeds().conflict) {
+        if self.world.is_some_and(|world| world.effects().conflict) {
             return Err(failed(calls, "the state was changed meanwhile"));
         }
         Ok(ended.into_iter().map(|ended| ended.told).collect())

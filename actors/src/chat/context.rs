@@ -14,21 +14,21 @@ use crate::ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
 
 /// The prompt of a turn.
 pub(super) fn prompt(
-    desk: &ChatService,
+    service: &ChatService,
     session: &ChatSession,
     state: &Map<String, Value>,
     tools: &[OfferedTool],
     before: &[KeptMessage],
     request: &ChatRequest,
 ) -> Prompt {
-    let settings = desk.settings.get();
+    let settings = service.settings.get();
     let system = fill(
         &settings.system_prompt,
         &[
             ("{session_name}", &session.name),
             ("{state}", &summary(state)),
             ("{tools}", &listed(tools)),
-            (CURRENT_TIME, &(desk.now)()),
+            (CURRENT_TIME, &(service.now)()),
         ],
     );
     let mut messages = vec![ChatMessage::new(Role::System, system)];

@@ -55,7 +55,7 @@ pub struct ChatService {
     /// The server's own tools for a session.
     pub tools: ChatTools,
     /// What looks at pictures that tools answer with, where there is any.
-    pub sight: Option<Arc<dyn ImageDescriber>>,
+    pub describer: Option<Arc<dyn ImageDescriber>>,
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// How sessions are served.

@@ -55,7 +55,7 @@ struct Means {
     events: Arc<dyn EventBus>,
     /// Who asked sees events too, where they want to.
     out: Option<mpsc::Sender<ChatPiece>>,
-    deeds: Mutex<TurnEffects>,
+    effects: Mutex<TurnEffects>,
     /// Calls under way.
     calls: TaskTracker,
 }
@@ -69,19 +69,19 @@ impl World {
         out: Option<mpsc::Sender<ChatPiece>>,
         version: Option<i64>,
     ) -> Self {
-        let deeds = Mutex::new(TurnEffects { version, ..TurnEffects::default() });
+        let effects = Mutex::new(TurnEffects { version, ..TurnEffects::default() });
         let calls = TaskTracker::new();
-        Self { means: Arc::new(Means { server, session, tools, events, out, deeds, calls }) }
+        Self { means: Arc::new(Means { server, session, tools, events, out, effects, calls }) }
     }
 
     /// What was done so far; hold it only as long as it takes to read or change it.
-    pub(super) fn deeds(&self) -> MutexGuard<'_, TurnEffects> {
-        self.means.deeds()
+    pub(super) fn effects(&self) -> MutexGuard<'_, TurnEffects> {
+        self.means.effects()
     }
 
     /// The tools of a round are called next: so many of them are for the state server.
     pub(super) fn round(&self, calls: usize) {
-        self.deeds().many = calls > 1;
+        self.effects().many = calls > 1;
     }
 
     /// Waits until all calls have ended and what they did is known and told; each has a deadline.
@@ -97,14 +97,14 @@ impl World {
 }
 
 impl Means {
-    fn deeds(&self) -> MutexGuard<'_, TurnEffects> {
-        self.deeds.lock().expect("nothing panics while it holds the deeds")
+    fn effects(&self) -> MutexGuard<'_, TurnEffects> {
+        self.effects.lock().expect("nothing panics while it holds the deeds")
     }
 
     /// Calls, and once more with the version of now where ours is old. Calls of one round would
     /// only be in each other's way by their versions: the session is ours while the turn runs.
     async fn call(&self, call: ToolCall) -> Result<StateOutcome, StateError> {
-        let version = self.deeds().version_to_send();
+        let version = self.effects().version_to_send();
         let (name, arguments) = (call.name.as_str(), call.arguments);
         let first = self.server.call(&self.session, name, arguments.clone(), version).await;
         let Err(StateError::Conflict(now)) = first else { return first };
@@ -119,7 +119,7 @@ impl Means {
     /// Calls, notes what it came to, and tells everybody what happened.
     async fn carry_out(&self, call: ToolCall) -> Result<(StateOutcome, Vec<Event>), StateError> {
         let outcome = self.call(call).await;
-        self.deeds().note(&outcome);
+        self.effects().note(&outcome);
         let outcome = outcome?;
         let events: Vec<Event> = outcome.events.iter().map(|event| self.event(event)).collect();
         for event in &events {
@@ -197,7 +197,7 @@ impl ToolSource for World {
                 }
                 Ok(Err(error)) => Err(as_tool(error, name)),
                 Err(_) => {
-                    means.deeds().changed = true;
+                    means.effects().changed = true;
                     Err(ToolError::Failed("it broke off".into()))
                 }
             }

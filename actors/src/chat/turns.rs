@@ -92,13 +92,13 @@ impl ChatService {
         let left = CancellationToken::new();
         let running = Running::new(self.tasks.clone(), left.clone(), ask.key.is_some());
         let said = Said { id: id.clone(), request: request.clone(), ask, running };
-        let desk = self.clone();
+        let service = self.clone();
         let work = async move {
             let _place = place;
             tokio::select! {
                 biased;
                 () = said.running.dropped() => Err(ChatError::GoingAway),
-                answered = Box::pin(desk.in_turn(&said)) => answered,
+                answered = Box::pin(service.in_turn(&said)) => answered,
             }
         };
         let _leaving = left.drop_guard();
@@ -140,7 +140,7 @@ impl ChatService {
             world.settled().await;
         }
         if answered.is_err() {
-            let changed = scene.world.as_ref().is_some_and(|world| world.deeds().changed);
+            let changed = scene.world.as_ref().is_some_and(|world| world.effects().changed);
             beginning.failed(changed || said.running.has_acted()).await;
         }
         answered
@@ -238,7 +238,7 @@ impl ChatService {
         };
         let chat = self.settings.get();
         let settings = ToolSettings { max_rounds: chat.max_iterations, ..chat.tools.clone() };
-        Toolbox::new(own.into_iter().collect(), others, settings).with_sight(self.sight.clone())
+        Toolbox::new(own.into_iter().collect(), others, settings).with_sight(self.describer.clone())
     }
 
     fn prompt(&self, scene: &Scene, request: &ChatRequest) -> Prompt {
@@ -287,16 +287,16 @@ impl ChatService {
         let mut rounds = Vec::new();
         let budget = self.settings.get().token_budget;
         let (world, out) = (scene.world.as_ref(), ask.out.as_ref());
-        let mut face = ApiOutput::new(turn, world, out, budget, beginning);
+        let mut output = ApiOutput::new(turn, world, out, budget, beginning);
         let prompt = self.prompt(scene, request);
-        let outcome = answer(&mut face, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
+        let outcome = answer(&mut output, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
         // Who has done what was asked need not say so: what changed is told.
-        let silent = face.parts.content.trim().is_empty() && !face.worked;
+        let silent = output.parts.content.trim().is_empty() && !output.worked;
         let outcome = match outcome {
             Ok(()) if silent && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
-        let ApiOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = face;
+        let ApiOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = output;
         if let Some(error) = refused {
             meters().turns.count(&TurnEnd::Interrupted);
             return Err(error);
@@ -341,16 +341,16 @@ impl ChatService {
         content: String,
         usage: crate::ports::Usage,
     ) -> ChatResponse {
-        let deeds = scene.world.as_ref().map(|world| world.deeds().clone()).unwrap_or_default();
+        let effects = scene.world.as_ref().map(|world| world.effects().clone()).unwrap_or_default();
         let after = match &self.state {
             // What the turn itself has done may have begun a fight, or ended it.
-            Some(server) if deeds.touched => server.state(&scene.session.id).await.ok(),
+            Some(server) if effects.touched => server.state(&scene.session.id).await.ok(),
             _ => None,
         };
         ChatResponse {
-            requires_roll: deeds.requires_roll || asks_to_roll(&content),
+            requires_roll: effects.requires_roll || asks_to_roll(&content),
             response: content,
-            state_changes: deeds.changes,
+            state_changes: effects.changes,
             turn_info: turn_info(after.as_ref().unwrap_or(&scene.state)),
             usage: AnswerUsage {
                 prompt_tokens: usage.prompt_tokens,
@@ -374,7 +374,7 @@ impl ChatService {
         let at = now();
         let player = request.player_id.as_deref();
         let messages = messages_of(record).iter().map(|m| as_kept(m, player, at)).collect();
-        let deeds = scene.world.as_ref().map(|world| world.deeds().version);
+        let effects = scene.world.as_ref().map(|world| world.effects().version);
         let turn = KeptTurn {
             session_id: id.clone(),
             after: scene.before.last().map_or(0, |kept| kept.number),
@@ -382,7 +382,7 @@ impl ChatService {
             key: ask.key.clone(),
             answer: serde_json::to_string(response).map_err(|e| ChatError::Store(e.into()))?,
             messages,
-            state_version: deeds.flatten(),
+            state_version: effects.flatten(),
             at,
         };
         // What is kept is told as well.

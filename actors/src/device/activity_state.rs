@@ -21,15 +21,15 @@ pub(crate) enum ActivityState {
 pub(super) struct Counted(ActivityState);
 
 impl Counted {
-    pub(super) fn new(standing: ActivityState) -> Self {
-        meters().devices.at(standing).increment(1);
-        Self(standing)
+    pub(super) fn new(activity: ActivityState) -> Self {
+        meters().devices.at(activity).increment(1);
+        Self(activity)
     }
 
     /// It stands there now.
-    fn moved(&mut self, standing: ActivityState) {
-        if self.0 != standing {
-            *self = Self::new(standing);
+    fn moved(&mut self, activity: ActivityState) {
+        if self.0 != activity {
+            *self = Self::new(activity);
         }
     }
 }
@@ -43,13 +43,13 @@ impl Drop for Counted {
 impl DeviceActor {
     /// Counts the device where it stands now.
     pub(super) fn count(&mut self) {
-        let standing = match &self.live {
+        let activity = match &self.live {
             Some(live) if live.speaking => ActivityState::Speaking,
             Some(live) if !live.hearing => ActivityState::Thinking,
             Some(_) => ActivityState::Listening,
-            None if self.talk.microphone_open => ActivityState::Listening,
+            None if self.state.microphone_open => ActivityState::Listening,
             None => ActivityState::Idle,
         };
-        self.counted.moved(standing);
+        self.counted.moved(activity);
     }
 }

@@ -26,27 +26,27 @@ impl DeviceActor {
     pub(super) fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
         self.say_next();
         self.count();
-        if let Some(wires) = &self.wires {
-            let waiting = wires.uplink.max_capacity() - wires.uplink.capacity();
+        if let Some(links) = &self.links {
+            let waiting = links.uplink.max_capacity() - links.uplink.capacity();
             meters().uplink_depth.record(metrics::whole(waiting));
         }
         let device = &self.rules.device;
         let now = Instant::now();
-        if !self.talk.greeted && now - self.talk.since >= device.hello_timeout {
+        if !self.state.greeted && now - self.state.since >= device.hello_timeout {
             return self.leave(Fault::NoHello, ctx);
         }
-        if now - self.talk.last_inbound >= device.dead_after {
+        if now - self.state.last_inbound >= device.dead_after {
             tracing::info!("the device is gone without a word");
             return self.leave(Fault::Idle, ctx);
         }
-        if now - self.talk.last_ping >= device.ping_every {
-            self.talk.last_ping = now;
+        if now - self.state.last_ping >= device.ping_every {
+            self.state.last_ping = now;
             ctx.ping();
         }
         let silent = self.live.as_ref().is_none_or(|l| l.hearing);
-        if silent && self.talk.greeted && now - self.talk.last_voice >= device.no_voice_timeout {
+        if silent && self.state.greeted && now - self.state.last_voice >= device.no_voice_timeout {
             self.cut(ctx);
-            self.talk.leaving = true;
+            self.state.leaving = true;
             self.begin(TurnInput::Farewell);
         }
     }

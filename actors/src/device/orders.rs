@@ -18,20 +18,21 @@ type Ctx = SocketContext<DeviceActor>;
 impl DeviceActor {
     /// Makes the device known by its id; an earlier connection of the same device is replaced.
     pub(super) fn take_seat(&mut self, ctx: &mut Ctx) {
-        let device_id = self.visitor.device_id.clone();
+        let device_id = self.connection.device_id.clone();
         let orders = ctx.address().recipient();
-        self.seat = Some(self.rules.roster.enter(device_id, self.session_id.clone(), orders));
+        self.seat =
+            Some(self.rules.device_registry.enter(device_id, self.session_id.clone(), orders));
     }
 
     pub(super) fn carry_out(&mut self, order: DeviceOrder, ctx: &mut Ctx) {
         match order {
             DeviceOrder::Send(message) => self.pass_on(&message, ctx),
-            DeviceOrder::Say(_) if self.talk.to_say.len() >= MAX_TO_SAY => {
+            DeviceOrder::Say(_) if self.state.to_say.len() >= MAX_TO_SAY => {
                 meters().drops.messages.increment(1);
                 tracing::warn!("too many messages wait to be spoken; this one is dropped");
             }
             DeviceOrder::Say(text) => {
-                self.talk.to_say.push_back(text);
+                self.state.to_say.push_back(text);
                 self.say_next();
             }
             DeviceOrder::Leave(fault) => self.leave(fault, ctx),
@@ -40,7 +41,7 @@ impl DeviceActor {
 
     /// Before its hello a device takes no message.
     fn pass_on(&mut self, message: &Downlink, ctx: &mut Ctx) {
-        if self.talk.greeted {
+        if self.state.greeted {
             self.send(message, ctx);
         } else {
             tracing::debug!("a message came before the device's hello and is dropped");
@@ -50,9 +51,9 @@ impl DeviceActor {
     /// Speaks the message that has waited longest, unless a turn is live: a conversation is not
     /// cut by a message.
     pub(super) fn say_next(&mut self) {
-        if self.talk.greeted
+        if self.state.greeted
             && self.live.is_none()
-            && let Some(text) = self.talk.to_say.pop_front()
+            && let Some(text) = self.state.to_say.pop_front()
         {
             self.begin(TurnInput::Say(text));
         }
@@ -61,9 +62,9 @@ impl DeviceActor {
     /// Speaks the one thing that this visitor may hear, where there is one: when first it
     /// listens, and again each time that a person asks. True where nothing else is to be done.
     pub(super) fn gives_notice(&mut self, asked: bool) -> bool {
-        let Some(notice) = self.visitor.notice.clone() else { return false };
-        if (asked || !self.talk.notice_given) && self.live.is_none() {
-            self.talk.notice_given = true;
+        let Some(notice) = self.connection.notice.clone() else { return false };
+        if (asked || !self.state.notice_given) && self.live.is_none() {
+            self.state.notice_given = true;
             self.begin(TurnInput::Say(notice));
         }
         true

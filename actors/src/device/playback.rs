@@ -22,8 +22,8 @@ type Ctx = SocketContext<DeviceActor>;
 impl DeviceActor {
     pub(super) fn send(&mut self, message: &Downlink, ctx: &mut Ctx) {
         let text = message.encode(&self.session_id);
-        if let Some(tap) = &mut self.visitor.tap {
-            tap.frame(RecordedFrame::DownText(text.clone()));
+        if let Some(sink) = &mut self.connection.sink {
+            sink.frame(RecordedFrame::DownText(text.clone()));
         }
         ctx.text(text);
     }
@@ -36,8 +36,8 @@ impl DeviceActor {
             if words && !turn.enters(&self.rules.admission) { TurnInput::Busy } else { input };
         let message = if let TurnInput::Say(text) = &input { Some(text.clone()) } else { None };
         self.live = Some(LiveTurn { message, ..self.live_turn(turn.clone(), false) });
-        if let Some(wires) = &self.wires {
-            wires.start_turn.do_send(StartTurn { turn, input });
+        if let Some(links) = &self.links {
+            links.start_turn.do_send(StartTurn { turn, input });
         }
     }
 
@@ -67,7 +67,7 @@ impl DeviceActor {
             Some(mut live) => {
                 live.turn.continued();
                 if let Some(message) = live.message.take() {
-                    self.talk.to_say.push_front(message);
+                    self.state.to_say.push_front(message);
                 }
                 if live.speaking {
                     self.send(&Downlink::TtsStop, ctx);
@@ -81,14 +81,14 @@ impl DeviceActor {
     }
 
     fn ended(&mut self, live: &LiveTurn, continued: bool, ctx: &mut Ctx) {
-        if live.speaking && self.talk.mode == Some(ListenMode::Realtime) {
+        if live.speaking && self.state.mode == Some(ListenMode::Realtime) {
             self.order(UplinkItem::Speaking(false), ctx);
         }
         let heard = live.heard();
-        self.talk.last_voice = Instant::now();
-        self.talk.leaving = false;
-        if let Some(wires) = &self.wires {
-            wires.playback_ended.do_send(PlaybackEnded { turn: live.turn.id, heard, continued });
+        self.state.last_voice = Instant::now();
+        self.state.leaving = false;
+        if let Some(links) = &self.links {
+            links.playback_ended.do_send(PlaybackEnded { turn: live.turn.id, heard, continued });
         }
     }
 
@@ -100,7 +100,7 @@ impl DeviceActor {
             PlaybackStep::Start => {
                 live.speaking = true;
                 self.send(&Downlink::TtsStart, ctx);
-                let open = self.talk.mode == Some(ListenMode::Realtime);
+                let open = self.state.mode == Some(ListenMode::Realtime);
                 let item = if open { UplinkItem::Speaking(true) } else { UplinkItem::Forget };
                 self.order(item, ctx);
             }
@@ -132,14 +132,14 @@ impl DeviceActor {
     }
 
     fn packet(&mut self, opus: Bytes, due: Instant, played: Duration, ctx: &mut Ctx) {
-        if let Some(tap) = &mut self.visitor.tap {
-            tap.frame(RecordedFrame::DownAudio(opus.clone()));
+        if let Some(sink) = &mut self.connection.sink {
+            sink.frame(RecordedFrame::DownAudio(opus.clone()));
         }
         let timestamp_ms = u32::try_from(played.as_millis()).unwrap_or(u32::MAX);
         let late_by = due.elapsed();
         meters().packet_sent(late_by);
         self.rules.admission.packet_sent(late_by);
-        ctx.binary(self.visitor.framing.encode(&AudioPacket { opus, timestamp_ms }));
+        ctx.binary(self.connection.framing.encode(&AudioPacket { opus, timestamp_ms }));
     }
 
     fn played_out(&mut self, ctx: &mut Ctx) {
@@ -148,10 +148,10 @@ impl DeviceActor {
             self.send(&Downlink::TtsStop, ctx);
         }
         live.turn.cut();
-        let leaves = self.talk.leaving;
+        let leaves = self.state.leaving;
         self.ended(&live, false, ctx);
         // A message that came during the farewell is spoken, and the device stays.
-        if leaves && self.talk.to_say.is_empty() {
+        if leaves && self.state.to_say.is_empty() {
             return self.leave(Fault::Idle, ctx);
         }
         self.say_next();

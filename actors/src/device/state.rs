@@ -42,7 +42,7 @@ pub struct DeviceConnection {
     /// The handshake's `Protocol-Version`.
     pub framing: Framing,
     /// Sees every frame, where recording is on.
-    pub tap: Option<Box<dyn RecordingSink>>,
+    pub sink: Option<Box<dyn RecordingSink>>,
     /// The one thing that this visitor may hear: it is not listened to, and told this instead.
     pub notice: Option<String>,
     /// Its place among the connections; given back when the actor is dropped.
@@ -57,7 +57,7 @@ pub struct DeviceRules {
     /// Shape and pace of the downlink.
     pub speaking: SpeakingSettings,
     /// Where connected devices are known by their ids.
-    pub roster: DeviceRegistry,
+    pub device_registry: DeviceRegistry,
     /// How many turns may run.
     pub admission: Admission,
 }

@@ -29,14 +29,14 @@ impl DeviceActor {
                 return;
             }
         };
-        if let Some(tap) = &mut self.visitor.tap {
-            tap.frame(RecordedFrame::UpText(text));
+        if let Some(sink) = &mut self.connection.sink {
+            sink.frame(RecordedFrame::UpText(text));
         }
         match message {
             Uplink::Hello(hello) => self.hello(&hello, ctx),
             Uplink::ListenStart { mode } => self.listen_start(mode, ctx),
             Uplink::ListenStop => {
-                self.talk.microphone_open = false;
+                self.state.microphone_open = false;
                 self.order(UplinkItem::ListenStop, ctx);
             }
             Uplink::ListenDetect { text } => self.detect(text, ctx),
@@ -53,20 +53,20 @@ impl DeviceActor {
 
     fn hello(&mut self, hello: &Hello, ctx: &mut Ctx) {
         if let Some(version) = hello.version {
-            self.visitor.framing = Framing::from_version(version);
+            self.connection.framing = Framing::from_version(version);
         }
-        self.talk.greeted = true;
-        self.talk.last_voice = Instant::now();
+        self.state.greeted = true;
+        self.state.last_voice = Instant::now();
         let speaking = &self.rules.speaking;
         let packet_ms = u32::try_from(speaking.packet.as_millis()).unwrap_or(60);
         let audio_params = AudioParams::opus(speaking.sample_rate_hz, packet_ms);
-        tracing::info!(framing = ?self.visitor.framing, uplink = ?hello.audio_params, "hello");
+        tracing::info!(framing = ?self.connection.framing, uplink = ?hello.audio_params, "hello");
         self.send(&Downlink::Hello(ServerHello { audio_params, mcp: hello.features.mcp }), ctx);
         self.pass_to_host(DeviceSaid::Hello(hello.features));
     }
 
     fn pass_to_host(&self, said: DeviceSaid) {
-        let sent = self.wires.as_ref().map(|w| w.said.try_send(said));
+        let sent = self.links.as_ref().map(|w| w.said.try_send(said));
         if let Some(Err(error @ SendError::Full(_))) = sent {
             meters().drops.tools.increment(1);
             tracing::warn!(%error, "what the device says of its tools is dropped");
@@ -74,9 +74,9 @@ impl DeviceActor {
     }
 
     fn listen_start(&mut self, mode: ListenMode, ctx: &mut Ctx) {
-        self.talk.mode = Some(mode);
-        self.talk.microphone_open = true;
-        self.talk.last_voice = Instant::now();
+        self.state.mode = Some(mode);
+        self.state.microphone_open = true;
+        self.state.last_voice = Instant::now();
         if self.gives_notice(mode == ListenMode::Manual) {
             return;
         }
@@ -109,8 +109,8 @@ impl DeviceActor {
 
     /// Sends a listening order, for which the lane keeps some places.
     pub(super) fn order(&mut self, item: UplinkItem, ctx: &mut Ctx) {
-        self.talk.forgets += u64::from(item == UplinkItem::Forget);
-        let sent = self.wires.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
+        self.state.forgets += u64::from(item == UplinkItem::Forget);
+        let sent = self.links.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
         if !sent {
             tracing::warn!("listening orders come faster than they can be carried out");
             self.leave(Fault::Busy, ctx);
@@ -118,7 +118,7 @@ impl DeviceActor {
     }
 
     pub(super) fn binary(&mut self, message: &Bytes, ctx: &mut Ctx) {
-        let packet = match self.visitor.framing.decode(message) {
+        let packet = match self.connection.framing.decode(message) {
             Ok(packet) => packet,
             Err(error) => {
                 meters().uplink.malformed.increment(1);
@@ -126,26 +126,26 @@ impl DeviceActor {
                 return;
             }
         };
-        if let Some(tap) = &mut self.visitor.tap {
-            tap.frame(RecordedFrame::UpAudio(packet.opus.clone()));
+        if let Some(sink) = &mut self.connection.sink {
+            sink.frame(RecordedFrame::UpAudio(packet.opus.clone()));
         }
         // With its own microphone closed, what a device in auto mode still sends is our own
         // voice, or was under way when we began.
-        let deaf = self.talk.mode != Some(ListenMode::Realtime)
+        let deaf = self.state.mode != Some(ListenMode::Realtime)
             && self.live.as_ref().is_some_and(|l| l.speaking);
-        if deaf || self.visitor.notice.is_some() {
+        if deaf || self.connection.notice.is_some() {
             meters().uplink.unwanted.increment(1);
             return;
         }
-        let Some(wires) = &self.wires else { return };
-        let room = wires.uplink.capacity() > LANE_RESERVE;
-        if room && wires.uplink.try_send(UplinkItem::Packet(packet.opus)).is_ok() {
-            self.talk.dropped_in_a_row = 0;
+        let Some(links) = &self.links else { return };
+        let room = links.uplink.capacity() > LANE_RESERVE;
+        if room && links.uplink.try_send(UplinkItem::Packet(packet.opus)).is_ok() {
+            self.state.dropped_in_a_row = 0;
             return;
         }
         meters().uplink.dropped.increment(1);
-        self.talk.dropped_in_a_row += 1;
-        if self.talk.dropped_in_a_row > MAX_DROPPED_IN_A_ROW {
+        self.state.dropped_in_a_row += 1;
+        if self.state.dropped_in_a_row > MAX_DROPPED_IN_A_ROW {
             tracing::warn!("audio comes faster than it can be heard");
             self.leave(Fault::Busy, ctx);
         }

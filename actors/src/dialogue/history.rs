@@ -35,7 +35,7 @@ pub struct DialogueSettings {
 /// One dialogue.
 pub struct Dialogue {
     settings: Reloadable<DialogueSettings>,
-    manner: CurrentStyle,
+    style: CurrentStyle,
     now: LocalTime,
     memory: Memory,
     language: Language,
@@ -46,13 +46,13 @@ impl Dialogue {
     /// those of the settings hold, as they are at each prompt.
     pub fn new(
         settings: impl Into<Reloadable<DialogueSettings>>,
-        manner: CurrentStyle,
+        style: CurrentStyle,
         now: LocalTime,
     ) -> Self {
         let settings = settings.into();
         let language = settings.get().language;
         let memory = Memory::new(settings.get().max_messages, Vec::new());
-        Self { settings, manner, now, memory, language }
+        Self { settings, style, now, memory, language }
     }
 
     /// The language last spoken to us.
@@ -87,7 +87,7 @@ impl Dialogue {
     /// What the next prompt begins with, whatever the person says.
     pub fn opening(&self) -> Prompt {
         let settings = self.settings.get();
-        let mut system = (self.manner)().instructions(&settings.system_prompt, &(self.now)());
+        let mut system = (self.style)().instructions(&settings.system_prompt, &(self.now)());
         if !settings.emotion_prompt.is_empty() {
             system.push(' ');
             system.push_str(&settings.emotion_prompt);
@@ -145,7 +145,7 @@ mod tests {
         talked_to("be kind", max_messages, ConversationStyle::default())
     }
 
-    fn talked_to(system_prompt: &str, max_messages: usize, manner: ConversationStyle) -> Dialogue {
+    fn talked_to(system_prompt: &str, max_messages: usize, style: ConversationStyle) -> Dialogue {
         let settings = DialogueSettings {
             system_prompt: system_prompt.into(),
             emotion_prompt: String::new(),
@@ -154,7 +154,7 @@ mod tests {
             temperature: 0.5,
             language: Language::Chinese,
         };
-        Dialogue::new(settings, Arc::new(move || manner.clone()), Arc::new(|| "noon".into()))
+        Dialogue::new(settings, Arc::new(move || style.clone()), Arc::new(|| "noon".into()))
     }
 
     /// The turn is over and was heard whole.

@@ -2,7 +2,7 @@
 //! SQL, no vendor's JSON.
 //!
 //! Reading order: [`turn`], [`mod@run_turn`], `reply`, `spoken`, [`speakable`], [`sentence`],
-//! [`legal`], [`memory`], [`history`], [`manner`], [`phrases`].
+//! [`legal`], [`memory`], [`history`], [`style`], [`phrases`].
 
 pub mod history;
 pub mod legal;

@@ -127,7 +127,7 @@ pub(crate) trait TurnOutput {
 
 /// Round after round, until the model calls nothing more, or may not.
 pub(crate) async fn answer(
-    face: &mut impl TurnOutput,
+    output: &mut impl TurnOutput,
     mut prompt: Prompt,
     llm: &dyn Llm,
     tools: &Toolbox,
@@ -140,29 +140,29 @@ pub(crate) async fn answer(
     let mut until = None;
     loop {
         let late = until.is_some_and(|until| Instant::now() >= until);
-        if rounds.len() >= settings.max_rounds && face.must_end_by_itself() {
+        if rounds.len() >= settings.max_rounds && output.must_end_by_itself() {
             return Err(TurnError::TooManyRounds);
         }
         let may_call = rounds.len() < settings.max_rounds && !late;
         let offer = tools.offer();
         prompt.tools = offer.tools().clone();
         prompt.tool_choice = if may_call { ToolChoice::Auto } else { ToolChoice::None };
-        face.asks(&mut prompt);
-        let said = converse(face, prompt.clone(), llm).await?;
-        if said.calls.is_empty() || !may_call || face.is_over() {
+        output.asks(&mut prompt);
+        let said = converse(output, prompt.clone(), llm).await?;
+        if said.calls.is_empty() || !may_call || output.is_over() {
             if !said.calls.is_empty() && !may_call {
-                tracing::warn!(turn = %face.turn().id, rounds = rounds.len(), "the model does not stop calling tools");
+                tracing::warn!(turn = %output.turn().id, rounds = rounds.len(), "the model does not stop calling tools");
             }
             return Ok(());
         }
         let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let calls = as_meant(said.calls, &offer, &prompt);
-        let after = face.said();
-        let results = face.calls(tools, &offer, &calls, &asked, until).await?;
+        let after = output.said();
+        let results = output.calls(tools, &offer, &calls, &asked, until).await?;
         let round = told_round(after, calls, results);
         tell_results(&mut prompt, said.text, &round);
         rounds.push(round);
-        if face.is_over() {
+        if output.is_over() {
             return Ok(());
         }
     }
@@ -201,39 +201,39 @@ struct Written {
 }
 
 async fn converse(
-    face: &mut impl TurnOutput,
+    output: &mut impl TurnOutput,
     prompt: Prompt,
     llm: &dyn Llm,
 ) -> Result<Written, TurnError> {
     let mut deltas = llm.reply(prompt);
     let mut written = Written { text: String::new(), calls: Vec::new() };
-    while !face.is_over() {
+    while !output.is_over() {
         let delta = tokio::select! {
             biased;
-            () = face.turn().cancelled() => return Ok(written),
+            () = output.turn().cancelled() => return Ok(written),
             delta = deltas.next() => delta,
         };
         match delta {
             Some(Ok(LlmDelta::Text(text))) => {
                 written.text.push_str(&text);
-                face.words(&text).await;
+                output.words(&text).await;
             }
-            Some(Ok(LlmDelta::Calling)) => face.pause().await,
+            Some(Ok(LlmDelta::Calling)) => output.pause().await,
             Some(Ok(LlmDelta::Call(call))) => {
                 written.calls.push(call);
-                face.pause().await;
+                output.pause().await;
             }
             Some(Ok(LlmDelta::Finished { usage, .. })) => {
-                face.finished(&written.text, &written.calls, usage);
+                output.finished(&written.text, &written.calls, usage);
                 break;
             }
             None => break,
             Some(Err(error)) => {
-                face.pause().await;
+                output.pause().await;
                 return Err(TurnError::Llm(error));
             }
         }
     }
-    face.pause().await;
+    output.pause().await;
     Ok(written)
 }

@@ -159,15 +159,15 @@ mod tests {
 
     #[test]
     fn instructions_hold_the_time_the_role_and_the_language() {
-        let mut manner = ConversationStyle::default();
-        assert_eq!(manner.instructions("now {current_time}", "noon"), "now noon");
-        manner.system_prompt = "mine, {current_time}".into();
-        assert_eq!(manner.instructions("theirs", "noon"), "mine, noon");
-        manner.system_prompt = " ".into();
-        manner.language = Some(ReplyLanguage::De);
-        manner.character =
+        let mut style = ConversationStyle::default();
+        assert_eq!(style.instructions("now {current_time}", "noon"), "now noon");
+        style.system_prompt = "mine, {current_time}".into();
+        assert_eq!(style.instructions("theirs", "noon"), "mine, noon");
+        style.system_prompt = " ".into();
+        style.language = Some(ReplyLanguage::De);
+        style.character =
             Some(Character { name: "孙悟空".into(), persona: "你是齐天大圣。".into() });
-        let told = manner.instructions("be kind", "noon");
+        let told = style.instructions("be kind", "noon");
         assert!(told.starts_with("be kind\n\n"), "{told}");
         for part in ["孙悟空", "你是齐天大圣。", "德语", "German"] {
             assert!(told.contains(part), "{told}");

@@ -2,7 +2,7 @@
 //! requests one after the other, and writes what it is told. Not for devices, nor for what a
 //! session remembers.
 //!
-//! Reading order: this file, [`requests`], `writing`, `client_tools`, [`sessions`], [`session`].
+//! Reading order: this file, [`requests`], `output`, `client_tools`, [`sessions`], [`session`].
 
 mod client_tools;
 pub mod requests;
@@ -85,17 +85,17 @@ impl GatewayActor {
     /// A socket that ends with `process`. Without a place it is closed at once, and told to try
     /// again later.
     pub fn new(
-        desk: GatewayService,
+        service: GatewayService,
         place: Option<OwnedSemaphorePermit>,
         process: CancellationToken,
     ) -> Self {
-        let session = desk.sessions.begin();
+        let session = service.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
-        let tools = ClientTools::new(desk.settings.get().client_tools, outbox.clone());
+        let tools = ClientTools::new(service.settings.get().client_tools, outbox.clone());
         let turns = TurnFactory::new(process);
         let connection = turns.connection().clone();
-        let counter = RequestExecutor { desk, tools, outbox, connection };
+        let counter = RequestExecutor { service, tools, outbox, connection };
         Self {
             turns,
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),
@@ -171,7 +171,7 @@ impl GatewayActor {
             return self.refuse(ErrorCode::SessionError, message, ctx);
         }
         // From its arrival on it counts as a use of the session that it names.
-        let held = request.named().and_then(|id| self.counter.desk.sessions.hold(id));
+        let held = request.named().and_then(|id| self.counter.service.sessions.hold(id));
         self.waiting.push_back((request, held));
         self.go_on(ctx);
     }
@@ -186,7 +186,7 @@ impl GatewayActor {
         self.running = Some(turn.clone());
         let (counter, own) = (Arc::clone(&self.counter), self.conversation.clone());
         let (place, (done, conversation)) = (self.place.clone(), oneshot::channel());
-        self.counter.desk.sessions.work(async move {
+        self.counter.service.sessions.work(async move {
             let conversation = counter.serve(own, &turn, request).await;
             drop((held, place));
             // Who has left does not go on.
@@ -213,7 +213,7 @@ impl GatewayActor {
     }
 
     fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
-        if self.last_heard.elapsed() >= self.counter.desk.settings.get().dead_after {
+        if self.last_heard.elapsed() >= self.counter.service.settings.get().dead_after {
             return self.leave(Fault::Idle, ctx);
         }
         ctx.ping();
@@ -256,7 +256,7 @@ impl Actor for GatewayActor {
         }
         self.send(&ServerMessage::Status(Status::Connected(self.conversation.session_id())), ctx);
         tracing::info!("connected");
-        ctx.run_interval(self.counter.desk.settings.get().ping_every, |act, ctx| {
+        ctx.run_interval(self.counter.service.settings.get().ping_every, |act, ctx| {
             let _in = act.span.clone().entered();
             act.look_at_the_clock(ctx);
         });

@@ -36,7 +36,7 @@ pub struct GatewayService {
     /// The server's tools for each session.
     pub tools: ConversationSources,
     /// What looks at pictures that tools answer with, where there is any.
-    pub sight: Option<Arc<dyn ImageDescriber>>,
+    pub describer: Option<Arc<dyn ImageDescriber>>,
     /// The date and time that the model is told.
     pub now: LocalTime,
     /// How text clients are served.
@@ -109,7 +109,7 @@ impl Conversation {
 
 /// One connection's end of the work.
 pub(super) struct RequestExecutor {
-    pub(super) desk: GatewayService,
+    pub(super) service: GatewayService,
     pub(super) tools: ClientTools,
     pub(super) outbox: mpsc::Sender<ServerMessage>,
     /// Cancelled when the client has left.
@@ -124,7 +124,7 @@ impl RequestExecutor {
         turn: &Turn,
         request: Request,
     ) -> Conversation {
-        let sessions = &self.desk.sessions;
+        let sessions = &self.service.sessions;
         match request {
             Request::Answer { text, session_id, preferences } => {
                 self.respond(own, Question { turn, text, session_id, preferences }).await
@@ -155,7 +155,7 @@ impl RequestExecutor {
     /// Has the connection's own session talked in after these instructions; another, where that is
     /// over before.
     async fn instruct(&self, mut own: Conversation, system_prompt: String) -> Conversation {
-        let sessions = &self.desk.sessions;
+        let sessions = &self.service.sessions;
         loop {
             let used;
             (own, used) = self.own(own).await;
@@ -163,7 +163,7 @@ impl RequestExecutor {
             if used.has_ended() {
                 continue;
             }
-            used.manner().system_prompt = system_prompt;
+            used.style().system_prompt = system_prompt;
             self.keep(&used, &memory).await;
             return own;
         }
@@ -172,7 +172,7 @@ impl RequestExecutor {
     /// Answers in the session that is asked for. In place of the connection's own, where that is
     /// over before the answer begins, another is begun and told.
     async fn respond(&self, mut own: Conversation, question: Question<'_>) -> Conversation {
-        let sessions = &self.desk.sessions;
+        let sessions = &self.service.sessions;
         let mut is_told = false;
         loop {
             let used;
@@ -209,11 +209,11 @@ impl RequestExecutor {
 
     /// The connection's own session in use; another, which is told, where it is over.
     async fn own(&self, own: Conversation) -> (Conversation, InUse) {
-        match self.desk.sessions.find(own.session.id()).await {
+        match self.service.sessions.find(own.session.id()).await {
             Ok(found) => (self.go_on(own, &found), found),
             Err(lost) => {
                 tracing::info!(%lost, "another session is begun");
-                let next = self.desk.sessions.begin();
+                let next = self.service.sessions.begin();
                 (self.connected(own, &next).await, next)
             }
         }
@@ -236,23 +236,23 @@ impl RequestExecutor {
     }
 
     async fn end(&self, session: &TextSession) -> InUse {
-        if let Err(error) = self.desk.sessions.end(session).await {
+        if let Err(error) = self.service.sessions.end(session).await {
             tracing::warn!(error, session = %session.id(), "a session that ended is still kept");
         }
-        let next = self.desk.sessions.begin();
+        let next = self.service.sessions.begin();
         let (session_id, ended_session_id) = (next.id().clone(), session.id().clone());
         self.tell(ServerMessage::Status(Status::Idle { session_id, ended_session_id })).await;
         next
     }
 
     async fn note_use(&self, session: &TextSession) {
-        if let Err(error) = self.desk.sessions.note_use(session).await {
+        if let Err(error) = self.service.sessions.note_use(session).await {
             tracing::warn!(error, session = %session.id(), "a use of a session cannot be kept");
         }
     }
 
     async fn keep(&self, session: &TextSession, memory: &Memory) {
-        if let Err(error) = self.desk.sessions.keep(session, memory).await {
+        if let Err(error) = self.service.sessions.keep(session, memory).await {
             tracing::warn!(error, session = %session.id(), "a session cannot be kept");
         }
     }
@@ -268,25 +268,25 @@ impl RequestExecutor {
         let mut memory = tokio::select! {
             biased;
             () = turn.cancelled() => return Some(cancelled(String::new(), Vec::new())),
-            memory = self.desk.sessions.enter(session) => memory,
+            memory = self.service.sessions.enter(session) => memory,
         };
         if session.has_ended() {
             return None;
         }
         let prompt = self.prompt(session, &memory, text, *preferences);
         let (outbox, streams) = (&self.outbox, preferences.stream);
-        let mut writing = TextOutput::new(turn, &self.connection, outbox, streams);
+        let mut output = TextOutput::new(turn, &self.connection, outbox, streams);
         let mut rounds = Vec::new();
-        let outcome = answer(&mut writing, prompt, &*self.desk.llm, toolbox, &mut rounds).await;
+        let outcome = answer(&mut output, prompt, &*self.service.llm, toolbox, &mut rounds).await;
         let outcome = match outcome {
             // Who has done what was asked need not say so: the calls show.
-            Ok(()) if writing.calls.last().is_some_and(|call| call.success) => Ok(()),
-            Ok(()) if writing.parts.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
+            Ok(()) if output.calls.last().is_some_and(|call| call.success) => Ok(()),
+            Ok(()) if output.parts.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
         // What a cancelled request wrote last was told, too.
-        writing.parts.end_part();
-        let TextOutput { parts: Parts { content, said, .. }, calls, .. } = writing;
+        output.parts.end_part();
+        let TextOutput { parts: Parts { content, said, .. }, calls, .. } = output;
         let (end, last) = match outcome {
             _ if !turn.is_live() => (TurnEnd::Interrupted, cancelled(content, calls)),
             Ok(()) => {
@@ -325,7 +325,7 @@ impl RequestExecutor {
     }
 
     fn has_context(&self, wanted: Preferences) -> bool {
-        wanted.enable_context.unwrap_or(self.desk.settings.get().enable_context)
+        wanted.enable_context.unwrap_or(self.service.settings.get().enable_context)
     }
 
     /// A turn is remembered where it was answered; one that was cancelled, where it wrote or called
@@ -342,17 +342,17 @@ impl RequestExecutor {
 
     /// A conversation in this session.
     pub(super) fn converse(&self, session: Arc<TextSession>) -> Conversation {
-        let desk = &self.desk;
-        let (id, manner) = (session.id().clone(), Arc::clone(session.shared_manner()));
-        let others: SourceProvider = if desk.settings.get().server_tools {
-            let tools = Arc::clone(&desk.tools);
-            Arc::new(move || tools(&id, &manner))
+        let service = &self.service;
+        let (id, style) = (session.id().clone(), Arc::clone(session.shared_manner()));
+        let others: SourceProvider = if service.settings.get().server_tools {
+            let tools = Arc::clone(&service.tools);
+            Arc::new(move || tools(&id, &style))
         } else {
             Arc::new(Vec::new)
         };
         let own: Vec<Arc<dyn ToolSource>> = vec![Arc::new(self.tools.clone())];
-        let toolbox = Toolbox::new(own, others, desk.settings.get().tools.clone());
-        Conversation { session, toolbox: Arc::new(toolbox.with_sight(desk.sight.clone())) }
+        let toolbox = Toolbox::new(own, others, service.settings.get().tools.clone());
+        Conversation { session, toolbox: Arc::new(toolbox.with_sight(service.describer.clone())) }
     }
 
     fn prompt(
@@ -362,9 +362,9 @@ impl RequestExecutor {
         text: &str,
         preferences: Preferences,
     ) -> Prompt {
-        let desk = &self.desk;
-        let settings = desk.settings.get();
-        let system = session.manner().instructions(&settings.system_prompt, &(desk.now)());
+        let service = &self.service;
+        let settings = service.settings.get();
+        let system = session.style().instructions(&settings.system_prompt, &(service.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         if self.has_context(preferences) {
             messages.extend(memory.messages().iter().cloned());

@@ -15,7 +15,7 @@ use crate::ports::SessionLock;
 /// One session.
 pub struct TextSession {
     id: SessionId,
-    manner: SharedStyle,
+    style: SharedStyle,
     pub(super) memory: tokio::sync::Mutex<Memory>,
     /// Requests in it that are worked on or wait.
     users: AtomicUsize,
@@ -37,12 +37,12 @@ impl TextSession {
     pub(super) fn new(
         id: SessionId,
         memory: Memory,
-        manner: ConversationStyle,
+        style: ConversationStyle,
         known: Option<SystemTime>,
     ) -> Self {
         Self {
             id,
-            manner: Arc::new(Mutex::new(manner)),
+            style: Arc::new(Mutex::new(style)),
             memory: tokio::sync::Mutex::new(memory),
             users: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
@@ -59,13 +59,13 @@ impl TextSession {
     }
 
     /// How it is talked to; hold it only as long as it takes to read or change it.
-    pub fn manner(&self) -> MutexGuard<'_, ConversationStyle> {
-        locked(&self.manner)
+    pub fn style(&self) -> MutexGuard<'_, ConversationStyle> {
+        locked(&self.style)
     }
 
     /// How it is talked to, for the tools that change it.
     pub fn shared_manner(&self) -> &SharedStyle {
-        &self.manner
+        &self.style
     }
 
     /// Somebody ended it.

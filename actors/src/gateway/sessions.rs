@@ -47,7 +47,7 @@ pub enum SessionLost {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     messages: Vec<ChatMessage>,
-    manner: ConversationStyle,
+    style: ConversationStyle,
 }
 
 /// All sessions.
@@ -201,9 +201,9 @@ impl Sessions {
             return;
         }
         match serde_json::from_str(&kept.state) {
-            Ok(Kept { messages, manner }) => {
+            Ok(Kept { messages, style }) => {
                 *memory = Memory::new(self.max_messages, messages);
-                *session.manner() = manner;
+                *session.style() = style;
                 session.is_known_since(kept.last_used);
             }
             Err(error) => {
@@ -219,10 +219,10 @@ impl Sessions {
         if unused >= *self.idle.get() {
             return Err(unknown());
         }
-        let Kept { messages, manner } =
+        let Kept { messages, style } =
             serde_json::from_str(&kept.state).map_err(|e| SessionLost::Store(e.into()))?;
         let memory = Memory::new(self.max_messages, messages);
-        let session = TextSession::new(id.clone(), memory, manner, Some(kept.last_used));
+        let session = TextSession::new(id.clone(), memory, style, Some(kept.last_used));
         // Others may have looked it up meanwhile, or ended it.
         let mut live = self.room();
         let session = live.entry(id.clone()).or_insert_with(|| Arc::new(session));
@@ -237,8 +237,8 @@ impl Sessions {
         if session.has_ended() {
             return Ok(());
         }
-        let manner = session.manner().clone();
-        let kept = Kept { messages: memory.messages().to_vec(), manner };
+        let style = session.style().clone();
+        let kept = Kept { messages: memory.messages().to_vec(), style };
         let state = serde_json::to_string(&kept)?;
         let kept = KeptSession { id: session.id().clone(), state, last_used: self.now() };
         if self.locks.is_some() && session.known().is_some() {

@@ -15,14 +15,18 @@ use crate::utterance_channel::{PieceReceiver, PieceSender, lane};
 
 /// From a device's packets to the recogniser.
 pub struct Uplink {
-    ear: UtteranceDetector,
+    detector: UtteranceDetector,
     lane: (PieceSender, PieceReceiver),
     open: bool,
 }
 
 impl Default for Uplink {
     fn default() -> Self {
-        Self { ear: UtteranceDetector::new(HearingSettings::default()), lane: lane(8), open: false }
+        Self {
+            detector: UtteranceDetector::new(HearingSettings::default()),
+            lane: lane(8),
+            open: false,
+        }
     }
 }
 
@@ -37,13 +41,13 @@ impl Uplink {
     /// # Panics
     /// It is no Opus.
     pub fn packet(&mut self, opus: &[u8]) -> usize {
-        self.ear.decode(opus).expect("a packet of Opus");
+        self.detector.decode(opus).expect("a packet of Opus");
         let (sender, receiver) = &mut self.lane;
         let mut samples = 0;
-        while let Some(judged) = self.ear.judge() {
+        while let Some(judged) = self.detector.judge() {
             self.open |= matches!(judged.endpoint, Some(Endpoint::Started { .. }));
             if self.open {
-                assert!(sender.send(self.ear.sound(&judged)), "the lane is read at once");
+                assert!(sender.send(self.detector.sound(&judged)), "the lane is read at once");
                 samples += receiver.recv().now_or_never().flatten().map_or(0, <[i16]>::len);
             }
             self.open &= judged.endpoint != Some(Endpoint::Ended);

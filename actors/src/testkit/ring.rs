@@ -74,7 +74,7 @@ impl Ring {
     pub fn connect_seeing(
         settings: PipelineSettings,
         tools: Vec<Arc<dyn ToolSource>>,
-        sight: Option<Arc<dyn ImageDescriber>>,
+        describer: Option<Arc<dyn ImageDescriber>>,
     ) -> Self {
         let script = Arc::<Script>::default();
         let (told, clock) = (Arc::clone(&script), Arc::clone(&script));
@@ -90,9 +90,9 @@ impl Ring {
                 url: "http://vision.example/explain".into(),
                 token: format!("token of {device}"),
             })),
-            manner: Arc::new(move |_| told.manner()),
+            style: Arc::new(move |_| told.style()),
             now: Arc::new(move || clock.now()),
-            sight,
+            describer,
         };
         let process = CancellationToken::new();
         let audio = AudioPool::current_thread();
@@ -115,8 +115,8 @@ impl Ring {
     }
 
     /// The devices connected to the server.
-    pub fn roster(&self) -> &DeviceRegistry {
-        self.server.pipeline.roster()
+    pub fn device_registry(&self) -> &DeviceRegistry {
+        self.server.pipeline.device_registry()
     }
 
     /// How the server's conversations are led; may be changed.
@@ -136,9 +136,9 @@ impl Ring {
         notice: Option<String>,
     ) -> Self {
         let device_id = DeviceId::new("ring");
-        let visitor =
-            DeviceConnection { device_id, framing: Framing::V1, tap: None, notice, place: None };
-        let socket = MemorySocket::open(server.pipeline.device(visitor), true);
+        let connection =
+            DeviceConnection { device_id, framing: Framing::V1, sink: None, notice, place: None };
+        let socket = MemorySocket::open(server.pipeline.device(connection), true);
         Self { script, process, log: Vec::new(), framing: Framing::V1, socket, server }
     }
 

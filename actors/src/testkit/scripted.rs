@@ -109,7 +109,7 @@ pub struct Script {
     /// When each reply of the model was complete.
     pub written: Mutex<Vec<Instant>>,
     /// How the device is talked to.
-    pub manner: Mutex<ConversationStyle>,
+    pub style: Mutex<ConversationStyle>,
     /// The date and time that the model is told.
     pub now: Mutex<String>,
 }
@@ -120,8 +120,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Script {
     /// How the device is talked to.
-    pub(super) fn manner(&self) -> ConversationStyle {
-        lock(&self.manner).clone()
+    pub(super) fn style(&self) -> ConversationStyle {
+        lock(&self.style).clone()
     }
 
     /// The date and time that the model is told.

@@ -116,11 +116,11 @@ impl Toolbox {
                     begun.finishes[number] = kept.is_ok();
                     let work =
                         kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);
-                    let (sight, asked) = (self.sight.clone(), asked.to_owned());
+                    let (describer, asked) = (self.describer.clone(), asked.to_owned());
                     begun.running.push(Box::pin(async move {
-                        let outcome = match (work.await, sight) {
-                            (Ok(output), Some(sight)) => {
-                                Ok(in_words(output, &sight, &asked, until).await)
+                        let outcome = match (work.await, describer) {
+                            (Ok(output), Some(describer)) => {
+                                Ok(in_words(output, &describer, &asked, until).await)
                             }
                             (outcome, _) => outcome,
                         };

@@ -29,7 +29,7 @@ const MAX_TOOLS: usize = 512;
 /// The tools of one device; none until it has told them.
 pub struct DeviceTools {
     timeout: Duration,
-    alike: ToolsetInterner,
+    interner: ToolsetInterner,
     state: watch::Sender<State>,
     /// Calls that want the line, or are on it.
     calls: Arc<AtomicUsize>,
@@ -57,10 +57,10 @@ enum Line {
 
 impl DeviceTools {
     /// A device that has told nothing yet, and answers within `timeout`; its list is shared with
-    /// those `alike`.
-    pub fn new(timeout: Duration, alike: ToolsetInterner) -> Self {
+    /// those `interner`.
+    pub fn new(timeout: Duration, interner: ToolsetInterner) -> Self {
         let (state, calls, wanted) = (watch::Sender::default(), Arc::default(), Arc::default());
-        Self { timeout, alike, state, calls, wanted }
+        Self { timeout, interner, state, calls, wanted }
     }
 
     /// Forgets the device: it says hello anew, or is gone.
@@ -123,7 +123,7 @@ impl DeviceTools {
             }
         }
         tracing::info!(tools = tools.len(), "a device has told its tools");
-        let (tools, line) = (self.alike.list(tools.into()), Line::Open(peer.clone()));
+        let (tools, line) = (self.interner.list(tools.into()), Line::Open(peer.clone()));
         self.state.send_replace(State { tools, line });
     }
 }

@@ -19,7 +19,7 @@ const MAX_BASE64_BYTES: usize = 8 << 20;
 /// becomes a note that says why.
 pub(super) async fn in_words(
     output: ToolOutput,
-    sight: &Arc<dyn ImageDescriber>,
+    describer: &Arc<dyn ImageDescriber>,
     asked: &str,
     until: Instant,
 ) -> ToolOutput {
@@ -41,7 +41,7 @@ pub(super) async fn in_words(
         let question = &question;
         async move {
             match picture {
-                Ok(picture) => ToolContent::Text(look(sight, question, picture, until).await),
+                Ok(picture) => ToolContent::Text(look(describer, question, picture, until).await),
                 Err(other) => other,
             }
         }
@@ -50,7 +50,7 @@ pub(super) async fn in_words(
 }
 
 async fn look(
-    sight: &Arc<dyn ImageDescriber>,
+    describer: &Arc<dyn ImageDescriber>,
     question: &str,
     picture: Picture,
     until: Instant,
@@ -59,7 +59,7 @@ async fn look(
     if bytes > MAX_BASE64_BYTES {
         return unseen(&mime_type, bytes, "it is too large");
     }
-    match timeout_at(until, sight.describe(question, picture)).await {
+    match timeout_at(until, describer.describe(question, picture)).await {
         Ok(Ok(words)) => seen(&mime_type, bytes, &words),
         Ok(Err(error)) => {
             tracing::warn!(%error, "no description of a tool's picture");

@@ -2,7 +2,7 @@
 //! of calls, and what devices need beyond the protocol. Not for when a model may call, which is
 //! the turn's part; nor for sources outside a device.
 //!
-//! Reading order: [`toolbox`], [`alike`], [`names`], [`calls`], [`finishing`], [`schema`], `looking`, [`outcome`], then the device: [`device`],
+//! Reading order: [`toolbox`], [`interner`], [`names`], [`calls`], [`finishing`], [`schema`], `looking`, [`outcome`], then the device: [`device`],
 //! [`link`], [`repair`], [`iot`].
 
 pub mod calls;

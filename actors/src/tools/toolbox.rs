@@ -22,8 +22,8 @@ pub struct Toolbox {
     own: Vec<Arc<dyn ToolSource>>,
     others: SourceProvider,
     /// Looks at pictures that tools answer with.
-    pub(super) sight: Option<Arc<dyn ImageDescriber>>,
-    alike: ToolsetInterner,
+    pub(super) describer: Option<Arc<dyn ImageDescriber>>,
+    interner: ToolsetInterner,
     known: Mutex<Known>,
     /// Calls that go on though their turn is cut.
     pub(super) finishing: Finishing,
@@ -118,8 +118,8 @@ impl Toolbox {
             settings,
             own,
             others,
-            sight: None,
-            alike: ToolsetInterner::default(),
+            describer: None,
+            interner: ToolsetInterner::default(),
             known,
             finishing,
         }
@@ -127,8 +127,8 @@ impl Toolbox {
 
     /// The same, sharing what is the same in other conversations.
     #[must_use]
-    pub fn alike(mut self, alike: ToolsetInterner) -> Self {
-        self.alike = alike;
+    pub fn interner(mut self, interner: ToolsetInterner) -> Self {
+        self.interner = interner;
         self
     }
 
@@ -142,8 +142,8 @@ impl Toolbox {
 
     /// The same, whose tools' pictures are put into words.
     #[must_use]
-    pub fn with_sight(mut self, sight: Option<Arc<dyn ImageDescriber>>) -> Self {
-        self.sight = sight;
+    pub fn with_sight(mut self, describer: Option<Arc<dyn ImageDescriber>>) -> Self {
+        self.describer = describer;
         self
     }
 
@@ -186,7 +186,7 @@ impl Toolbox {
 
     /// What these lists of the sources come to, after what was known.
     fn gathered(&self, known: &Known, lists: Vec<Arc<[Tool]>>) -> Arc<Gathered> {
-        let lists: Vec<_> = lists.into_iter().map(|list| self.alike.list(list)).collect();
+        let lists: Vec<_> = lists.into_iter().map(|list| self.interner.list(list)).collect();
         let named = |(place, list): (&Place, &Arc<[Tool]>)| {
             (place.source.name().to_owned(), list.as_ptr() as usize)
         };
@@ -196,7 +196,7 @@ impl Toolbox {
             own: self.own.len(),
             lists: known.places.iter().zip(&lists).map(named).collect(),
         };
-        self.alike.gathered(recipe, |number| {
+        self.interner.gathered(recipe, |number| {
             let mut names = known.gathered.names.clone();
             let offer = Arc::new(self.gather(&mut names, &known.places, &lists));
             Gathered { number, names, lists, offer }
@@ -366,12 +366,12 @@ mod tests {
 
     #[test]
     fn conversations_with_the_same_tools_share_their_offers() {
-        let alike = ToolsetInterner::default();
+        let interner = ToolsetInterner::default();
         let toolbox = |tools: &[&str]| {
             let device = source("device", tools);
             let own: Vec<Arc<dyn ToolSource>> = vec![device.clone()];
             let toolbox = Toolbox::new(own, Arc::new(Vec::new), ToolSettings::default());
-            (toolbox.alike(alike.clone()), device)
+            (toolbox.interner(interner.clone()), device)
         };
         let [(one, device), (two, _), (other, _)] = [&["a"], &["a"], &["b"]].map(|t| toolbox(t));
         let first = one.offer();

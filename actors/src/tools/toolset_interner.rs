@@ -113,20 +113,20 @@ mod tests {
 
     #[test]
     fn equal_lists_are_one_and_others_are_not() {
-        let alike = ToolsetInterner::default();
-        let first = alike.list(list("a"));
-        assert!(Arc::ptr_eq(&first, &alike.clone().list(list("a"))));
-        assert!(!Arc::ptr_eq(&first, &alike.list(list("b"))));
+        let interner = ToolsetInterner::default();
+        let first = interner.list(list("a"));
+        assert!(Arc::ptr_eq(&first, &interner.clone().list(list("a"))));
+        assert!(!Arc::ptr_eq(&first, &interner.list(list("b"))));
     }
 
     #[test]
     fn what_nobody_uses_is_not_kept() {
-        let alike = ToolsetInterner::default();
-        let held = alike.list(list("held"));
+        let interner = ToolsetInterner::default();
+        let held = interner.list(list("held"));
         for n in 0..1_000 {
-            alike.list(list(&n.to_string()));
+            interner.list(list(&n.to_string()));
         }
-        assert!(alike.tables().lists.len() <= 2 * FEW);
-        assert!(Arc::ptr_eq(&held, &alike.list(list("held"))));
+        assert!(interner.tables().lists.len() <= 2 * FEW);
+        assert!(Arc::ptr_eq(&held, &interner.list(list("held"))));
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct EncodePermit(Option<EncodeScheduler>);
 /// One voice at the turnstile: knows when its next packet is needed.
 #[derive(Clone)]
 pub(super) struct EncodeQueue {
-    turnstile: EncodeScheduler,
+    encode_scheduler: EncodeScheduler,
     packet: Duration,
     /// When the next packet would play if the first had played as soon as it was asked for.
     needed: Instant,
@@ -44,8 +44,8 @@ pub(super) struct EncodeQueue {
 
 impl EncodeScheduler {
     /// A voice that makes packets of this length, and has none yet.
-    pub(super) fn queuer(&self, packet: Duration) -> EncodeQueue {
-        EncodeQueue { turnstile: self.clone(), packet, needed: Instant::now() }
+    pub(super) fn encode_queue(&self, packet: Duration) -> EncodeQueue {
+        EncodeQueue { encode_scheduler: self.clone(), packet, needed: Instant::now() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -81,7 +81,7 @@ impl EncodeQueue {
         let now = Instant::now();
         let needed = self.needed.max(now);
         self.needed = needed + self.packet;
-        let pass = self.turnstile.enter(needed).await;
+        let pass = self.encode_scheduler.enter(needed).await;
         let urgent = needed.checked_sub(IN_HAND).map_or(now, |urgent| urgent.max(now));
         (pass, urgent.elapsed())
     }
@@ -89,15 +89,15 @@ impl EncodeQueue {
 
 impl Drop for EncodePermit {
     fn drop(&mut self) {
-        while let Some(turnstile) = self.0.take() {
-            let mut inner = turnstile.lock();
+        while let Some(encode_scheduler) = self.0.take() {
+            let mut inner = encode_scheduler.lock();
             let Some(next) = inner.waiting.pop() else {
                 inner.taken = false;
                 return;
             };
             drop(inner);
             // One that no longer waits hands it back.
-            let Err(mut back) = next.go.send(Self(Some(turnstile))) else { return };
+            let Err(mut back) = next.go.send(Self(Some(encode_scheduler))) else { return };
             self.0 = back.0.take();
         }
     }
@@ -133,8 +133,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_voice_whose_packet_is_needed_first_goes_first() {
-        let turnstile = EncodeScheduler::default();
-        let mut ahead = turnstile.queuer(PACKET);
+        let encode_scheduler = EncodeScheduler::default();
+        let mut ahead = encode_scheduler.encode_queue(PACKET);
         for _ in 0..10 {
             let (_pass, late) = ahead.enter().await;
             assert_eq!(late, Duration::ZERO);
@@ -142,7 +142,8 @@ mod tests {
         let (pass, _) = ahead.enter().await;
         let mut far = Box::pin(ahead.enter());
         assert!(far.as_mut().now_or_never().is_none());
-        let (mut first, mut second) = (turnstile.queuer(PACKET), turnstile.queuer(PACKET));
+        let (mut first, mut second) =
+            (encode_scheduler.encode_queue(PACKET), encode_scheduler.encode_queue(PACKET));
         let mut first = Box::pin(first.enter());
         let mut second = Box::pin(second.enter());
         assert!(first.as_mut().now_or_never().is_none());
@@ -169,14 +170,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_stopped_waiting_holds_nobody_up() {
-        let turnstile = EncodeScheduler::default();
-        let (pass, _) = turnstile.queuer(PACKET).enter().await;
-        let mut gone: Vec<_> = (0..3).map(|_| turnstile.queuer(PACKET)).collect();
-        let mut gone: Vec<_> = gone.iter_mut().map(|queuer| Box::pin(queuer.enter())).collect();
+        let encode_scheduler = EncodeScheduler::default();
+        let (pass, _) = encode_scheduler.encode_queue(PACKET).enter().await;
+        let mut gone: Vec<_> = (0..3).map(|_| encode_scheduler.encode_queue(PACKET)).collect();
+        let mut gone: Vec<_> =
+            gone.iter_mut().map(|encode_queue| Box::pin(encode_queue.enter())).collect();
         for waiting in &mut gone {
             assert!(waiting.as_mut().now_or_never().is_none());
         }
-        let mut last = turnstile.queuer(PACKET);
+        let mut last = encode_scheduler.encode_queue(PACKET);
         let mut last = Box::pin(last.enter());
         assert!(last.as_mut().now_or_never().is_none());
         // The first of them is given the pass, and goes without having seen it.
@@ -184,6 +186,9 @@ mod tests {
         drop(pass);
         drop(gone);
         drop(last.as_mut().now_or_never().expect("its turn"));
-        assert!(turnstile.queuer(PACKET).enter().now_or_never().is_some(), "free again");
+        assert!(
+            encode_scheduler.encode_queue(PACKET).enter().now_or_never().is_some(),
+            "free again"
+        );
     }
 }

@@ -19,26 +19,29 @@ async fn check_18_a_second_socket_of_a_device_replaces_the_first() {
     let mut second = first.again();
     second.greet(1).await;
     first.until("closed 1008").await;
-    assert_eq!(first.roster().connected().len(), 1);
+    assert_eq!(first.device_registry().connected().len(), 1);
     next_turn_works(&mut second).await;
     // The seat is the second's: it must not be lost with the first.
     first.pass(ms(1_000)).await;
-    assert_eq!(second.roster().connected().len(), 1);
-    let roster = second.roster().clone();
+    assert_eq!(second.device_registry().connected().len(), 1);
+    let device_registry = second.device_registry().clone();
     second.hang_up().await;
-    assert_eq!(roster.connected(), []);
-    assert_eq!(roster.order(&id(), DeviceOrder::Say("hi".into())), Err(Unreachable::NotConnected));
+    assert_eq!(device_registry.connected(), []);
+    assert_eq!(
+        device_registry.order(&id(), DeviceOrder::Say("hi".into())),
+        Err(Unreachable::NotConnected)
+    );
 }
 
 #[actix::test]
 async fn a_connected_device_is_sent_notices_and_closed() {
     let mut ring = listening("auto").await;
-    let roster = ring.roster().clone();
+    let device_registry = ring.device_registry().clone();
     let emotion = Emotion::Happy;
     let alert = Downlink::Alert { status: "a".into(), message: "b".into(), emotion };
-    roster.order(&id(), DeviceOrder::Send(alert)).unwrap();
+    device_registry.order(&id(), DeviceOrder::Send(alert)).unwrap();
     ring.until("alert").await;
-    roster.order(&id(), DeviceOrder::Leave(Fault::GoingAway)).unwrap();
+    device_registry.order(&id(), DeviceOrder::Leave(Fault::GoingAway)).unwrap();
     ring.until("closed 1001").await;
     ring.hang_up().await;
 }
@@ -46,11 +49,11 @@ async fn a_connected_device_is_sent_notices_and_closed() {
 #[actix::test]
 async fn a_spoken_message_waits_for_the_end_of_the_turn() {
     let mut ring = listening("auto").await;
-    let roster = ring.roster().clone();
+    let device_registry = ring.device_registry().clone();
     speak(&ring).await;
     ring.until("tts/start").await;
     for text in ["The wash is done.", "And dried."] {
-        roster.order(&id(), DeviceOrder::Say(text.into())).unwrap();
+        device_registry.order(&id(), DeviceOrder::Say(text.into())).unwrap();
     }
     for _ in 0..3 {
         ring.until("tts/stop").await;
@@ -65,7 +68,7 @@ async fn a_spoken_message_is_made_plain_and_cut_into_sentences() {
     let mut ring = listening("auto").await;
     let text =
         "# Wash\n\n**The wash is done.** 😊 See [the page](https://a.example/b).\n- Hang it!";
-    ring.roster().order(&id(), DeviceOrder::Say(text.into())).unwrap();
+    ring.device_registry().order(&id(), DeviceOrder::Say(text.into())).unwrap();
     ring.until("tts/stop").await;
     assert_eq!(shown(&ring), ["Wash", "The wash is done.", "See the page.", "Hang it!"]);
     assert_eq!(ring.script.lines.lock().unwrap().len(), 4, "each sentence is a request of its own");
@@ -79,7 +82,7 @@ async fn a_spoken_message_is_made_plain_and_cut_into_sentences() {
 async fn a_message_that_comes_during_the_farewell_is_spoken() {
     let mut ring = listening("auto").await;
     ring.until("tts/sentence_start").await;
-    ring.roster().order(&id(), DeviceOrder::Say("The wash is done.".into())).unwrap();
+    ring.device_registry().order(&id(), DeviceOrder::Say("The wash is done.".into())).unwrap();
     for _ in 0..2 {
         ring.until("tts/stop").await;
     }
@@ -92,8 +95,8 @@ async fn a_message_that_comes_during_the_farewell_is_spoken() {
 #[actix::test]
 async fn orders_beyond_the_mailbox_are_refused() {
     let ring = listening("auto").await;
-    let roster = ring.roster().clone();
-    let order = || roster.order(&id(), DeviceOrder::Send(Downlink::TtsStop));
+    let device_registry = ring.device_registry().clone();
+    let order = || device_registry.order(&id(), DeviceOrder::Send(Downlink::TtsStop));
     let refused = (0..100).find_map(|_| order().err());
     assert_eq!(refused, Some(Unreachable::Busy), "the actor had no turn to run in between");
     ring.hang_up().await;
@@ -102,17 +105,21 @@ async fn orders_beyond_the_mailbox_are_refused() {
 #[actix::test]
 async fn a_visitor_with_a_notice_hears_it_and_nothing_else() {
     let ring = listening("auto").await;
-    let mut visitor = ring.again_with(Some("Your code is one two three.".into()));
-    visitor.greet(1).await;
-    start(&visitor, "auto");
-    visitor.until("tts/stop").await;
-    start(&visitor, "auto");
-    speak(&visitor).await;
-    visitor.pass(ms(5_000)).await;
-    assert_eq!(shown(&visitor), ["Your code is one two three."], "said once, unless asked again");
-    visitor.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
-    visitor.until("tts/stop").await;
-    assert_eq!(shown(&visitor).len(), 2);
-    assert!(visitor.script.prompts.lock().unwrap().is_empty(), "the model was asked");
-    visitor.hang_up().await;
+    let mut connection = ring.again_with(Some("Your code is one two three.".into()));
+    connection.greet(1).await;
+    start(&connection, "auto");
+    connection.until("tts/stop").await;
+    start(&connection, "auto");
+    speak(&connection).await;
+    connection.pass(ms(5_000)).await;
+    assert_eq!(
+        shown(&connection),
+        ["Your code is one two three."],
+        "said once, unless asked again"
+    );
+    connection.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+    connection.until("tts/stop").await;
+    assert_eq!(shown(&connection).len(), 2);
+    assert!(connection.script.prompts.lock().unwrap().is_empty(), "the model was asked");
+    connection.hang_up().await;
 }

@@ -163,7 +163,7 @@ fn desk(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
         llm,
         sessions: Arc::new(Sessions::new(store, settings.session_idle, settings.max_messages)),
         tools: Arc::new(|_, _| vec![Arc::new(Hanging)]),
-        sight: None,
+        describer: None,
         now: Arc::new(|| "noon".into()),
         settings: settings.into(),
     }

@@ -399,9 +399,9 @@ impl ImageDescriber for Eye {
 async fn a_picture_is_described_by_a_model_that_sees_where_there_is_one() {
     freeze();
     let eye = Arc::new(Eye::default());
-    let sight: Option<Arc<dyn ImageDescriber>> = Some(eye.clone());
+    let describer: Option<Arc<dyn ImageDescriber>> = Some(eye.clone());
     let settings = PipelineSettings::default();
-    let mut ring = Ring::connect_seeing(settings.clone(), vec![Arc::new(Camera)], sight);
+    let mut ring = Ring::connect_seeing(settings.clone(), vec![Arc::new(Camera)], describer);
     ring.greet(1).await;
     let look = async |ring: &mut Ring| {
         ring.forget();

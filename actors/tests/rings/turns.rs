@@ -56,7 +56,7 @@ async fn each_turn_is_told_the_time_and_the_devices_own_instructions() {
         ("dusk", &own, "Be brief at dusk."),
     ] {
         *ring.script.now.lock().unwrap() = now.into();
-        ring.script.manner.lock().unwrap().system_prompt.clone_from(own);
+        ring.script.style.lock().unwrap().system_prompt.clone_from(own);
         next_turn_works(&mut ring).await;
         let prompt = ring.script.prompts.lock().unwrap().pop().expect("the model was asked");
         assert_eq!(prompt.messages[0].content, told);

@@ -62,7 +62,7 @@ pub struct Cluster {
 #[derive(Clone)]
 struct Joined {
     shared: Shared,
-    exchange: Rpc,
+    rpc: Rpc,
     presence: Presence,
     /// Names of instances whose tool clients have changed, until somebody reads them.
     changed: Arc<Mutex<Option<mpsc::Receiver<String>>>>,
@@ -83,18 +83,18 @@ impl Cluster {
             return Ok(Self::alone());
         }
         let shared = Shared::new(config, process.clone()).map_err(ClusterError)?;
-        let (events, exchange) = (RedisBus::new(shared.clone()), Rpc::new(shared.clone()));
+        let (events, rpc) = (RedisBus::new(shared.clone()), Rpc::new(shared.clone()));
         let (told, changed) = mpsc::channel(CHANGES);
-        let guests: Subscriber = Box::new(move |instance| {
+        let tool_clients: Subscriber = Box::new(move |instance| {
             // What is dropped is noticed at the next beat.
             told.try_send(instance).unwrap_or_default();
         });
-        let guests = (shared.key("guests"), guests);
-        shared.keep(HashMap::from([events.ear(), exchange.ear(), guests]));
+        let tool_clients = (shared.key("guests"), tool_clients);
+        shared.keep(HashMap::from([events.subscriber(), rpc.subscriber(), tool_clients]));
         let locks = RedisLocks::new(shared.clone());
         let presence = Presence::new(shared.clone());
         let changed = Arc::new(Mutex::new(Some(changed)));
-        let joined = Some(Joined { shared, exchange, presence, changed });
+        let joined = Some(Joined { shared, rpc, presence, changed });
         Ok(Self { joined, events: Arc::new(events), locks: Arc::new(locks) })
     }
 
@@ -102,13 +102,13 @@ impl Cluster {
     /// To be called once.
     pub fn hold(
         &self,
-        roster: &DeviceRegistry,
+        device_registry: &DeviceRegistry,
         tool_clients: Arc<dyn ToolClients>,
         handler: OrderHandler,
     ) {
         let Some(joined) = &self.joined else { return };
-        let replaced = roster.clone();
-        joined.exchange.open(
+        let replaced = device_registry.clone();
+        joined.rpc.open(
             REPLACED,
             Arc::new(move |seat| {
                 if let Ok(Seat { device, session }) = serde_json::from_value(seat) {
@@ -117,7 +117,7 @@ impl Cluster {
                 Box::pin(std::future::ready(Value::Null))
             }),
         );
-        joined.exchange.open(
+        joined.rpc.open(
             ORDER,
             Arc::new(move |order| {
                 let handler = Arc::clone(&handler);
@@ -126,9 +126,13 @@ impl Cluster {
         );
         let changed = joined.changed.lock().expect("nothing panics while it holds it").take();
         let Some(changed) = changed else { return };
-        let guests =
-            SharedToolClients::new(joined.shared.clone(), joined.exchange.clone(), tool_clients);
-        joined.shared.attend(joined.presence.clone().keep(roster.clone(), guests, changed));
+        let tool_clients =
+            SharedToolClients::new(joined.shared.clone(), joined.rpc.clone(), tool_clients);
+        joined.shared.attend(joined.presence.clone().keep(
+            device_registry.clone(),
+            tool_clients,
+            changed,
+        ));
     }
 
     /// The devices that are connected to other instances, with their sessions.
@@ -148,7 +152,7 @@ impl Cluster {
         let joined = self.joined.as_ref().ok_or(Unreachable::NotConnected)?;
         let holder = joined.presence.holder(device).await.ok_or(Unreachable::NotConnected)?;
         let body = json!({ "device": device, "order": order });
-        match joined.exchange.ask(&holder, ORDER, body, ORDER_WITHIN).await {
+        match joined.rpc.ask(&holder, ORDER, body, ORDER_WITHIN).await {
             Ok(answer) => match answer.as_str() {
                 Some(ACCEPTED) => Ok(()),
                 Some(AWAY) => Err(Unreachable::NotConnected),
@@ -194,7 +198,7 @@ impl Cluster {
     }
 
     /// How Redis stands; none where this instance is alone by its configuration.
-    pub fn standing(&self) -> Option<RedisState> {
+    pub fn redis_state(&self) -> Option<RedisState> {
         let up = self.joined.as_ref()?.shared.is_up();
         Some(if up { RedisState::Ok } else { RedisState::Lost })
     }

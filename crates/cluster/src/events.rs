@@ -77,10 +77,10 @@ impl RedisBus {
     }
 
     /// The channel on which instances tell of sessions with new events, and what hears it.
-    pub(super) fn ear(&self) -> (String, Subscriber) {
+    pub(super) fn subscriber(&self) -> (String, Subscriber) {
         let bus = self.clone();
-        let ear = move |session: String| bus.has_news(SessionId::new(session));
-        (self.0.shared.key("news"), Box::new(ear))
+        let subscriber = move |session: String| bus.has_news(SessionId::new(session));
+        (self.0.shared.key("news"), Box::new(subscriber))
     }
 
     fn has_news(&self, session: SessionId) {

@@ -3,7 +3,7 @@
 //! alone. Not for what an event means, nor for what is asked.
 //!
 //! Reading order: [`Fleet`], which holds the rest; `shared` is Redis and whether it is there;
-//! `events`, `locks`, `exchange` (questions), `presence` (who holds what), `guests` (tool clients
+//! `events`, `locks`, `rpc` (questions), `presence` (who holds what), `tool_clients` (tool clients
 //! elsewhere), `limit` and `cache`. `local` is each
 //! of them alone.
 

@@ -177,33 +177,38 @@ impl Presence {
     /// Tells what this instance holds as it changes, and hears of the others, for ever.
     pub(super) async fn keep(
         self,
-        roster: DeviceRegistry,
-        mut guests: SharedToolClients,
+        device_registry: DeviceRegistry,
+        mut tool_clients: SharedToolClients,
         mut others: mpsc::Receiver<String>,
     ) {
         let mut beats = tokio::time::interval(BEAT_EVERY);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut up, mut seats) = (self.shared.up(), roster.changes());
-        let mut clients = guests.changes();
+        let (mut up, mut seats) = (self.shared.up(), device_registry.changes());
+        let mut clients = tool_clients.changes();
         let mut told = Told::default();
         loop {
             tokio::select! {
-                _ = beats.tick() => self.beat(&mut told, &roster, &mut guests).await,
+                _ = beats.tick() => self.beat(&mut told, &device_registry, &mut tool_clients).await,
                 Ok(()) = up.changed() => {
                     if self.shared.is_up() {
                         beats.reset_immediately();
                     } else {
-                        guests.nobody();
+                        tool_clients.nobody();
                     }
                 }
-                Ok(()) = seats.changed() => self.seat(&mut told, &roster).await,
-                Ok(()) = clients.changed() => guests.tell().await,
-                Some(other) = others.recv() => guests.hear(&other).await,
+                Ok(()) = seats.changed() => self.seat(&mut told, &device_registry).await,
+                Ok(()) = clients.changed() => tool_clients.tell().await,
+                Some(other) = others.recv() => tool_clients.hear(&other).await,
             }
         }
     }
 
-    async fn beat(&self, told: &mut Told, roster: &DeviceRegistry, guests: &mut SharedToolClients) {
+    async fn beat(
+        &self,
+        told: &mut Told,
+        device_registry: &DeviceRegistry,
+        tool_clients: &mut SharedToolClients,
+    ) {
         let beat: Result<Vec<String>, Away> =
             self.ask(&BEAT, &[&millis(THERE_FOR).to_string()]).await;
         let Ok(answer) = beat else { return };
@@ -212,16 +217,16 @@ impl Presence {
             // Redis has forgotten some, or another instance took their seats.
             told.before = std::mem::take(&mut told.seated);
         }
-        self.seat(told, roster).await;
+        self.seat(told, device_registry).await;
         let others: Vec<(&str, &str)> =
             words.as_slice().chunks_exact(2).map(|two| (&*two[0], &*two[1])).collect();
-        guests.beat(&others).await;
+        tool_clients.beat(&others).await;
     }
 
     /// Tells Redis of the devices that came and went.
-    async fn seat(&self, told: &mut Told, roster: &DeviceRegistry) {
+    async fn seat(&self, told: &mut Told, device_registry: &DeviceRegistry) {
         let now: HashMap<DeviceId, SessionId> =
-            roster.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
+            device_registry.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
         let gone: Vec<(DeviceId, SessionId)> =
             told.seated.extract_if(|device, _| !now.contains_key(device)).collect();
         for (device, session) in gone {

@@ -80,7 +80,7 @@ enum CallTold {
 /// The tool clients of this instance and of the others.
 pub(super) struct SharedToolClients {
     shared: Shared,
-    exchange: Rpc,
+    rpc: Rpc,
     tool_clients: Arc<dyn ToolClients>,
     /// Counts what this instance has told.
     version: u64,
@@ -91,9 +91,9 @@ pub(super) struct SharedToolClients {
 }
 
 impl SharedToolClients {
-    pub(super) fn new(shared: Shared, exchange: Rpc, tool_clients: Arc<dyn ToolClients>) -> Self {
-        exchange.open(CALL, answering(Arc::clone(&tool_clients)));
-        Self { shared, exchange, tool_clients, version: 0, told: false, others: HashMap::new() }
+    pub(super) fn new(shared: Shared, rpc: Rpc, tool_clients: Arc<dyn ToolClients>) -> Self {
+        rpc.open(CALL, answering(Arc::clone(&tool_clients)));
+        Self { shared, rpc, tool_clients, version: 0, told: false, others: HashMap::new() }
     }
 
     /// Tells when tool clients of this instance come, go, or have other tools.
@@ -110,11 +110,12 @@ impl SharedToolClients {
             name: client.name,
             tools: client.tools.iter().map(told).collect(),
         });
-        let guests = SharedClientList { version: version.clone(), clients: clients.collect() };
-        let Ok(guests) = serde_json::to_string(&guests) else { return };
+        let tool_clients =
+            SharedClientList { version: version.clone(), clients: clients.collect() };
+        let Ok(tool_clients) = serde_json::to_string(&tool_clients) else { return };
         let me = self.shared.instance();
         let mut pipe = redis::pipe();
-        pipe.cmd("SET").arg(self.shared.key(&format!("guests:{me}"))).arg(guests);
+        pipe.cmd("SET").arg(self.shared.key(&format!("guests:{me}"))).arg(tool_clients);
         pipe.arg("PX").arg(millis(THERE_FOR)).ignore();
         pipe.hset(self.shared.key("guests-versions"), me, version).ignore();
         pipe.publish(self.shared.key("guests"), me).ignore();
@@ -181,10 +182,11 @@ impl SharedToolClients {
             None => {
                 self.others.remove(other);
             }
-            Some(Ok(guests)) => {
-                let clients = guests.clients.into_iter().map(|client| self.client(other, client));
+            Some(Ok(tool_clients)) => {
+                let clients =
+                    tool_clients.clients.into_iter().map(|client| self.client(other, client));
                 let clients = clients.collect();
-                self.others.insert(other.to_owned(), (guests.version, clients));
+                self.others.insert(other.to_owned(), (tool_clients.version, clients));
             }
             Some(Err(error)) => tracing::warn!(%error, "an instance's tool clients are unreadable"),
         }
@@ -200,11 +202,11 @@ impl SharedToolClients {
 
     fn client(&self, instance: &str, client: ClientTold) -> RemoteToolClient {
         let ClientTold { agent, name, tools } = client;
-        let (exchange, instance) = (self.exchange.clone(), instance.to_owned());
+        let (rpc, instance) = (self.rpc.clone(), instance.to_owned());
         let within = self.tool_clients.call_timeout();
         let (to_agent, to_client) = (agent.clone(), name.clone());
         let call = move |call: ToolCall| -> BoxFuture<'static, _> {
-            let (exchange, instance) = (exchange.clone(), instance.clone());
+            let (rpc, instance) = (rpc.clone(), instance.clone());
             let called = Called {
                 agent: to_agent.clone(),
                 client: to_client.clone(),
@@ -214,7 +216,7 @@ impl SharedToolClients {
             };
             Box::pin(async move {
                 let body = json!(called);
-                match exchange.ask(&instance, CALL, body, within + ON_THE_WAY).await {
+                match rpc.ask(&instance, CALL, body, within + ON_THE_WAY).await {
                     Ok(answer) => heard(answer),
                     Err(NoAnswer::Late) => Err(ToolError::Timeout(within)),
                     Err(error) => Err(ToolError::Unavailable(error.to_string())),

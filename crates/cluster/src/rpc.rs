@@ -89,26 +89,26 @@ impl Rpc {
     /// Nothing is answered yet; reading is a task of Redis's.
     pub(super) fn new(shared: Shared) -> Self {
         let (letters, read) = mpsc::channel(LETTERS);
-        let exchange = Self(Arc::new(Inner {
+        let rpc = Self(Arc::new(Inner {
             shared: shared.clone(),
             letters,
             waiting: Mutex::default(),
             desks: Mutex::default(),
         }));
-        let reading = exchange.clone();
+        let reading = rpc.clone();
         shared.attend(async move { reading.read(read).await });
-        exchange
+        rpc
     }
 
     /// This instance's channel, and what hears it.
-    pub(super) fn ear(&self) -> (String, Subscriber) {
+    pub(super) fn subscriber(&self) -> (String, Subscriber) {
         let letters = self.0.letters.clone();
-        let ear = move |letter| {
+        let subscriber = move |letter| {
             if letters.try_send(letter).is_err() {
                 tracing::warn!("a letter of another instance was dropped: there are too many");
             }
         };
-        (self.channel(self.0.shared.instance()), Box::new(ear))
+        (self.channel(self.0.shared.instance()), Box::new(subscriber))
     }
 
     fn channel(&self, instance: &str) -> String {
@@ -150,7 +150,7 @@ impl Rpc {
     ) -> Result<Value, NoAnswer> {
         let (reply, answer) = oneshot::channel();
         let mut asked = Asked {
-            exchange: self.clone(),
+            rpc: self.clone(),
             instance: instance.to_owned(),
             id: uuid::Uuid::new_v4().simple().to_string(),
             answered: false,
@@ -185,8 +185,7 @@ impl Rpc {
 
     /// Reads what others write, and works on their questions.
     async fn read(&self, mut letters: mpsc::Receiver<String>) {
-        let mut work =
-            Work { exchange: self.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
+        let mut work = Work { rpc: self.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
         loop {
             tokio::select! {
                 Some(text) = letters.recv() => match serde_json::from_str(&text) {
@@ -203,7 +202,7 @@ impl Rpc {
 
 /// The questions of others that are worked on.
 struct Work {
-    exchange: Rpc,
+    rpc: Rpc,
     tasks: JoinSet<String>,
     by_id: HashMap<String, AbortHandle>,
 }
@@ -212,7 +211,7 @@ impl Work {
     fn take(&mut self, letter: Letter) {
         match letter {
             Letter::Answer { id, body } => {
-                let waiting = self.exchange.waiting().remove(&id);
+                let waiting = self.rpc.waiting().remove(&id);
                 // Who asked may have left.
                 waiting.map(|w| w.send(body).unwrap_or_default()).unwrap_or_default();
             }
@@ -239,19 +238,19 @@ impl Work {
         body: Value,
         within: Duration,
     ) {
-        let desks = self.exchange.0.desks.lock().expect("nothing panics while it holds the desks");
+        let desks = self.rpc.0.desks.lock().expect("nothing panics while it holds the desks");
         let desk = desks.get(what).map(Arc::clone);
         drop(desks);
         let Some(desk) = desk.filter(|_| self.tasks.len() < MAX_WORKED_ON) else {
             tracing::warn!(what, "a question of another instance is left without an answer");
             return;
         };
-        let (exchange, asked) = (self.exchange.clone(), id.clone());
+        let (rpc, asked) = (self.rpc.clone(), id.clone());
         let task = self.tasks.spawn(async move {
             if let Ok(body) = timeout(within, desk(body)).await
                 && let Some(from) = from
             {
-                exchange.answer(&from, asked.clone(), body).await;
+                rpc.answer(&from, asked.clone(), body).await;
             }
             asked
         });
@@ -274,7 +273,7 @@ impl Rpc {
 
 /// A question on its way.
 struct Asked {
-    exchange: Rpc,
+    rpc: Rpc,
     instance: String,
     id: String,
     answered: bool,
@@ -282,12 +281,12 @@ struct Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.exchange.waiting().remove(&self.id);
+        self.rpc.waiting().remove(&self.id);
         if !self.answered {
-            let (exchange, instance) = (self.exchange.clone(), self.instance.clone());
+            let (rpc, instance) = (self.rpc.clone(), self.instance.clone());
             let letter = Letter::Withdraw { id: std::mem::take(&mut self.id) };
-            self.exchange.0.shared.begin(async move {
-                if exchange.post(&instance, &letter).await.is_err() {
+            self.rpc.0.shared.begin(async move {
+                if rpc.post(&instance, &letter).await.is_err() {
                     tracing::debug!("a question could not be withdrawn");
                 }
             });

@@ -52,7 +52,7 @@ struct Inner {
     within: Duration,
     connection: Mutex<Option<MultiplexedConnection>>,
     up: watch::Sender<bool>,
-    chores: TaskGroup,
+    tasks: TaskGroup,
     process: CancellationToken,
 }
 
@@ -71,7 +71,7 @@ impl Shared {
             within: Duration::from_millis(config.timeout_ms),
             connection: Mutex::default(),
             up: watch::Sender::new(false),
-            chores: TaskGroup::new(),
+            tasks: TaskGroup::new(),
             process,
         })))
     }
@@ -104,19 +104,19 @@ impl Shared {
     /// Begins a task that goes on until the process ends.
     pub(super) fn attend(&self, chore: impl Future<Output = ()> + Send + 'static) {
         let process = self.0.process.clone();
-        self.0.chores.begin(async move {
+        self.0.tasks.begin(async move {
             process.run_until_cancelled(chore).await.unwrap_or_default();
         });
     }
 
     /// Begins a task that ends by itself, and at the latest soon after the process.
     pub(super) fn begin(&self, chore: impl Future<Output = ()> + Send + 'static) {
-        self.0.chores.begin(chore);
+        self.0.tasks.begin(chore);
     }
 
     /// Lets what was begun give back what it holds, within a second.
     pub(super) async fn finish(&self) {
-        self.0.chores.finish(FINISH_WITHIN).await;
+        self.0.tasks.finish(FINISH_WITHIN).await;
     }
 
     /// Asks Redis something, within its time.
@@ -238,9 +238,9 @@ impl Shared {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let hearing = async {
             while let Some(message) = heard.next().await {
-                let ear = ears.get(message.get_channel_name());
-                if let (Some(ear), Ok(text)) = (ear, message.get_payload()) {
-                    ear(text);
+                let subscriber = ears.get(message.get_channel_name());
+                if let (Some(subscriber), Ok(text)) = (subscriber, message.get_payload()) {
+                    subscriber(text);
                 }
             }
         };

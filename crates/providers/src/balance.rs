@@ -98,8 +98,8 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         *turn = place + 1;
         let backend = &self.all[place];
         backend.in_flight.fetch_add(1, Ordering::Relaxed);
-        let errand = RequestMetrics::begin(&backend.meters);
-        Some(Lease { backends: Arc::clone(self), place, since: Instant::now(), errand })
+        let request_metrics = RequestMetrics::begin(&backend.meters);
+        Some(Lease { backends: Arc::clone(self), place, since: Instant::now(), request_metrics })
     }
 
     /// Passes a service over for at least this long, and has it probed then: it failed at what it
@@ -152,7 +152,7 @@ struct Lease<P: ?Sized> {
     backends: Arc<Backends<P>>,
     place: usize,
     since: Instant,
-    errand: RequestMetrics,
+    request_metrics: RequestMetrics,
 }
 
 impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
@@ -162,7 +162,7 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
 
     /// What one waits for has come: the service works.
     fn answered(&mut self) {
-        self.errand.answered();
+        self.request_metrics.answered();
         let Backend { circuit, meters, .. } = &self.backends.all[self.place];
         if circuit.worked_since(self.since) {
             meters.up(true);
@@ -172,7 +172,7 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
     /// The work is done.
     fn worked(&mut self) {
         self.answered();
-        self.errand.worked();
+        self.request_metrics.worked();
     }
 
     /// The service failed.
@@ -182,7 +182,7 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
         if self.backends.several() {
             tracing::warn!(port, place, %error, "a service failed, and is passed over for a while");
         }
-        self.errand.failed(error.kind);
+        self.request_metrics.failed(error.kind);
         self.backends.pass_over(place, self.since, shortest_pause(error));
     }
 }
@@ -247,7 +247,7 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
     /// This service failed, or the work is such that all will refuse it.
     fn failed(&mut self, mut lease: Lease<P>, error: ProviderError) {
         if error.kind.is_of_the_request() {
-            lease.errand.failed(error.kind);
+            lease.request_metrics.failed(error.kind);
             self.refused.push(lease.place);
         } else {
             lease.failed(&error);

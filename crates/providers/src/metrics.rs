@@ -72,8 +72,8 @@ impl Llm for MeasuredLlm {
         let (reply, meters) = (self.inner.reply(prompt), Arc::clone(&self.meters));
         // Nothing is asked for before the reply is polled.
         let asked = once(async move {
-            let mut errand = RequestMetrics::begin(&meters);
-            reply.inspect(move |delta| note(&mut errand, delta))
+            let mut request_metrics = RequestMetrics::begin(&meters);
+            reply.inspect(move |delta| note(&mut request_metrics, delta))
         });
         asked.flatten().boxed()
     }
@@ -84,21 +84,21 @@ impl Llm for MeasuredLlm {
     }
 }
 
-fn note(errand: &mut RequestMetrics, delta: &Result<LlmDelta, ProviderError>) {
+fn note(request_metrics: &mut RequestMetrics, delta: &Result<LlmDelta, ProviderError>) {
     match delta {
         Ok(delta) => {
-            if !errand.answered {
-                errand.meters.up(true);
+            if !request_metrics.answered {
+                request_metrics.meters.up(true);
             }
-            errand.answered();
+            request_metrics.answered();
             if matches!(delta, LlmDelta::Finished { .. }) {
-                errand.worked();
+                request_metrics.worked();
             }
         }
         Err(error) => {
-            errand.failed(error.kind);
+            request_metrics.failed(error.kind);
             // What is refused says nothing of the service.
-            errand.meters.up(error.kind.is_of_the_request());
+            request_metrics.meters.up(error.kind.is_of_the_request());
         }
     }
 }

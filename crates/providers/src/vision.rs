@@ -149,7 +149,7 @@ impl Vision {
     }
 
     /// The same for tools' pictures; none where there is no model.
-    pub fn sight(&self) -> Option<Arc<dyn ImageDescriber>> {
+    pub fn describer(&self) -> Option<Arc<dyn ImageDescriber>> {
         Some(Arc::new(self.0.clone()?))
     }
 }

@@ -17,4 +17,4 @@ pub mod tools;
 
 pub use arguments::Wrong;
 pub use routes::server;
-pub use storage::Keeping;
+pub use storage::Storage;

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Wrong;
-use super::storage::{Keeping, Refused};
+use super::storage::{Refused, Storage};
 use super::tools;
 
 /// Longest body of a request.
@@ -31,11 +31,11 @@ const SHUTDOWN_TIMEOUT_S: u64 = 1;
 ///
 /// # Errors
 /// The address is taken.
-pub fn server(listen: SocketAddr, keeping: Keeping) -> std::io::Result<(Server, SocketAddr)> {
+pub fn server(listen: SocketAddr, storage: Storage) -> std::io::Result<(Server, SocketAddr)> {
     let listener = TcpListener::bind(listen)?;
     let address = listener.local_addr()?;
-    let keeping = web::Data::new(keeping);
-    let factory = move || App::new().app_data(keeping.clone()).configure(routes);
+    let storage = web::Data::new(storage);
+    let factory = move || App::new().app_data(storage.clone()).configure(routes);
     let server = HttpServer::new(factory)
         .workers(1)
         .shutdown_timeout(SHUTDOWN_TIMEOUT_S)
@@ -115,10 +115,10 @@ struct Session {
     session_id: String,
 }
 
-async fn call(keeping: web::Data<Keeping>, Body(call): Body<Call>) -> HttpResponse {
+async fn call(storage: web::Data<Storage>, Body(call): Body<Call>) -> HttpResponse {
     let session = call.session_id.clone();
     let done = off_the_loop(move || {
-        keeping.call(&call.session_id, &call.tool_name, &call.arguments, call.version)
+        storage.call(&call.session_id, &call.tool_name, &call.arguments, call.version)
     });
     match done.await {
         Ok((deed, version)) => {
@@ -140,21 +140,21 @@ fn event(session: &str, kind: &str, about: Value) -> Value {
     json!({ "id": id, "session_id": session, "type": kind, "data": about, "timestamp": now })
 }
 
-async fn state(keeping: web::Data<Keeping>, session: web::Query<Session>) -> HttpResponse {
-    match keeping.state(&session.session_id) {
+async fn state(storage: web::Data<Storage>, session: web::Query<Session>) -> HttpResponse {
+    match storage.state(&session.session_id) {
         Ok(state) => HttpResponse::Ok().json(state),
         Err(refused) => refusal(&refused),
     }
 }
 
-async fn create(keeping: web::Data<Keeping>, Body(asked): Body<Creation>) -> HttpResponse {
+async fn create(storage: web::Data<Storage>, Body(asked): Body<Creation>) -> HttpResponse {
     let Creation { session_id, name } = asked;
     if session_id.is_empty() || session_id.len().max(name.len()) > MAX_TEXT_BYTES {
         let what = "`session_id` must be there, and it and `name` at most 200 bytes long";
         return refused(StatusCode::BAD_REQUEST, "INVALID_REQUEST", what);
     }
     let id = session_id.clone();
-    match off_the_loop(move || keeping.create(&session_id, &name)).await {
+    match off_the_loop(move || storage.create(&session_id, &name)).await {
         Ok(version) => {
             HttpResponse::Created().json(json!({ "session_id": id, "version": version }))
         }
@@ -162,17 +162,17 @@ async fn create(keeping: web::Data<Keeping>, Body(asked): Body<Creation>) -> Htt
     }
 }
 
-async fn delete(keeping: web::Data<Keeping>, session: web::Query<Session>) -> HttpResponse {
-    match off_the_loop(move || keeping.delete(&session.session_id)).await {
+async fn delete(storage: web::Data<Storage>, session: web::Query<Session>) -> HttpResponse {
+    match off_the_loop(move || storage.delete(&session.session_id)).await {
         Ok(()) => HttpResponse::Ok().json(json!({ "message": "State deleted" })),
         Err(refused) => refusal(&refused),
     }
 }
 
-async fn restore(keeping: web::Data<Keeping>, Body(asked): Body<Restoration>) -> HttpResponse {
+async fn restore(storage: web::Data<Storage>, Body(asked): Body<Restoration>) -> HttpResponse {
     let Restoration { session_id, version } = asked;
     let id = session_id.clone();
-    match off_the_loop(move || keeping.restore(&session_id, version)).await {
+    match off_the_loop(move || storage.restore(&session_id, version)).await {
         Ok(version) => HttpResponse::Ok().json(json!({ "session_id": id, "version": version })),
         Err(refused) => refusal(&refused),
     }

@@ -40,7 +40,7 @@ pub enum Refused {
 }
 
 /// All sessions.
-pub struct Keeping {
+pub struct Storage {
     sessions: Mutex<HashMap<String, Kept>>,
     seed: Option<u64>,
     file: Option<PathBuf>,
@@ -53,7 +53,7 @@ struct Kept {
     past: VecDeque<(i64, World)>,
 }
 
-impl Keeping {
+impl Storage {
     /// No sessions yet. With a seed every session throws the same dice in the same order.
     pub fn new(seed: Option<u64>) -> Self {
         Self { sessions: Mutex::default(), seed, file: None }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::rules::{Deed, act};
 use super::session_state::World;
-use super::storage::{Keeping, PAST_VERSIONS, Refused};
+use super::storage::{PAST_VERSIONS, Refused, Storage};
 use super::{Wrong, tools};
 
 fn object(value: Value) -> Map<String, Value> {
@@ -166,11 +166,11 @@ fn the_same_seed_plays_the_same_game() {
 
 #[test]
 fn versions_guard_a_session_and_lead_back() {
-    let keeping = Keeping::new(Some(1));
-    assert_eq!(keeping.create("s", "w"), Ok(1));
-    assert_eq!(keeping.create("s", "w"), Err(Refused::Taken));
+    let storage = Storage::new(Some(1));
+    assert_eq!(storage.create("s", "w"), Ok(1));
+    assert_eq!(storage.create("s", "w"), Err(Refused::Taken));
     let call = |tool: &str, arguments: Value, version| {
-        keeping.call("s", tool, &object(arguments), version).map(|(_, version)| version)
+        storage.call("s", tool, &object(arguments), version).map(|(_, version)| version)
     };
     let goblin = || json!({ "name": "Goblin" });
     assert_eq!(call("create_character", goblin(), Some(1)), Ok(2));
@@ -180,30 +180,30 @@ fn versions_guard_a_session_and_lead_back() {
     let failed = call("open_door", json!({}), None);
     assert!(matches!(failed, Err(Refused::Wrong(Wrong::Argument("door_id", _)))), "{failed:?}");
     assert_eq!(call("create_character", goblin(), None), Ok(3));
-    assert_eq!(keeping.restore("s", 1), Ok(4));
-    let state = keeping.state("s").unwrap();
+    assert_eq!(storage.restore("s", 1), Ok(4));
+    let state = storage.state("s").unwrap();
     assert_eq!((&state["version"], &state["characters"]), (&json!(4), &json!([])));
-    assert!(matches!(keeping.restore("s", 99), Err(Refused::Unknown(_))));
+    assert!(matches!(storage.restore("s", 99), Err(Refused::Unknown(_))));
     for n in 0..PAST_VERSIONS {
         call("open_door", json!({ "door_id": n.to_string() }), None).unwrap();
     }
-    assert!(matches!(keeping.restore("s", 3), Err(Refused::Unknown(_))));
-    assert_eq!(keeping.delete("s"), Ok(()));
-    assert!(matches!(keeping.state("s"), Err(Refused::Unknown(_))));
+    assert!(matches!(storage.restore("s", 3), Err(Refused::Unknown(_))));
+    assert_eq!(storage.delete("s"), Ok(()));
+    assert!(matches!(storage.state("s"), Err(Refused::Unknown(_))));
 }
 
 #[test]
 fn a_file_brings_the_worlds_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("worlds.json");
-    let keeping = Keeping::in_file(Some(1), &file).unwrap();
-    keeping.create("s", "w").unwrap();
-    keeping.call("s", "open_door", &object(json!({ "door_id": "gate" })), None).unwrap();
-    let again = Keeping::in_file(None, &file).unwrap();
-    assert_eq!(again.state("s"), keeping.state("s"));
+    let storage = Storage::in_file(Some(1), &file).unwrap();
+    storage.create("s", "w").unwrap();
+    storage.call("s", "open_door", &object(json!({ "door_id": "gate" })), None).unwrap();
+    let again = Storage::in_file(None, &file).unwrap();
+    assert_eq!(again.state("s"), storage.state("s"));
     assert_eq!(again.restore("s", 1), Ok(3));
     std::fs::write(&file, "no JSON").unwrap();
-    assert!(Keeping::in_file(None, &file).is_err());
+    assert!(Storage::in_file(None, &file).is_err());
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Connection {
     pub(super) async fn open<T>(
         transport: T,
         era: Era,
-        questions: Questions,
+        elicitation: Questions,
     ) -> Result<Self, NotOpened>
     where
         T: Transport<RoleClient> + 'static,
@@ -67,7 +67,7 @@ impl Connection {
             Era::Auto | Era::Handshake => ProtocolVersion::V_2025_11_25,
             Era::Oldest => ProtocolVersion::V_2024_11_05,
         };
-        let ear = Ear { changed: Arc::clone(&changed), version: legacy.clone(), questions };
+        let ear = Ear { changed: Arc::clone(&changed), version: legacy.clone(), elicitation };
         let lifecycle = match era {
             Era::Auto => ClientLifecycleMode::Auto {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -253,14 +253,14 @@ fn reason(error: &ClientInitializeError) -> String {
 struct Ear {
     changed: Arc<Notify>,
     version: ProtocolVersion,
-    questions: Questions,
+    elicitation: Questions,
 }
 
 impl ClientHandler for Ear {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("hearken", env!("CARGO_PKG_VERSION"));
         let mut offered = ClientCapabilities::default();
-        offered.elicitation = self.questions.capability();
+        offered.elicitation = self.elicitation.capability();
         ClientConfig::new(offered, us).with_protocol_version(self.version.clone())
     }
 
@@ -269,7 +269,7 @@ impl ClientHandler for Ear {
         question: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Ok(self.questions.answer(&question))
+        Ok(self.elicitation.answer(&question))
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

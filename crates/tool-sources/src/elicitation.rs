@@ -63,9 +63,9 @@ mod tests {
 
     use super::*;
 
-    fn answer(questions: Questions, question: Value) -> Value {
+    fn answer(elicitation: Questions, question: Value) -> Value {
         let question = serde_json::from_value(question).unwrap();
-        serde_json::to_value(questions.answer(&question)).unwrap()
+        serde_json::to_value(elicitation.answer(&question)).unwrap()
     }
 
     fn form(required: &[&str]) -> Value {

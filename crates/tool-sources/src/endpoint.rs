@@ -133,10 +133,10 @@ impl Endpoint {
     }
 
     /// Gives a guest its name: the one that it wants, or that with the lowest free number.
-    fn seat(&self, guest: &ToolClientSeat, wanted: &str) -> ConnectedSource {
+    fn seat(&self, admitted: &ToolClientSeat, wanted: &str) -> ConnectedSource {
         let mut rooms = self.lock();
         let Rooms { by_agent, reserved, .. } = &mut *rooms;
-        let seats = by_agent.entry(guest.agent.clone()).or_default();
+        let seats = by_agent.entry(admitted.agent.clone()).or_default();
         let taken = |name: &str| {
             let mut others = seats.iter().filter_map(|s| s.live.as_ref());
             others.any(|(n, _)| n == name) || reserved.iter().any(|n| n == name)
@@ -146,7 +146,7 @@ impl Endpoint {
         let others = seats.iter().filter_map(|s| s.live.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
         let live = ConnectedSource::new(name.clone(), SourceKind::Endpoint, self.0.call_timeout);
-        if let Some(seat) = seats.iter_mut().find(|s| s.number == guest.number) {
+        if let Some(seat) = seats.iter_mut().find(|s| s.number == admitted.number) {
             seat.live = Some((name, live.clone()));
         }
         live
@@ -325,28 +325,28 @@ mod tests {
     #[test]
     fn an_agent_has_so_many_seats_and_gives_them_back() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let mut guests: Vec<ToolClientSeat> =
+        let mut admitted: Vec<ToolClientSeat> =
             (0..MAX_PER_AGENT).map(|_| endpoint.admit("a").unwrap()).collect();
         assert_eq!(endpoint.admit("a").err(), Some(Full));
         assert!(endpoint.admit("b").is_ok());
-        guests.pop();
+        admitted.pop();
         assert!(endpoint.admit("a").is_ok());
-        drop(guests);
+        drop(admitted);
         assert_eq!(endpoint.count(), (0, 0));
     }
 
     #[test]
     fn equal_names_are_numbered_and_numbers_are_used_again() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let guests: Vec<ToolClientSeat> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
-        for guest in &guests {
-            endpoint.seat(guest, "calc");
+        let admitted: Vec<ToolClientSeat> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
+        for admitted in &admitted {
+            endpoint.seat(admitted, "calc");
         }
         let names =
             || -> Vec<String> { endpoint.sources("a").iter().map(|s| s.report().name).collect() };
         assert_eq!(names(), ["calc", "calc-2", "calc-3"]);
-        let mut guests = guests;
-        drop(guests.remove(1));
+        let mut admitted = admitted;
+        drop(admitted.remove(1));
         let back = endpoint.admit("a").unwrap();
         endpoint.seat(&back, "calc");
         assert_eq!(names(), ["calc", "calc-3", "calc-2"]);

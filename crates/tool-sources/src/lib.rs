@@ -62,9 +62,9 @@ pub const DEFAULT_AGENT: &str = "default";
 #[derive(Clone)]
 pub struct Sources {
     builtin: Builtin,
-    remotes: Arc<Servers>,
+    servers: Arc<Servers>,
     endpoint: Endpoint,
-    choices: Choices,
+    overrides: Choices,
 }
 
 /// What is known of the tools of one agent.
@@ -77,16 +77,16 @@ pub struct Inventory {
 
 impl Sources {
     /// The built-in tools, these remote servers, and whoever dials in.
-    pub fn new(builtin: Builtin, remotes: Servers, endpoint: Endpoint) -> Self {
-        let choices = Choices::default();
-        let all = Self { builtin, remotes: Arc::new(remotes), endpoint, choices };
+    pub fn new(builtin: Builtin, servers: Servers, endpoint: Endpoint) -> Self {
+        let overrides = Choices::default();
+        let all = Self { builtin, servers: Arc::new(servers), endpoint, overrides };
         all.reserve();
         all
     }
 
     /// Keeps tool clients' names apart from all others.
     fn reserve(&self) {
-        let mut names = self.remotes.names();
+        let mut names = self.servers.names();
         names.extend(settings::RESERVED.map(str::to_owned));
         self.endpoint.reserve(names);
     }
@@ -99,7 +99,7 @@ impl Sources {
         if !self.builtin.is_empty() {
             all.push(Arc::new(self.builtin.clone()));
         }
-        all.extend(self.remotes.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
+        all.extend(self.servers.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
         let clients = AgentTools::new(self.endpoint.clone(), &choice.agent, &choice.off);
         all.push(Arc::new(clients));
         all.retain(|source| !choice.is_off(source.name()));
@@ -109,13 +109,13 @@ impl Sources {
     /// The sources of a conversation without a device, as they are now: the built-in tools with
     /// those that change how this session is talked to, the remote servers that are for everybody,
     /// and the tool clients of the default agent.
-    pub fn conversation(&self, session_id: &str, manner: &SharedStyle) -> Vec<Arc<dyn ToolSource>> {
-        let builtin = self.builtin.for_conversation(session_id, manner);
+    pub fn conversation(&self, session_id: &str, style: &SharedStyle) -> Vec<Arc<dyn ToolSource>> {
+        let builtin = self.builtin.for_conversation(session_id, style);
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !builtin.is_empty() {
             all.push(Arc::new(builtin));
         }
-        all.extend(self.remotes.sources(None).into_iter().map(|s| Arc::new(s) as _));
+        all.extend(self.servers.sources(None).into_iter().map(|s| Arc::new(s) as _));
         all.push(Arc::new(AgentTools::new(self.endpoint.clone(), DEFAULT_AGENT, &[])));
         all
     }
@@ -125,7 +125,7 @@ impl Sources {
         if name == builtin::NAME {
             return Some(Arc::new(self.builtin.clone()));
         }
-        if let Some(remote) = self.remotes.named(name) {
+        if let Some(remote) = self.servers.named(name) {
             return Some(Arc::new(remote));
         }
         let clients = self.endpoint.sources(agent);
@@ -150,7 +150,7 @@ impl Sources {
     pub fn desk(&self) -> SourceLookup {
         let all = self.clone();
         Arc::new(move |device, session| {
-            let (sources, running) = (all.clone(), all.choices.begin(device, session));
+            let (sources, running) = (all.clone(), all.overrides.begin(device, session));
             Arc::new(move || match running.choice() {
                 Some((device, choice)) => sources.of_conversation(&device, &choice),
                 None => Vec::new(),
@@ -159,10 +159,10 @@ impl Sources {
     }
 
     /// What tells how each device is talked to as it is now; it waits for nothing.
-    pub fn manners(&self) -> StyleLookup {
-        let choices = self.choices.clone();
+    pub fn styles(&self) -> StyleLookup {
+        let overrides = self.overrides.clone();
         Arc::new(move |device| {
-            let system_prompt = choices.of_device(device).system_prompt.clone();
+            let system_prompt = overrides.of_device(device).system_prompt.clone();
             ConversationStyle { system_prompt, ..ConversationStyle::default() }
         })
     }
@@ -173,7 +173,7 @@ impl Sources {
         if !self.builtin.is_empty() {
             sources.push(self.builtin.report());
         }
-        sources.extend(self.remotes.reports().into_iter().map(|r| r.source));
+        sources.extend(self.servers.reports().into_iter().map(|r| r.source));
         sources.extend(
             self.endpoint.sources(agent).iter().map(connected_source::ConnectedSource::report),
         );
@@ -183,6 +183,6 @@ impl Sources {
 
     /// Ends the remote servers' connections and children, and waits for them.
     pub async fn stop(&self) {
-        self.remotes.stop().await;
+        self.servers.stop().await;
     }
 }

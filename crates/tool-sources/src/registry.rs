@@ -162,12 +162,12 @@ impl Registry {
     async fn take_over(&self) -> Result<(), StoreError> {
         let kept = self.0.store.tool_servers().await?;
         let choosers = self.0.store.choosers().await?;
-        self.0.sources.choices.replace(&choosers);
-        let remotes = &self.0.sources.remotes;
-        let known = remotes.reports();
+        self.0.sources.overrides.replace(&choosers);
+        let servers = &self.0.sources.servers;
+        let known = servers.reports();
         let added = known.iter().filter(|r| r.source.origin == Origin::Api);
         let gone = added.map(|r| &r.settings.name).filter(|n| !kept.iter().any(|k| k.name == **n));
-        let mut over: Vec<Run> = gone.filter_map(|name| remotes.remove(name)).collect();
+        let mut over: Vec<Run> = gone.filter_map(|name| servers.remove(name)).collect();
         for server in kept {
             let name = server.name.clone();
             match self.follow(server, &known) {
@@ -200,9 +200,9 @@ impl Registry {
     /// over is to be ended.
     fn follow(&self, kept: KeptServer, known: &[ServerReport]) -> Result<Option<Run>, String> {
         let KeptServer { name, settings, enabled } = kept;
-        let remotes = &self.0.sources.remotes;
+        let servers = &self.0.sources.servers;
         let Some(settings) = settings else {
-            return remotes.switch(&name, enabled).map_err(|e| e.to_string());
+            return servers.switch(&name, enabled).map_err(|e| e.to_string());
         };
         // The text may hold a secret, and the error some of the text.
         let settings: ToolServer = serde_json::from_str(settings.expose())
@@ -213,7 +213,7 @@ impl Registry {
                 if known.settings == settings {
                     return Ok(None);
                 }
-                let over = remotes.remove(&name);
+                let over = servers.remove(&name);
                 self.start_kept(settings).map(|()| over)
             }
             _ => self.start_kept(settings).map(|()| None),
@@ -224,7 +224,7 @@ impl Registry {
         if !settings.command.is_empty() && !self.0.allow_commands {
             return Err(ChangeError::Programs.to_string());
         }
-        match self.0.sources.remotes.add(settings, Origin::Api) {
+        match self.0.sources.servers.add(settings, Origin::Api) {
             Ok(true) => Ok(()),
             Ok(false) => Err("the configuration has one of the same name".into()),
             Err(error) => Err(error.to_string()),
@@ -233,7 +233,7 @@ impl Registry {
 
     /// Every server, on or off.
     pub fn servers(&self) -> Vec<ServerShown> {
-        self.0.sources.remotes.reports().into_iter().map(ServerShown::of).collect()
+        self.0.sources.servers.reports().into_iter().map(ServerShown::of).collect()
     }
 
     /// The server of this name.
@@ -262,9 +262,9 @@ impl Registry {
         }
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
-        let Sources { remotes, endpoint, .. } = &self.0.sources;
+        let Sources { servers, endpoint, .. } = &self.0.sources;
         let name = settings.name.clone();
-        let names = remotes.names();
+        let names = servers.names();
         if names.contains(&name) || endpoint.has(&name) {
             return Err(ChangeError::Taken(name));
         }
@@ -272,7 +272,7 @@ impl Registry {
             return Err(ChangeError::Full);
         }
         self.keep(&settings).await?;
-        if !remotes.add(settings, Origin::Api)? {
+        if !servers.add(settings, Origin::Api)? {
             return Err(ChangeError::Taken(name));
         }
         self.0.sources.reserve();
@@ -299,13 +299,13 @@ impl Registry {
     pub async fn remove(&self, name: &str) -> Result<(), ChangeError> {
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
-        match self.0.sources.remotes.origin(name) {
+        match self.0.sources.servers.origin(name) {
             None => return Err(ChangeError::Unknown(name.to_owned())),
             Some(Origin::Api) => {}
             Some(_) => return Err(ChangeError::Configured(name.to_owned())),
         }
         self.0.store.forget_tool_server(name).await?;
-        let run = self.0.sources.remotes.remove(name);
+        let run = self.0.sources.servers.remove(name);
         self.0.sources.reserve();
         tracing::info!(source = name, "a tool server was removed");
         if let Some(run) = run {
@@ -321,9 +321,9 @@ impl Registry {
     pub async fn switch(&self, name: &str, enabled: bool) -> Result<ServerShown, ChangeError> {
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
-        let remotes = &self.0.sources.remotes;
+        let servers = &self.0.sources.servers;
         let unknown = || ChangeError::Unknown(name.to_owned());
-        let report = remotes.reports().into_iter().find(|r| r.settings.name == name);
+        let report = servers.reports().into_iter().find(|r| r.settings.name == name);
         let report = report.ok_or_else(unknown)?;
         if report.source.origin == Origin::Api {
             self.keep(&ToolServer { enabled, ..report.settings }).await?;
@@ -331,7 +331,7 @@ impl Registry {
             let kept = KeptServer { name: name.to_owned(), settings: None, enabled };
             self.0.store.keep_tool_server(&kept).await?;
         }
-        if let Some(run) = remotes.switch(name, enabled)? {
+        if let Some(run) = servers.switch(name, enabled)? {
             run.end("it was switched off").await;
         }
         self.server(name)
@@ -386,7 +386,7 @@ impl Registry {
 
     fn take(&self, device: Option<&Device>) {
         if let Some(device) = device {
-            self.0.sources.choices.take(device);
+            self.0.sources.overrides.take(device);
         }
     }
 
@@ -397,7 +397,7 @@ impl Registry {
 
     /// The tools of a running session; none where it does not run.
     pub fn tools_of_session(&self, id: &SessionId) -> Option<SessionToolsShown> {
-        let (device, choice) = self.0.sources.choices.of_session(id)?;
+        let (device, choice) = self.0.sources.overrides.of_session(id)?;
         let (session_id, tools) = (id.as_str().to_owned(), self.shown(&device, &choice));
         Some(SessionToolsShown { session_id, tools })
     }
@@ -405,7 +405,7 @@ impl Registry {
     /// The session goes without these sources, in place of those that its device goes without,
     /// from its next turn on and until it ends. None where it does not run.
     pub fn set_session_off(&self, id: &SessionId, off: Vec<String>) -> Option<SessionToolsShown> {
-        self.0.sources.choices.set_off(id, off).then(|| self.tools_of_session(id)).flatten()
+        self.0.sources.overrides.set_off(id, off).then(|| self.tools_of_session(id)).flatten()
     }
 
     fn shown(&self, device: &DeviceId, choice: &Choice) -> DeviceToolsShown {
@@ -427,7 +427,7 @@ impl Registry {
 
     /// The device's record is gone, and with it what was chosen for it.
     pub fn forget(&self, id: &DeviceId) {
-        self.0.sources.choices.forget(id);
+        self.0.sources.overrides.forget(id);
     }
 }
 

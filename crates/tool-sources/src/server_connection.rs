@@ -166,7 +166,7 @@ async fn http_opened(
         config = config.auth_header(bearer.expose());
     }
     let transport = StreamableHttpClientTransport::with_client(client, config);
-    within(server, token, Connection::open(transport, era, server.questions)).await
+    within(server, token, Connection::open(transport, era, server.elicitation)).await
 }
 
 /// One life of a child process; why it ended, and whether it was ever spoken to.
@@ -188,7 +188,7 @@ async fn as_child(
     };
     let transport =
         AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
-    let opening = Connection::open(transport, era, server.questions);
+    let opening = Connection::open(transport, era, server.elicitation);
     let ended = match within(server, token, opening).await {
         Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
         Err(failed) => (failed.reason, false),

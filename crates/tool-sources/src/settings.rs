@@ -144,7 +144,7 @@ pub(super) struct Server {
     pub(super) way: Way,
     pub(super) timeout: Duration,
     pub(super) start_timeout: Duration,
-    pub(super) questions: Questions,
+    pub(super) elicitation: Questions,
 }
 
 impl ToolServer {
@@ -186,7 +186,11 @@ impl ToolServer {
             way,
             timeout: Duration::from_millis(self.timeout_ms),
             start_timeout: Duration::from_millis(self.start_timeout_ms),
-            questions: if self.accept_defaults { Questions::Defaults } else { Questions::Declined },
+            elicitation: if self.accept_defaults {
+                Questions::Defaults
+            } else {
+                Questions::Declined
+            },
         })
     }
 

@@ -113,7 +113,7 @@ impl Choices {
     pub(super) fn begin(&self, device: &DeviceId, session: &SessionId) -> RunningSession {
         let begun = Session { device: device.clone(), off: None };
         self.write().sessions.insert(session.clone(), begun);
-        RunningSession { choices: self.clone(), id: session.clone() }
+        RunningSession { overrides: self.clone(), id: session.clone() }
     }
 
     /// The device of a running session, and what is chosen for the session.
@@ -133,19 +133,19 @@ impl Choices {
 
 /// A session's place among the choices; given up when dropped.
 pub(super) struct RunningSession {
-    choices: Choices,
+    overrides: Choices,
     id: SessionId,
 }
 
 impl RunningSession {
     /// The session's device, and what is chosen now.
     pub(super) fn choice(&self) -> Option<(DeviceId, Arc<Choice>)> {
-        self.choices.of_session(&self.id)
+        self.overrides.of_session(&self.id)
     }
 }
 
 impl Drop for RunningSession {
     fn drop(&mut self) {
-        self.choices.write().sessions.remove(&self.id);
+        self.overrides.write().sessions.remove(&self.id);
     }
 }

@@ -24,12 +24,12 @@ pub(super) struct Limits {
 
 impl Limits {
     /// None where there is no limit.
-    pub(super) fn new(per_minute: u32, fleet: &Cluster) -> Option<Self> {
+    pub(super) fn new(per_minute: u32, cluster: &Cluster) -> Option<Self> {
         let client = NonZeroU32::new(per_minute)?;
         let address = client.saturating_mul(NonZeroU32::new(CLIENTS_AN_ADDRESS)?);
         Some(Self {
-            client: fleet.limit("client", client),
-            address: fleet.limit("address", address),
+            client: cluster.limit("client", client),
+            address: cluster.limit("address", address),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Clients that leave while their message is answered: at every moment of the turn, and every 50 ms
 //! of a slow one. Whoever asks again under the same key gets the one answer, and the world was
 //! changed once; without a key all of the turn was done, or nothing. Several instances do the same
-//! in `fleet`.
+//! in `cluster`.
 
 use std::future::Future;
 use std::time::{Duration, Instant};

@@ -205,7 +205,7 @@ impl Desk {
             events: Arc::new(LocalBus::new()),
             locks: Arc::clone(&locks) as _,
             tools: Arc::new(|_| Vec::new()),
-            sight: None,
+            describer: None,
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
             tasks: Tasks::new(8, GRACE, process.clone()),

@@ -33,7 +33,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
         events: Arc::new(LocalBus::new()),
         locks: Arc::new(LocalLocks::new()),
         tools: Arc::new(|_| Vec::new()),
-        sight: None,
+        describer: None,
         now: Arc::new(|| "noon".into()),
         settings: ChatSettings { purge_after, ..ChatSettings::default() }.into(),
         tasks: Tasks::new(8, Duration::ZERO, CancellationToken::new()),

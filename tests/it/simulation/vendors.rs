@@ -119,9 +119,9 @@ impl World {
             tts: Arc::new(Mouth(Arc::clone(world))),
             tools: Arc::new(|_, _| Arc::new(Vec::new)),
             vision: None,
-            manner: Arc::new(|_| ConversationStyle::default()),
+            style: Arc::new(|_| ConversationStyle::default()),
             now: Arc::new(String::new),
-            sight: None,
+            describer: None,
         }
     }
 

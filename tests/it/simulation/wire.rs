@@ -66,7 +66,7 @@ impl Server {
 
     /// Devices known by their id.
     pub(crate) fn known(&self) -> usize {
-        self.pipeline.roster().connected().len()
+        self.pipeline.device_registry().connected().len()
     }
 }
 
@@ -156,7 +156,7 @@ impl Wire {
         let visitor = DeviceConnection {
             device_id: DeviceId::new("02:00:00:00:00:01"),
             framing: Framing::from_version(plan.framing),
-            tap: None,
+            sink: None,
             notice: None,
             place: Some(place),
         };

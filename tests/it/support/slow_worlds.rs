@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hearken_state_server::storage::Refused;
-use hearken_state_server::{Keeping, tools};
+use hearken_state_server::{Storage, tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,9 +20,9 @@ use super::vendors::{Request, gone, read_request, respond};
 pub(crate) struct SlowWorlds {
     /// Where it is.
     pub(crate) url: String,
-    keeping: Arc<Keeping>,
+    storage: Arc<Storage>,
     moments: Arc<watch::Sender<usize>>,
-    manner: Arc<Mutex<Manner>>,
+    style: Arc<Mutex<Manner>>,
     task: JoinHandle<()>,
 }
 
@@ -43,10 +43,10 @@ impl SlowWorlds {
     pub(crate) async fn start(pause: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let keeping = Arc::new(Keeping::new(Some(7)));
+        let storage = Arc::new(Storage::new(Some(7)));
         let moments = Arc::new(watch::Sender::new(0));
-        let manner = Arc::new(Mutex::new(Manner::Normal));
-        let (kept, told, how) = (Arc::clone(&keeping), Arc::clone(&moments), Arc::clone(&manner));
+        let style = Arc::new(Mutex::new(Manner::Normal));
+        let (kept, told, how) = (Arc::clone(&storage), Arc::clone(&moments), Arc::clone(&style));
         let task = tokio::spawn(async move {
             let mut visits = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
@@ -59,12 +59,12 @@ impl SlowWorlds {
                 while visits.try_join_next().is_some() {}
             }
         });
-        Self { url, keeping, moments, manner, task }
+        Self { url, storage, moments, style, task }
     }
 
     /// From the next request on they are answered so.
-    pub(crate) fn set(&self, manner: Manner) {
-        *self.manner.lock().unwrap() = manner;
+    pub(crate) fn set(&self, style: Manner) {
+        *self.style.lock().unwrap() = style;
     }
 
     /// How many moments there were.
@@ -80,7 +80,7 @@ impl SlowWorlds {
 
     /// The hit points of a session's only character, and the version of its world.
     pub(crate) fn hero(&self, session: &str) -> (i64, i64) {
-        let state = self.keeping.state(session).unwrap();
+        let state = self.storage.state(session).unwrap();
         let number = |value: &Value| value.as_i64().unwrap();
         (number(&state["characters"][0]["hp"]), number(&state["version"]))
     }
@@ -89,7 +89,7 @@ impl SlowWorlds {
     pub(crate) fn put_hero(&self, session: &str) {
         let hero = json!({"name": "Hero", "id": "hero", "hp_max": 1_000});
         let hero = hero.as_object().unwrap();
-        self.keeping.call(session, "create_character", hero, None).unwrap();
+        self.storage.call(session, "create_character", hero, None).unwrap();
     }
 }
 
@@ -102,28 +102,28 @@ impl Drop for SlowWorlds {
 /// Does what is asked, also where who asked has left.
 async fn visit<F: Future<Output = ()>>(
     mut stream: TcpStream,
-    keeping: Arc<Keeping>,
-    manner: Arc<Mutex<Manner>>,
+    storage: Arc<Storage>,
+    style: Arc<Mutex<Manner>>,
     moment: impl Fn() -> F,
 ) {
     let Some(request) = read_request(&mut stream).await else { return };
-    let manner = *manner.lock().unwrap();
+    let style = *style.lock().unwrap();
     let is_call = request.head.starts_with("POST /tools/call ");
     moment().await;
-    let (status, body) = match manner {
+    let (status, body) = match style {
         Manner::Away => return,
         Manner::Conflicts if is_call => (409, json!({ "error": "VERSION_CONFLICT" })),
-        _ => answer(&keeping, &request),
+        _ => answer(&storage, &request),
     };
     moment().await;
-    if manner == Manner::Silent && is_call {
+    if style == Manner::Silent && is_call {
         return while !gone(&mut stream, Duration::from_secs(3_600)).await {};
     }
     let kind = "content-type: application/json\r\n";
     respond(&mut stream, status, kind, body.to_string().as_bytes()).await;
 }
 
-fn answer(keeping: &Keeping, request: &Request) -> (u16, Value) {
+fn answer(storage: &Storage, request: &Request) -> (u16, Value) {
     let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let text = |key: &str| asked[key].as_str().unwrap_or_default();
     let line = request.head.lines().next().unwrap();
@@ -133,15 +133,15 @@ fn answer(keeping: &Keeping, request: &Request) -> (u16, Value) {
         ("GET", "/tools") => Ok(tools::list()),
         ("POST", "/tools/call") => {
             let arguments = asked["arguments"].as_object().cloned().unwrap_or_default();
-            call(keeping, text("session_id"), text("tool_name"), &arguments, &asked["version"])
+            call(storage, text("session_id"), text("tool_name"), &arguments, &asked["version"])
         }
         ("POST", "/state") => {
-            let made = keeping.create(text("session_id"), text("name"));
+            let made = storage.create(text("session_id"), text("name"));
             made.map(|version| json!({ "version": version }))
         }
         _ => {
             let session = path.rsplit('=').next().unwrap();
-            keeping.state(session).map(Value::Object)
+            storage.state(session).map(Value::Object)
         }
     };
     match done {
@@ -155,13 +155,13 @@ fn answer(keeping: &Keeping, request: &Request) -> (u16, Value) {
 }
 
 fn call(
-    keeping: &Keeping,
+    storage: &Storage,
     session: &str,
     tool: &str,
     arguments: &Map<String, Value>,
     version: &Value,
 ) -> Result<Value, Refused> {
-    let (deed, version) = keeping.call(session, tool, arguments, version.as_i64())?;
+    let (deed, version) = storage.call(session, tool, arguments, version.as_i64())?;
     let event = |(kind, about): (&str, Value)| {
         let (id, now) = (uuid::Uuid::new_v4(), Timestamp::now().to_string());
         json!({ "id": id, "type": kind, "data": about, "timestamp": now })

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use actix_web::dev::ServerHandle;
-use hearken_state_server::Keeping;
+use hearken_state_server::Storage;
 
 /// A running state server.
 pub(crate) struct Worlds {
@@ -22,7 +22,7 @@ impl Worlds {
             actix_web::rt::System::new().block_on(async move {
                 let listen = ([127, 0, 0, 1], 0).into();
                 let (server, address) =
-                    hearken_state_server::server(listen, Keeping::new(Some(seed))).unwrap();
+                    hearken_state_server::server(listen, Storage::new(Some(seed))).unwrap();
                 started.send((server.handle(), address)).unwrap();
                 server.await.unwrap();
             });

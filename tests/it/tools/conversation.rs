@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::builtin::{ask, told};
 use super::peers::{address, environment};
 
-fn manner(shared: &SharedStyle) -> ConversationStyle {
+fn style(shared: &SharedStyle) -> ConversationStyle {
     shared.lock().unwrap().clone()
 }
 
@@ -31,8 +31,8 @@ async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
     let expected = json!({"language": "en", "name": "英语", "name_en": "English",
         "message": "from now on, answer in English only"});
     assert_eq!(done, expected);
-    assert_eq!(manner(&shared).language, Some(ReplyLanguage::En));
-    assert!(manner(&shared).instructions("be kind", "").contains("English"));
+    assert_eq!(style(&shared).language, Some(ReplyLanguage::En));
+    assert!(style(&shared).instructions("be kind", "").contains("English"));
     for (wrong, says) in [
         (json!({"language": "tlh"}), "the language `tlh` is not known: use one of zh, en, ja, "),
         (json!({}), "`language` is missing: use one of zh, en, ja, ko, de, fr, ru, pt, es, it"),
@@ -55,7 +55,7 @@ async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
     );
     let elsewhere = all.for_conversation("s-2", &other);
     assert_eq!(told(&elsewhere, "get_response_language", json!({})).await, none);
-    assert_eq!(manner(&other), ConversationStyle::default());
+    assert_eq!(style(&other), ConversationStyle::default());
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_character_is_entered_told_of_and_left() {
     let done = told(&tools, "enter_roleplay_mode", asked).await;
     assert_eq!((&done["active"], &done["character"]), (&json!(true), &json!("Sherlock Holmes")));
     assert!(done["persona"].as_str().unwrap().contains("Baker Street"), "{done}");
-    assert!(manner(&shared).instructions("be kind", "").contains("Baker Street"));
+    assert!(style(&shared).instructions("be kind", "").contains("Baker Street"));
     let on = json!({"active": true, "character": "Sherlock Holmes", "session_id": "s-1"});
     assert_eq!(told(&tools, "get_roleplay_status", json!({"session_id": "s-1"})).await, on);
     let list = told(&tools, "list_available_characters", json!({})).await;
@@ -92,7 +92,7 @@ async fn a_character_is_entered_told_of_and_left() {
 
     let done = told(&tools, "exit_roleplay_mode", json!({"session_id": ""})).await;
     assert_eq!((&done["active"], &done["was"]), (&json!(false), &json!("Sherlock Holmes")));
-    assert_eq!(manner(&shared), ConversationStyle::default());
+    assert_eq!(style(&shared), ConversationStyle::default());
     let again = told(&tools, "exit_roleplay_mode", json!({})).await;
     assert_eq!(
         (&again["was"], &again["message"]),

@@ -83,11 +83,11 @@ impl Hostile {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (rude, heads) = (Arc::new(Mutex::new(rude)), Arc::default());
-        let (manner, seen) = (Arc::clone(&rude), Arc::clone(&heads));
+        let (style, seen) = (Arc::clone(&rude), Arc::clone(&heads));
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, Arc::clone(&manner), Arc::clone(&seen)));
+                connections.spawn(serve(stream, Arc::clone(&style), Arc::clone(&seen)));
             }
         });
         Self { port, rude, heads, task }
@@ -120,9 +120,9 @@ async fn serve(mut stream: TcpStream, rude: Arc<Mutex<Rude>>, heads: Arc<Mutex<V
     let posted = head.starts_with("POST ");
     heads.lock().unwrap().push(head);
     let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let (method, manner) = *rude.lock().unwrap();
+    let (method, style) = *rude.lock().unwrap();
     if asked["method"] == method {
-        misbehave(&mut stream, manner, &asked).await;
+        misbehave(&mut stream, style, &asked).await;
     } else if !posted {
         respond(&mut stream, 405, "", b"").await;
     } else if asked.get("id").is_none() {
@@ -156,11 +156,11 @@ fn properly(asked: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 }
 
-async fn misbehave(stream: &mut TcpStream, manner: Manner, asked: &Value) {
+async fn misbehave(stream: &mut TcpStream, style: Manner, asked: &Value) {
     let message =
         |key: &str, value: Value| json!({"jsonrpc": "2.0", "id": asked["id"], key: value});
     let json_type = "content-type: application/json\r\n";
-    match manner {
+    match style {
         Manner::Proper => answer(stream, &properly(asked)).await,
         Manner::Silent => while !gone(stream, Duration::from_secs(600)).await {},
         Manner::OtherId => {
@@ -237,7 +237,7 @@ async fn every_call_has_an_end_and_the_next_one_works() {
     ready(&all).await;
     let server = source(&all, "hostile");
     let before = peak_memory_bytes();
-    for manner in [
+    for style in [
         Manner::Silent,
         Manner::Page(202, ""),
         Manner::Page(204, ""),
@@ -250,20 +250,16 @@ async fn every_call_has_an_end_and_the_next_one_works() {
     .into_iter()
     .chain(NO_ANSWERS)
     {
-        hostile.behaves(("tools/call", manner));
+        hostile.behaves(("tools/call", style));
         let begun = Instant::now();
         let answer = say(&server).await;
         let took = begun.elapsed();
-        assert!(answer.is_err(), "{manner:?}: {answer:?}");
-        assert!(took < WITHIN * 3, "{manner:?}: {took:?}");
-        eprintln!("{manner:?}: {answer:?} after {took:?}");
+        assert!(answer.is_err(), "{style:?}: {answer:?}");
+        assert!(took < WITHIN * 3, "{style:?}: {took:?}");
+        eprintln!("{style:?}: {answer:?} after {took:?}");
         hostile.behaves(("", Manner::Proper));
         let works = || async { say(&server).await.ok() };
-        assert_eq!(
-            words(&Ok(eventually("the next call works", works).await)),
-            "said",
-            "{manner:?}"
-        );
+        assert_eq!(words(&Ok(eventually("the next call works", works).await)), "said", "{style:?}");
     }
     assert_eq!(other.heads(), Vec::<String>::new(), "our token is for one server");
     assert!(hostile.heads().iter().all(|head| head.contains("Bearer for this server only")));
@@ -273,16 +269,16 @@ async fn every_call_has_an_end_and_the_next_one_works() {
 #[tokio::test]
 async fn servers_that_are_older_than_the_first_question_are_spoken_to() {
     let refusals = [Manner::Page(400, "Bad Request"), Manner::Page(405, "")];
-    for manner in refusals.into_iter().chain(NO_ANSWERS) {
-        eprintln!("{manner:?}");
-        let hostile = Hostile::start(("server/discover", manner)).await;
+    for style in refusals.into_iter().chain(NO_ANSWERS) {
+        eprintln!("{style:?}");
+        let hostile = Hostile::start(("server/discover", style)).await;
         let (all, _process) = sources(&[hostile.settings()]);
         let begun = Instant::now();
         ready(&all).await;
         let took = begun.elapsed();
-        assert!(took < Duration::from_secs(4), "{manner:?}: {took:?}");
-        assert_eq!(all.inventory(AGENT).sources[0].protocol, "2025-11-25", "{manner:?}");
-        assert_eq!(words(&say(&source(&all, "hostile")).await), "said", "{manner:?}");
+        assert!(took < Duration::from_secs(4), "{style:?}: {took:?}");
+        assert_eq!(all.inventory(AGENT).sources[0].protocol, "2025-11-25", "{style:?}");
+        assert_eq!(words(&say(&source(&all, "hostile")).await), "said", "{style:?}");
         all.stop().await;
     }
 }
@@ -290,7 +286,7 @@ async fn servers_that_are_older_than_the_first_question_are_spoken_to() {
 #[tokio::test]
 async fn handshakes_and_lists_have_an_end() {
     let before = peak_memory_bytes();
-    for (method, manner) in [
+    for (method, style) in [
         ("initialize", Manner::Silent),
         ("initialize", Manner::OddResult),
         ("initialize", Manner::Page(403, "go away")),
@@ -300,19 +296,19 @@ async fn handshakes_and_lists_have_an_end() {
         ("tools/list", Manner::EndlessBody),
         ("tools/list", Manner::Silent),
     ] {
-        let hostile = Hostile::start((method, manner)).await;
+        let hostile = Hostile::start((method, style)).await;
         let (all, _process) = sources(&[hostile.settings()]);
         let begun = Instant::now();
         let reason = refused(&all).await;
         let took = begun.elapsed();
-        eprintln!("{method} {manner:?}: {reason} after {took:?}");
-        assert!(took < Duration::from_secs(8), "{method} {manner:?}: {took:?}");
+        eprintln!("{method} {style:?}: {reason} after {took:?}");
+        assert!(took < Duration::from_secs(8), "{method} {style:?}: {took:?}");
         assert!(reason.chars().count() < 400, "{reason}");
         hostile.behaves(("", Manner::Proper));
         ready(&all).await;
         let begun = Instant::now();
         all.stop().await;
-        assert!(begun.elapsed() < Duration::from_secs(4), "{method} {manner:?}");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{method} {style:?}");
     }
     peak_is_little_more_than(before);
 }

@@ -106,9 +106,9 @@ async fn disturbed(event: &str, device: Device, mode: Mode, plain: &[TurnSeen]) 
         return Some(format!("{event}: {}: {}", fault.rule, fault.what));
     }
     let remains = remains(&seen);
-    let alike = std::panic::catch_unwind(|| assert_undisturbed(event, plain, &seen, &remains));
+    let interner = std::panic::catch_unwind(|| assert_undisturbed(event, plain, &seen, &remains));
     let left = device.device.end(false).await;
-    match (alike, left) {
+    match (interner, left) {
         (Ok(()), Ok(())) => None,
         (Err(_), _) => Some(format!("{event}: the ten turns differ, see above")),
         (_, Err(left)) => Some(format!("{event}: {left}")),

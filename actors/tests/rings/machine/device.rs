@@ -285,7 +285,7 @@ impl Device {
     }
 
     fn order(&self, order: DeviceOrder) -> bool {
-        self.ring.roster().order(&DeviceId::new("ring"), order).is_ok()
+        self.ring.device_registry().order(&DeviceId::new("ring"), order).is_ok()
     }
 
     fn push(&mut self) {
@@ -422,7 +422,7 @@ impl Device {
         if !self.ring.is_deserted() {
             return Err("actors outlived their connection".into());
         }
-        if !self.ring.roster().connected().is_empty() {
+        if !self.ring.device_registry().connected().is_empty() {
             return Err("a device that is gone is still known as connected".into());
         }
         let places: Vec<_> = (0..PLACES).map_while(|_| self.ring.admission().enter()).collect();

@@ -233,7 +233,7 @@ impl Instances {
                 llm: mind.clone(),
                 sessions: Arc::new(sessions),
                 tools: Arc::new(move |_, _| vec![Arc::clone(&world)]),
-                sight: None,
+                describer: None,
                 now: Arc::new(|| "noon".into()),
                 settings: GatewaySettings::default().into(),
             }

@@ -149,7 +149,7 @@ impl Utterance {
     async fn attempt(&mut self, by: Instant) -> Option<Transcript> {
         let (mut lease, heard) = match self.live.take() {
             Some(Live { stream, mut lease }) => {
-                lease.errand.begin_to_wait();
+                lease.request_metrics.begin_to_wait();
                 (lease, self.search.bounded(by, stream.finish()).await)
             }
             None => {

@@ -70,17 +70,17 @@ pub(super) struct Priced {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) prices: Prices,
     pub(super) face: &'static str,
-    pub(super) ledger: CostTracker,
+    pub(super) costs: CostTracker,
 }
 
 impl Llm for Priced {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let (prices, face, ledger) = (self.prices, self.face, self.ledger.clone());
+        let (prices, face, costs) = (self.prices, self.face, self.costs.clone());
         let counted = move |delta: &Result<LlmDelta, ProviderError>| {
             let Ok(LlmDelta::Finished { usage: Some(usage), .. }) = delta else { return };
             let cost = prices.of(*usage);
             metrics::llm_used(face, usage, cost);
-            ledger.note(face, |figures| {
+            costs.note(face, |figures| {
                 figures.prompt_tokens = figures.prompt_tokens.saturating_add(usage.prompt_tokens);
                 figures.completion_tokens =
                     figures.completion_tokens.saturating_add(usage.completion_tokens);
@@ -99,17 +99,17 @@ impl Llm for Priced {
 pub(super) struct Counted {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) face: &'static str,
-    pub(super) ledger: CostTracker,
+    pub(super) costs: CostTracker,
 }
 
 impl Llm for Counted {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let (face, ledger, reply) = (self.face, self.ledger.clone(), self.inner.reply(prompt));
+        let (face, costs, reply) = (self.face, self.costs.clone(), self.inner.reply(prompt));
         // Nothing is asked for before the reply is polled.
         let asked = {
-            let ledger = ledger.clone();
+            let costs = costs.clone();
             futures_util::stream::once(async move {
-                ledger.note(face, |figures| figures.requests += 1);
+                costs.note(face, |figures| figures.requests += 1);
                 reply
             })
         };
@@ -118,7 +118,7 @@ impl Llm for Counted {
             Ok(_) => {}
             Err(_) => {
                 metrics::llm_ended(face, false);
-                ledger.note(face, |figures| figures.failures += 1);
+                costs.note(face, |figures| figures.failures += 1);
             }
         };
         asked.flatten().inspect(counted).boxed()

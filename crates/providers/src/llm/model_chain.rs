@@ -31,20 +31,20 @@ pub struct Asker {
     /// somebody who listens.
     pub patient: bool,
     /// Where its requests are counted.
-    pub ledger: CostTracker,
+    pub costs: CostTracker,
     /// What is known of the models.
     pub findings: Findings,
 }
 
 impl Asker {
     /// People before loudspeakers and text clients.
-    pub fn spoken(face: &'static str, ledger: &CostTracker) -> Self {
-        Self { face, patient: false, ledger: ledger.clone(), findings: Findings::default() }
+    pub fn spoken(face: &'static str, costs: &CostTracker) -> Self {
+        Self { face, patient: false, costs: costs.clone(), findings: Findings::default() }
     }
 
     /// Applications.
-    pub fn patient(face: &'static str, ledger: &CostTracker) -> Self {
-        Self { face, patient: true, ledger: ledger.clone(), findings: Findings::default() }
+    pub fn patient(face: &'static str, costs: &CostTracker) -> Self {
+        Self { face, patient: true, costs: costs.clone(), findings: Findings::default() }
     }
 
     /// The same, who knows of the models what others found out.
@@ -83,8 +83,8 @@ pub fn llm_for(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, Se
         _ => Arc::new(Fallback::new(models, ms(settings.timeout_ms))),
     };
     let inner: Arc<dyn Llm> = Arc::new(Within { inner, total: ms(settings.timeout_ms) });
-    let (face, ledger) = (asker.face, asker.ledger.clone());
-    Ok(Arc::new(Counted { inner, face, ledger }))
+    let (face, costs) = (asker.face, asker.costs.clone());
+    Ok(Arc::new(Counted { inner, face, costs }))
 }
 
 /// The model at this place of the list, asked again where that is safe.
@@ -110,10 +110,10 @@ fn one(settings: &LlmSettings, asker: &Asker, place: usize) -> Result<Arc<dyn Ll
         input: settings.price_per_million_input,
         output: settings.price_per_million_output,
     };
-    let (face, ledger) = (asker.face, asker.ledger.clone());
+    let (face, costs) = (asker.face, asker.costs.clone());
     let inner = Arc::new(MeasuredLlm::new(inner, place));
     let inner = Arc::new(Retrying::new(inner, policy));
-    Ok(Arc::new(Priced { inner, prices, face, ledger }))
+    Ok(Arc::new(Priced { inner, prices, face, costs }))
 }
 
 fn check(settings: &LlmSettings) -> Result<Url, SettingError> {

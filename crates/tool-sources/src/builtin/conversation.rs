@@ -15,7 +15,7 @@ const MAX_SHOWN_CHARS: usize = 80;
 #[derive(Clone)]
 pub(super) struct Conversation {
     pub(super) session_id: Arc<str>,
-    manner: SharedStyle,
+    style: SharedStyle,
     /// Those that the deployment offers.
     pub(super) characters: Arc<[Character]>,
 }
@@ -23,16 +23,16 @@ pub(super) struct Conversation {
 impl Conversation {
     pub(super) fn new(
         session_id: &str,
-        manner: &SharedStyle,
+        style: &SharedStyle,
         characters: &Arc<[Character]>,
     ) -> Self {
         let characters = Arc::clone(characters);
-        Self { session_id: session_id.into(), manner: Arc::clone(manner), characters }
+        Self { session_id: session_id.into(), style: Arc::clone(style), characters }
     }
 
     /// How the session is talked to; hold it only as long as it takes to read or change it.
-    pub(super) fn manner(&self) -> MutexGuard<'_, ConversationStyle> {
-        self.manner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn style(&self) -> MutexGuard<'_, ConversationStyle> {
+        self.style.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The call means this session: it names none, or this one.

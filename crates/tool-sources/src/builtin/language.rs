@@ -100,7 +100,7 @@ fn set(conversation: &Conversation, named: &str) -> Result<Value, String> {
         let named = shown(named);
         return Err(format!("the language `{named}` is not known: use one of {}", codes(", ")));
     };
-    conversation.manner().language = Some(language);
+    conversation.style().language = Some(language);
     let mut done = told(language);
     // The answer of this very turn follows the result: the model has its old instructions yet.
     done["message"] = format!("from now on, answer in {} only", language.name_en()).into();
@@ -109,7 +109,7 @@ fn set(conversation: &Conversation, named: &str) -> Result<Value, String> {
 
 /// The default is the document's; until one is set, the model follows the person all the same.
 fn set_now(conversation: &Conversation) -> Value {
-    let language = conversation.manner().language;
+    let language = conversation.style().language;
     language.map_or_else(
         || {
             let mut now = told(DEFAULT);
@@ -121,6 +121,6 @@ fn set_now(conversation: &Conversation) -> Value {
 }
 
 fn list(conversation: &Conversation) -> Value {
-    let now = conversation.manner().language.unwrap_or(DEFAULT).code();
+    let now = conversation.style().language.unwrap_or(DEFAULT).code();
     json!({"languages": ReplyLanguage::ALL.map(told), "current": now})
 }

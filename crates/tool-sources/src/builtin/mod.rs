@@ -119,9 +119,9 @@ impl Builtin {
 
     /// A source for one conversation: the tools of the world, and those that change how this
     /// session is talked to. The session's id is what its tools know it by.
-    pub fn for_conversation(&self, session_id: &str, manner: &SharedStyle) -> Self {
+    pub fn for_conversation(&self, session_id: &str, style: &SharedStyle) -> Self {
         let all = &self.conversations;
-        let conversation = Conversation::new(session_id, manner, &all.characters);
+        let conversation = Conversation::new(session_id, style, &all.characters);
         let own = of_conversation(&conversation).filter(|(name, _)| all.names.contains(name));
         let does = self.does.iter().map(Arc::clone).chain(own.map(|(_, tool)| tool)).collect();
         Self { tools: Arc::clone(&all.tools), does, ..self.clone() }

@@ -114,7 +114,7 @@ fn enter(conversation: &Conversation, named: &str) -> Result<Value, String> {
         let (named, names) = (shown(named), names.join(", "));
         return Err(format!("there is no character `{named}`: use one of {names}"));
     };
-    conversation.manner().character = Some(character.clone());
+    conversation.style().character = Some(character.clone());
     let Character { name, persona } = character;
     // The answer of this very turn follows the result: the model has its old instructions yet.
     let message = format!("from now on, speak as {name}");
@@ -128,7 +128,7 @@ fn enter(conversation: &Conversation, named: &str) -> Result<Value, String> {
 }
 
 fn exit(conversation: &Conversation) -> Value {
-    let was = conversation.manner().character.take().map(|c| c.name);
+    let was = conversation.style().character.take().map(|c| c.name);
     let message = if was.is_some() {
         "from now on, speak as yourself again"
     } else {
@@ -139,7 +139,7 @@ fn exit(conversation: &Conversation) -> Value {
 }
 
 fn status(conversation: &Conversation) -> Value {
-    let character = conversation.manner().character.as_ref().map(|c| c.name.clone());
+    let character = conversation.style().character.as_ref().map(|c| c.name.clone());
     let session_id = &*conversation.session_id;
     json!({"active": character.is_some(), "character": character, "session_id": session_id})
 }
@@ -153,7 +153,7 @@ fn list(conversation: &Conversation) -> Value {
         json!({"name": name, "about": about})
     };
     let all: Vec<Value> = conversation.characters.iter().map(one).collect();
-    let now = conversation.manner().character.as_ref().map(|c| c.name.clone());
+    let now = conversation.style().character.as_ref().map(|c| c.name.clone());
     json!({"characters": all, "current": now})
 }
 

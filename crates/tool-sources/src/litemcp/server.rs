@@ -128,7 +128,7 @@ impl LiteMcpServer {
     /// the future ends its calls.
     pub async fn attend(
         self,
-        mut questions: mpsc::Receiver<String>,
+        mut elicitation: mpsc::Receiver<String>,
         answers: mpsc::Sender<String>,
     ) {
         let mut ids = Ids::default();
@@ -136,7 +136,7 @@ impl LiteMcpServer {
         let mut open = true;
         while open || !calls.is_empty() {
             let answer = tokio::select! {
-                text = questions.recv(), if open && calls.len() < CALLS_AT_ONCE => match text {
+                text = elicitation.recv(), if open && calls.len() < CALLS_AT_ONCE => match text {
                     None => {
                         open = false;
                         continue;
@@ -206,7 +206,7 @@ impl LiteMcpServer {
     {
         let mut input = FramedRead::new(input, Frames::new(MAX_MESSAGE_BYTES));
         let mut output = FramedWrite::new(output, Frames::new(MAX_MESSAGE_BYTES));
-        let (to_face, questions) = mpsc::channel(LANE);
+        let (to_face, elicitation) = mpsc::channel(LANE);
         let (answers, mut from_face) = mpsc::channel(LANE);
         let reading = async move {
             while let Some(frame) = input.next().await {
@@ -223,7 +223,7 @@ impl LiteMcpServer {
             Ok(())
         };
         let attending = async move {
-            self.attend(questions, answers).await;
+            self.attend(elicitation, answers).await;
             Ok(())
         };
         match tokio::try_join!(reading, writing, attending) {

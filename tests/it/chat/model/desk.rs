@@ -15,7 +15,7 @@ use hearken_actors::wall_clock::now;
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_proto::chat::{ChatRequest, ChatStatus, CreateSession, CreateSnapshot, Event};
 use hearken_proto::ids::SessionId;
-use hearken_state_server::Keeping;
+use hearken_state_server::Storage;
 use hearken_store::SqlStore;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Desk {
     desk: ChatService,
     store: Arc<SqlStore>,
-    keeping: Arc<Keeping>,
+    storage: Arc<Storage>,
     bus: Arc<LocalBus>,
     pub(super) steps: Arc<Steps>,
     watches: HashMap<SessionId, (Watch, Vec<Event>)>,
@@ -76,7 +76,7 @@ impl Desk {
         let kept = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let url = format!("sqlite://{}", kept.path().join("store.db").display());
         let store = Arc::new(SqlStore::at(&url).unwrap());
-        let keeping = Arc::new(Keeping::new(Some(7)));
+        let storage = Arc::new(Storage::new(Some(7)));
         let settings = ChatSettings {
             max_iterations: ROUNDS.unsigned_abs() as usize,
             history: 500,
@@ -89,19 +89,19 @@ impl Desk {
             llm: Arc::new(Model(Arc::clone(&steps))),
             store: Arc::clone(&store) as _,
             state: Some(Arc::new(Worlds {
-                keeping: Arc::clone(&keeping),
+                storage: Arc::clone(&storage),
                 steps: Arc::clone(&steps),
             })),
             events: Arc::new(Bus { bus: Arc::clone(&bus), steps: Arc::clone(&steps) }),
             locks: Arc::new(LocalLocks::new()),
             tools: Arc::new(|_| Vec::new()),
-            sight: None,
+            describer: None,
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
             tasks: Tasks::new(64, ENDS_WITHIN, CancellationToken::new()),
         };
         let watches = HashMap::new();
-        let mut desk = Self { desk, store, keeping, bus, steps, watches, _kept: kept, idle: 0 };
+        let mut desk = Self { desk, store, storage, bus, steps, watches, _kept: kept, idle: 0 };
         desk.idle = desk.owners();
         desk
     }
@@ -141,7 +141,7 @@ impl Desk {
     }
 
     fn call(&self, id: &SessionId, tool: &str, arguments: &Value) {
-        let done = self.keeping.call(id.as_str(), tool, arguments.as_object().unwrap(), None);
+        let done = self.storage.call(id.as_str(), tool, arguments.as_object().unwrap(), None);
         done.unwrap();
     }
 
@@ -252,7 +252,7 @@ impl Desk {
         let content =
             |m: &hearken_proto::chat::Message| line(&ChatMessage::new(m.role, m.content.clone()));
         let lines = messages.unwrap_or_default().iter().map(content).collect();
-        let world = self.keeping.state(id.as_str()).ok().map(|state| {
+        let world = self.storage.state(id.as_str()).ok().map(|state| {
             let hp = state["characters"][0]["hp"].as_i64();
             // A world without its hero is none that we know.
             (hp.unwrap_or(-1), state["version"].as_i64().unwrap())

@@ -18,7 +18,7 @@ use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use hearken_state_server::rules::Deed;
 use hearken_state_server::storage::Refused;
-use hearken_state_server::{Keeping, Wrong, tools};
+use hearken_state_server::{Storage, Wrong, tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::task::yield_now;
@@ -140,7 +140,7 @@ impl Llm for Model {
 
 /// The small state server's rules as a port.
 pub(super) struct Worlds {
-    pub(super) keeping: Arc<Keeping>,
+    pub(super) storage: Arc<Storage>,
     pub(super) steps: Arc<Steps>,
 }
 
@@ -175,14 +175,14 @@ fn outcome((deed, version): (Deed, i64)) -> StateOutcome {
 impl Worlds {
     fn stepped<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Keeping, Trouble) -> Result<T, StateError> + Send + 'static,
+        work: impl FnOnce(&Storage, Trouble) -> Result<T, StateError> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, StateError>> {
-        let (keeping, steps) = (Arc::clone(&self.keeping), Arc::clone(&self.steps));
+        let (storage, steps) = (Arc::clone(&self.storage), Arc::clone(&self.steps));
         Box::pin(async move {
             steps.pass().await;
             let done = match steps.trouble() {
                 Trouble::WorldAway => Err(away()),
-                trouble => work(&keeping, trouble),
+                trouble => work(&storage, trouble),
             };
             steps.pass().await;
             done
@@ -211,13 +211,13 @@ impl StateServer for Worlds {
         version: Option<i64>,
     ) -> BoxFuture<'static, Result<StateOutcome, StateError>> {
         let (session, tool) = (session.clone(), tool.to_owned());
-        self.stepped(move |keeping, trouble| {
+        self.stepped(move |storage, trouble| {
             match trouble {
                 Trouble::CallsFail => return Err(away()),
                 Trouble::Conflicts => return Err(StateError::Conflict(Some(0))),
                 _ => {}
             }
-            let done = match keeping.call(session.as_str(), &tool, &arguments, version) {
+            let done = match storage.call(session.as_str(), &tool, &arguments, version) {
                 Ok(done) => outcome(done),
                 Err(Refused::Wrong(Wrong::Rules(why))) => {
                     StateOutcome { error: Some(why), ..StateOutcome::default() }
@@ -236,7 +236,7 @@ impl StateServer for Worlds {
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Map<String, Value>, StateError>> {
         let session = session.clone();
-        self.stepped(move |keeping, _| keeping.state(session.as_str()).map_err(refused))
+        self.stepped(move |storage, _| storage.state(session.as_str()).map_err(refused))
     }
 
     fn create(
@@ -245,7 +245,7 @@ impl StateServer for Worlds {
         name: &str,
     ) -> BoxFuture<'static, Result<(), StateError>> {
         let (session, name) = (session.clone(), name.to_owned());
-        self.stepped(move |keeping, _| match keeping.create(session.as_str(), &name) {
+        self.stepped(move |storage, _| match storage.create(session.as_str(), &name) {
             Ok(_) | Err(Refused::Taken) => Ok(()),
             Err(other) => Err(refused(other)),
         })
@@ -256,7 +256,7 @@ impl StateServer for Worlds {
             return Box::pin(std::future::ready(Err(away())));
         }
         let (session, steps) = (session.clone(), Arc::clone(&self.steps));
-        let deleted = self.stepped(move |keeping, _| match keeping.delete(session.as_str()) {
+        let deleted = self.stepped(move |storage, _| match storage.delete(session.as_str()) {
             Ok(()) | Err(Refused::Unknown(_)) => Ok(()),
             Err(other) => Err(refused(other)),
         });
@@ -275,8 +275,8 @@ impl StateServer for Worlds {
         version: i64,
     ) -> BoxFuture<'static, Result<bool, StateError>> {
         let session = session.clone();
-        self.stepped(move |keeping, _| {
-            keeping.restore(session.as_str(), version).map(|_| true).map_err(refused)
+        self.stepped(move |storage, _| {
+            storage.restore(session.as_str(), version).map(|_| true).map_err(refused)
         })
     }
 

@@ -60,11 +60,11 @@ pub(super) struct Load {
 
 impl Load {
     /// So many new sessions, through nginx.
-    pub(super) async fn new(fleet: &Instances, sessions: usize) -> Self {
+    pub(super) async fn new(cluster: &Instances, sessions: usize) -> Self {
         let mut load = Self {
             sessions: Vec::new(),
             http: reqwest::Client::new(),
-            base: fleet.url("/api/sessions"),
+            base: cluster.url("/api/sessions"),
             done: Arc::default(),
         };
         for n in 0..sessions {

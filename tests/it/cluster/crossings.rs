@@ -83,19 +83,19 @@ async fn whatever_is_at_one_instance_is_reached_over_the_others() {
         return;
     }
     on(Place::postgres().await, |place| async move {
-        let fleet = Instances::start(vendors().await, &place.url).await;
-        devices(&fleet).await;
-        tools(&fleet).await;
-        servers(&fleet).await;
-        texts(&fleet).await;
+        let cluster = Instances::start(vendors().await, &place.url).await;
+        devices(&cluster).await;
+        tools(&cluster).await;
+        servers(&cluster).await;
+        texts(&cluster).await;
     })
     .await;
 }
 
 /// Tool servers that are added, switched and removed at one instance are so at all.
-async fn servers(fleet: &Instances) {
+async fn servers(cluster: &Instances) {
     const ALL: &str = "/api/tools/servers";
-    let [one, two, three] = &fleet.all[..] else { panic!("three instances") };
+    let [one, two, three] = &cluster.all[..] else { panic!("three instances") };
     let seen = async |at: &Instance, wanted: Option<bool>| {
         eventually("what another instance changed", || async {
             let (_, told) = ask(at, Method::GET, ALL, Value::Null).await;
@@ -118,8 +118,8 @@ async fn servers(fleet: &Instances) {
     seen(two, None).await;
 }
 
-async fn devices(fleet: &Instances) {
-    let [one, two, three] = &fleet.all[..] else { panic!("three instances") };
+async fn devices(cluster: &Instances) {
+    let [one, two, three] = &cluster.all[..] else { panic!("three instances") };
     let path = format!("/api/devices/{DEVICE}");
     let alert = json!({"status": "s", "message": "m"});
     let mut socket = device(one).await;
@@ -202,8 +202,8 @@ pub(super) async fn known(at: &Instance) -> Vec<String> {
     dialled.map(|source| source["name"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn tools(fleet: &Instances) {
-    let [one, two, three] = &fleet.all[..] else { panic!("three instances") };
+async fn tools(cluster: &Instances) {
+    let [one, two, three] = &cluster.all[..] else { panic!("three instances") };
     let clients = [tool_client(one, "calc").await, tool_client(two, "calc").await];
     for at in [one, two, three] {
         eventually("both are known", || async {
@@ -244,15 +244,15 @@ async fn say(at: &Instance, session: Option<&str>, text: &str) -> String {
     session.map_or(own, str::to_owned)
 }
 
-async fn texts(fleet: &Instances) {
-    let [one, two, three] = &fleet.all[..] else { panic!("three instances") };
+async fn texts(cluster: &Instances) {
+    let [one, two, three] = &cluster.all[..] else { panic!("three instances") };
     let session = say(one, None, "first").await;
     say(two, Some(&session), "second").await;
     say(three, Some(&session), "third").await;
-    fleet.vendors.llm.forget_texts();
+    cluster.vendors.llm.forget_texts();
     // The first one has the session in memory, as it was.
     say(one, Some(&session), "fourth").await;
-    let asked = fleet.vendors.llm.seen().texts.join("\n");
+    let asked = cluster.vendors.llm.seen().texts.join("\n");
     for earlier in ["first", "second", "third"] {
         assert!(asked.contains(&format!("You said {earlier}")), "{asked}");
     }

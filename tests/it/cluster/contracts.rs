@@ -22,22 +22,22 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// An instance, which leaves when it is dropped.
 struct Instance {
-    fleet: Cluster,
+    cluster: Cluster,
     process: CancellationToken,
 }
 
 impl Instance {
     async fn join(redis: &Redis) -> Self {
         let process = CancellationToken::new();
-        let fleet = Cluster::start(&redis.config(), &process).unwrap();
-        let instance = Self { fleet, process };
+        let cluster = Cluster::start(&redis.config(), &process).unwrap();
+        let instance = Self { cluster, process };
         instance.stands(RedisState::Ok).await;
         instance
     }
 
     async fn stands(&self, standing: RedisState) {
         eventually("redis stands so", || async {
-            (self.fleet.standing() == Some(standing)).then_some(())
+            (self.cluster.redis_state() == Some(standing)).then_some(())
         })
         .await;
     }
@@ -190,13 +190,13 @@ async fn together() {
     }
     let redis = Redis::start().await;
     let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
-    let (here, there) = (one.fleet.events(), two.fleet.events());
+    let (here, there) = (one.cluster.events(), two.cluster.events());
     keeps_the_events_contract(&*here, &*there).await;
     has_no_gap_where_missed_ends(&*here, &*there).await;
-    keeps_the_locks_contract(&one.fleet.locks(), &two.fleet.locks()).await;
+    keeps_the_locks_contract(&one.cluster.locks(), &two.cluster.locks()).await;
     one.process.cancel();
     let begun = Instant::now();
-    one.fleet.stop().await;
+    one.cluster.stop().await;
     assert!(begun.elapsed() < Duration::from_secs(1), "nothing is left that does not end");
 }
 
@@ -207,11 +207,11 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
     }
     let mut redis = Redis::start().await;
     let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
-    let (here, there) = (one.fleet.events(), two.fleet.events());
+    let (here, there) = (one.cluster.events(), two.cluster.events());
     let (mut own, mut other) = (watch(&*here, "s", None).await, watch(&*there, "s", None).await);
     here.publish(event("s", "before")).await.unwrap();
     assert_eq!((next(&mut own).await, next(&mut other).await), ("before".into(), "before".into()));
-    let held = lock(&*one.fleet.locks(), "s", SOON).await.unwrap();
+    let held = lock(&*one.cluster.locks(), "s", SOON).await.unwrap();
     redis.kill();
     let begun = Instant::now();
     here.publish(event("s", "meanwhile")).await.unwrap();
@@ -226,8 +226,8 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
     let mut late = watch(&*here, "s", Some("before")).await;
     assert_eq!((late.complete, ids(&late.missed)), (true, vec!["meanwhile", "alone"]));
     assert!(!held.lost.is_cancelled(), "the store says who was first");
-    assert!(lock(&*one.fleet.locks(), "s", Duration::from_millis(50)).await.is_none());
-    let elsewhere = lock(&*two.fleet.locks(), "s", SOON).await.unwrap();
+    assert!(lock(&*one.cluster.locks(), "s", Duration::from_millis(50)).await.is_none());
+    let elsewhere = lock(&*two.cluster.locks(), "s", SOON).await.unwrap();
     assert!(elsewhere.fence > held.fence);
     drop(elsewhere);
     redis.begin().await;
@@ -242,12 +242,12 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
     // The lock that was held all the while is known again.
     eventually("the lock is renewed", || async {
         let wait = Duration::from_millis(1);
-        lock(&*two.fleet.locks(), "s", wait).await.is_none().then_some(())
+        lock(&*two.cluster.locks(), "s", wait).await.is_none().then_some(())
     })
     .await;
     assert!(!held.lost.is_cancelled());
     drop(held);
-    assert!(lock(&*two.fleet.locks(), "s", SOON).await.is_some());
+    assert!(lock(&*two.cluster.locks(), "s", SOON).await.is_some());
 }
 
 #[tokio::test]
@@ -257,12 +257,12 @@ async fn a_redis_that_hangs_is_given_up_within_its_time() {
     }
     let redis = Redis::start().await;
     let one = Instance::join(&redis).await;
-    let bus = one.fleet.events();
+    let bus = one.cluster.events();
     let mut own = watch(&*bus, "s", None).await;
     redis.signal("-STOP");
     let begun = Instant::now();
     bus.publish(event("s", 1)).await.unwrap();
-    let held = lock(&*one.fleet.locks(), "s", SOON).await.unwrap();
+    let held = lock(&*one.cluster.locks(), "s", SOON).await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(next(&mut own).await, "1");
     drop(held);
@@ -288,21 +288,21 @@ async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
     let dying = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let fleet = Cluster::start(&config, &CancellationToken::new()).unwrap();
+            let cluster = Cluster::start(&config, &CancellationToken::new()).unwrap();
             eventually("redis", || async {
-                (fleet.standing() == Some(RedisState::Ok)).then_some(())
+                (cluster.redis_state() == Some(RedisState::Ok)).then_some(())
             })
             .await;
-            let held = fleet.locks().lock("s", SOON).await.unwrap().unwrap();
+            let held = cluster.locks().lock("s", SOON).await.unwrap().unwrap();
             told.send(held.fence).unwrap();
-            std::mem::forget((held, fleet));
+            std::mem::forget((held, cluster));
         });
         drop(runtime);
     });
     let fence = tokio::task::spawn_blocking(move || fence.recv().unwrap()).await.unwrap();
     dying.join().unwrap();
     let begun = Instant::now();
-    let next = lock(&*two.fleet.locks(), "s", Duration::from_secs(20)).await.unwrap();
+    let next = lock(&*two.cluster.locks(), "s", Duration::from_secs(20)).await.unwrap();
     assert!(next.fence > fence);
     assert!(begun.elapsed() <= Duration::from_millis(15_500), "{:?}", begun.elapsed());
     assert!(begun.elapsed() > Duration::from_secs(5), "it was held until then");
@@ -316,8 +316,8 @@ async fn what_clients_ask_for_is_counted_and_remembered_by_all_instances() {
     let mut redis = Redis::start().await;
     let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
     let five = NonZeroU32::new(5).unwrap();
-    let here = one.fleet.limit("a", five);
-    let (there, apart) = (two.fleet.limit("a", five), two.fleet.limit("b", five));
+    let here = one.cluster.limit("a", five);
+    let (there, apart) = (two.cluster.limit("a", five), two.cluster.limit("b", five));
     for n in 0..5 {
         let limit = if n % 2 == 0 { &here } else { &there };
         assert_eq!(limit.take("somebody").await, Ok(()));
@@ -328,10 +328,10 @@ async fn what_clients_ask_for_is_counted_and_remembered_by_all_instances() {
         assert_eq!(limit.take(&format!("{wait:?}")).await, Ok(()), "others have their own");
     }
     assert_eq!(apart.take("somebody").await, Ok(()));
-    let (found, missed) = (one.fleet.cache("x").unwrap(), two.fleet.cache("y").unwrap());
+    let (found, missed) = (one.cluster.cache("x").unwrap(), two.cluster.cache("y").unwrap());
     let minute = Duration::from_secs(60);
     found.put(&[1, 2], "words", minute).await;
-    assert_eq!(two.fleet.cache("x").unwrap().get(&[1, 2]).await.as_deref(), Some("words"));
+    assert_eq!(two.cluster.cache("x").unwrap().get(&[1, 2]).await.as_deref(), Some("words"));
     assert_eq!((missed.get(&[1, 2]).await, found.get(&[1]).await), (None, None));
     redis.kill();
     one.stands(RedisState::Lost).await;

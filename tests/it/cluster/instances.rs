@@ -170,13 +170,13 @@ impl Instances {
         let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
         let ports: Vec<u16> = all.iter().map(|instance| instance.port).collect();
         let nginx = nginx(port, &ports, folder.path());
-        let fleet = Self { all, redis, port, vendors, _nginx: nginx, nginx_folder: folder };
+        let cluster = Self { all, redis, port, vendors, _nginx: nginx, nginx_folder: folder };
         let begun = Instant::now();
-        while reqwest::get(fleet.url("/healthz")).await.is_err() {
+        while reqwest::get(cluster.url("/healthz")).await.is_err() {
             tokio::task::yield_now().await;
-            assert!(begun.elapsed() < STARTS_WITHIN, "nginx: {}", fleet.nginx_log());
+            assert!(begun.elapsed() < STARTS_WITHIN, "nginx: {}", cluster.nginx_log());
         }
-        fleet
+        cluster
     }
 
     /// An address through nginx.

@@ -88,22 +88,22 @@ async fn nothing_acknowledged_is_lost_when_an_instance_is_killed() {
     .await;
 }
 
-async fn one_is_killed(fleet: &mut Instances, turns: usize) {
-    let load = Load::new(fleet, SESSIONS).await;
+async fn one_is_killed(cluster: &mut Instances, turns: usize) {
+    let load = Load::new(cluster, SESSIONS).await;
     let messages = turns.div_ceil(SESSIONS);
-    let mut watcher = Watcher::connect(&fleet.all[1], &load.sessions[0], "").await;
+    let mut watcher = Watcher::connect(&cluster.all[1], &load.sessions[0], "").await;
     let last = words(0, messages - 1);
     let begun = Instant::now();
     let killing = async {
         load.reached(turns / 3).await;
-        fleet.all[2].kill();
+        cluster.all[2].kill();
         let killed = Instant::now();
         load.reached(turns / 2).await;
         killed.elapsed()
     };
     let (seen, _, heard) = tokio::join!(load.talk(0, messages), killing, watcher.until(&last));
     let took = begun.elapsed();
-    load.check(&fleet.all[0].url(""), messages).await;
+    load.check(&cluster.all[0].url(""), messages).await;
     eprintln!(
         "{} messages in {took:.1?}, {} attempts without an answer ({:?}), p50 {:.1?}, p99 {:.1?}, \
          longest {:.1?}",
@@ -126,14 +126,14 @@ async fn one_is_killed(fleet: &mut Instances, turns: usize) {
     // Who comes back to another instance is told exactly the rest.
     let middle = heard.len().saturating_sub(5);
     let query = format!("?last_event_id={}", heard[middle].0);
-    let mut back = Watcher::connect(&fleet.all[0], &load.sessions[0], &query).await;
+    let mut back = Watcher::connect(&cluster.all[0], &load.sessions[0], &query).await;
     assert_eq!(back.until(&last).await, heard[middle + 1..]);
     // It comes back, under another name, and takes its part again.
-    fleet.all[2].start();
-    fleet.all[2].until("ok").await;
+    cluster.all[2].start();
+    cluster.all[2].until("ok").await;
     let seen = load.talk(messages, 3).await;
     assert_eq!(seen.troubles(), 0, "{seen:?}");
-    load.check(&fleet.all[2].url(""), messages + 3).await;
+    load.check(&cluster.all[2].url(""), messages + 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,29 +147,29 @@ async fn nobody_gets_an_error_when_redis_is_lost() {
     .await;
 }
 
-async fn redis_is_lost(fleet: &mut Instances) {
+async fn redis_is_lost(cluster: &mut Instances) {
     const MESSAGES: usize = 15;
-    let load = Load::new(fleet, SESSIONS).await;
+    let load = Load::new(cluster, SESSIONS).await;
     let all = SESSIONS * MESSAGES;
     let losing = async {
         load.reached(all / 4).await;
-        fleet.redis.kill();
-        for instance in &fleet.all {
+        cluster.redis.kill();
+        for instance in &cluster.all {
             instance.until("lost").await;
             let log = instance.log();
             assert!(log.contains("ERROR") && log.contains("redis is lost"), "{log}");
             let figures = reqwest::get(instance.url("/metrics")).await.unwrap().text().await;
             assert!(figures.unwrap().contains("hearken_redis_up 0"));
         }
-        fleet.redis.begin().await;
-        for instance in &fleet.all {
+        cluster.redis.begin().await;
+        for instance in &cluster.all {
             instance.until("ok").await;
         }
     };
     let (seen, ()) = tokio::join!(load.talk(0, MESSAGES), losing);
     eprintln!("redis lost: {:?}, longest {:.1?}", seen.statuses, seen.percentile(100));
     assert_eq!((seen.answered, seen.troubles()), (all, 0), "{:?}", seen.statuses);
-    load.check(&fleet.all[0].url(""), MESSAGES).await;
-    let ended = fleet.all[1].terminate().await;
+    load.check(&cluster.all[0].url(""), MESSAGES).await;
+    let ended = cluster.all[1].terminate().await;
     assert!(ended < Duration::from_secs(10), "{ended:?}");
 }

@@ -15,9 +15,9 @@ async fn whoever_leaves_one_instance_gets_the_one_answer_at_another() {
     on(Place::postgres().await, |place| async move {
         let worlds = SlowWorlds::start(PAUSE).await;
         let state = [("HEARKEN__STATE__URL", worlds.url.clone())];
-        let fleet = Instances::with(vendors().await, &place.url, &state).await;
-        let all = fleet.all.iter().map(|instance| format!("127.0.0.1:{}", instance.port));
-        let servers = Servers::new(all.collect(), &worlds, &fleet.vendors);
+        let cluster = Instances::with(vendors().await, &place.url, &state).await;
+        let all = cluster.all.iter().map(|instance| format!("127.0.0.1:{}", instance.port));
+        let servers = Servers::new(all.collect(), &worlds, &cluster.vendors);
         servers.leave_at_every_moment().await;
         servers.leave_at_every_step().await;
     })

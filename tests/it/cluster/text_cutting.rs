@@ -171,7 +171,7 @@ fn call(number: usize) -> String {
 
 /// The instances, and the tool that is at one of them.
 struct House {
-    fleet: Instances,
+    cluster: Instances,
     switch: Switch,
 }
 
@@ -182,24 +182,24 @@ impl House {
             OpenAiChat::answering(said).await,
             ListenAiTts::start(Behaviour::Normal).await,
         );
-        let fleet = Instances::start(vendors, &place.url).await;
-        let switch = Switch::connect(&fleet.all[2]).await;
-        for at in &fleet.all {
+        let cluster = Instances::start(vendors, &place.url).await;
+        let switch = Switch::connect(&cluster.all[2]).await;
+        for at in &cluster.all {
             eventually("the tool is known", || async {
                 (known(at).await == ["switch"]).then_some(())
             })
             .await;
         }
-        Self { fleet, switch }
+        Self { cluster, switch }
     }
 
     fn at(&self, number: usize) -> &Instance {
-        &self.fleet.all[number % self.fleet.all.len()]
+        &self.cluster.all[number % self.cluster.all.len()]
     }
 
     /// What the model was told before this question and with it, without the instructions.
     fn prompt(&self, question: &str) -> Vec<Value> {
-        let texts = self.fleet.vendors.llm.seen().texts;
+        let texts = self.cluster.vendors.llm.seen().texts;
         let bodies = texts.iter().rev().filter_map(|text| serde_json::from_str(text).ok());
         let mut prompts = bodies.map(|body: Value| body["messages"].as_array().unwrap().clone());
         let found = prompts.find(|all| all.last().unwrap()["content"] == question);
@@ -310,8 +310,8 @@ async fn a_text_client_that_is_cut_off_goes_on_at_another_instance_in_the_one_se
         }
         let cutting = cuts.iter().map(|(n, streams, cut)| house.cut_off(*n, *streams, *cut));
         let by_messages = join_all(cutting).await;
-        house.fleet.vendors.llm.set(Behaviour::Slow);
-        house.fleet.vendors.llm.forget_texts();
+        house.cluster.vendors.llm.set(Behaviour::Slow);
+        house.cluster.vendors.llm.forget_texts();
         let (_, whole) = house.whole_turn(next(), true).await;
         let mut cuts = Vec::new();
         let mut after = STEP;

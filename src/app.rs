@@ -22,7 +22,7 @@ use hearken_actors::ports::{Prompt, ToolSource};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::Toolbox;
-use hearken_base::priority::give_way;
+use hearken_base::priority::lower_priority;
 use hearken_cluster::Cluster;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
 use hearken_providers::LlmSettings;
@@ -101,7 +101,7 @@ pub fn start(
     let settings = settings(config);
     let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
     let ahead = ports.llm.read_ahead(opening(&settings, &tools, local_time(config)));
-    let voices = AudioPool::new(threads(config).1, give_way);
+    let voices = AudioPool::new(threads(config).1, lower_priority);
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let device_endpoint = DeviceEndpoint {
         pipeline: Pipeline::new(ports, settings, voices.clone(), process.clone()),

@@ -226,7 +226,7 @@ struct OpenFile {
 
 impl OpenFile {
     fn flush(&mut self) -> bool {
-        told(&self.path, self.file.flush())
+        log_failure(&self.path, self.file.flush())
     }
 }
 
@@ -283,17 +283,17 @@ impl Writer {
             Line::Open { id, path, header, sink } => match File::create_new(&path) {
                 Ok(file) => {
                     let mut file = BufWriter::new(file);
-                    if told(&path, file.write_all(header.to_line().as_bytes())) {
+                    if log_failure(&path, file.write_all(header.to_line().as_bytes())) {
                         self.files.insert(id, OpenFile { path, file, sink });
                     }
                 }
                 Err(e) => {
-                    told(&path, Err(e));
+                    log_failure(&path, Err(e));
                 }
             },
             Line::Frame { id, frame } => {
                 if let Some(open) = self.files.get_mut(&id)
-                    && !told(&open.path, open.file.write_all(frame.to_line().as_bytes()))
+                    && !log_failure(&open.path, open.file.write_all(frame.to_line().as_bytes()))
                 {
                     self.files.remove(&id);
                 }
@@ -305,7 +305,7 @@ impl Writer {
 }
 
 /// Whether it went well; where not, the log says so.
-fn told(path: &Path, result: io::Result<()>) -> bool {
+fn log_failure(path: &Path, result: io::Result<()>) -> bool {
     if let Err(e) = &result {
         tracing::error!(file = %path.display(), "cannot write a recording: {e}");
     }

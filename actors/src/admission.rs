@@ -122,7 +122,7 @@ struct Governor {
 
 /// A turn's place among those that run; given back when dropped.
 #[derive(Debug)]
-pub struct Place(Arc<Inner>);
+pub struct TurnPermit(Arc<Inner>);
 
 impl Admission {
     /// Nobody is in.
@@ -141,7 +141,7 @@ impl Admission {
     }
 
     /// A place for one more turn, where there is any.
-    pub fn enter(&self) -> Option<Place> {
+    pub fn enter(&self) -> Option<TurnPermit> {
         let limit = self.0.limit.load(Ordering::Relaxed);
         let taken = self.0.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |running| {
             (running < limit).then_some(running + 1)
@@ -151,7 +151,7 @@ impl Admission {
             return None;
         }
         meters().running_turns.increment(1);
-        Some(Place(Arc::clone(&self.0)))
+        Some(TurnPermit(Arc::clone(&self.0)))
     }
 
     /// A packet has been sent this long after it was due.
@@ -304,7 +304,7 @@ impl Governor {
     }
 }
 
-impl Drop for Place {
+impl Drop for TurnPermit {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
         meters().running_turns.decrement(1);

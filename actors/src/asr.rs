@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::Admission;
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
-use crate::messages::{Heard, OpenUtterance, Unheard};
+use crate::messages::{OpenUtterance, RecognitionFailure, UtterancePlayed};
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 use crate::utterance_channel::PieceReceiver;
 
@@ -23,7 +23,7 @@ pub struct AsrActor {
     connection: CancellationToken,
     asr: Arc<dyn Asr>,
     admission: Admission,
-    heard: Recipient<Heard>,
+    heard: Recipient<UtterancePlayed>,
     /// Cancelled when what was said last has been told, or is not wanted any more.
     told: CancellationToken,
 }
@@ -34,7 +34,7 @@ impl AsrActor {
         connection: CancellationToken,
         asr: Arc<dyn Asr>,
         admission: Admission,
-        heard: Recipient<Heard>,
+        heard: Recipient<UtterancePlayed>,
     ) -> Self {
         let told = CancellationToken::new();
         told.cancel();
@@ -77,7 +77,7 @@ impl Handler<OpenUtterance> for AsrActor {
                 () = turn.forgotten() => return None,
                 outcome = in_order => outcome,
             };
-            Some(Heard { turn, outcome })
+            Some(UtterancePlayed { turn, outcome })
         };
         ctx.spawn(work.into_actor(self).map(move |heard, act, _| {
             if let Some(heard) = heard {
@@ -95,7 +95,7 @@ async fn recognise(
     asr: Arc<dyn Asr>,
     mut audio: PieceReceiver,
     may_enter: impl FnOnce() -> bool,
-) -> Result<Transcript, Unheard> {
+) -> Result<Transcript, RecognitionFailure> {
     let mut samples = 0;
     let mut stream: Option<Result<Box<dyn AsrStream>, ProviderError>> = None;
     let mut held = Vec::new();
@@ -122,8 +122,8 @@ async fn recognise(
     }
     let Some(opened) = stream else { return Ok(Transcript::default()) };
     if !may_enter() {
-        return Err(Unheard::Busy);
+        return Err(RecognitionFailure::Busy);
     }
     let finished = async { opened?.finish().await };
-    finished.await.map_err(Unheard::Failed)
+    finished.await.map_err(RecognitionFailure::Failed)
 }

@@ -25,7 +25,7 @@ use self::clock::CLOCK_EVERY;
 use self::state::{ConnectionState, LiveTurn, PipelineLinks};
 use crate::device_registry::Registration;
 use crate::messages::{
-    DeviceOrder, NothingHeard, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
+    DeviceOrder, NothingRecognised, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
 };
 use crate::metrics::meters;
 use crate::turn_factory::TurnFactory;
@@ -177,7 +177,7 @@ impl Handler<SpeechStarted> for DeviceActor {
         }
         tracing::debug!(turn = %turn.id, "speech has started");
         self.state.last_voice = Instant::now();
-        self.give_way(ctx);
+        self.make_room(ctx);
         self.live = Some(self.live_turn(turn, true));
         self.count();
     }
@@ -214,10 +214,10 @@ impl Handler<Transcribed> for DeviceActor {
     }
 }
 
-impl Handler<NothingHeard> for DeviceActor {
+impl Handler<NothingRecognised> for DeviceActor {
     type Result = ();
 
-    fn handle(&mut self, message: NothingHeard, _: &mut Self::Context) {
+    fn handle(&mut self, message: NothingRecognised, _: &mut Self::Context) {
         let _in = self.span.clone().entered();
         if let Some(live) = self.live.take_if(|l| l.turn.id == message.turn) {
             live.turn.cut();

@@ -15,17 +15,17 @@ use crate::messages::DeviceOrder;
 
 /// Every connected device, by its id; clones show the same devices.
 #[derive(Clone, Default)]
-pub struct DeviceRegistry(Arc<Mutex<Seats>>);
+pub struct DeviceRegistry(Arc<Mutex<Registrations>>);
 
 #[derive(Default)]
-struct Seats {
-    by_id: HashMap<DeviceId, Seat>,
+struct Registrations {
+    by_id: HashMap<DeviceId, Entry>,
     last: u64,
     /// Told whenever a device comes or goes.
     changes: watch::Sender<()>,
 }
 
-struct Seat {
+struct Entry {
     number: u64,
     session_id: SessionId,
     since: Instant,
@@ -66,7 +66,7 @@ impl DeviceRegistry {
         let mut seats = self.lock();
         seats.last += 1;
         let number = seats.last;
-        let seat = Seat { number, session_id, since: Instant::now(), orders };
+        let seat = Entry { number, session_id, since: Instant::now(), orders };
         if let Some(before) = seats.by_id.insert(device_id.clone(), seat) {
             before.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
         }
@@ -89,7 +89,7 @@ impl DeviceRegistry {
 
     /// The device of this connection has connected to another instance of the server: the
     /// connection is told that it has been replaced, unless a later one has the seat already.
-    pub fn replaced_elsewhere(&self, device_id: &DeviceId, session_id: &SessionId) {
+    pub fn replaced_by_other_instance(&self, device_id: &DeviceId, session_id: &SessionId) {
         let seats = self.lock();
         let seat = seats.by_id.get(device_id).filter(|seat| seat.session_id == *session_id);
         if let Some(seat) = seat {
@@ -118,7 +118,7 @@ impl DeviceRegistry {
         all
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seats> {
+    fn lock(&self) -> MutexGuard<'_, Registrations> {
         self.0.lock().expect("nothing panics while it holds the roster")
     }
 }

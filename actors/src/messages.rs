@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::audio::playout::Heard as HeardPart;
+use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{Turn, TurnEvent, TurnInput};
 use crate::ports::{ProviderError, Transcript};
@@ -72,16 +72,16 @@ pub struct OpenUtterance {
 /// AsrActor -> SessionActor, control, once an utterance.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Heard {
+pub struct UtterancePlayed {
     /// Whose utterance it was.
     pub turn: Turn,
     /// What was said; an empty text where there were no words.
-    pub outcome: Result<Transcript, Unheard>,
+    pub outcome: Result<Transcript, RecognitionFailure>,
 }
 
 /// Why it is not known what was said.
 #[derive(Debug)]
-pub enum Unheard {
+pub enum RecognitionFailure {
     /// There is no time to answer it.
     Busy,
     /// The recogniser failed.
@@ -101,7 +101,7 @@ pub struct Transcribed {
 /// SessionActor -> DeviceActor, control: the turn ended without anything to answer.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
-pub struct NothingHeard {
+pub struct NothingRecognised {
     /// The turn.
     pub turn: TurnId,
 }

@@ -70,14 +70,17 @@ impl AudioPool {
         let threads = (0..threads.max(1)).map(|_| {
             let arbiter = Arbiter::new().handle();
             arbiter.spawn_fn(begins);
-            AudioThread::of(arbiter)
+            AudioThread::from_arbiter(arbiter)
         });
         Self { threads: threads.collect(), next: Arc::default() }
     }
 
     /// The thread that asks: for tests in virtual time, which has one clock a thread.
     pub fn current_thread() -> Self {
-        Self { threads: Arc::new([AudioThread::of(Arbiter::current())]), next: Arc::default() }
+        Self {
+            threads: Arc::new([AudioThread::from_arbiter(Arbiter::current())]),
+            next: Arc::default(),
+        }
     }
 
     /// For how long each of them has been busy until now.
@@ -105,7 +108,7 @@ struct AudioThread {
 }
 
 impl AudioThread {
-    fn of(arbiter: ArbiterHandle) -> Self {
+    fn from_arbiter(arbiter: ArbiterHandle) -> Self {
         let runtime = Arc::new(OnceLock::new());
         let tells = Arc::clone(&runtime);
         arbiter.spawn_fn(move || {

@@ -10,13 +10,14 @@ use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::audio::playout::Heard as HeardPart;
+use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::run_turn::{say_phrase, say_text};
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, TurnMeans, TurnSink, run_turn};
 use crate::messages::{
-    Heard, NothingHeard, PlaybackEnded, StartSpeaking, StartTurn, ToolsKnown, Transcribed, Unheard,
+    NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn, ToolsKnown,
+    Transcribed, UtterancePlayed,
 };
 use crate::metrics::meters;
 use crate::ports::{Llm, Prompt, Transcript};
@@ -30,7 +31,7 @@ pub struct SessionOutputs {
     /// The edge, told what was understood.
     pub transcribed: Recipient<Transcribed>,
     /// The edge, told that there is nothing to answer.
-    pub nothing_heard: Recipient<NothingHeard>,
+    pub nothing_heard: Recipient<NothingRecognised>,
     /// The voice.
     pub speaking: Recipient<StartSpeaking>,
 }
@@ -190,7 +191,7 @@ impl SessionActor {
 
     /// Words of a turn that the person went on from: kept for the turn that answers both, unless
     /// that was cut meanwhile.
-    fn keep_words(&mut self, turn: Turn, outcome: Result<Transcript, Unheard>) {
+    fn keep_words(&mut self, turn: Turn, outcome: Result<Transcript, RecognitionFailure>) {
         match outcome {
             Ok(_) if turn.id <= self.over => {}
             Ok(transcript) => {
@@ -198,8 +199,8 @@ impl SessionActor {
                 self.dialogue.keep_words(&text);
                 self.outputs.transcribed.do_send(Transcribed { turn, text });
             }
-            Err(Unheard::Busy) => {}
-            Err(Unheard::Failed(error)) => {
+            Err(RecognitionFailure::Busy) => {}
+            Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, %error, "recognition failed");
             }
         }
@@ -297,10 +298,14 @@ impl Actor for SessionActor {
     }
 }
 
-impl Handler<Heard> for SessionActor {
+impl Handler<UtterancePlayed> for SessionActor {
     type Result = ();
 
-    fn handle(&mut self, Heard { turn, outcome }: Heard, ctx: &mut Self::Context) {
+    fn handle(
+        &mut self,
+        UtterancePlayed { turn, outcome }: UtterancePlayed,
+        ctx: &mut Self::Context,
+    ) {
         if turn.is_continued() {
             return self.keep_words(turn, outcome);
         }
@@ -309,13 +314,16 @@ impl Handler<Heard> for SessionActor {
                 Some(words) => TurnInput::Words(words),
                 None => {
                     let Some(words) = self.unanswered() else {
-                        return self.outputs.nothing_heard.do_send(NothingHeard { turn: turn.id });
+                        return self
+                            .outputs
+                            .nothing_heard
+                            .do_send(NothingRecognised { turn: turn.id });
                     };
                     TurnInput::Resumed(words)
                 }
             },
-            Err(Unheard::Busy) => TurnInput::Busy,
-            Err(Unheard::Failed(error)) => {
+            Err(RecognitionFailure::Busy) => TurnInput::Busy,
+            Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, %error, "recognition failed");
                 TurnInput::Unrecognised
             }

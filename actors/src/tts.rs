@@ -64,7 +64,7 @@ struct Speech {
 
 /// How the sentences of a turn fared.
 #[derive(Default)]
-struct Fared {
+struct SentenceOutcomes {
     /// One was spoken whole.
     spoken: bool,
     /// So many in a row could not be spoken, up to now.
@@ -73,7 +73,7 @@ struct Fared {
     last_failed: String,
 }
 
-impl Fared {
+impl SentenceOutcomes {
     fn needs_apology(&self) -> bool {
         self.failed >= MAX_FAILED || (self.failed > 0 && !self.spoken)
     }
@@ -151,7 +151,7 @@ impl SpeechSynthesis {
         };
         let encode_queue = self.encode_scheduler.encode_queue(self.settings.packet);
         let mut speech = Speech { voice, encode_queue, ahead };
-        let mut fared = Fared::default();
+        let mut fared = SentenceOutcomes::default();
         while fared.failed < MAX_FAILED
             && let Some(event) = events.recv().await
         {
@@ -182,7 +182,7 @@ impl SpeechSynthesis {
         turn: &Turn,
         speech: &mut Speech,
         text: String,
-        fared: &mut Fared,
+        fared: &mut SentenceOutcomes,
     ) -> Result<(), String> {
         match self.say(speech, &text).await {
             Ok(()) => {

@@ -29,7 +29,7 @@ impl TurnFactory {
     }
 
     /// The next turn.
-    pub fn mint(&self) -> Turn {
+    pub fn next(&self) -> Turn {
         let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         Turn::new(id, &self.connection)
     }

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::audio::endpointer::Endpoint;
 use crate::audio::pcm;
-use crate::audio::utterance_detector::{Unheard, UtteranceDetector};
+use crate::audio::utterance_detector::{PacketError, UtteranceDetector};
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
 use crate::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
@@ -115,7 +115,7 @@ impl VadActor {
             Ok(()) if opus.is_empty() => count.empty.increment(1),
             Ok(()) => count.heard.increment(1),
             Err(error) => {
-                let oversized = error == Unheard::Oversized;
+                let oversized = error == PacketError::Oversized;
                 if oversized { &count.oversized } else { &count.garbage }.increment(1);
                 tracing::debug!(%error, bytes = opus.len(), "uplink packet does not decode");
                 return false;
@@ -125,7 +125,7 @@ impl VadActor {
     }
 
     fn open_utterance(&mut self) {
-        let turn = self.turns.mint();
+        let turn = self.turns.next();
         let (audio, receiver) = utterance_channel::lane(self.utterance_lane);
         let forgets = self.forgets;
         self.outputs.started.do_send(SpeechStarted { turn: turn.clone(), forgets });

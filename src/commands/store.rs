@@ -105,7 +105,7 @@ async fn check(store: &SqlStore) -> anyhow::Result<ExitCode> {
         super::print(&format!("and {} faults more", report.untold))?;
     }
     if report.is_good() {
-        super::print(&format!("all is well: {}", told(&report.rows)))?;
+        super::print(&format!("all is well: {}", render(&report.rows)))?;
         return Ok(ExitCode::SUCCESS);
     }
     super::print("restore a backup, or repair these rows by hand")?;
@@ -131,7 +131,7 @@ async fn back_up(store: &SqlStore, file: &Path) -> anyhow::Result<ExitCode> {
     };
     display.end();
     let counts = counts.with_context(|| named(file))?;
-    super::note(&format!("backed up {}", told(&counts)))?;
+    super::note(&format!("backed up {}", render(&counts)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -147,7 +147,7 @@ async fn restore(store: &SqlStore, file: &Path, replace: bool) -> anyhow::Result
     let restored = store.restore(&mut BufReader::new(input), replace, &mut progress).await;
     display.end();
     let counts = restored.with_context(|| named(file))?;
-    super::note(&format!("restored {}", told(&counts)))?;
+    super::note(&format!("restored {}", render(&counts)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -156,7 +156,7 @@ fn named(file: &Path) -> String {
 }
 
 /// How many rows of what, for people.
-fn told(counts: &RowCounts) -> String {
+fn render(counts: &RowCounts) -> String {
     let some = counts.iter().filter(|(_, rows)| **rows > 0);
     let told: Vec<String> = some.map(|(table, rows)| format!("{rows} {table}")).collect();
     if told.is_empty() { "nothing, the store is empty".into() } else { told.join(", ") }

@@ -105,7 +105,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
             let server = Server::new(&args.server, env)?;
             let path = ["api", "tools", "call"].map(str::to_owned);
             let answer = server.ask(Method::POST, &path, Some(body)).await?;
-            let told = told(&answer);
+            let told = render(&answer);
             if answer["failed"] == true {
                 bail!("the tool says that it failed: {told}");
             }
@@ -177,7 +177,7 @@ fn listed(inventory: &Value) -> String {
 }
 
 /// A tool's answer, for people.
-fn told(answer: &Value) -> String {
+fn render(answer: &Value) -> String {
     let parts = answer["content"].as_array().into_iter().flatten().map(|part| {
         match part["text"].as_str() {
             Some(text) => text.to_owned(),

@@ -317,13 +317,13 @@ pub(super) async fn audit(request: HttpRequest, admin: web::Data<Admin>) -> Http
         let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
         let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;
         let next = entries.last().map(|entry| entry.number).filter(|_| full);
-        let entries: Vec<Value> = entries.iter().map(told).collect();
+        let entries: Vec<Value> = entries.iter().map(to_json).collect();
         Ok(HttpResponse::Ok().json(json!({"entries": entries, "next": next})))
     };
     rendered(reading.await)
 }
 
-fn told(entry: &AuditEntry) -> Value {
+fn to_json(entry: &AuditEntry) -> Value {
     let AuditEntry { number, at, who, what, details } = entry;
     json!({"number": number, "at": at, "who": who, "what": what, "details": details})
 }

@@ -39,7 +39,7 @@ struct Keys {
 
 /// How a device stands with its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum TokenState {
     /// It has a good one, or needs none.
     Known,
     /// It has none, or this is wrong with it.
@@ -134,12 +134,12 @@ impl Auth {
     }
 
     /// How a device stands with the token that it shows.
-    pub(super) fn standing(&self, caller: &Caller, token: &str, now: Timestamp) -> Standing {
-        let Some(keys) = &self.keys else { return Standing::Known };
+    pub(super) fn standing(&self, caller: &Caller, token: &str, now: Timestamp) -> TokenState {
+        let Some(keys) = &self.keys else { return TokenState::Known };
         let device_id = caller.device_id.as_str();
         match keys.tokens.check(token, device_id, &caller.client_id, now) {
-            Ok(()) => Standing::Known,
-            Err(error) => Standing::Refused(error),
+            Ok(()) => TokenState::Known,
+            Err(error) => TokenState::Refused(error),
         }
     }
 
@@ -183,8 +183,8 @@ impl Auth {
         if tokens.iter().any(|token| same(token, keys.admin.expose())) {
             return Ok(());
         }
-        if let Ok(caller) = Caller::of(request)
-            && tokens.iter().any(|token| self.standing(&caller, token, now) == Standing::Known)
+        if let Ok(caller) = Caller::from_request(request)
+            && tokens.iter().any(|token| self.standing(&caller, token, now) == TokenState::Known)
         {
             return self.allows(&caller.device_id);
         }

@@ -130,7 +130,7 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
         None => None,
         Some(word) => {
             let about = "`status` is active, archived or deleted";
-            Some(ChatStatus::of(&word).ok_or_else(|| unfit(&about))?)
+            Some(ChatStatus::from_word(&word).ok_or_else(|| unfit(&about))?)
         }
     };
     let user_id = params::text(request, "user_id", UNFIT)?;
@@ -298,7 +298,7 @@ pub(super) async fn chat(
 type Work = BoxFuture<'static, Result<ChatResponse, ChatError>>;
 
 /// An answer that is told as it comes. Dropping it ends the waiting for the turn.
-struct Telling {
+struct StreamedAnswer {
     first: Option<ChatPiece>,
     pieces: mpsc::Receiver<ChatPiece>,
     work: Option<Work>,
@@ -324,22 +324,22 @@ async fn streamed(
         }
     };
     let ticks = interval_at(tokio::time::Instant::now() + STILL_THERE, STILL_THERE);
-    let telling = Telling { first, pieces, work: Some(work), ticks };
+    let telling = StreamedAnswer { first, pieces, work: Some(work), ticks };
     let mut response = HttpResponse::Ok();
     response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
     // A proxy (nginx) that gathers answers would spoil this one.
     response.insert_header(("X-Accel-Buffering", "no"));
-    Ok(response.streaming(told(telling)))
+    Ok(response.streaming(to_event_stream(telling)))
 }
 
-fn told(telling: Telling) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {
+fn to_event_stream(telling: StreamedAnswer) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {
     unfold(telling, |mut telling| async move {
         let next = telling.next().await?;
         Some((Ok(next), telling))
     })
 }
 
-impl Telling {
+impl StreamedAnswer {
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(piece) = self.first.take() {
             return Some(piece_told(&piece));
@@ -391,7 +391,7 @@ mod tests {
             Ok(ChatResponse::default())
         });
         let ticks = interval_at(tokio::time::Instant::now() + STILL_THERE, STILL_THERE);
-        let mut telling = Telling { first: None, pieces, work: Some(work), ticks };
+        let mut telling = StreamedAnswer { first: None, pieces, work: Some(work), ticks };
         let mut kinds = Vec::new();
         while let Some(told) = telling.next().await {
             let told = String::from_utf8(told.to_vec()).unwrap();

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use super::AccessControl;
-use super::auth::Standing;
+use super::auth::TokenState;
 use super::fault::{Refusal, answer, refusal, store_failed};
 use super::request_identity::{Caller, bearer, given};
 use crate::auth::TokenError;
@@ -94,7 +94,7 @@ async fn admit(
     device_endpoint: &DeviceEndpoint,
 ) -> Result<Admitted, Refusal> {
     let access = &device_endpoint.access;
-    let caller = match Caller::of(request) {
+    let caller = match Caller::from_request(request) {
         Err(refusal) if access.auth.needs_id() || access.ota.binding => return Err(refusal),
         // Who gives no id is still one device: another without one does not replace it.
         Err(_) => Caller {
@@ -111,17 +111,17 @@ async fn admit(
         refusal(Fault::Unauthorized, &error.to_string())
     };
     match standing {
-        Standing::Known if !access.ota.binding => return Ok(Admitted { caller, notice: None }),
+        TokenState::Known if !access.ota.binding => return Ok(Admitted { caller, notice: None }),
         // A device that nobody bound has no token.
-        Standing::Known | Standing::Refused(TokenError::Missing) if access.ota.binding => {}
-        Standing::Known => return Ok(Admitted { caller, notice: None }),
-        Standing::Refused(error) => return Err(refused(error)),
+        TokenState::Known | TokenState::Refused(TokenError::Missing) if access.ota.binding => {}
+        TokenState::Known => return Ok(Admitted { caller, notice: None }),
+        TokenState::Refused(error) => return Err(refused(error)),
     }
     let known = access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?;
     if known.is_some_and(|device| device.is_bound_as(&caller.client_id)) {
         return match standing {
-            Standing::Refused(error) => Err(refused(error)),
-            Standing::Known => Ok(Admitted { caller, notice: None }),
+            TokenState::Refused(error) => Err(refused(error)),
+            TokenState::Known => Ok(Admitted { caller, notice: None }),
         };
     }
     let notice = Some(code_of(device_endpoint, &caller, now).await?);

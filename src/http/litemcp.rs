@@ -88,7 +88,7 @@ async fn get(
             return connected(face, &request, payload, &tools);
         }
         let gone = || refusal(Fault::NotFound, "the tool is no longer there");
-        Ok(HttpResponse::Ok().json(face.told().ok_or_else(gone)?))
+        Ok(HttpResponse::Ok().json(face.to_wire().ok_or_else(gone)?))
     };
     rendered(got())
 }

@@ -165,7 +165,7 @@ pub(super) struct RequestId(String);
 
 impl RequestId {
     /// The client's, where that is fit for logs, else a new one.
-    fn of(headers: &HeaderMap) -> Self {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID).and_then(|v| v.to_str().ok());
         let sane = |id: &&str| {
             (1..=MAX_REQUEST_ID_CHARS).contains(&id.len())
@@ -186,7 +186,7 @@ async fn named(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let id = RequestId::of(request.headers());
+    let id = RequestId::from_headers(request.headers());
     request.extensions_mut().insert(id.clone());
     let span = tracing::info_span!("request", id = %id.0);
     let mut response = next.call(request).instrument(span).await?;

@@ -223,7 +223,7 @@ pub(super) async fn unregister(
 pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
     let telling = async {
         let id = clients.session(&request).await?;
-        Ok(HttpResponse::Ok().json(clients.museum.told(&id).await.map_err(failed)?))
+        Ok(HttpResponse::Ok().json(clients.museum.describe(&id).await.map_err(failed)?))
     };
     rendered(telling.await)
 }

@@ -134,7 +134,7 @@ pub(super) async fn check(
 }
 
 async fn settings(request: &HttpRequest, payload: web::Payload, access: &AccessControl) -> Answer {
-    let caller = Caller::of(request)?;
+    let caller = Caller::from_request(request)?;
     let reached = reached_at(request, access.ota.trust_proxy)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     access.auth.allows(&caller.device_id)?;
@@ -240,7 +240,7 @@ pub(super) async fn activate(
 }
 
 async fn activated(request: &HttpRequest, payload: web::Payload, access: &AccessControl) -> Answer {
-    let caller = Caller::of(request)?;
+    let caller = Caller::from_request(request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     access.auth.allows(&caller.device_id)?;
     let proof: Proof = serde_json::from_slice(&body).unwrap_or_default();

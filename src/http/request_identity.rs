@@ -56,7 +56,7 @@ impl Caller {
     ///
     /// # Errors
     /// There is no device id, or one that nobody could sign.
-    pub(super) fn of(request: &HttpRequest) -> Result<Self, Refusal> {
+    pub(super) fn from_request(request: &HttpRequest) -> Result<Self, Refusal> {
         let Some(device_id) = given(request, "device-id") else {
             return Err(refusal(Fault::BadRequest, "the header Device-Id is missing"));
         };

@@ -40,7 +40,7 @@ pub(super) async fn explain(
 }
 
 async fn explained(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> Answer {
-    let caller = Caller::of(request)?;
+    let caller = Caller::from_request(request)?;
     desk.cameras
         .check(&bearer(request), caller.device_id.as_str())
         .map_err(|error| refusal(Fault::Unauthorized, &error.to_string()))?;

@@ -201,7 +201,7 @@ impl Museum {
     ///
     /// # Errors
     /// There is no such session, or the store failed.
-    pub async fn told(&self, id: &SessionId) -> Result<SessionTold, MuseumError> {
+    pub async fn describe(&self, id: &SessionId) -> Result<SessionTold, MuseumError> {
         let session = self.alive(id).await?;
         let name = |function: &Value| function["name"].as_str().map(str::to_owned);
         Ok(SessionTold {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt as _;
-use hearken_actors::audio::playout::Heard;
+use hearken_actors::audio::playout::PlayedBack;
 use hearken_actors::dialogue::legal;
 use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::dialogue::template::fill;
@@ -64,7 +64,7 @@ impl Museum {
             rounds: call.map(round).into_iter().collect(),
             end: TurnEnd::Completed,
         };
-        memory.commit(&record, Heard::ALL);
+        memory.commit(&record, PlayedBack::ALL);
         let kept = memory.messages().iter().map(|m| json!(m)).collect::<Vec<_>>();
         if !self.ports.store.keep_history(&session.id, &kept, self.now()).await? {
             return Err(MuseumError::Gone);
@@ -233,7 +233,7 @@ fn parsed(answer: &Answer, asked: &str) -> Parsed {
         Some(Value::String(word)) => vec![word.clone()],
         _ => Vec::new(),
     };
-    let response = match (answer.words.as_str(), Language::of(asked)) {
+    let response = match (answer.words.as_str(), Language::from_key(asked)) {
         ("", Some(Language::English)) => "All right, right away.".to_owned(),
         ("", _) => "好的，马上为您处理。".to_owned(),
         (words, _) => words.to_owned(),

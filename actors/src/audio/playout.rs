@@ -30,7 +30,7 @@ struct Span {
 
 /// How much of a turn was heard.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Heard {
+pub struct PlayedBack {
     /// This many sentences from the first on, wholly, but for those that broke off.
     pub whole: usize,
     /// The sentences that broke off, each with how much of its audio was heard.
@@ -41,7 +41,7 @@ pub struct Heard {
     pub partial_of: Option<Duration>,
 }
 
-impl Heard {
+impl PlayedBack {
     /// All of it, as everything counts that was written.
     pub const ALL: Self =
         Self { whole: usize::MAX, broken: Vec::new(), partial: Duration::ZERO, partial_of: None };
@@ -124,16 +124,16 @@ impl Playout {
     }
 
     /// How much has been heard by now.
-    pub fn heard(&self, now: Duration) -> Heard {
+    pub fn heard(&self, now: Duration) -> PlayedBack {
         let spans = &self.sentences[..self.counted.unwrap_or(self.sentences.len())];
         let whole = spans.iter().take_while(|s| s.complete && s.end <= now).count();
         let broken = spans[..whole].iter().enumerate().filter(|(_, s)| s.broken);
         let broken = broken.map(|(i, span)| (i, span.length())).collect();
         let Some(span) = spans.get(whole) else {
-            return Heard { whole, broken, ..Heard::default() };
+            return PlayedBack { whole, broken, ..PlayedBack::default() };
         };
         let played = now.min(span.end).saturating_sub(span.start);
-        Heard {
+        PlayedBack {
             whole,
             broken,
             partial: span.played_before_gap + played,
@@ -196,10 +196,10 @@ mod tests {
         send(&mut playout, 180 * MS, 2);
         let heard = |at: u32| playout.heard(at * MS);
         let (partial, partial_of) = (90 * MS, Some(300 * MS));
-        assert_eq!(heard(90), Heard { partial, partial_of, ..Heard::default() });
-        let one = Heard { whole: 1, ..Heard::default() };
-        assert_eq!(heard(330), Heard { partial: 30 * MS, ..one.clone() });
-        assert_eq!(heard(999), Heard { partial: 120 * MS, ..one });
+        assert_eq!(heard(90), PlayedBack { partial, partial_of, ..PlayedBack::default() });
+        let one = PlayedBack { whole: 1, ..PlayedBack::default() };
+        assert_eq!(heard(330), PlayedBack { partial: 30 * MS, ..one.clone() });
+        assert_eq!(heard(999), PlayedBack { partial: 120 * MS, ..one });
     }
 
     #[test]
@@ -219,11 +219,11 @@ mod tests {
         playout.sentence_complete();
         let nothing = (0, Duration::ZERO);
         let heard = playout.heard(330 * MS);
-        let two = Heard { whole: 2, broken: vec![nothing], ..Heard::default() };
-        assert_eq!(heard, Heard { partial: 30 * MS, ..two });
+        let two = PlayedBack { whole: 2, broken: vec![nothing], ..PlayedBack::default() };
+        assert_eq!(heard, PlayedBack { partial: 30 * MS, ..two });
         let all = playout.heard(2_000 * MS);
         let broken = vec![nothing, (2, 120 * MS)];
-        assert_eq!(all, Heard { whole: 3, broken, ..Heard::default() });
+        assert_eq!(all, PlayedBack { whole: 3, broken, ..PlayedBack::default() });
     }
 
     #[test]

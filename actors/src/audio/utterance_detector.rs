@@ -21,7 +21,7 @@ const DROPPED_AT_ONCE: Duration = Duration::from_millis(300);
 
 /// Why a packet gave no sound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unheard {
+pub enum PacketError {
     /// Longer than a packet of Opus can be.
     #[error("longer than an Opus packet can be")]
     Oversized,
@@ -73,9 +73,9 @@ impl UtteranceDetector {
     ///
     /// # Errors
     /// The packet is no Opus; the next one may be.
-    pub fn decode(&mut self, opus: &[u8]) -> Result<(), Unheard> {
+    pub fn decode(&mut self, opus: &[u8]) -> Result<(), PacketError> {
         if opus.len() > MAX_OPUS_BYTES {
-            return Err(Unheard::Oversized);
+            return Err(PacketError::Oversized);
         }
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
@@ -231,8 +231,8 @@ mod tests {
     #[test]
     fn what_is_no_packet_is_told_apart() {
         let mut detector = UtteranceDetector::new(HearingSettings::default());
-        assert_eq!(detector.decode(&[0; MAX_OPUS_BYTES + 1]), Err(Unheard::Oversized));
-        assert!(matches!(detector.decode(&[0xff; 40]), Err(Unheard::Garbage(_))));
+        assert_eq!(detector.decode(&[0; MAX_OPUS_BYTES + 1]), Err(PacketError::Oversized));
+        assert!(matches!(detector.decode(&[0xff; 40]), Err(PacketError::Garbage(_))));
         assert!(detector.judge().is_none() && detector.unjudged().is_empty());
     }
 }

@@ -20,7 +20,7 @@ use super::rolls::asks_to_roll;
 use super::running::{Beginning, Running, kept};
 use super::state_tools::{World, nowhere, version_of};
 use super::{ChatError, ChatService, budget};
-use crate::audio::playout::Heard;
+use crate::audio::playout::PlayedBack;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
@@ -415,7 +415,7 @@ impl ChatService {
 /// Everything that was said in a turn, in order: an application reads all of it.
 fn messages_of(record: &TurnRecord) -> Vec<ChatMessage> {
     let mut memory = Memory::new(usize::MAX, Vec::new());
-    memory.commit(record, Heard::ALL);
+    memory.commit(record, PlayedBack::ALL);
     memory.messages().to_vec()
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use super::state::LiveTurn;
-use crate::audio::playout::{Heard as HeardPart, Playout};
+use crate::audio::playout::{PlayedBack as HeardPart, Playout};
 use crate::dialogue::{Turn, TurnInput};
 use crate::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
 use crate::metrics::meters;
@@ -30,7 +30,7 @@ impl DeviceActor {
 
     /// Begins a turn that did not come from speech.
     pub(super) fn begin(&mut self, input: TurnInput) {
-        let turn = self.turns.mint();
+        let turn = self.turns.next();
         let words = matches!(input, TurnInput::Words(_));
         let input =
             if words && !turn.enters(&self.rules.admission) { TurnInput::Busy } else { input };
@@ -62,7 +62,7 @@ impl DeviceActor {
 
     /// The person speaks: a reply that is heard is cut; words of which no answer was heard yet will
     /// be answered together with what comes. A message that was not heard yet waits again.
-    pub(super) fn give_way(&mut self, ctx: &mut Ctx) {
+    pub(super) fn make_room(&mut self, ctx: &mut Ctx) {
         match self.live.take_if(|l| l.heard() == HeardPart::default()) {
             Some(mut live) => {
                 live.turn.continued();

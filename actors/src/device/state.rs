@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use crate::admission::Admission;
-use crate::audio::playout::{Heard, Playout};
+use crate::audio::playout::{PlayedBack, Playout};
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
 use crate::messages::{DeviceSaid, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
@@ -104,7 +104,7 @@ pub(super) struct LiveTurn {
 
 impl LiveTurn {
     /// How much of it was heard by now.
-    pub(super) fn heard(&self) -> Heard {
+    pub(super) fn heard(&self) -> PlayedBack {
         self.playout.heard(self.epoch.elapsed())
     }
 }

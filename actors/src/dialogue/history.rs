@@ -5,7 +5,7 @@ use super::memory::{Memory, push_user};
 use super::phrases::Language;
 use super::style::{CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
-use crate::audio::playout::Heard;
+use crate::audio::playout::PlayedBack;
 use crate::ports::{ChatMessage, Prompt, Role};
 use crate::reloadable::Reloadable;
 
@@ -62,7 +62,7 @@ impl Dialogue {
 
     /// Notes the language of what a person said.
     pub fn heard_words(&mut self, text: &str) {
-        self.language = Language::of(text).unwrap_or(self.language);
+        self.language = Language::from_key(text).unwrap_or(self.language);
     }
 
     /// Keeps words that will be answered together with the next ones.
@@ -108,7 +108,7 @@ impl Dialogue {
     /// Remembers a finished turn, as far as it was heard. The words of one that was not answered
     /// are forgotten, unless the person went on speaking while it was thought about: then they are
     /// answered together with the next ones.
-    pub fn commit(&mut self, record: &TurnRecord, heard: Heard, continued: bool) {
+    pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack, continued: bool) {
         let continued = continued && !record.is_refused();
         let before = continued.then(|| self.memory.unanswered().map(str::to_owned)).flatten();
         if !self.memory.commit(record, heard) && continued {
@@ -135,7 +135,7 @@ mod tests {
     use crate::ports::{ProviderError, ProviderErrorKind, ToolRequest};
     use proptest::prelude::*;
 
-    const ALL: Heard = Heard::ALL;
+    const ALL: PlayedBack = PlayedBack::ALL;
 
     fn dialogue() -> Dialogue {
         remembering(4)
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn what_was_not_heard_is_not_remembered() {
         let mut d = dialogue();
-        let heard = Heard {
+        let heard = PlayedBack {
             whole: 1,
             partial: Duration::from_millis(500),
             partial_of: Some(Duration::from_secs(1)),
@@ -192,7 +192,7 @@ mod tests {
         d.commit(&record("so", &["Zero.", "Two three four five."]), heard.clone(), false);
         assert_eq!(contents(&d), ["so", "Two three"]);
         let mut d = dialogue();
-        let heard = Heard { broken: Vec::new(), ..heard };
+        let heard = PlayedBack { broken: Vec::new(), ..heard };
         d.commit(&record("hi", &["One.", "Two three four five.", "Six."]), heard, false);
         assert_eq!(contents(&d), ["hi", "One. Two three"]);
         let mut d = dialogue();
@@ -203,10 +203,10 @@ mod tests {
     #[test]
     fn a_turn_that_the_person_went_on_from_joins_the_next_and_one_that_was_cut_is_forgotten() {
         let mut d = dialogue();
-        d.commit(&record("Tell me", &["Sure."]), Heard::default(), true);
-        d.commit(&record("all", &[]), Heard::default(), true);
+        d.commit(&record("Tell me", &["Sure."]), PlayedBack::default(), true);
+        d.commit(&record("all", &[]), PlayedBack::default(), true);
         assert_eq!(d.prompt("about cats.").messages[1].content, "Tell me all about cats.");
-        d.commit(&record("about cats.", &["Sure."]), Heard::default(), false);
+        d.commit(&record("about cats.", &["Sure."]), PlayedBack::default(), false);
         assert_eq!(d.prompt("Hello.").messages[1].content, "Hello.");
     }
 
@@ -223,9 +223,9 @@ mod tests {
         broke_off.rounds = vec![round(1, &["a"])];
         commit(&mut d, &broke_off);
         assert_eq!(contents(&d), ["1", "ok.", "2", "Well."]);
-        d.commit(&broke_off, Heard::default(), false);
+        d.commit(&broke_off, PlayedBack::default(), false);
         let continued = failed(ProviderErrorKind::BadRequest, record("3", &[]));
-        d.commit(&continued, Heard::default(), true);
+        d.commit(&continued, PlayedBack::default(), true);
         assert_eq!(contents(&d), ["1", "ok.", "2", "Well."]);
         assert_eq!(d.prompt("hi").messages.last().unwrap().content, "hi");
     }
@@ -291,7 +291,7 @@ mod tests {
         let mut d = remembering(10);
         let mut turn = record("hi", &["One.", "Two.", "Three."]);
         turn.rounds = vec![round(1, &["a", "b"])];
-        d.commit(&turn, Heard { whole: 2, ..Heard::default() }, false);
+        d.commit(&turn, PlayedBack { whole: 2, ..PlayedBack::default() }, false);
         assert_eq!(contents(&d), ["hi", "One.", "result a", "result b", "Two."]);
         assert_eq!(d.messages()[1].calls, turn.rounds[0].calls);
         assert_eq!(d.messages()[3].answers, "b");
@@ -319,7 +319,7 @@ mod tests {
             for (sizes, sentences, whole) in turns {
                 let mut turn = record("hi", &["One.", "Two."][..sentences.min(2)]);
                 turn.rounds = sizes.iter().map(|n| round(sentences.min(1), &["a", "b", "c"][..*n])).collect();
-                d.commit(&turn, Heard { whole, ..Heard::default() }, false);
+                d.commit(&turn, PlayedBack { whole, ..PlayedBack::default() }, false);
                 let mut messages = d.messages().iter().peekable();
                 prop_assert!(messages.peek().is_none_or(|m| m.role == Role::User));
                 while let Some(message) = messages.next() {

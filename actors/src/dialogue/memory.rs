@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::legal;
 use super::phrases::is_han;
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
-use crate::audio::playout::Heard;
+use crate::audio::playout::PlayedBack;
 use crate::ports::{ChatMessage, Role};
 
 /// Characters a second spoken, for a sentence whose length is not known yet: Han, and others.
@@ -73,7 +73,7 @@ impl Memory {
     ///   of a tool's result.
     /// - Of a turn that the model refused nothing is remembered; where it refuses two turns in a
     ///   row, what is wrong stands in what is remembered, and all of it is forgotten.
-    pub fn commit(&mut self, record: &TurnRecord, heard: Heard) -> bool {
+    pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack) -> bool {
         if record.is_refused() {
             self.take_unanswered();
             if std::mem::replace(&mut self.refused, true) {
@@ -149,7 +149,7 @@ fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
 }
 
 /// Of these sentences the remembered ones that were heard, the last one cut at the heard fraction.
-fn heard_text(said: &[Said], range: Range<usize>, heard: &Heard) -> String {
+fn heard_text(said: &[Said], range: Range<usize>, heard: &PlayedBack) -> String {
     let mut text = String::new();
     for (i, sentence) in said.iter().enumerate().take(range.end).skip(range.start) {
         let broken = heard.broken.iter().find(|(at, _)| *at == i);

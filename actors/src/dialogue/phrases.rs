@@ -43,7 +43,7 @@ pub enum Language {
 impl Language {
     /// The language of a text: Chinese where it holds any Han character; none where it has no
     /// letters at all.
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn from_key(text: &str) -> Option<Self> {
         if text.chars().any(is_han) {
             return Some(Self::Chinese);
         }
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn the_language_of_a_text_is_told_by_its_script() {
-        assert_eq!(Language::of("播放 Jay 的歌"), Some(Language::Chinese));
-        assert_eq!(Language::of("What time is it?"), Some(Language::English));
-        assert_eq!(Language::of("…!? 12"), None);
+        assert_eq!(Language::from_key("播放 Jay 的歌"), Some(Language::Chinese));
+        assert_eq!(Language::from_key("What time is it?"), Some(Language::English));
+        assert_eq!(Language::from_key("…!? 12"), None);
     }
 }

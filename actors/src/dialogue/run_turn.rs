@@ -180,7 +180,8 @@ fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
 /// their own. Their arguments are as the model wrote them.
 fn as_meant(mut calls: Vec<ToolRequest>, offer: &Offer, prompt: &Prompt) -> Vec<ToolRequest> {
     for call in &mut calls {
-        call.name = offer.meant(&call.name).map_or_else(|| nearest(&call.name), str::to_owned);
+        call.name =
+            offer.resolve_name(&call.name).map_or_else(|| nearest(&call.name), str::to_owned);
     }
     legal::number(&mut calls, &prompt.messages);
     calls

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use crate::admission::{Admission, Place};
+use crate::admission::{Admission, TurnPermit};
 use crate::ports::{ProviderError, ToolError, ToolRequest};
 
 /// One turn's identity and the means to end it. Travels in every message; a stage whose turn is
@@ -25,7 +25,7 @@ pub struct Turn {
     /// What the turn's voice tells.
     spoken: Arc<watch::Sender<Option<Spoken>>>,
     /// Its place among the turns that run, once it has one, until it is over.
-    place: Arc<Mutex<Option<Place>>>,
+    place: Arc<Mutex<Option<TurnPermit>>>,
 }
 
 /// How far a turn's voice has come.
@@ -87,21 +87,21 @@ impl Turn {
         place.is_some()
     }
 
-    fn give_way(&self) {
+    fn yield_to_newer(&self) {
         drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Ends the turn everywhere. Being cut is an ending, not an error.
     pub fn cut(&self) {
         self.words.cancel();
-        self.give_way();
+        self.yield_to_newer();
     }
 
     /// Ends the reply, because the person goes on speaking; the words are still heard and will be
     /// answered together with the next.
     pub fn continued(&self) {
         self.reply.cancel();
-        self.give_way();
+        self.yield_to_newer();
     }
 }
 

@@ -182,7 +182,7 @@ impl GatewayActor {
             return;
         }
         let Some((request, held)) = self.waiting.pop_front() else { return };
-        let turn = self.turns.mint();
+        let turn = self.turns.next();
         self.running = Some(turn.clone());
         let (counter, own) = (Arc::clone(&self.counter), self.conversation.clone());
         let (place, (done, conversation)) = (self.place.clone(), oneshot::channel());

@@ -15,7 +15,7 @@ use super::session::{InUse, TextSession};
 use super::sessions::{SessionLost, Sessions};
 use super::text_output::{TextOutput, code_of};
 use super::{ConversationSources, GatewaySettings};
-use crate::audio::playout::Heard;
+use crate::audio::playout::PlayedBack;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
@@ -313,13 +313,13 @@ impl RequestExecutor {
     /// Remembers what is to be remembered of a turn; false where that changes nothing.
     fn remembers(&self, memory: &mut Memory, record: &TurnRecord, wanted: Preferences) -> bool {
         if self.is_kept(record) {
-            memory.commit(record, Heard::ALL);
+            memory.commit(record, PlayedBack::ALL);
             return true;
         }
         // What the model was not told it cannot have refused.
         let before = memory.messages().len();
         if self.has_context(wanted) {
-            memory.commit(record, Heard::default());
+            memory.commit(record, PlayedBack::default());
         }
         memory.messages().len() != before
     }

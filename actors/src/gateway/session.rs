@@ -104,7 +104,7 @@ impl TextSession {
     }
 
     /// When the store was last told of a use.
-    pub(super) fn told(&self) -> Option<SystemTime> {
+    pub(super) fn expiry_notified_at(&self) -> Option<SystemTime> {
         *locked(&self.told)
     }
 
@@ -119,7 +119,7 @@ impl TextSession {
 pub struct InUse(Arc<TextSession>);
 
 impl InUse {
-    pub(super) fn of(session: &Arc<TextSession>) -> Self {
+    pub(super) fn from_session(session: &Arc<TextSession>) -> Self {
         session.users.fetch_add(1, Ordering::Relaxed);
         session.touch();
         Self(Arc::clone(session))

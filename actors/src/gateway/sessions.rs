@@ -45,7 +45,7 @@ pub enum SessionLost {
 
 /// What is kept of a session.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredSessions {
     messages: Vec<ChatMessage>,
     style: ConversationStyle,
 }
@@ -117,7 +117,7 @@ impl Sessions {
         let session = Arc::new(session);
         let mut live = self.room();
         live.insert(session.id().clone(), Arc::clone(&session));
-        InUse::of(&session)
+        InUse::from_session(&session)
     }
 
     /// The sessions in memory, with room for one more.
@@ -138,7 +138,7 @@ impl Sessions {
     /// The session of this id, where it is in memory and not over: it is in use from now on.
     pub fn hold(&self, id: &SessionId) -> Option<InUse> {
         let live = locked(&self.live);
-        live.get(id).filter(|session| self.is_alive(session)).map(InUse::of)
+        live.get(id).filter(|session| self.is_alive(session)).map(InUse::from_session)
     }
 
     /// The session of this id, if it is not over.
@@ -149,7 +149,7 @@ impl Sessions {
         {
             let mut live = locked(&self.live);
             match live.get(id) {
-                Some(session) if self.is_alive(session) => return Ok(InUse::of(session)),
+                Some(session) if self.is_alive(session) => return Ok(InUse::from_session(session)),
                 Some(over) if self.locks.is_none() || over.has_ended() => {
                     return Err(SessionLost::Unknown(id.clone()));
                 }
@@ -201,7 +201,7 @@ impl Sessions {
             return;
         }
         match serde_json::from_str(&kept.state) {
-            Ok(Kept { messages, style }) => {
+            Ok(StoredSessions { messages, style }) => {
                 *memory = Memory::new(self.max_messages, messages);
                 *session.style() = style;
                 session.is_known_since(kept.last_used);
@@ -219,14 +219,14 @@ impl Sessions {
         if unused >= *self.idle.get() {
             return Err(unknown());
         }
-        let Kept { messages, style } =
+        let StoredSessions { messages, style } =
             serde_json::from_str(&kept.state).map_err(|e| SessionLost::Store(e.into()))?;
         let memory = Memory::new(self.max_messages, messages);
         let session = TextSession::new(id.clone(), memory, style, Some(kept.last_used));
         // Others may have looked it up meanwhile, or ended it.
         let mut live = self.room();
         let session = live.entry(id.clone()).or_insert_with(|| Arc::new(session));
-        if self.is_alive(session) { Ok(InUse::of(session)) } else { Err(unknown()) }
+        if self.is_alive(session) { Ok(InUse::from_session(session)) } else { Err(unknown()) }
     }
 
     /// Keeps what a session remembers now.
@@ -238,7 +238,7 @@ impl Sessions {
             return Ok(());
         }
         let style = session.style().clone();
-        let kept = Kept { messages: memory.messages().to_vec(), style };
+        let kept = StoredSessions { messages: memory.messages().to_vec(), style };
         let state = serde_json::to_string(&kept)?;
         let kept = KeptSession { id: session.id().clone(), state, last_used: self.now() };
         if self.locks.is_some() && session.known().is_some() {
@@ -299,7 +299,7 @@ impl Sessions {
 
     /// For how long the store has not heard of a session that it has.
     fn unknown_for(&self, session: &TextSession) -> Duration {
-        let since = session.told().map(|told| self.now().duration_since(told));
+        let since = session.expiry_notified_at().map(|told| self.now().duration_since(told));
         since.and_then(Result::ok).unwrap_or_default()
     }
 

@@ -107,7 +107,7 @@ impl<'a> TextOutput<'a> {
             if let Some(ended) = running.ended(number) {
                 let shown = shown(offer, &calls[number], ended);
                 if shown.source != client_tools::SOURCE {
-                    self.send(told(&shown, ended)).await;
+                    self.send(to_wire(&shown, ended)).await;
                 }
             }
         }
@@ -216,7 +216,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 /// What a client is told of a call of a server's tool.
-fn told(shown: &CallShown, ended: &Ended) -> ServerMessage {
+fn to_wire(shown: &CallShown, ended: &Ended) -> ServerMessage {
     ServerMessage::ToolCall {
         tool_name: shown.tool_name.clone(),
         arguments: shown.arguments.clone(),

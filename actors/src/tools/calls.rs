@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::image_description::in_words;
-use super::outcome::{CUT_SHORT, GOES_ON, told};
+use super::outcome::{CUT_SHORT, GOES_ON, render};
 use super::schema::Schema;
-use super::toolbox::{Offer, Offered, Place, Toolbox};
+use super::toolbox::{Offer, Offered, SourceSlot, Toolbox};
 use crate::metrics::{CallEnd, tool_called};
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest};
 
@@ -38,7 +38,7 @@ impl Ended {
     fn with(outcome: Outcome, max_bytes: usize, took: Duration) -> Self {
         let says_failed = outcome.as_ref().is_ok_and(|output| output.failed);
         let failure = outcome.as_ref().err().cloned();
-        let told = told(outcome, max_bytes);
+        let told = render(outcome, max_bytes);
         let failure = failure.or_else(|| {
             let why = told.strip_prefix("error: ").unwrap_or(&told);
             says_failed.then(|| ToolError::Failed(why.to_owned()))
@@ -138,13 +138,13 @@ impl Toolbox {
         &self,
         offer: &'a Offer,
         request: &ToolRequest,
-    ) -> Result<(Place, &'a Tool, ToolCall), ToolError> {
+    ) -> Result<(SourceSlot, &'a Tool, ToolCall), ToolError> {
         let unknown = || ToolError::Unknown(request.name.clone());
         let Offered { source, tool, schema } = offer.find(&request.name).ok_or_else(unknown)?;
         let gone = || ToolError::Unavailable("it was taken away meanwhile".into());
         let place = self.place(source).ok_or_else(gone)?;
         let arguments = arguments(&request.arguments)?;
-        schema.get_or_init(|| Schema::of(tool)).check(&arguments)?;
+        schema.get_or_init(|| Schema::from_tool(tool)).check(&arguments)?;
         let (id, name) = (request.id.clone(), tool.name.clone());
         Ok((place, tool, ToolCall { id, name, arguments }))
     }
@@ -175,7 +175,7 @@ fn end(outcome: &Outcome) -> CallEnd {
 }
 
 /// Waits its turn at the source, and calls.
-fn carried_out(place: Place, call: ToolCall, until: Instant) -> BoxFuture<'static, Outcome> {
+fn carried_out(place: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'static, Outcome> {
     Box::pin(async move {
         let began = Instant::now();
         let Ok(Ok(_permit)) = timeout_at(until, Arc::clone(&place.gate).acquire_owned()).await

@@ -164,7 +164,7 @@ impl ToolSource for DeviceTools {
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let (state, wanted) = (self.state.subscribe(), Arc::clone(&self.wanted));
-        let on_the_line = OnTheLine::of(&self.calls);
+        let on_the_line = InFlight::start(&self.calls);
         Box::pin(async move {
             let _on_the_line = on_the_line;
             let peer = peer(state, &wanted).await?;
@@ -188,16 +188,16 @@ impl ToolSource for DeviceTools {
 }
 
 /// Counted as long as it lives.
-struct OnTheLine(Arc<AtomicUsize>);
+struct InFlight(Arc<AtomicUsize>);
 
-impl OnTheLine {
-    fn of(calls: &Arc<AtomicUsize>) -> Self {
+impl InFlight {
+    fn start(calls: &Arc<AtomicUsize>) -> Self {
         calls.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(calls))
     }
 }
 
-impl Drop for OnTheLine {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

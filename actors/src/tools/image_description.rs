@@ -102,7 +102,7 @@ mod tests {
         ToolContent::Image { mime_type: "image/png".into(), base64: base64.to_owned() }
     }
 
-    async fn told(asked: &str, content: Vec<ToolContent>) -> Vec<ToolContent> {
+    async fn with_descriptions(asked: &str, content: Vec<ToolContent>) -> Vec<ToolContent> {
         let eye: Arc<dyn ImageDescriber> = Arc::new(Eye);
         let until = Instant::now() + Duration::from_secs(30);
         in_words(ToolOutput { content, failed: true }, &eye, asked, until).await.content
@@ -127,12 +127,12 @@ mod tests {
                  Describe this picture for somebody who cannot see it, and who has asked: who?]",
             ),
         ];
-        assert_eq!(told(" who? ", content).await, expected);
+        assert_eq!(with_descriptions(" who? ", content).await, expected);
     }
 
     #[tokio::test(start_paused = true)]
     async fn of_many_pictures_the_first_are_looked_at() {
-        let told = told("", vec![image("a"); MAX_PICTURES + 2]).await;
+        let told = with_descriptions("", vec![image("a"); MAX_PICTURES + 2]).await;
         let words = "[a picture, image/png, 0 kB, described by a model that sees: \
                      Describe this picture for somebody who cannot see it.]";
         let mut expected = vec![ToolContent::Text(words.into()); MAX_PICTURES];

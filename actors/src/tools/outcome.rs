@@ -9,7 +9,7 @@ pub const CUT_SHORT: &str = "error: the person interrupted; the call was cancell
 pub const GOES_ON: &str = "the person interrupted; the call goes on without its result";
 
 /// The result of a call as the model reads it: at most about `max_bytes` long.
-pub fn told(outcome: Result<ToolOutput, ToolError>, max_bytes: usize) -> String {
+pub fn render(outcome: Result<ToolOutput, ToolError>, max_bytes: usize) -> String {
     let output = match outcome {
         Ok(output) => output,
         Err(error) => return cut(format!("error: {error}"), max_bytes),
@@ -63,17 +63,17 @@ mod tests {
 
     #[test]
     fn results_are_text_of_bounded_length() {
-        assert_eq!(told(Ok(ToolOutput::text("22 °C")), 100), "22 °C");
-        assert_eq!(told(Ok(ToolOutput::default()), 100), "done");
+        assert_eq!(render(Ok(ToolOutput::text("22 °C")), 100), "22 °C");
+        assert_eq!(render(Ok(ToolOutput::default()), 100), "done");
         let failed = ToolOutput { failed: true, ..ToolOutput::text("no such city") };
-        assert_eq!(told(Ok(failed), 100), "error: no such city");
-        let long = told(Ok(ToolOutput::text("好".repeat(2_000_000))), 100);
+        assert_eq!(render(Ok(failed), 100), "error: no such city");
+        let long = render(Ok(ToolOutput::text("好".repeat(2_000_000))), 100);
         assert_eq!(long, format!("{}\n[cut here: 6000000 bytes in all]", "好".repeat(33)));
         let image =
             ToolContent::Image { mime_type: "image/jpeg".into(), base64: "A".repeat(8_000) };
         let output = ToolOutput { content: vec![image], failed: false };
-        assert_eq!(told(Ok(output), 100), "[a picture, image/jpeg, 6 kB, which you cannot see]");
-        let error = told(Err(ToolError::Unknown("x".into())), 100);
+        assert_eq!(render(Ok(output), 100), "[a picture, image/jpeg, 6 kB, which you cannot see]");
+        let error = render(Err(ToolError::Unknown("x".into())), 100);
         assert_eq!(error, "error: there is no tool `x`");
     }
 }

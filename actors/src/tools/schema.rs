@@ -13,7 +13,7 @@ pub struct Schema(Option<Validator>);
 
 impl Schema {
     /// The tool's own. One that is itself wrong checks nothing: the tool may know better.
-    pub fn of(tool: &Tool) -> Self {
+    pub fn from_tool(tool: &Tool) -> Self {
         let validator = jsonschema::validator_for(&tool.parameters);
         if let Err(error) = &validator {
             tracing::debug!(%error, "a tool's schema cannot be used");
@@ -67,7 +67,7 @@ mod tests {
     fn checked(parameters: Value, arguments: &Value) -> Result<(), ToolError> {
         let (name, description) = ("t".into(), String::new());
         let tool = Tool { name, description, parameters, finishes: false };
-        Schema::of(&tool).check(arguments.as_object().unwrap())
+        Schema::from_tool(&tool).check(arguments.as_object().unwrap())
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct Toolbox {
 
 /// A source, and how many calls it takes now.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct SourceSlot {
     pub(super) source: Arc<dyn ToolSource>,
     pub(super) gate: Arc<Semaphore>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Place {
 #[derive(Default)]
 struct Known {
     /// The sources of the last offer; each name once.
-    places: Vec<Place>,
+    places: Vec<SourceSlot>,
     gathered: Arc<Gathered>,
 }
 
@@ -82,7 +82,7 @@ impl Offer {
 
     /// The offered name that a model means, which may have written it as its source has it, or in
     /// other letter case; none where nothing, or more than one, is meant.
-    pub fn meant(&self, name: &str) -> Option<&str> {
+    pub fn resolve_name(&self, name: &str) -> Option<&str> {
         let legal = nearest(name);
         let exact = self.by_name.get_key_value(name).or_else(|| self.by_name.get_key_value(&legal));
         if let Some((name, _)) = exact {
@@ -153,7 +153,7 @@ impl Toolbox {
     }
 
     /// The source of this name, where the last offer still had it.
-    pub(super) fn place(&self, name: &str) -> Option<Place> {
+    pub(super) fn place(&self, name: &str) -> Option<SourceSlot> {
         self.known().places.iter().find(|p| p.source.name() == name).cloned()
     }
 
@@ -168,7 +168,8 @@ impl Toolbox {
         let mut known = self.known();
         let places = placed(sources, &known.places);
         let lists: Vec<Arc<[Tool]>> = places.iter().map(|p| p.source.tools()).collect();
-        let of_same = |(old, new): (&Place, &Place)| old.source.name() == new.source.name();
+        let of_same =
+            |(old, new): (&SourceSlot, &SourceSlot)| old.source.name() == new.source.name();
         let same = known.places.len() == places.len()
             && known.places.iter().zip(&places).all(of_same)
             && known
@@ -187,7 +188,7 @@ impl Toolbox {
     /// What these lists of the sources come to, after what was known.
     fn gathered(&self, known: &Known, lists: Vec<Arc<[Tool]>>) -> Arc<Gathered> {
         let lists: Vec<_> = lists.into_iter().map(|list| self.interner.list(list)).collect();
-        let named = |(place, list): (&Place, &Arc<[Tool]>)| {
+        let named = |(place, list): (&SourceSlot, &Arc<[Tool]>)| {
             (place.source.name().to_owned(), list.as_ptr() as usize)
         };
         let recipe = Recipe {
@@ -203,7 +204,7 @@ impl Toolbox {
         })
     }
 
-    fn gather(&self, names: &mut Names, places: &[Place], lists: &[Arc<[Tool]>]) -> Offer {
+    fn gather(&self, names: &mut Names, places: &[SourceSlot], lists: &[Arc<[Tool]>]) -> Offer {
         let mut offer = Offer::default();
         let mut tools = Vec::new();
         let all: usize = lists.iter().map(|list| list.len()).sum();
@@ -249,8 +250,8 @@ impl Toolbox {
 }
 
 /// The sources, each with the gate that its name had before. Of the same name the first counts.
-fn placed(sources: Vec<Arc<dyn ToolSource>>, before: &[Place]) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::with_capacity(sources.len());
+fn placed(sources: Vec<Arc<dyn ToolSource>>, before: &[SourceSlot]) -> Vec<SourceSlot> {
+    let mut places: Vec<SourceSlot> = Vec::with_capacity(sources.len());
     for source in sources {
         if places.iter().any(|p| p.source.name() == source.name()) {
             continue;
@@ -260,7 +261,7 @@ fn placed(sources: Vec<Arc<dyn ToolSource>>, before: &[Place]) -> Vec<Place> {
             || Arc::new(Semaphore::new(source.at_once().max(1))),
             |p| Arc::clone(&p.gate),
         );
-        places.push(Place { source, gate });
+        places.push(SourceSlot { source, gate });
     }
     places
 }
@@ -360,7 +361,7 @@ mod tests {
             ("weather", None),
             ("", None),
         ] {
-            assert_eq!(offer.meant(name), meant, "{name}");
+            assert_eq!(offer.resolve_name(name), meant, "{name}");
         }
     }
 

@@ -78,7 +78,7 @@ struct Head {
 
 impl Head {
     /// None while more of it has to come.
-    fn of(read: &[u8]) -> Option<Self> {
+    fn from_bytes(read: &[u8]) -> Option<Self> {
         let (&first, &second) = (read.first()?, read.get(1)?);
         let (length_bytes, payload_bytes) = match second & 0x7F {
             126 => (2, u16::from_be_bytes(*read.get(2..)?.first_chunk()?).into()),
@@ -132,7 +132,7 @@ where
             let passed = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.read.len());
             self.read.advance(passed);
             self.skip -= passed as u64;
-            match Head::of(&self.read) {
+            match Head::from_bytes(&self.read) {
                 Some(head) if head.kind == CLOSE => self.state = State::Closed,
                 Some(head) => {
                     self.skip = (head.head_bytes as u64).saturating_add(head.payload_bytes);
@@ -152,7 +152,7 @@ where
     }
 
     fn frame(&mut self) -> Result<Option<Frame>, Fault> {
-        let Some(head) = Head::of(&self.read) else { return Ok(None) };
+        let Some(head) = Head::from_bytes(&self.read) else { return Ok(None) };
         let control = head.kind >= FIRST_CONTROL;
         if control && (!head.last || head.payload_bytes > MAX_CONTROL_BYTES) {
             return Err(Fault::Protocol);

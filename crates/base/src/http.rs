@@ -200,20 +200,20 @@ pub struct Refusal {
     /// Its status, where there was an answer.
     pub status: Option<StatusCode>,
     /// What its body says.
-    pub told: Told,
+    pub told: RefusalBody,
     /// What it means.
     pub error: ProviderError,
 }
 
 impl From<ProviderError> for Refusal {
     fn from(error: ProviderError) -> Self {
-        Self { status: None, told: Told::default(), error }
+        Self { status: None, told: RefusalBody::default(), error }
     }
 }
 
 /// What the body of a refusal says. It may repeat what the person said: no part of it is logged.
 #[derive(Default)]
-pub struct Told {
+pub struct RefusalBody {
     /// `error.code`, if it is a text.
     pub code: Option<String>,
     /// The field that is wrong, where it is named apart.
@@ -222,7 +222,7 @@ pub struct Told {
     pub text: String,
 }
 
-impl Told {
+impl RefusalBody {
     fn read(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body).into_owned();
         let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
@@ -247,7 +247,7 @@ pub async fn refused(provider: &'static str, response: Response) -> Refusal {
     let by = Instant::now() + ERROR_BODY;
     let body = body(provider, response, MAX_ERROR_BYTES, by).await.unwrap_or_default();
     let word = error_code(&body);
-    let told = Told::read(&body);
+    let told = RefusalBody::read(&body);
     let why = match &word {
         Some(code) => format!("status {status}, code {code}"),
         None => format!("status {status}"),

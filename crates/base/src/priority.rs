@@ -6,7 +6,7 @@
 const GIVES_WAY: i32 = 5;
 
 /// Has the thread that asks, and the threads and processes that it starts, give way.
-pub fn give_way() {
+pub fn lower_priority() {
     // On Linux this is a thread's own; elsewhere all of this process would give way.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(GIVES_WAY) {

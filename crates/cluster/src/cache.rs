@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::shared::{Away, Shared, millis};
+use super::shared::{RedisUnavailable, Shared, millis};
 
 /// Longest text that is kept, in bytes.
 const MAX_BYTES: usize = 256 << 10;
@@ -28,7 +28,7 @@ impl SharedCache {
     /// The text of this name, where one is kept.
     pub async fn get(&self, key: &[u8]) -> Option<String> {
         let key = self.key(key);
-        let got: Result<Option<String>, Away> = self
+        let got: Result<Option<String>, RedisUnavailable> = self
             .shared
             .run(
                 |mut redis| async move { redis::cmd("GET").arg(key).query_async(&mut redis).await },
@@ -44,7 +44,7 @@ impl SharedCache {
             return;
         }
         let key = self.key(key);
-        let put: Result<(), Away> = self
+        let put: Result<(), RedisUnavailable> = self
             .shared
             .run(|mut redis| async move {
                 let mut set = redis::cmd("SET");

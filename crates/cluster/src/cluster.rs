@@ -111,8 +111,8 @@ impl Cluster {
         joined.rpc.open(
             REPLACED,
             Arc::new(move |seat| {
-                if let Ok(Seat { device, session }) = serde_json::from_value(seat) {
-                    replaced.replaced_elsewhere(&device, &session);
+                if let Ok(ReplacedDevice { device, session }) = serde_json::from_value(seat) {
+                    replaced.replaced_by_other_instance(&device, &session);
                 }
                 Box::pin(std::future::ready(Value::Null))
             }),
@@ -214,7 +214,7 @@ impl Cluster {
 
 /// A seat that a device has left without a word.
 #[derive(Deserialize)]
-struct Seat {
+struct ReplacedDevice {
     device: DeviceId,
     session: SessionId,
 }

@@ -19,7 +19,7 @@ use redis::streams::{StreamId, StreamRangeReply};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::local::LocalBus;
-use super::shared::{Away, Shared, Subscriber};
+use super::shared::{RedisUnavailable, Shared, Subscriber};
 
 /// A session's events are kept in Redis for this long after the last.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3_600);
@@ -113,7 +113,7 @@ impl RedisBus {
         Ok(())
     }
 
-    async fn send(&self, pipe: &Pipeline) -> Result<(), Away> {
+    async fn send(&self, pipe: &Pipeline) -> Result<(), RedisUnavailable> {
         self.0.shared.run(|mut redis| async move { pipe.query_async(&mut redis).await }).await
     }
 
@@ -259,11 +259,14 @@ impl Reader {
                     self.take(session, range.ids);
                 }
             }
-            Err(Away) => self.read_later(sessions),
+            Err(RedisUnavailable) => self.read_later(sessions),
         }
     }
 
-    async fn ranges(&self, sessions: &[SessionId]) -> Result<Vec<StreamRangeReply>, Away> {
+    async fn ranges(
+        &self,
+        sessions: &[SessionId],
+    ) -> Result<Vec<StreamRangeReply>, RedisUnavailable> {
         let mut pipe = redis::pipe();
         for session in sessions {
             let stream = self.bus.stream(session);

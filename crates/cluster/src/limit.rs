@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use redis::Script;
 use sha2::{Digest as _, Sha256};
 
-use super::shared::{Away, Shared};
+use super::shared::{RedisUnavailable, Shared};
 use crate::rate_limit::{LocalLimit, RateLimit};
 
 /// KEYS: the client's. ARGV: microseconds a request, requests at once. Takes one request: 0, or
@@ -43,7 +43,7 @@ impl SharedLimit {
         Self { shared, name, per_minute, alone: LocalLimit::new(per_minute) }
     }
 
-    async fn take_shared(&self, client: &str) -> Result<Duration, Away> {
+    async fn take_shared(&self, client: &str) -> Result<Duration, RedisUnavailable> {
         // What clients call themselves is as long as they like.
         let key = self.shared.key(&format!("limit:{}:{:x}", self.name, Sha256::digest(client)));
         let every = 60_000_000 / self.per_minute.get();
@@ -63,7 +63,7 @@ impl RateLimit for SharedLimit {
             match self.take_shared(client).await {
                 Ok(Duration::ZERO) => Ok(()),
                 Ok(wait) => Err(wait),
-                Err(Away) => self.alone.take(client).await,
+                Err(RedisUnavailable) => self.alone.take(client).await,
             }
         })
     }

@@ -169,7 +169,7 @@ impl LocalLocks {
         self.last_fence.fetch_max(fence, Ordering::Relaxed);
     }
 
-    fn of(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
+    fn lock_for(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut held = self.held.lock().expect("nothing panics while it holds the locks");
         if let Some(lock) = held.get(session).and_then(Weak::upgrade) {
             return lock;
@@ -196,7 +196,7 @@ impl SessionLocks for LocalLocks {
         session: &str,
         wait: Duration,
     ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
-        let (lock, last) = (self.of(session), Arc::clone(&self.last_fence));
+        let (lock, last) = (self.lock_for(session), Arc::clone(&self.last_fence));
         Box::pin(async move {
             let Ok(held) = tokio::time::timeout(wait, lock.lock_owned()).await else {
                 return Ok(None);

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::local::LocalLocks;
-use super::shared::{Away, Shared, millis};
+use super::shared::{RedisUnavailable, Shared, millis};
 
 /// How long a lock is held by an instance of which nothing is heard.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
@@ -70,7 +70,7 @@ impl RedisLocks {
     }
 
     /// Takes the lock in Redis: its fence, or none where another instance has it for as long.
-    async fn take(&self, lease: &Lease, until: Instant) -> Result<Option<i64>, Away> {
+    async fn take(&self, lease: &Lease, until: Instant) -> Result<Option<i64>, RedisUnavailable> {
         loop {
             // Lua's numbers hold microseconds since 1970 exactly until the year 2255.
             let now = Timestamp::now().as_microsecond();
@@ -122,7 +122,7 @@ impl SessionLocks for RedisLocks {
                 Ok(Some(fence)) => fence,
                 Ok(None) => return Ok(None),
                 // Alone: the lock within this instance is all there is.
-                Err(Away) => return Ok(Some(lock)),
+                Err(RedisUnavailable) => return Ok(Some(lock)),
             };
             locks.local.has_seen(fence);
             lock.fence = fence;
@@ -167,7 +167,7 @@ impl Lease {
                 changed = up.changed() => if changed.is_err() { return },
             }
             let asked = Instant::now();
-            let renewed: Result<i64, Away> = self
+            let renewed: Result<i64, RedisUnavailable> = self
                 .shared
                 .run(|mut redis| async move {
                     RENEW
@@ -181,8 +181,8 @@ impl Lease {
             match renewed {
                 Ok(1) => since = asked,
                 Ok(_) => break,
-                Err(Away) if self.shared.is_up() && since.elapsed() >= LEASE => break,
-                Err(Away) => {}
+                Err(RedisUnavailable) if self.shared.is_up() && since.elapsed() >= LEASE => break,
+                Err(RedisUnavailable) => {}
             }
         }
         tracing::warn!("a lock was lost: another instance has it");
@@ -190,7 +190,7 @@ impl Lease {
     }
 
     async fn free(&self) {
-        let freed: Result<i64, Away> = self
+        let freed: Result<i64, RedisUnavailable> = self
             .shared
             .run(|mut redis| async move {
                 FREE.key(&self.key).arg(&self.token).invoke_async(&mut redis).await

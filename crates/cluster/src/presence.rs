@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::remote_tool_clients::SharedToolClients;
-use super::shared::{Away, Shared, millis};
+use super::shared::{RedisUnavailable, Shared, millis};
 
 /// How long an instance counts as there of which nothing is heard.
 pub(super) const THERE_FOR: Duration = Duration::from_secs(15);
@@ -141,7 +141,7 @@ impl Presence {
         &self,
         script: &Script,
         arguments: &[&str],
-    ) -> Result<T, Away> {
+    ) -> Result<T, RedisUnavailable> {
         let mut call = script.prepare_invoke();
         call.arg(self.shared.prefix()).arg(self.shared.instance());
         for argument in arguments {
@@ -168,7 +168,7 @@ impl Presence {
 
     /// The instance leaves; it holds nothing any more.
     pub(super) async fn go(&self) {
-        let gone: Result<i64, Away> = self.ask(&GO, &[]).await;
+        let gone: Result<i64, RedisUnavailable> = self.ask(&GO, &[]).await;
         if gone.is_err() {
             tracing::debug!("others will notice that this instance has gone");
         }
@@ -185,7 +185,7 @@ impl Presence {
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut up, mut seats) = (self.shared.up(), device_registry.changes());
         let mut clients = tool_clients.changes();
-        let mut told = Told::default();
+        let mut told = Announced::default();
         loop {
             tokio::select! {
                 _ = beats.tick() => self.beat(&mut told, &device_registry, &mut tool_clients).await,
@@ -205,11 +205,11 @@ impl Presence {
 
     async fn beat(
         &self,
-        told: &mut Told,
+        told: &mut Announced,
         device_registry: &DeviceRegistry,
         tool_clients: &mut SharedToolClients,
     ) {
-        let beat: Result<Vec<String>, Away> =
+        let beat: Result<Vec<String>, RedisUnavailable> =
             self.ask(&BEAT, &[&millis(THERE_FOR).to_string()]).await;
         let Ok(answer) = beat else { return };
         let mut words = answer.iter();
@@ -224,14 +224,14 @@ impl Presence {
     }
 
     /// Tells Redis of the devices that came and went.
-    async fn seat(&self, told: &mut Told, device_registry: &DeviceRegistry) {
+    async fn seat(&self, told: &mut Announced, device_registry: &DeviceRegistry) {
         let now: HashMap<DeviceId, SessionId> =
             device_registry.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
         let gone: Vec<(DeviceId, SessionId)> =
             told.seated.extract_if(|device, _| !now.contains_key(device)).collect();
         for (device, session) in gone {
             let arguments = [device.as_str(), session.as_str()];
-            let left: Result<i64, Away> = self.ask(&LEAVE, &arguments).await;
+            let left: Result<i64, RedisUnavailable> = self.ask(&LEAVE, &arguments).await;
             if left.is_err() {
                 told.seated.insert(device, session);
                 return;
@@ -255,7 +255,7 @@ impl Presence {
 
 /// The devices of which Redis was told.
 #[derive(Default)]
-struct Told {
+struct Announced {
     seated: HashMap<DeviceId, SessionId>,
     /// Before it had forgotten some.
     before: HashMap<DeviceId, SessionId>,

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::presence::THERE_FOR;
 use super::rpc::{NoAnswer, Rpc, RpcHandler};
-use super::shared::{Away, Shared, millis};
+use super::shared::{RedisUnavailable, Shared, millis};
 
 /// The question by which a tool is called.
 pub(super) const CALL: &str = "call";
@@ -108,7 +108,7 @@ impl SharedToolClients {
         let clients = self.tool_clients.local().into_iter().map(|client| ClientTold {
             agent: client.agent,
             name: client.name,
-            tools: client.tools.iter().map(told).collect(),
+            tools: client.tools.iter().map(describe).collect(),
         });
         let tool_clients =
             SharedClientList { version: version.clone(), clients: clients.collect() };
@@ -120,7 +120,7 @@ impl SharedToolClients {
         pipe.hset(self.shared.key("guests-versions"), me, version).ignore();
         pipe.publish(self.shared.key("guests"), me).ignore();
         let pipe = &pipe;
-        let sent: Result<(), Away> =
+        let sent: Result<(), RedisUnavailable> =
             self.shared.run(|mut redis| async move { pipe.query_async(&mut redis).await }).await;
         self.told = sent.is_ok();
     }
@@ -146,7 +146,7 @@ impl SharedToolClients {
     /// Redis still knows what this instance has told.
     async fn is_known(&self) -> bool {
         let key = self.shared.key(&format!("guests:{}", self.shared.instance()));
-        let known: Result<bool, Away> =
+        let known: Result<bool, RedisUnavailable> =
             self.shared
                 .run(|mut redis| async move {
                     redis::cmd("EXISTS").arg(key).query_async(&mut redis).await
@@ -171,7 +171,7 @@ impl SharedToolClients {
 
     async fn read(&mut self, other: &str) {
         let key = self.shared.key(&format!("guests:{other}"));
-        let read: Result<Option<String>, Away> = self
+        let read: Result<Option<String>, RedisUnavailable> = self
             .shared
             .run(
                 |mut redis| async move { redis::cmd("GET").arg(key).query_async(&mut redis).await },
@@ -239,7 +239,7 @@ impl SharedToolClients {
     }
 }
 
-fn told(tool: &Tool) -> ToolTold {
+fn describe(tool: &Tool) -> ToolTold {
     ToolTold {
         name: tool.name.clone(),
         description: tool.description.clone(),

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::shared::{Away, Shared, Subscriber, millis};
+use super::shared::{RedisUnavailable, Shared, Subscriber, millis};
 
 /// Letters on their way to being read; beyond, the newest is dropped.
 const LETTERS: usize = 1_024;
@@ -134,7 +134,7 @@ impl Rpc {
         let posted = self.0.shared.run(|mut redis| async move {
             redis::cmd("PUBLISH").arg(channel).arg(text).query_async(&mut redis).await
         });
-        posted.await.map_err(|Away| NoAnswer::Lost)
+        posted.await.map_err(|RedisUnavailable| NoAnswer::Lost)
     }
 
     /// Asks an instance something. Dropping the future withdraws the question.

@@ -36,7 +36,7 @@ const UP: &str = "hearken_redis_up";
 /// Redis is lost, or refused: the caller goes on alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("redis is lost")]
-pub struct Away;
+pub struct RedisUnavailable;
 
 /// What hears the messages of a channel; it must not wait.
 pub(super) type Subscriber = Box<dyn Fn(String) + Send + Sync>;
@@ -126,18 +126,20 @@ impl Shared {
     pub(super) async fn run<T, F>(
         &self,
         ask: impl FnOnce(MultiplexedConnection) -> F,
-    ) -> Result<T, Away>
+    ) -> Result<T, RedisUnavailable>
     where
         F: Future<Output = RedisResult<T>>,
     {
         let connection = self.connection().clone();
-        let Some(connection) = connection.filter(|_| self.is_up()) else { return Err(Away) };
+        let Some(connection) = connection.filter(|_| self.is_up()) else {
+            return Err(RedisUnavailable);
+        };
         let error = match timeout(self.0.within, ask(connection)).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error,
             Err(_) => {
                 self.lose("it does not answer");
-                return Err(Away);
+                return Err(RedisUnavailable);
             }
         };
         if is_fatal(&error) {
@@ -145,7 +147,7 @@ impl Shared {
         } else {
             tracing::warn!(cause = error.category(), detail = error.detail(), "redis refused");
         }
-        Err(Away)
+        Err(RedisUnavailable)
     }
 
     /// From now on it counts as lost.

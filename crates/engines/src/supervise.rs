@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hearken_base::priority::give_way;
+use hearken_base::priority::lower_priority;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -160,7 +160,7 @@ fn spawn(engine: &Engine) -> std::io::Result<Child> {
     // A process begins with the priority of the thread that starts it.
     let runtime = Handle::current();
     let start = || {
-        give_way();
+        lower_priority();
         let _entered = runtime.enter();
         command.spawn()
     };

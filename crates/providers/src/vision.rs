@@ -81,10 +81,10 @@ pub enum VisionError {
 
 /// Describes pictures; clones share the connections.
 #[derive(Clone)]
-pub struct Vision(Option<Eye>);
+pub struct Vision(Option<VisionModel>);
 
 #[derive(Clone)]
-struct Eye {
+struct VisionModel {
     client: reqwest::Client,
     url: Url,
     authorization: Option<HeaderValue>,
@@ -119,7 +119,7 @@ impl Vision {
             true => None,
             false => Some(wire::bearer(&settings.api_key).context("`vision.api_key`")?),
         };
-        Ok(Self(Some(Eye {
+        Ok(Self(Some(VisionModel {
             client: wire::client(&url, CONNECT_WITHIN).context("no HTTP client for `vision`")?,
             url,
             authorization,
@@ -154,7 +154,7 @@ impl Vision {
     }
 }
 
-impl ImageDescriber for Eye {
+impl ImageDescriber for VisionModel {
     fn describe(
         &self,
         question: &str,
@@ -175,7 +175,7 @@ impl ImageDescriber for Eye {
     }
 }
 
-impl Eye {
+impl VisionModel {
     async fn answer(&self, body: Value, by: Instant) -> Result<String, ProviderError> {
         // Nobody closes it, so that an error here is the deadline's.
         let _place = timeout_at(by, self.places.acquire()).await.map_err(late)?;

@@ -29,10 +29,10 @@ impl Dice {
     }
 
     /// All dice of a throw.
-    pub fn throw(&mut self, what: Throw) -> Thrown {
+    pub fn throw(&mut self, what: Throw) -> DiceResult {
         let rolls: Vec<i64> = (0..what.count).map(|_| self.die(what.sides)).collect();
         let total = rolls.iter().sum::<i64>() + what.modifier;
-        Thrown { rolls, total }
+        DiceResult { rolls, total }
     }
 }
 
@@ -49,7 +49,7 @@ pub struct Throw {
 
 /// What fell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Thrown {
+pub struct DiceResult {
     /// Each die.
     pub rolls: Vec<i64>,
     /// Their sum and the number to add.

@@ -132,7 +132,7 @@ fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
         (Kind::Text, Value::String(text))
             if (table.name, column.name) == ("chat_sessions", "status") =>
         {
-            ChatStatus::of(text).map(drop).ok_or_else(|| format!("is no state: {text}"))
+            ChatStatus::from_word(text).map(drop).ok_or_else(|| format!("is no state: {text}"))
         }
         (Kind::Number, Value::Number(ms)) if column.name.ends_with("_ms") => {
             let time = ms.as_i64().map(jiff::Timestamp::from_millisecond);

@@ -107,7 +107,7 @@ pub struct ToolReport {
 }
 
 impl ToolReport {
-    pub(super) fn of(tool: &Tool) -> Self {
+    pub(super) fn from_tool(tool: &Tool) -> Self {
         Self {
             name: tool.name.clone(),
             description: tool.description.clone(),
@@ -176,7 +176,7 @@ impl ConnectedSource {
             state: status.state.clone(),
             protocol: status.connection.as_ref().map(Link::protocol).unwrap_or_default(),
             connections: status.connections,
-            tools: status.tools.iter().map(ToolReport::of).collect(),
+            tools: status.tools.iter().map(ToolReport::from_tool).collect(),
         }
     }
 

@@ -30,7 +30,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Which way a connection is begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum ProtocolEra {
     /// Asks first whether the server knows 2026-07-28, which has no handshake, else 2025-11-25.
     Auto,
     /// 2025-11-25 at once: for programs that die of a question they do not know.
@@ -42,7 +42,7 @@ pub(super) enum Era {
 /// A connection whose handshake is done; clones share it.
 #[derive(Clone)]
 pub(super) struct Connection {
-    service: Arc<RunningService<RoleClient, Ear>>,
+    service: Arc<RunningService<RoleClient, NotificationHandler>>,
     gone: CancellationToken,
     changed: Arc<Notify>,
 }
@@ -54,7 +54,7 @@ impl Connection {
     /// The server cannot be spoken to.
     pub(super) async fn open<T>(
         transport: T,
-        era: Era,
+        era: ProtocolEra,
         elicitation: Questions,
     ) -> Result<Self, NotOpened>
     where
@@ -64,22 +64,26 @@ impl Connection {
         let changed = Arc::new(Notify::new());
         let transport = Ending { inner: transport, _gone: gone.clone().drop_guard() };
         let legacy = match era {
-            Era::Auto | Era::Handshake => ProtocolVersion::V_2025_11_25,
-            Era::Oldest => ProtocolVersion::V_2024_11_05,
+            ProtocolEra::Auto | ProtocolEra::Handshake => ProtocolVersion::V_2025_11_25,
+            ProtocolEra::Oldest => ProtocolVersion::V_2024_11_05,
         };
-        let ear = Ear { changed: Arc::clone(&changed), version: legacy.clone(), elicitation };
+        let ear = NotificationHandler {
+            changed: Arc::clone(&changed),
+            version: legacy.clone(),
+            elicitation,
+        };
         let lifecycle = match era {
-            Era::Auto => ClientLifecycleMode::Auto {
+            ProtocolEra::Auto => ClientLifecycleMode::Auto {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
                 legacy_version: Some(legacy),
             },
-            Era::Handshake | Era::Oldest => ClientLifecycleMode::Initialize,
+            ProtocolEra::Handshake | ProtocolEra::Oldest => ClientLifecycleMode::Initialize,
         };
         // rmcp's handshake is a large future.
         let service = Box::pin(ear.serve_with_lifecycle(transport, lifecycle)).await;
         let service = service.map_err(|error| NotOpened {
             reason: reason(&error),
-            misunderstood: era == Era::Auto && misunderstood(&error),
+            misunderstood: era == ProtocolEra::Auto && misunderstood(&error),
         })?;
         Ok(Self { service: Arc::new(service), gone, changed })
     }
@@ -250,13 +254,13 @@ fn reason(error: &ClientInitializeError) -> String {
 }
 
 /// Hears what a server says by itself. It offers a server no sampling and no folders.
-struct Ear {
+struct NotificationHandler {
     changed: Arc<Notify>,
     version: ProtocolVersion,
     elicitation: Questions,
 }
 
-impl ClientHandler for Ear {
+impl ClientHandler for NotificationHandler {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("hearken", env!("CARGO_PKG_VERSION"));
         let mut offered = ClientCapabilities::default();

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::connected_source::{ConnectedSource, SourceKind};
-use super::connection::{Connection, Era};
+use super::connection::{Connection, ProtocolEra};
 use super::elicitation::Questions;
 use super::jsonrpc_repair;
 use super::link::Link;
@@ -37,15 +37,15 @@ const NAMELESS: &str = "tools";
 pub struct Endpoint(Arc<Shared>);
 
 struct Shared {
-    rooms: Mutex<Rooms>,
+    rooms: Mutex<Agents>,
     call_timeout: Duration,
     /// Told whenever a tool client comes or goes, or has other tools.
     changes: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct Rooms {
-    by_agent: BTreeMap<String, Vec<Seat>>,
+struct Agents {
+    by_agent: BTreeMap<String, Vec<ClientSlot>>,
     last: u64,
     /// Names of other sources.
     reserved: Vec<String>,
@@ -53,7 +53,7 @@ struct Rooms {
     elsewhere: Vec<RemoteInstanceSource>,
 }
 
-struct Seat {
+struct ClientSlot {
     number: u64,
     /// Once its handshake is done.
     live: Option<(String, ConnectedSource)>,
@@ -75,7 +75,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// There is none.
-    pub fn admit(&self, agent: &str) -> Result<ToolClientSeat, Full> {
+    pub fn admit(&self, agent: &str) -> Result<AdmittedClient, Full> {
         let mut rooms = self.lock();
         rooms.last += 1;
         let number = rooms.last;
@@ -83,8 +83,8 @@ impl Endpoint {
         if seats.len() >= MAX_PER_AGENT {
             return Err(Full);
         }
-        seats.push(Seat { number, live: None });
-        Ok(ToolClientSeat { endpoint: self.clone(), agent: agent.to_owned(), number })
+        seats.push(ClientSlot { number, live: None });
+        Ok(AdmittedClient { endpoint: self.clone(), agent: agent.to_owned(), number })
     }
 
     /// The tool clients of an agent, in the order in which they came.
@@ -128,14 +128,14 @@ impl Endpoint {
         (rooms.by_agent.values().map(Vec::len).sum(), rooms.by_agent.len())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rooms> {
+    fn lock(&self) -> MutexGuard<'_, Agents> {
         self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a guest its name: the one that it wants, or that with the lowest free number.
-    fn seat(&self, admitted: &ToolClientSeat, wanted: &str) -> ConnectedSource {
+    fn seat(&self, admitted: &AdmittedClient, wanted: &str) -> ConnectedSource {
         let mut rooms = self.lock();
-        let Rooms { by_agent, reserved, .. } = &mut *rooms;
+        let Agents { by_agent, reserved, .. } = &mut *rooms;
         let seats = by_agent.entry(admitted.agent.clone()).or_default();
         let taken = |name: &str| {
             let mut others = seats.iter().filter_map(|s| s.live.as_ref());
@@ -208,13 +208,13 @@ fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
 }
 
 /// A tool client's seat; given up when dropped.
-pub struct ToolClientSeat {
+pub struct AdmittedClient {
     endpoint: Endpoint,
     agent: String,
     number: u64,
 }
 
-impl ToolClientSeat {
+impl AdmittedClient {
     /// Speaks MCP over these frames until the tool client is gone; why it is.
     pub async fn attend(
         self,
@@ -222,7 +222,7 @@ impl ToolClientSeat {
         outgoing: mpsc::Sender<String>,
     ) -> String {
         let transport = Frames { incoming, outgoing: Some(outgoing), read: Vec::new() };
-        let opening = Connection::open(transport, Era::Oldest, Questions::Declined);
+        let opening = Connection::open(transport, ProtocolEra::Oldest, Questions::Declined);
         let opened = timeout(HANDSHAKE_WITHIN, opening).await;
         let connection = match opened {
             Ok(Ok(connection)) => connection,
@@ -244,7 +244,7 @@ impl ToolClientSeat {
     }
 }
 
-impl Drop for ToolClientSeat {
+impl Drop for AdmittedClient {
     fn drop(&mut self) {
         let mut rooms = self.endpoint.lock();
         let Some(seats) = rooms.by_agent.get_mut(&self.agent) else { return };
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn an_agent_has_so_many_seats_and_gives_them_back() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let mut admitted: Vec<ToolClientSeat> =
+        let mut admitted: Vec<AdmittedClient> =
             (0..MAX_PER_AGENT).map(|_| endpoint.admit("a").unwrap()).collect();
         assert_eq!(endpoint.admit("a").err(), Some(Full));
         assert!(endpoint.admit("b").is_ok());
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn equal_names_are_numbered_and_numbers_are_used_again() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let admitted: Vec<ToolClientSeat> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
+        let admitted: Vec<AdmittedClient> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
         for admitted in &admitted {
             endpoint.seat(admitted, "calc");
         }

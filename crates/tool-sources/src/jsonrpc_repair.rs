@@ -64,17 +64,17 @@ mod tests {
     use super::*;
 
     /// The frame's messages, as rmcp would write them.
-    fn of(text: &str) -> Vec<Value> {
+    fn messages(text: &str) -> Vec<Value> {
         read(text).iter().map(|m| serde_json::to_value(m).unwrap()).collect()
     }
 
     #[test]
     fn proper_messages_pass_unchanged() {
         let text = r#"{"jsonrpc":"2.0","id":3,"result":{"content":[],"isError":true}}"#;
-        assert_eq!(of(&format!("{text}\n")), [serde_json::from_str::<Value>(text).unwrap()]);
+        assert_eq!(messages(&format!("{text}\n")), [serde_json::from_str::<Value>(text).unwrap()]);
         let note = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-        assert_eq!(of(note).len(), 1);
-        assert_eq!(of(&format!("[{note},{text}]")).len(), 2);
+        assert_eq!(messages(note).len(), 1);
+        assert_eq!(messages(&format!("[{note},{text}]")).len(), 2);
     }
 
     #[test]
@@ -87,9 +87,13 @@ mod tests {
         ] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
             let error = json!({"code": INTERNAL, "message": message});
-            assert_eq!(of(&text), [json!({"jsonrpc": "2.0", "id": 1, "error": error})], "{text}");
+            assert_eq!(
+                messages(&text),
+                [json!({"jsonrpc": "2.0", "id": 1, "error": error})],
+                "{text}"
+            );
         }
-        let unread = of(r#"{"id":7,"answer":1}"#);
+        let unread = messages(r#"{"id":7,"answer":1}"#);
         assert_eq!(unread[0]["id"], 7);
         assert_eq!(unread[0]["error"]["message"], "the answer cannot be read");
     }
@@ -97,7 +101,7 @@ mod tests {
     #[test]
     fn what_is_no_message_is_dropped() {
         for text in ["", "x", "1", "null", "[]", "[1]", "{}", r#"{"id":null,"answer":1}"#] {
-            assert_eq!(of(text), Vec::<Value>::new(), "{text}");
+            assert_eq!(messages(text), Vec::<Value>::new(), "{text}");
         }
     }
 
@@ -109,7 +113,7 @@ mod tests {
                 r#"{{"jsonrpc":"2.0","id":3,"result":{{"content":[],"structuredContent":{{"list":{list}}}}}}}"#
             )
         };
-        let read = of(&text(&numbers::array(&written)));
+        let read = messages(&text(&numbers::array(&written)));
         let list = read[0]["result"]["structuredContent"]["list"].to_string();
         assert_eq!(list, numbers::array_kept(&written));
         // As rmcp reads what comes over HTTP.
@@ -134,7 +138,9 @@ mod tests {
             let answer = format!(
                 r#"{{"jsonrpc":"2.0","id":3,"result":{{"content":[{{"type":"text","text":"a","annotations":{{"priority":{written}}}}}]}}}}"#
             );
-            assert!(of(&answer)[0]["result"]["content"][0]["annotations"]["priority"].is_number());
+            assert!(
+                messages(&answer)[0]["result"]["content"][0]["annotations"]["priority"].is_number()
+            );
         }
     }
 

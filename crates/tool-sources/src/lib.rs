@@ -44,7 +44,7 @@ use agent::AgentTools;
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use cameras::Cameras;
 pub use connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
-pub use endpoint::{Endpoint, Full, ToolClientSeat};
+pub use endpoint::{AdmittedClient, Endpoint, Full};
 pub use registry::{
     ChangeError, DeviceToolsShown, Registry, ServerShown, SessionToolsShown, SourceOfDevice,
 };

@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    fn of(json: Value) -> ToolOutput {
+    fn from_json(json: Value) -> ToolOutput {
         output(serde_json::from_value(json).unwrap())
     }
 
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_content_is_told() {
-        let result = of(json!({"isError": true, "content": [
+        let result = from_json(json!({"isError": true, "content": [
             {"type": "text", "text": "好"},
             {"type": "image", "mimeType": "image/png", "data": "AAAA"},
             {"type": "audio", "mimeType": "audio/wav", "data": "AAAA"},
@@ -260,15 +260,15 @@ mod tests {
 
     #[test]
     fn structure_is_told_once() {
-        let both = of(json!({"structuredContent": {"a": 1},
+        let both = from_json(json!({"structuredContent": {"a": 1},
             "content": [{"type": "text", "text": "{\n \"a\": 1 }"}]}));
         assert_eq!(texts(&both), ["{\n \"a\": 1 }"]);
-        let wrapped = of(json!({"structuredContent": {"result": "hi"},
+        let wrapped = from_json(json!({"structuredContent": {"result": "hi"},
             "content": [{"type": "text", "text": "hi"}]}));
         assert_eq!(texts(&wrapped), ["hi"]);
-        let alone = of(json!({"structuredContent": {"a": 1}, "content": []}));
+        let alone = from_json(json!({"structuredContent": {"a": 1}, "content": []}));
         assert_eq!(texts(&alone), ["{\"a\":1}"]);
-        let different = of(json!({"structuredContent": {"a": 1},
+        let different = from_json(json!({"structuredContent": {"a": 1},
             "content": [{"type": "text", "text": "one"}]}));
         assert_eq!(texts(&different), ["one", "{\"a\":1}"]);
     }
@@ -276,13 +276,13 @@ mod tests {
     #[test]
     fn long_results_are_cut_between_characters() {
         let long = "字".repeat(1 << 20);
-        let cut = of(json!({"content": [{"type": "text", "text": long},
+        let cut = from_json(json!({"content": [{"type": "text", "text": long},
             {"type": "text", "text": "more"}]}));
         let texts = texts(&cut);
         assert_eq!(texts.len(), 1);
         assert!(texts[0].len() < MAX_TEXT_BYTES + 64);
         assert!(texts[0].ends_with("[cut here: 3145728 bytes in all]"));
-        let image = of(json!({"content": [{"type": "image", "mimeType": "image/png",
+        let image = from_json(json!({"content": [{"type": "image", "mimeType": "image/png",
             "data": "A".repeat(MAX_IMAGE_BYTES + 1)}]}));
         assert!(matches!(&image.content[..], [ToolContent::Text(t)] if t.contains("too large")));
     }

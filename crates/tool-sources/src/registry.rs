@@ -233,7 +233,7 @@ impl Registry {
 
     /// Every server, on or off.
     pub fn servers(&self) -> Vec<ServerShown> {
-        self.0.sources.servers.reports().into_iter().map(ServerShown::of).collect()
+        self.0.sources.servers.reports().into_iter().map(ServerShown::from_report).collect()
     }
 
     /// The server of this name.
@@ -392,7 +392,7 @@ impl Registry {
 
     /// The tools of a device, as the store knows it.
     pub fn tools_of(&self, device: &Device) -> DeviceToolsShown {
-        self.shown(&device.device_id, &Choice::of(device))
+        self.shown(&device.device_id, &Choice::from_device(device))
     }
 
     /// The tools of a running session; none where it does not run.
@@ -432,7 +432,7 @@ impl Registry {
 }
 
 impl ServerShown {
-    fn of(report: ServerReport) -> Self {
+    fn from_report(report: ServerReport) -> Self {
         let enabled = report.settings.enabled;
         Self { source: report.source, enabled, settings: masked(&report.settings) }
     }

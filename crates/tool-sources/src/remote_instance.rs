@@ -39,7 +39,7 @@ impl RemoteInstanceSource {
             state: SourceState::Ready,
             protocol: String::new(),
             connections: 1,
-            tools: self.0.tools.iter().map(ToolReport::of).collect(),
+            tools: self.0.tools.iter().map(ToolReport::from_tool).collect(),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::connected_source::{ConnectedSource, SourceKind};
-use super::connection::{Connection, Era, NotOpened};
+use super::connection::{Connection, NotOpened, ProtocolEra};
 use super::link::Link;
 use super::litemcp;
 use super::refresh_loop::attend;
@@ -53,8 +53,8 @@ pub(super) async fn keep(
     live: ConnectedSource,
     token: CancellationToken,
 ) {
-    let mut waits = Waits::default();
-    let mut era = Era::Auto;
+    let mut waits = Backoff::default();
+    let mut era = ProtocolEra::Auto;
     loop {
         live.connecting();
         let begun = Instant::now();
@@ -74,7 +74,7 @@ pub(super) async fn keep(
         } else {
             live.failed(reason);
             // Some programs end at a question that they do not know: ask the other way.
-            era = if era == Era::Auto { Era::Handshake } else { Era::Auto };
+            era = if era == ProtocolEra::Auto { ProtocolEra::Handshake } else { ProtocolEra::Auto };
         }
         let wait = waits.next(begun.elapsed());
         let rest = async {
@@ -87,7 +87,7 @@ pub(super) async fn keep(
         match token.run_until_cancelled(rest).await {
             None => break,
             // Attempts that calls asked for do not make the others rarer.
-            Some(true) => waits = Waits(wait),
+            Some(true) => waits = Backoff(wait),
             Some(false) => {}
         }
     }
@@ -95,15 +95,15 @@ pub(super) async fn keep(
 }
 
 /// The waits before attempts to connect.
-struct Waits(Duration);
+struct Backoff(Duration);
 
-impl Default for Waits {
+impl Default for Backoff {
     fn default() -> Self {
         Self(FIRST_WAIT)
     }
 }
 
-impl Waits {
+impl Backoff {
     /// The wait after a connection, or an attempt at one, that lasted this long.
     fn next(&mut self, lasted: Duration) -> Duration {
         let wait = if lasted >= WELL_AFTER { FIRST_WAIT } else { self.0 };
@@ -139,9 +139,9 @@ async fn over_http(
         Ok(client) => client,
         Err(error) => return (format!("no HTTP client: {error}"), false),
     };
-    let mut opened = http_opened(server, client.clone(), Era::Auto, token).await;
+    let mut opened = http_opened(server, client.clone(), ProtocolEra::Auto, token).await;
     if opened.as_ref().is_err_and(|failed| failed.misunderstood) {
-        opened = http_opened(server, client, Era::Handshake, token).await;
+        opened = http_opened(server, client, ProtocolEra::Handshake, token).await;
     }
     match opened {
         Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
@@ -153,7 +153,7 @@ async fn over_http(
 async fn http_opened(
     server: &Server,
     client: reqwest::Client,
-    era: Era,
+    era: ProtocolEra,
     token: &CancellationToken,
 ) -> Result<Connection, NotOpened> {
     let Way::Http { url, headers, bearer } = &server.way else {
@@ -173,7 +173,7 @@ async fn http_opened(
 async fn as_child(
     server: &Server,
     environment: &Environment,
-    era: Era,
+    era: ProtocolEra,
     live: &ConnectedSource,
     token: &CancellationToken,
 ) -> (String, bool) {
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn waits_grow_to_a_bound_and_begin_anew_after_a_good_time() {
-        let mut waits = Waits::default();
+        let mut waits = Backoff::default();
         let short = Duration::from_secs(1);
         let grown: Vec<u128> = (0..8).map(|_| waits.next(short).as_millis()).collect();
         assert_eq!(grown, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);

@@ -14,12 +14,12 @@ use super::settings::{Server, ToolServer, ToolServerError};
 
 /// The remote servers, connected, on their way, or off.
 pub struct Servers {
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<ServerEntry>>,
     environment: Environment,
     token: CancellationToken,
 }
 
-struct Kept {
+struct ServerEntry {
     settings: ToolServer,
     origin: Origin,
     live: ConnectedSource,
@@ -54,7 +54,7 @@ impl Run {
     }
 }
 
-impl Kept {
+impl ServerEntry {
     fn new(
         settings: ToolServer,
         origin: Origin,
@@ -128,7 +128,7 @@ impl Servers {
         if kept.iter().any(|k| k.settings.name == settings.name) {
             return Ok(false);
         }
-        kept.push(Kept::new(settings, origin, &self.environment, &self.token)?);
+        kept.push(ServerEntry::new(settings, origin, &self.environment, &self.token)?);
         Ok(true)
     }
 
@@ -147,7 +147,7 @@ impl Servers {
             return Ok(None);
         }
         let settings = ToolServer { enabled, ..kept.settings.clone() };
-        let fresh = Kept::new(settings, kept.origin, &self.environment, &self.token)?;
+        let fresh = ServerEntry::new(settings, kept.origin, &self.environment, &self.token)?;
         Ok(std::mem::replace(kept, fresh).run)
     }
 
@@ -166,20 +166,20 @@ impl Servers {
     pub(super) fn sources(&self, device: Option<&DeviceId>) -> Vec<ConnectedSource> {
         let kept = self.lock();
         let on = kept.iter().filter(|k| k.settings.enabled);
-        let everybodys = |k: &Kept| k.settings.devices.is_empty();
+        let everybodys = |k: &ServerEntry| k.settings.devices.is_empty();
         let on = on.filter(|k| device.map_or_else(|| everybodys(k), |device| k.is_for(device)));
         on.map(|k| k.live.clone()).collect()
     }
 
     /// The server of this name, on or off.
     pub(super) fn named(&self, name: &str) -> Option<ConnectedSource> {
-        let found = |k: &&Kept| k.live.name() == name;
+        let found = |k: &&ServerEntry| k.live.name() == name;
         self.lock().iter().find(found).map(|k| k.live.clone())
     }
 
     /// What is known of each, those that are off among them.
     pub(super) fn reports(&self) -> Vec<ServerReport> {
-        self.lock().iter().map(Kept::report).collect()
+        self.lock().iter().map(ServerEntry::report).collect()
     }
 
     /// Ends every connection and child, and waits for them.
@@ -190,7 +190,7 @@ impl Servers {
         futures_util::future::join_all(ends).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<ServerEntry>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

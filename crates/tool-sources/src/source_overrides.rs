@@ -28,7 +28,7 @@ impl Default for Choice {
 
 impl Choice {
     /// What stands in the device's record.
-    pub(super) fn of(device: &Device) -> Self {
+    pub(super) fn from_device(device: &Device) -> Self {
         Self {
             agent: device.agent.clone(),
             off: device.tools_off.clone(),
@@ -90,7 +90,7 @@ impl Choices {
 
     /// Takes what is chosen from the device's record.
     pub(super) fn take(&self, device: &Device) {
-        let choice = Choice::of(device);
+        let choice = Choice::from_device(device);
         if choice == Choice::default() {
             self.forget(&device.device_id);
         } else {
@@ -100,7 +100,8 @@ impl Choices {
 
     /// Nothing is chosen but for these devices.
     pub(super) fn replace(&self, devices: &[Device]) {
-        let of = |device: &Device| (device.device_id.clone(), Arc::new(Choice::of(device)));
+        let of =
+            |device: &Device| (device.device_id.clone(), Arc::new(Choice::from_device(device)));
         self.write().devices = devices.iter().map(of).collect();
     }
 

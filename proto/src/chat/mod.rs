@@ -45,7 +45,7 @@ impl ChatStatus {
     }
 
     /// The status of this word.
-    pub fn of(word: &str) -> Option<Self> {
+    pub fn from_word(word: &str) -> Option<Self> {
         [Self::Active, Self::Archived, Self::Deleted].into_iter().find(|s| s.as_str() == word)
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn recover(text: &str) -> Option<Uplink> {
     }
     let text = bare.trim();
     let mut found = Map::new();
-    let mut members = Members::of(text, false)?;
+    let mut members = Members::from_text(text, false)?;
     while let Some((key, value)) = members.next() {
         let string = match value {
             Found::Text(raw) => unescape(raw),
@@ -56,7 +56,7 @@ pub(super) fn recover(text: &str) -> Option<Uplink> {
 fn answer(text: &str) -> Option<Uplink> {
     let mut id: Option<i64> = None;
     let mut message = UNREADABLE.to_owned();
-    for (key, value) in Members::of(text, true)? {
+    for (key, value) in Members::from_text(text, true)? {
         match (key, value) {
             ("id", Found::Other(number)) => id = id.or(number.parse().ok()),
             ("method", _) => return None,
@@ -73,7 +73,7 @@ fn answer(text: &str) -> Option<Uplink> {
 }
 
 fn error_message(text: &str) -> Option<String> {
-    for (key, value) in Members::of(text, true)? {
+    for (key, value) in Members::from_text(text, true)? {
         match (key, value) {
             ("message", Found::Text(raw)) => return Some(unescape(raw)),
             ("message", Found::Broken(at)) => {
@@ -149,7 +149,7 @@ struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// The members of the object with which the text begins.
-    fn of(text: &'a str, inner: bool) -> Option<Self> {
+    fn from_text(text: &'a str, inner: bool) -> Option<Self> {
         text.starts_with('{').then_some(Self { text, at: 1, inner })
     }
 

@@ -146,7 +146,7 @@ impl<'de> Deserializer<'de> for Node {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.0 {
-            Value::Object(fields) => visitor.visit_map(Fields::of(fields)),
+            Value::Object(fields) => visitor.visit_map(Fields::from_fields(fields)),
             _ => self.no("an object"),
         }
     }
@@ -208,7 +208,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(fields: Map<String, Value>) -> Self {
+    fn from_fields(fields: Map<String, Value>) -> Self {
         Self { left: fields.into_iter(), next: None }
     }
 }

@@ -268,14 +268,14 @@ impl TtsCommand {
     /// # Errors
     /// No JSON object, an unknown `type`, or a field that is missing or of the wrong type.
     pub fn decode(text: &str) -> Result<Self, JsonError> {
-        Self::of(json::object(text.as_bytes())?)
+        Self::from_fields(json::object(text.as_bytes())?)
     }
 
     /// Reads the fields of one text frame.
     ///
     /// # Errors
     /// As [`TtsCommand::decode`].
-    pub fn of(mut fields: Map<String, Value>) -> Result<Self, JsonError> {
+    pub fn from_fields(mut fields: Map<String, Value>) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         struct Request {
             request_id: String,

@@ -237,7 +237,7 @@ impl Play {
                 self.forget(n);
             }
             Step::Info(n) => {
-                assert_eq!(museum.told(&self.id(n)).await.is_ok(), self.is_live(n));
+                assert_eq!(museum.describe(&self.id(n)).await.is_ok(), self.is_live(n));
             }
             // A request under way is a use again and again, in real time.
             Step::Pass(seconds) => {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::blocks::{self, Fence, Opening};
-use super::marks::{self, Does, Run};
+use super::marks::{self, MarkEffect, Run};
 use super::spacing::{Outlet, Spacing};
 use super::tags::{self, Tag};
 use super::{Found, links};
@@ -216,13 +216,13 @@ impl Writer {
         let run = Run { mark, len, before, after, rest: &rest[len..], open, behind_digit, end };
         let Found::Yes(does) = run.does() else { return Step::Wait };
         match does {
-            Does::Stay => {
+            MarkEffect::Stay => {
                 rest[..len].chars().for_each(|c| self.say(c, out));
                 return Step::Take(len);
             }
-            Does::Open => self.open[kind] = open.saturating_add(1),
-            Does::Close => self.open[kind] = open - 1,
-            Does::Stray => {}
+            MarkEffect::Open => self.open[kind] = open.saturating_add(1),
+            MarkEffect::Close => self.open[kind] = open - 1,
+            MarkEffect::Stray => {}
         }
         self.drop(mark, len)
     }

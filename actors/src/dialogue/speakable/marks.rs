@@ -30,7 +30,7 @@ pub(super) struct Run<'a> {
 
 /// What a run of marks does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Does {
+pub(super) enum MarkEffect {
     /// It is meant as such.
     Stay,
     Open,
@@ -50,20 +50,22 @@ pub(super) fn run(rest: &str, mark: char, end: bool) -> Found<(usize, Option<cha
 
 impl Run<'_> {
     /// What this run does, where that is certain.
-    pub(super) fn does(self) -> Found<Does> {
+    pub(super) fn does(self) -> Found<MarkEffect> {
         let within = (wordy(self.before) || self.before == Some(')'))
             && (wordy(self.after) || self.after == Some('('));
         match self.mark {
-            '~' if self.len < 2 => Found::Yes(Does::Stay),
+            '~' if self.len < 2 => Found::Yes(MarkEffect::Stay),
             // The box of a key cap, `*️⃣`.
-            _ if matches!(self.after, Some('\u{fe0f}' | '\u{20e3}')) => Found::Yes(Does::Stay),
+            _ if matches!(self.after, Some('\u{fe0f}' | '\u{20e3}')) => {
+                Found::Yes(MarkEffect::Stay)
+            }
             '~' => Found::Yes(self.pair()),
-            '*' if self.len == 1 && self.is_sign() => Found::Yes(Does::Stay),
-            '*' if self.len == 2 && self.is_power() => Found::Yes(Does::Stay),
-            '_' if name_part(self.before) && name_part(self.after) => Found::Yes(Does::Stay),
+            '*' if self.len == 1 && self.is_sign() => Found::Yes(MarkEffect::Stay),
+            '*' if self.len == 2 && self.is_power() => Found::Yes(MarkEffect::Stay),
+            '_' if name_part(self.before) && name_part(self.after) => Found::Yes(MarkEffect::Stay),
             _ if self.len == 1 && within && self.open == 0 => {
                 closes_ahead(self.rest, self.mark, self.end)
-                    .map(|closes| if closes { Does::Open } else { Does::Stay })
+                    .map(|closes| if closes { MarkEffect::Open } else { MarkEffect::Stay })
             }
             _ => Found::Yes(self.pair()),
         }
@@ -88,13 +90,13 @@ impl Run<'_> {
         close || self.behind_digit && blank(self.before) && blank(self.after)
     }
 
-    fn pair(self) -> Does {
+    fn pair(self) -> MarkEffect {
         let ends = self.before.is_some_and(|c| !c.is_whitespace());
         let begins = self.after.is_some_and(|c| !c.is_whitespace());
         match (begins, ends) {
-            (_, true) if self.open > 0 => Does::Close,
-            (true, _) => Does::Open,
-            _ => Does::Stray,
+            (_, true) if self.open > 0 => MarkEffect::Close,
+            (true, _) => MarkEffect::Open,
+            _ => MarkEffect::Stray,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::admission::{AdmissionSettings, Place};
+use hearken_actors::admission::{AdmissionSettings, TurnPermit};
 use hearken_actors::messages::DeviceOrder;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{Down, Plan, Ring, Told, sound};
@@ -54,7 +54,7 @@ pub(crate) struct Device {
     ended: bool,
     pushed: usize,
     told: usize,
-    held: Vec<Place>,
+    held: Vec<TurnPermit>,
     outside: Arc<Outside>,
     tools: Arc<ServerTools>,
     pub(crate) trace: Arc<Trace>,

@@ -56,7 +56,7 @@ pub fn render(messages: &[Message], tools: &[Tool]) -> Vec<Segment> {
                     body.push('\n');
                     body.push_str(&tool_response(&next.content));
                 }
-                body.push_str(match Language::of(asked) {
+                body.push_str(match Language::from_key(asked) {
                     Some(Language::Chinese) => TELL_ZH,
                     _ => TELL_EN,
                 });

@@ -23,7 +23,7 @@ const SHUTDOWN_TIMEOUT_S: u64 = 1;
 
 /// What every request needs.
 #[derive(Debug, Clone)]
-struct Face {
+struct ServiceState {
     queue: EngineQueue,
     model: String,
     limits: RequestLimits,
@@ -37,7 +37,7 @@ pub fn server(
     model: &str,
     limits: RequestLimits,
 ) -> std::io::Result<Server> {
-    let face = Face { queue, model: model.to_owned(), limits };
+    let face = ServiceState { queue, model: model.to_owned(), limits };
     let server = HttpServer::new(move || {
         App::new()
             .app_data(web::Data::new(face.clone()))
@@ -67,14 +67,14 @@ pub fn server(
     Ok(server)
 }
 
-async fn chat(face: web::Data<Face>, body: web::Payload) -> HttpResponse {
+async fn chat(face: web::Data<ServiceState>, body: web::Payload) -> HttpResponse {
     match answer(&face, body).await {
         Ok(response) => response,
         Err(failure) => refuse(&failure),
     }
 }
 
-async fn answer(face: &Face, body: web::Payload) -> Result<HttpResponse, Failure> {
+async fn answer(face: &ServiceState, body: web::Payload) -> Result<HttpResponse, Failure> {
     let body = read_body(body).await?;
     let asked = request::parse(&body, face.limits)?;
     let mut events = face.queue.submit(asked.generation)?;
@@ -142,11 +142,11 @@ async fn read_body(mut body: web::Payload) -> Result<Bytes, Failure> {
     Ok(bytes.freeze())
 }
 
-async fn models(face: web::Data<Face>) -> HttpResponse {
+async fn models(face: web::Data<ServiceState>) -> HttpResponse {
     HttpResponse::Ok().json(json!({ "object": "list", "data": [model_json(&face.model)] }))
 }
 
-async fn model_named(face: web::Data<Face>, name: web::Path<String>) -> HttpResponse {
+async fn model_named(face: web::Data<ServiceState>, name: web::Path<String>) -> HttpResponse {
     if *name == face.model {
         HttpResponse::Ok().json(model_json(&face.model))
     } else {
@@ -158,7 +158,7 @@ fn model_json(model: &str) -> serde_json::Value {
     json!({ "id": model, "object": "model", "created": 0, "owned_by": "hearken" })
 }
 
-async fn health(face: web::Data<Face>) -> HttpResponse {
+async fn health(face: web::Data<ServiceState>) -> HttpResponse {
     let (waiting, busy) = face.queue.load();
     let (status, word) = match face.queue.state() {
         EngineState::Ready => (StatusCode::OK, "ok"),

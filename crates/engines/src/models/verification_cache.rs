@@ -13,7 +13,7 @@ const FILE_NAME: &str = ".stamp";
 
 /// What was put into a model's folder, written when all of it was there.
 #[derive(Debug, Serialize, Deserialize)]
-struct Stamp {
+struct VerifiedFiles {
     /// The digest of the catalogue entry it was made from.
     entry: String,
     /// Each file as it was then.
@@ -61,7 +61,7 @@ pub fn folder(root: &Path, model: &Model) -> PathBuf {
     root.join(&model.name)
 }
 
-fn read(folder: &Path) -> Option<Stamp> {
+fn read(folder: &Path) -> Option<VerifiedFiles> {
     let text = std::fs::read_to_string(folder.join(FILE_NAME)).ok()?;
     serde_json::from_str(&text).ok()
 }
@@ -95,7 +95,7 @@ pub(super) async fn write(folder: &Path, model: &Model) -> Result<u64, ModelErro
         files.push(StampedFile { path: file.path, bytes, sha256 });
     }
     let total = files.iter().map(|file| file.bytes).sum();
-    let stamp = Stamp { entry: model.digest(), files };
+    let stamp = VerifiedFiles { entry: model.digest(), files };
     let text =
         serde_json::to_string_pretty(&stamp).map_err(|e| ModelError::Catalogue(e.to_string()))?;
     let path = folder.join(FILE_NAME);

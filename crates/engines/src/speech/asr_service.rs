@@ -402,7 +402,7 @@ fn parse(text: &str) -> Result<AsrCommand, AsrEvent> {
         error(code, reason.to_string())
     })?;
     let name = fields.get("command").and_then(|c| c.as_str()).unwrap_or_default().to_owned();
-    AsrCommand::of(fields).map_err(|reason| match name.as_str() {
+    AsrCommand::from_fields(fields).map_err(|reason| match name.as_str() {
         "set_audio_format" => error(code::FORMAT, format!("audio format: {reason}")),
         "batch_start" => error(code::EXCEPTION, format!("batch_start: {reason}")),
         _ => error(code::UNKNOWN_COMMAND, "unknown command"),

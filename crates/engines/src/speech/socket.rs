@@ -119,7 +119,7 @@ impl End {
     }
 
     /// What an error of reading is for the client.
-    fn of(error: &Error) -> Self {
+    fn from_error(error: &Error) -> Self {
         match error {
             Error::Capacity(_) => Self::because(CloseCode::Size, "the message is too large"),
             Error::Utf8(_) => Self::because(CloseCode::Invalid, "the text is no UTF-8"),
@@ -195,7 +195,7 @@ pub(crate) async fn next(stream: &mut SplitStream<Socket>) -> Result<Message, En
                 return Ok(message);
             }
             Ok(Some(Ok(Message::Close(_))) | None) => return Err(End::Theirs),
-            Ok(Some(Err(error))) => return Err(End::of(&error)),
+            Ok(Some(Err(error))) => return Err(End::from_error(&error)),
             Ok(Some(Ok(_))) => {}
             Err(_) => {
                 tracing::debug!("a client is silent, its connection is closed");

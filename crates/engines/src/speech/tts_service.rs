@@ -217,6 +217,6 @@ fn parse(text: &str) -> Result<TtsCommand, TtsEvent> {
     let fields = json::object(text.as_bytes())
         .map_err(|error| refused(None, "INVALID_JSON", &error.to_string()))?;
     let request_id = fields.get("request_id").and_then(Value::as_str).map(str::to_owned);
-    TtsCommand::of(fields)
+    TtsCommand::from_fields(fields)
         .map_err(|error| refused(request_id, "INVALID_PARAMS", &error.to_string()))
 }

@@ -104,7 +104,7 @@ struct Answer {
 
 /// What a result means.
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
+enum ResultKind {
     Nothing,
     Segment,
     Last,
@@ -131,9 +131,9 @@ impl AsrStream for Utterance {
                 Err(e) if settled && e.kind == ProviderErrorKind::Timeout => break,
                 Err(e) => return Err(e),
                 Ok(incoming) => match self.take(incoming)? {
-                    Heard::Nothing => {}
-                    Heard::Segment => until = deadline.min(Instant::now() + SETTLE),
-                    Heard::Last => break,
+                    ResultKind::Nothing => {}
+                    ResultKind::Segment => until = deadline.min(Instant::now() + SETTLE),
+                    ResultKind::Last => break,
                 },
             }
         }
@@ -146,26 +146,26 @@ impl Utterance {
         self.endpoint.send(&mut self.socket, message).await
     }
 
-    fn take(&mut self, incoming: Incoming) -> Result<Heard, ProviderError> {
+    fn take(&mut self, incoming: Incoming) -> Result<ResultKind, ProviderError> {
         let Incoming::Text(text) = incoming else {
             return Err(self.endpoint.violated("a binary message from the recogniser"));
         };
         let answer: Answer = serde_json::from_str(&text)
             .map_err(|_| self.endpoint.violated("a message that is no result of the recogniser"))?;
         let heard = meaning(self.mode, &answer);
-        if heard != Heard::Nothing && !answer.text.trim().is_empty() {
+        if heard != ResultKind::Nothing && !answer.text.trim().is_empty() {
             self.segments.push(answer.text.trim().to_owned());
         }
         Ok(heard)
     }
 }
 
-fn meaning(mode: FunAsrMode, answer: &Answer) -> Heard {
+fn meaning(mode: FunAsrMode, answer: &Answer) -> ResultKind {
     match (mode, answer.mode.as_str()) {
-        (FunAsrMode::Offline, "offline" | "2pass-offline" | "") => Heard::Last,
-        (FunAsrMode::TwoPass, "2pass-offline" | "offline") if answer.is_final => Heard::Last,
-        (FunAsrMode::TwoPass, "2pass-offline" | "offline") => Heard::Segment,
-        _ => Heard::Nothing,
+        (FunAsrMode::Offline, "offline" | "2pass-offline" | "") => ResultKind::Last,
+        (FunAsrMode::TwoPass, "2pass-offline" | "offline") if answer.is_final => ResultKind::Last,
+        (FunAsrMode::TwoPass, "2pass-offline" | "offline") => ResultKind::Segment,
+        _ => ResultKind::Nothing,
     }
 }
 
@@ -201,9 +201,9 @@ mod tests {
         let answer =
             |mode: &str, is_final| Answer { mode: mode.into(), text: "x".into(), is_final };
         let two = FunAsrMode::TwoPass;
-        assert_eq!(meaning(two, &answer("2pass-online", true)), Heard::Nothing);
-        assert_eq!(meaning(two, &answer("2pass-offline", false)), Heard::Segment);
-        assert_eq!(meaning(two, &answer("2pass-offline", true)), Heard::Last);
-        assert_eq!(meaning(FunAsrMode::Offline, &answer("offline", false)), Heard::Last);
+        assert_eq!(meaning(two, &answer("2pass-online", true)), ResultKind::Nothing);
+        assert_eq!(meaning(two, &answer("2pass-offline", false)), ResultKind::Segment);
+        assert_eq!(meaning(two, &answer("2pass-offline", true)), ResultKind::Last);
+        assert_eq!(meaning(FunAsrMode::Offline, &answer("offline", false)), ResultKind::Last);
     }
 }

@@ -39,16 +39,16 @@ impl Tts for BalancedTts {
 
 enum Stage {
     Waiting(Search<dyn Tts>, Line, Duration),
-    Begun(Begun),
+    Begun(StartedSentence),
 }
 
 /// A sentence whose first audio has come.
-struct Begun {
+struct StartedSentence {
     sound: BoxStream<'static, Result<Pcm, ProviderError>>,
     lease: Lease<dyn Tts>,
 }
 
-impl Begun {
+impl StartedSentence {
     async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
         let pcm = self.sound.next().await.transpose();
         match &pcm {
@@ -65,7 +65,7 @@ async fn first(
     mut search: Search<dyn Tts>,
     line: Line,
     within: Duration,
-) -> Result<(Option<Pcm>, Begun), ProviderError> {
+) -> Result<(Option<Pcm>, StartedSentence), ProviderError> {
     let by = Instant::now() + within;
     while let Some(mut lease) = search.next() {
         let mut sound = lease.port().speak(line.clone());
@@ -76,7 +76,7 @@ async fn first(
                 if pcm.is_none() {
                     lease.worked();
                 }
-                return Ok((pcm, Begun { sound, lease }));
+                return Ok((pcm, StartedSentence { sound, lease }));
             }
             Err(error) => search.failed(lease, error),
         }

@@ -134,7 +134,7 @@ impl Reading for Pieces {
         let chunk: Value = serde_json::from_str(event)
             .map_err(|_| violated(PROVIDER, "a piece of the answer is not JSON"))?;
         match chunk.get("error").filter(|error| !error.is_null()) {
-            Some(error) => Err(told(error)),
+            Some(error) => Err(provider_error(error)),
             None => {
                 self.chunk(&chunk);
                 Ok(())
@@ -310,7 +310,7 @@ fn usage(told: &Value) -> Option<Usage> {
 }
 
 /// An error told in the midst of the stream, by a code, or by the status of a provider behind it.
-fn told(error: &Value) -> ProviderError {
+fn provider_error(error: &Value) -> ProviderError {
     let body = json!({ "error": error }).to_string();
     let code = web::error_code(body.as_bytes());
     let status = whole(&error["code"]).and_then(|code| u16::try_from(code).ok());

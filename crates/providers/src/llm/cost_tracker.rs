@@ -58,7 +58,7 @@ pub(super) struct Prices {
 
 impl Prices {
     #[allow(clippy::cast_precision_loss, reason = "no answer has 2^52 tokens")]
-    fn of(self, usage: Usage) -> f64 {
+    fn cost(self, usage: Usage) -> f64 {
         let input = usage.prompt_tokens as f64 * self.input;
         let output = usage.completion_tokens as f64 * self.output;
         (input + output) / 1e6
@@ -78,7 +78,7 @@ impl Llm for Priced {
         let (prices, face, costs) = (self.prices, self.face, self.costs.clone());
         let counted = move |delta: &Result<LlmDelta, ProviderError>| {
             let Ok(LlmDelta::Finished { usage: Some(usage), .. }) = delta else { return };
-            let cost = prices.of(*usage);
+            let cost = prices.cost(*usage);
             metrics::llm_used(face, usage, cost);
             costs.note(face, |figures| {
                 figures.prompt_tokens = figures.prompt_tokens.saturating_add(usage.prompt_tokens);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hearken_actors::ports::ProviderError;
-use hearken_base::http::{Refusal, Told};
+use hearken_base::http::{Refusal, RefusalBody};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -107,7 +107,7 @@ impl Known {
     }
 
     /// The first field among these that a refusal names.
-    fn named(&self, told: &Told, among: Fields) -> Fields {
+    fn named(&self, told: &RefusalBody, among: Fields) -> Fields {
         let text = told.param.as_ref().unwrap_or(&told.text);
         let names = self.fields.iter().enumerate().filter(|(place, _)| among & bit(*place) != 0);
         let named = names.filter_map(|(place, field)| Some((word(text, field.name)?, place)));
@@ -230,7 +230,12 @@ impl std::fmt::Debug for Findings {
 impl Findings {
     /// What is known of this model. The number of models is bounded: where too many were asked, all
     /// are found out anew.
-    pub(crate) fn of(&self, base: &str, model: &str, fields: &'static [Doubtful]) -> Arc<Known> {
+    pub(crate) fn for_model(
+        &self,
+        base: &str,
+        model: &str,
+        fields: &'static [Doubtful],
+    ) -> Arc<Known> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (base.to_owned(), model.to_owned());
         if all.len() >= MOST_MODELS && !all.contains_key(&key) {

@@ -10,12 +10,12 @@ use super::*;
 /// A base that refuses some fields, and names them or not.
 struct Base {
     refuses: &'static [&'static str],
-    tells: fn(&str) -> Told,
+    tells: fn(&str) -> RefusalBody,
     asked: RefCell<Vec<Value>>,
 }
 
 impl Base {
-    fn new(refuses: &'static [&'static str], tells: fn(&str) -> Told) -> Self {
+    fn new(refuses: &'static [&'static str], tells: fn(&str) -> RefusalBody) -> Self {
         Self { refuses, tells, asked: RefCell::default() }
     }
 
@@ -42,18 +42,22 @@ fn order() -> Value {
     json!({ "max_tokens": 7, "temperature": 0.5, "stream_options": {}, "messages": [] })
 }
 
-fn by_param(name: &str) -> Told {
-    Told { param: Some(name.into()), code: Some("unsupported_parameter".into()), ..Told::default() }
+fn by_param(name: &str) -> RefusalBody {
+    RefusalBody {
+        param: Some(name.into()),
+        code: Some("unsupported_parameter".into()),
+        ..RefusalBody::default()
+    }
 }
 
-fn by_words(name: &str) -> Told {
+fn by_words(name: &str) -> RefusalBody {
     let text =
         format!("Unsupported parameter: '{name}'; supported: max_completion_tokens, x_tokens");
-    Told { text, ..Told::default() }
+    RefusalBody { text, ..RefusalBody::default() }
 }
 
-fn not_at_all(_: &str) -> Told {
-    Told::default()
+fn not_at_all(_: &str) -> RefusalBody {
+    RefusalBody::default()
 }
 
 #[tokio::test]
@@ -118,12 +122,12 @@ async fn another_failure_ends_the_search() {
 #[test]
 fn models_are_known_by_base_and_name_and_their_number_is_bounded() {
     let findings = Findings::default();
-    let (one, other) = (findings.of("b", "m", OPENAI), findings.of("b", "n", OPENAI));
+    let (one, other) = (findings.for_model("b", "m", OPENAI), findings.for_model("b", "n", OPENAI));
     one.answered(0, 1);
-    assert!(Arc::ptr_eq(&one, &findings.clone().of("b", "m", OPENAI)));
+    assert!(Arc::ptr_eq(&one, &findings.clone().for_model("b", "m", OPENAI)));
     assert!(!Arc::ptr_eq(&one, &other));
     for n in 0..MOST_MODELS * 2 {
-        findings.of("b", &n.to_string(), OPENAI);
+        findings.for_model("b", &n.to_string(), OPENAI);
     }
     assert!(findings.0.lock().unwrap().len() <= MOST_MODELS);
 }

@@ -138,7 +138,9 @@ impl Reading for Pieces {
             }
             // Compatible bases may tell no reason.
             "message_stop" => self.finish = self.finish.or(Some(false)),
-            "error" => return Err(told(event["error"]["type"].as_str().unwrap_or_default())),
+            "error" => {
+                return Err(provider_error(event["error"]["type"].as_str().unwrap_or_default()));
+            }
             // `ping`, and what will be added.
             _ => {}
         }
@@ -263,7 +265,7 @@ impl Pieces {
 }
 
 /// What an error of this type means.
-fn told(kind: &str) -> ProviderError {
+fn provider_error(kind: &str) -> ProviderError {
     let means = match kind {
         "overloaded_error" => ProviderErrorKind::Unavailable,
         "rate_limit_error" => ProviderErrorKind::RateLimited,

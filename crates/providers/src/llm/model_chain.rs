@@ -92,11 +92,11 @@ fn one(settings: &LlmSettings, asker: &Asker, place: usize) -> Result<Arc<dyn Ll
     let url = check(settings)?;
     let inner: Arc<dyn Llm> = match settings.provider {
         LlmProvider::OpenAi => {
-            let known = asker.findings.of(url.as_str(), &settings.model, fields::OPENAI);
+            let known = asker.findings.for_model(url.as_str(), &settings.model, fields::OPENAI);
             Arc::new(OpenAiLlm::new(&url, settings.clone(), known)?)
         }
         LlmProvider::Anthropic => {
-            let known = asker.findings.of(url.as_str(), &settings.model, fields::ANTHROPIC);
+            let known = asker.findings.for_model(url.as_str(), &settings.model, fields::ANTHROPIC);
             Arc::new(AnthropicLlm::new(&url, settings.clone(), known)?)
         }
     };

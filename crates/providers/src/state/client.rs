@@ -143,7 +143,7 @@ impl StateServer for HttpStateServer {
         &self,
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Map<String, Value>, StateError>> {
-        let question = Question::new(Method::GET, "/state").of(session).again();
+        let question = Question::new(Method::GET, "/state").for_session(session).again();
         self.ask(question, |answered| answer::state(done(answered)?))
     }
 
@@ -162,7 +162,7 @@ impl StateServer for HttpStateServer {
     }
 
     fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
-        let question = Question::new(Method::DELETE, "/state").of(session).again();
+        let question = Question::new(Method::DELETE, "/state").for_session(session).again();
         self.ask(question, |answered| match answered {
             Ok(_) | Err((404 | 410, _)) => Ok(()),
             Err((_, error)) => Err(error),
@@ -204,7 +204,7 @@ impl Question {
         Self { again: true, ..self }
     }
 
-    fn of(self, session: &SessionId) -> Self {
+    fn for_session(self, session: &SessionId) -> Self {
         Self { session: Some(session.clone()), ..self }
     }
 
@@ -264,7 +264,7 @@ impl Link {
         let why = if error.is_timeout() {
             self.late()
         } else {
-            StateError::Failed(told(error.without_url()))
+            StateError::Failed(describe(error.without_url()))
         };
         if connected { Missed::Unsure(why, None) } else { Missed::NotDone(why, None) }
     }
@@ -316,7 +316,7 @@ fn may_pass(status: StatusCode) -> bool {
 }
 
 /// An error and what is behind it, which is where the reason stands.
-fn told(error: reqwest::Error) -> String {
+fn describe(error: reqwest::Error) -> String {
     let mut words = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(inner) = source {

@@ -172,9 +172,9 @@ impl Request {
                 Incoming::Text(text) => self.answer.event(&text),
             };
             match heard {
-                Ok(Heard::Audio(pcm)) => return Ok(Some(pcm)),
-                Ok(Heard::Nothing) => {}
-                Ok(Heard::End) => {
+                Ok(ServiceMessage::Audio(pcm)) => return Ok(Some(pcm)),
+                Ok(ServiceMessage::Nothing) => {}
+                Ok(ServiceMessage::End) => {
                     self.end()?;
                     return Ok(self.answer.sound.finish(self.answer.rate_hz));
                 }
@@ -218,14 +218,14 @@ impl Drop for Request {
 }
 
 impl Answer {
-    fn frame(&mut self, frame: &Bytes) -> Result<Heard, ProviderError> {
+    fn frame(&mut self, frame: &Bytes) -> Result<ServiceMessage, ProviderError> {
         let frame = AudioFrame::decode(frame).map_err(|e| violated(e.to_string()))?;
         if frame.meta.request_id != self.id {
             tracing::debug!("ignored a frame of another request");
-            return Ok(Heard::Nothing);
+            return Ok(ServiceMessage::Nothing);
         }
         if frame.kind == FrameKind::Meta {
-            return Ok(Heard::Nothing);
+            return Ok(ServiceMessage::Nothing);
         }
         let (had, want) = (frame.meta.sequence, self.frames);
         if had != want {
@@ -238,10 +238,10 @@ impl Answer {
         self.frames += 1;
         self.rate_hz = rate;
         let pcm = self.sound.take(&frame.pcm, rate).map_err(violated)?;
-        Ok(pcm.map_or(Heard::Nothing, Heard::Audio))
+        Ok(pcm.map_or(ServiceMessage::Nothing, ServiceMessage::Audio))
     }
 
-    fn event(&self, text: &str) -> Result<Heard, ProviderError> {
+    fn event(&self, text: &str) -> Result<ServiceMessage, ProviderError> {
         let event = TtsEvent::decode(text)
             .map_err(|_| violated("a message that is no event of the synthesiser"))?;
         match event {
@@ -255,13 +255,13 @@ impl Answer {
             }
             TtsEvent::Complete { .. } | TtsEvent::Error { .. } => {
                 tracing::debug!("ignored the end of another request");
-                Ok(Heard::Nothing)
+                Ok(ServiceMessage::Nothing)
             }
-            TtsEvent::Progress { .. } | TtsEvent::Pong { .. } => Ok(Heard::Nothing),
+            TtsEvent::Progress { .. } | TtsEvent::Pong { .. } => Ok(ServiceMessage::Nothing),
         }
     }
 
-    fn complete(&self, result: &TtsResult) -> Result<Heard, ProviderError> {
+    fn complete(&self, result: &TtsResult) -> Result<ServiceMessage, ProviderError> {
         if result.cancelled {
             let why = "the service cancelled the request";
             return Err(ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, why));
@@ -269,13 +269,13 @@ impl Answer {
         if result.chunks != 0 && result.chunks != self.frames {
             tracing::warn!(told = result.chunks, came = self.frames, "frames of a sentence differ");
         }
-        Ok(Heard::End)
+        Ok(ServiceMessage::End)
     }
 }
 
 /// What a message of the service brought.
 #[derive(Debug, PartialEq)]
-enum Heard {
+enum ServiceMessage {
     Audio(Pcm),
     Nothing,
     End,
@@ -341,16 +341,16 @@ mod tests {
         AudioFrame { kind: FrameKind::Stream, meta, pcm }.encode()
     }
 
-    fn kind(heard: Result<Heard, ProviderError>) -> ProviderErrorKind {
+    fn kind(heard: Result<ServiceMessage, ProviderError>) -> ProviderErrorKind {
         heard.expect_err("it must fail").kind
     }
 
     #[test]
     fn frames_are_heard_in_order_and_those_of_others_are_not() {
         let mut answer = answer();
-        assert_eq!(answer.frame(&frame("other", 5, 16_000)).unwrap(), Heard::Nothing);
+        assert_eq!(answer.frame(&frame("other", 5, 16_000)).unwrap(), ServiceMessage::Nothing);
         let pcm = Pcm { samples: [1, 2].into(), sample_rate_hz: 16_000 };
-        assert_eq!(answer.frame(&frame("mine", 0, 16_000)).unwrap(), Heard::Audio(pcm));
+        assert_eq!(answer.frame(&frame("mine", 0, 16_000)).unwrap(), ServiceMessage::Audio(pcm));
         assert!(answer.frame(&frame("mine", 1, 16_000)).is_ok());
         assert_eq!(kind(answer.frame(&frame("mine", 3, 16_000))), ProviderErrorKind::Protocol);
         assert_eq!(kind(answer.frame(&frame("mine", 1, 16_000))), ProviderErrorKind::Protocol);
@@ -370,8 +370,8 @@ mod tests {
             answer()
                 .event(&format!(r#"{{"type":"complete","request_id":"{id}","result":{result}}}"#))
         };
-        assert_eq!(complete("mine", "{}").unwrap(), Heard::End);
-        assert_eq!(complete("other", "{}").unwrap(), Heard::Nothing);
+        assert_eq!(complete("mine", "{}").unwrap(), ServiceMessage::End);
+        assert_eq!(complete("other", "{}").unwrap(), ServiceMessage::Nothing);
         let cancelled = complete("mine", r#"{"cancelled":true}"#);
         assert_eq!(kind(cancelled), ProviderErrorKind::Unavailable);
         let failed = |code: &str| {
@@ -381,6 +381,6 @@ mod tests {
         assert_eq!(failed("RATE_LIMITED"), ProviderErrorKind::RateLimited);
         assert_eq!(failed("TEXT_TOO_LONG"), ProviderErrorKind::BadRequest);
         let other = r#"{"type":"error","request_id":"other","error":{"code":"TIMEOUT"}}"#;
-        assert_eq!(answer().event(other).unwrap(), Heard::Nothing);
+        assert_eq!(answer().event(other).unwrap(), ServiceMessage::Nothing);
     }
 }

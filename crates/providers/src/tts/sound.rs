@@ -42,7 +42,7 @@ enum Shape {
 }
 
 /// What the first bytes tell.
-enum Told {
+enum Header {
     /// Nothing yet.
     More,
     /// The samples begin behind so many bytes.
@@ -57,9 +57,9 @@ impl Sound {
     pub(super) fn take(&mut self, bytes: &[u8], rate_hz: u32) -> Result<Option<Pcm>, Unplayable> {
         self.held.extend_from_slice(bytes);
         if let Shape::Unknown = self.shape {
-            match told(&self.held)? {
-                Told::More => return Ok(None),
-                Told::Begins(shape, at) => {
+            match parse_header(&self.held)? {
+                Header::More => return Ok(None),
+                Header::Begins(shape, at) => {
                     self.held.advance(at);
                     self.shape = shape;
                 }
@@ -105,25 +105,25 @@ impl Sound {
 }
 
 /// What an answer is that begins like this.
-fn told(head: &[u8]) -> Result<Told, Unplayable> {
+fn parse_header(head: &[u8]) -> Result<Header, Unplayable> {
     match head {
-        [] | [_] | [_, _] | [_, _, _] => Ok(Told::More),
-        [0xff, ..] if head.len() < 6 => Ok(Told::More),
+        [] | [_] | [_, _] | [_, _, _] => Ok(Header::More),
+        [0xff, ..] if head.len() < 6 => Ok(Header::More),
         [b'R', b'I', b'F', b'F', ..] => match head.get(8..RIFF) {
-            None => Ok(Told::More),
+            None => Ok(Header::More),
             Some(b"WAVE") => wav(head),
-            Some(_) => Ok(Told::Begins(Shape::Raw, 0)),
+            Some(_) => Ok(Header::Begins(Shape::Raw, 0)),
         },
         [b'O', b'g', b'g', b'S', ..] => Err(Unplayable::Format("Ogg")),
         [b'f', b'L', b'a', b'C', ..] => Err(Unplayable::Format("FLAC")),
         [b'I', b'D', b'3', ..] => Err(Unplayable::Format("MP3")),
         _ => match frame(head) {
-            None => Ok(Told::Begins(Shape::Raw, 0)),
+            None => Ok(Header::Begins(Shape::Raw, 0)),
             // Samples can look like the header of a frame, but not at the same time like the next.
             Some((name, length)) => match head.get(length..length + 6) {
-                None => Ok(Told::More),
+                None => Ok(Header::More),
                 Some(next) if frame(next).is_some() => Err(Unplayable::Format(name)),
-                Some(_) => Ok(Told::Begins(Shape::Raw, 0)),
+                Some(_) => Ok(Header::Begins(Shape::Raw, 0)),
             },
         },
     }
@@ -161,7 +161,7 @@ fn frame(head: &[u8]) -> Option<(&'static str, usize)> {
 }
 
 /// Where the samples of a WAV file begin, and how they are written.
-fn wav(head: &[u8]) -> Result<Told, Unplayable> {
+fn wav(head: &[u8]) -> Result<Header, Unplayable> {
     let u16_at = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     let u32_at =
         |at: usize| head.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
@@ -173,7 +173,7 @@ fn wav(head: &[u8]) -> Result<Told, Unplayable> {
             (b"data", Some((rate_hz, stereo))) => {
                 // Who writes while it speaks does not know the length yet.
                 let left = Some(length).filter(|_| size != 0 && size < 0x7fff_0000);
-                return Ok(Told::Begins(Shape::Wav { rate_hz, stereo, left }, body));
+                return Ok(Header::Begins(Shape::Wav { rate_hz, stereo, left }, body));
             }
             (b"data", None) => return Err(Unplayable::Wav("no format".into())),
             (b"fmt ", _) => {
@@ -197,7 +197,7 @@ fn wav(head: &[u8]) -> Result<Told, Unplayable> {
             return Err(Unplayable::Wav("a header without end".into()));
         }
     }
-    Ok(Told::More)
+    Ok(Header::More)
 }
 
 #[cfg(test)]

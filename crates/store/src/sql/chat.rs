@@ -40,7 +40,7 @@ fn session(row: &AnyRow) -> Result<ChatSession, StoreError> {
         name: row.try_get("name")?,
         creator_id: row.try_get("creator_id")?,
         dm_user_id: row.try_get("dm_user_id")?,
-        status: ChatStatus::of(&status)
+        status: ChatStatus::from_word(&status)
             .ok_or_else(|| unusable(format!("a chat session's status is `{status}`")))?,
         max_players: row.try_get::<i64, _>("max_players")?.try_into().map_err(unusable)?,
         players: serde_json::from_str(&players).map_err(unusable)?,

@@ -77,18 +77,18 @@ struct Writer<'a> {
 
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy)]
-struct Waits {
+struct Timeouts {
     busy: Duration,
     acquire: Duration,
     /// Longest time for one statement on a server; zero is no end.
     statement: Duration,
 }
 
-const BRISK: Waits = Waits { busy: BUSY, acquire: ACQUIRE, statement: DEADLINE };
-const PATIENT: Waits = Waits { busy: PATIENCE, acquire: ACQUIRE, statement: Duration::ZERO };
+const BRISK: Timeouts = Timeouts { busy: BUSY, acquire: ACQUIRE, statement: DEADLINE };
+const PATIENT: Timeouts = Timeouts { busy: PATIENCE, acquire: ACQUIRE, statement: Duration::ZERO };
 
 /// Where a store is.
-struct Place {
+struct Location {
     dialect: Dialect,
     /// The address as the driver takes it.
     url: String,
@@ -117,7 +117,7 @@ impl SqlStore {
     /// # Errors
     /// The path is no UTF-8.
     pub fn file(path: &Path) -> Result<Self, StoreError> {
-        Self::with(&Place::file(path)?, BRISK)
+        Self::with(&Location::file(path)?, BRISK)
     }
 
     /// A store at a `sqlite:` or `postgres:` address; `sqlite::memory:` is one in memory.
@@ -125,7 +125,7 @@ impl SqlStore {
     /// # Errors
     /// It is no such address.
     pub fn at(url: &str) -> Result<Self, StoreError> {
-        Self::with(&Place::at(url)?, BRISK)
+        Self::with(&Location::at(url)?, BRISK)
     }
 
     /// The same for long work of which a person waits to see the end; an empty address is
@@ -134,15 +134,15 @@ impl SqlStore {
     /// # Errors
     /// It is no such address.
     pub fn patient(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
-        Self::with(&Place::configured(url, data_dir)?, PATIENT)
+        Self::with(&Location::configured(url, data_dir)?, PATIENT)
     }
 
     /// The store of a server: an empty address is `hearken.db` in this folder.
     pub(super) fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
-        Self::with(&Place::configured(url, data_dir)?, BRISK)
+        Self::with(&Location::configured(url, data_dir)?, BRISK)
     }
 
-    fn with(place: &Place, waits: Waits) -> Result<Self, StoreError> {
+    fn with(place: &Location, waits: Timeouts) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
         let options = AnyConnectOptions::from_str(&place.url)
             .map_err(|e| StoreError::because(StoreErrorKind::Address, e))?
@@ -365,7 +365,7 @@ impl DerefMut for Work {
     }
 }
 
-impl Place {
+impl Location {
     fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
         match url {
             "" => Self::file(&data_dir.join("hearken.db")),
@@ -410,7 +410,7 @@ impl Place {
 }
 
 /// What each connection begins with.
-fn opening(place: &Place, waits: Waits) -> String {
+fn opening(place: &Location, waits: Timeouts) -> String {
     let busy = waits.busy.as_millis();
     match (place.dialect, &place.file) {
         // FULL: what is committed is on disk, even where the machine loses power.

@@ -87,7 +87,7 @@ fn codes(between: &str) -> String {
     ReplyLanguage::ALL.map(ReplyLanguage::code).join(between)
 }
 
-fn told(language: ReplyLanguage) -> Value {
+fn to_json(language: ReplyLanguage) -> Value {
     let (code, name, name_en) = (language.code(), language.name_zh(), language.name_en());
     json!({"language": code, "name": name, "name_en": name_en})
 }
@@ -101,7 +101,7 @@ fn set(conversation: &Conversation, named: &str) -> Result<Value, String> {
         return Err(format!("the language `{named}` is not known: use one of {}", codes(", ")));
     };
     conversation.style().language = Some(language);
-    let mut done = told(language);
+    let mut done = to_json(language);
     // The answer of this very turn follows the result: the model has its old instructions yet.
     done["message"] = format!("from now on, answer in {} only", language.name_en()).into();
     Ok(done)
@@ -112,15 +112,15 @@ fn set_now(conversation: &Conversation) -> Value {
     let language = conversation.style().language;
     language.map_or_else(
         || {
-            let mut now = told(DEFAULT);
+            let mut now = to_json(DEFAULT);
             now["message"] = "none is set: answer in the user's language".into();
             now
         },
-        told,
+        to_json,
     )
 }
 
 fn list(conversation: &Conversation) -> Value {
     let now = conversation.style().language.unwrap_or(DEFAULT).code();
-    json!({"languages": ReplyLanguage::ALL.map(told), "current": now})
+    json!({"languages": ReplyLanguage::ALL.map(to_json), "current": now})
 }

@@ -142,7 +142,7 @@ impl Builtin {
             state: SourceState::Ready,
             protocol: String::new(),
             connections: 0,
-            tools: self.tools.iter().map(ToolReport::of).collect(),
+            tools: self.tools.iter().map(ToolReport::from_tool).collect(),
         }
     }
 }

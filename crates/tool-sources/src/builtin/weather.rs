@@ -54,7 +54,7 @@ impl Weather {
         })
     }
 
-    async fn told(&self, city: &str, date: &str) -> Result<Value, String> {
+    async fn forecast(&self, city: &str, date: &str) -> Result<Value, String> {
         let by = Instant::now() + self.timeout;
         let place = match city {
             "" => self.locator.here(by).await.map_err(|e| format!("{e}; name a city"))?,
@@ -121,7 +121,7 @@ impl BuiltinTool for Weather {
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
         let weather = self.clone();
         Box::pin(async move {
-            let told = weather.told(text(&arguments, "city"), text(&arguments, "date"));
+            let told = weather.forecast(text(&arguments, "city"), text(&arguments, "date"));
             output(told.await)
         })
     }

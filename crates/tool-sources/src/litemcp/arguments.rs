@@ -106,7 +106,7 @@ pub(super) fn output(result: CallResult) -> ToolOutput {
 }
 
 /// One of our tools as LiteMCP tells it.
-pub(super) fn told(tool: &Tool) -> litemcp::Tool {
+pub(super) fn to_wire(tool: &Tool) -> litemcp::Tool {
     let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let parameter = |(name, schema): (String, &Value)| Parameter {
         kind: kinds(schema).join(" or "),
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn our_own_tools_take_what_is_required_first() {
-        let told = told(&ours());
+        let told = to_wire(&ours());
         let kinds: Vec<(&str, &str)> =
             told.parameters.iter().map(|p| (p.name.as_str(), p.kind.as_str())).collect();
         let all = [

@@ -118,7 +118,7 @@ impl Session {
 
     /// Calls the tool. The protocol cannot end a call: whoever gives it up just hears no more.
     pub(crate) async fn call(&self, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
-        let tool = self.told();
+        let tool = self.to_wire();
         let failed = |error| CallFailed { error, never_left: false, broken: false };
         if call.name != tool.name {
             return Err(failed(ToolError::Unknown(call.name.clone())));
@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// What the tool last said of itself.
-    pub(super) fn told(&self) -> litemcp::Tool {
+    pub(super) fn to_wire(&self) -> litemcp::Tool {
         self.known(|k| k.tool.clone())
     }
 

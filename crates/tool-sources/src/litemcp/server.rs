@@ -32,10 +32,10 @@ const START_WITHIN: Duration = Duration::from_secs(10);
 
 /// A tool, offered to LiteMCP peers; clones share it.
 #[derive(Clone)]
-pub struct LiteMcpServer(Behind);
+pub struct LiteMcpServer(Source);
 
 #[derive(Clone)]
-enum Behind {
+enum Source {
     /// A tool of this process.
     Ours { source: Arc<dyn ToolSource>, name: String },
     /// A tool of a running server.
@@ -56,7 +56,7 @@ impl LiteMcpServer {
     pub fn find(sources: &[Arc<dyn ToolSource>], name: &str) -> Option<Self> {
         let has = |source: &&Arc<dyn ToolSource>| source.tools().iter().any(|t| t.name == name);
         let source = Arc::clone(sources.iter().find(has)?);
-        Some(Self(Behind::Ours { source, name: name.to_owned() }))
+        Some(Self(Source::Ours { source, name: name.to_owned() }))
     }
 
     /// A tool that a running server offers at this `http(s)` address; its calls may take as long.
@@ -69,14 +69,14 @@ impl LiteMcpServer {
         timeout: Duration,
     ) -> Result<Self, String> {
         let session = client::over_http(url, bearer, START_WITHIN, timeout).await?;
-        Ok(Self(Behind::Far { session, timeout }))
+        Ok(Self(Source::Far { session, timeout }))
     }
 
     /// What the tool says of itself; nothing where it is no longer there.
-    pub fn told(&self) -> Option<litemcp::Tool> {
+    pub fn to_wire(&self) -> Option<litemcp::Tool> {
         match &self.0 {
-            Behind::Ours { source, name } => Some(arguments::told(&tool(source, name)?)),
-            Behind::Far { session, .. } => Some(session.told()),
+            Source::Ours { source, name } => Some(arguments::to_wire(&tool(source, name)?)),
+            Source::Far { session, .. } => Some(session.to_wire()),
         }
     }
 
@@ -84,8 +84,8 @@ impl LiteMcpServer {
     /// can.
     pub async fn call(&self, call: ToolCall) -> Called {
         let limit = match &self.0 {
-            Behind::Ours { source, .. } => source.timeout(),
-            Behind::Far { timeout, .. } => *timeout,
+            Source::Ours { source, .. } => source.timeout(),
+            Source::Far { timeout, .. } => *timeout,
         };
         let texts = call.arguments.clone();
         match timeout(limit, self.carried(call)).await {
@@ -97,11 +97,11 @@ impl LiteMcpServer {
     async fn carried(&self, call: ToolCall) -> Called {
         let texts = call.arguments.clone();
         match &self.0 {
-            Behind::Far { session, .. } => match session.pass(call).await {
+            Source::Far { session, .. } => match session.pass(call).await {
                 Ok(result) => Called { result, error: None },
                 Err(failed) => self.failed(&texts, failed.error),
             },
-            Behind::Ours { source, name } => {
+            Source::Ours { source, name } => {
                 let prepared = prepare(source, name, &call);
                 let outcome = match prepared {
                     Ok(call) => source.call(call).await,
@@ -116,8 +116,8 @@ impl LiteMcpServer {
 
     fn failed(&self, texts: &[String], error: ToolError) -> Called {
         let tool = match &self.0 {
-            Behind::Ours { source, name } => tool(source, name),
-            Behind::Far { .. } => None,
+            Source::Ours { source, name } => tool(source, name),
+            Source::Far { .. } => None,
         };
         let outcome = Err(error);
         let result = arguments::result(tool.as_ref(), texts, &outcome);
@@ -182,7 +182,7 @@ impl LiteMcpServer {
         };
         match envelope.body() {
             // Whatever its version: the answer tells ours, and the client decides.
-            Ok(Body::Get) => match self.told() {
+            Ok(Body::Get) => match self.to_wire() {
                 Some(tool) => Some(Taken::Answer(Body::Info(tool).encode(id))),
                 None => refused("the tool is no longer there".into()),
             },
@@ -255,7 +255,7 @@ fn prepare(
     let tool = tool(source, name).filter(|t| t.name == call.tool);
     let tool = tool.ok_or_else(|| ToolError::Unknown(call.tool.clone()))?;
     let arguments = arguments::by_name(&tool, &call.arguments)?;
-    Schema::of(&tool).check(&arguments)?;
+    Schema::from_tool(&tool).check(&arguments)?;
     Ok(ports::ToolCall { id: uuid::Uuid::new_v4().to_string(), name: tool.name, arguments })
 }
 

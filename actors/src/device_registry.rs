@@ -11,7 +11,7 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
 use tokio::sync::watch;
 
-use crate::messages::DeviceOrder;
+use crate::actors::messages::DeviceOrder;
 
 /// Every connected device, by its id; clones show the same devices.
 #[derive(Clone, Default)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 
-use crate::device::ActivityState;
+use crate::actors::device::ActivityState;
 use crate::dialogue::TurnEnd;
 use crate::ports::{ProviderErrorKind, Usage};
 

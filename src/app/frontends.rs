@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use hearken_actors::actors::event_stream::WatchSettings;
 use hearken_actors::chat::ChatService;
-use hearken_actors::chat::event_stream::WatchSettings;
 use hearken_actors::dialogue::SharedStyle;
 use hearken_actors::gateway::{GatewayService, Sessions};
 use hearken_actors::ports::{ChatStore, ImageDescriber, SessionStore};

@@ -8,7 +8,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{Stream, unfold};
-use hearken_actors::chat::event_stream::WatchSettings;
+use hearken_actors::actors::event_stream::WatchSettings;
 use hearken_actors::chat::turns::Ask;
 use hearken_actors::chat::{ChatError, ChatPiece, ChatService};
 use hearken_actors::ports::{RequestKey, SessionFilter};

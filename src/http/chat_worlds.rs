@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::chat::event_stream::{WatchActor, fits};
+use hearken_actors::actors::event_stream::{WatchActor, fits};
 use hearken_actors::ws_link;
 use hearken_proto::chat::{CharactersBody, CreateSnapshot, Snapshot, SnapshotsBody};
 use hearken_proto::fault::Fault;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::device::DeviceConnection;
+use hearken_actors::actors::device::DeviceConnection;
+use hearken_actors::actors::pipeline::Pipeline;
 use hearken_actors::dialogue::phrases::Language;
-use hearken_actors::pipeline::Pipeline;
 use hearken_actors::ws_link;
 use hearken_proto::device::Framing;
 use hearken_proto::fault::Fault;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_actors::actors::messages::DeviceOrder;
 use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
-use hearken_actors::messages::DeviceOrder;
 use hearken_cluster::{Cluster, OrderHandler};
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::gateway::{GatewayActor, GatewayService, MAX_MESSAGE_BYTES};
+use hearken_actors::actors::text_client::{MAX_MESSAGE_BYTES, TextClientActor};
+use hearken_actors::gateway::GatewayService;
 use hearken_actors::ws_link;
 use hearken_base::Secret;
 use hearken_proto::fault::Fault;
@@ -48,7 +49,7 @@ pub(super) async fn connect(
         return Ok(answer(Fault::Unauthorized, "text clients show `gateway.token`"));
     }
     let place = Arc::clone(&clients.places).try_acquire_owned().ok();
-    let actor = GatewayActor::new(clients.desk.clone(), place, clients.process.clone());
+    let actor = TextClientActor::new(clients.desk.clone(), place, clients.process.clone());
     match ws_link::upgrade_with_limit(actor, &request, payload, MAX_MESSAGE_BYTES) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, "this is no WebSocket handshake")),

@@ -129,7 +129,7 @@ fn rooms_keep_to_their_own() {
         ("actors/src/dialogue", &["actix", "opus", "reqwest"]),
         ("actors/src/audio", &["actix", "tokio", "async fn"]),
         ("src/emulator", &["crate::http", "crate::app", "crate::config", "crate::providers"]),
-        ("src/providers", &["crate::http", "crate::app", "hearken_actors::device"]),
+        ("src/providers", &["crate::http", "crate::app", "hearken_actors::actors::device"]),
     ];
     let mut faults = Vec::new();
     for (path, text) in files(&["rs"]) {

@@ -10,7 +10,6 @@
 mod api_output;
 mod budget;
 mod context;
-pub mod event_stream;
 mod rolls;
 mod running;
 pub mod sessions;

@@ -18,13 +18,13 @@ use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use crate::tools::schema::Schema;
 
 /// The name of the source.
-pub(super) const SOURCE: &str = "client";
+pub(crate) const SOURCE: &str = "client";
 
 type Outcome = Result<Value, String>;
 
 /// The tools of one connection; clones share them.
 #[derive(Clone)]
-pub(super) struct ClientTools {
+pub(crate) struct ClientTools {
     settings: ClientToolSettings,
     outbox: mpsc::Sender<ServerMessage>,
     tools: Arc<Mutex<Arc<[Tool]>>>,
@@ -35,13 +35,13 @@ pub(super) struct ClientTools {
 type Pending = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 
 impl ClientTools {
-    pub(super) fn new(settings: ClientToolSettings, outbox: mpsc::Sender<ServerMessage>) -> Self {
+    pub(crate) fn new(settings: ClientToolSettings, outbox: mpsc::Sender<ServerMessage>) -> Self {
         let tools = Arc::new(Mutex::new(Arc::from([])));
         Self { settings, outbox, tools, pending: Pending::default() }
     }
 
     /// Registers what can be; tells of each what became of it.
-    pub(super) fn register(
+    pub(crate) fn register(
         &self,
         wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
     ) -> Vec<Registration> {
@@ -85,7 +85,7 @@ impl ClientTools {
     }
 
     /// Hands a result to the call that waits for it; false where none does.
-    pub(super) fn answer(&self, result: ToolResult) -> bool {
+    pub(crate) fn answer(&self, result: ToolResult) -> bool {
         let waits = locked(&self.pending).remove(&result.call_id);
         waits.is_some_and(|waits| waits.send(result.outcome).is_ok())
     }

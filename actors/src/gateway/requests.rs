@@ -45,15 +45,15 @@ pub struct GatewayService {
 
 /// How a connection wants its requests answered; what it did not choose is the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Preferences {
+pub(crate) struct Preferences {
     temperature: Option<f64>,
     max_tokens: Option<u32>,
     enable_context: Option<bool>,
-    pub(super) stream: bool,
+    pub(crate) stream: bool,
 }
 
 impl Preferences {
-    pub(super) fn change(&mut self, wanted: &Configure) {
+    pub(crate) fn change(&mut self, wanted: &Configure) {
         self.temperature = wanted.temperature.or(self.temperature);
         self.max_tokens = wanted.max_tokens.or(self.max_tokens);
         self.enable_context = wanted.enable_context.or(self.enable_context);
@@ -63,7 +63,7 @@ impl Preferences {
 
 /// Something that is done in a session, in its turn.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(crate) enum Request {
     /// Answer this, in the connection's session or another.
     Answer { text: String, session_id: Option<SessionId>, preferences: Preferences },
     /// Go on with this session, or a new one.
@@ -76,7 +76,7 @@ pub(super) enum Request {
 
 impl Request {
     /// The session that it names.
-    pub(super) fn named(&self) -> Option<&SessionId> {
+    pub(crate) fn named(&self) -> Option<&SessionId> {
         match self {
             Self::Answer { session_id, .. } | Self::Start { session_id } => session_id.as_ref(),
             Self::End | Self::Instruct { .. } => None,
@@ -95,30 +95,30 @@ struct Question<'a> {
 /// A session as one connection has it. Calls that are to finish though their turn is cut live as
 /// long as this does.
 #[derive(Clone)]
-pub(super) struct Conversation {
+pub(crate) struct Conversation {
     session: Arc<TextSession>,
     /// The client's tools, and the server's for this session.
     toolbox: Arc<Toolbox>,
 }
 
 impl Conversation {
-    pub(super) fn session_id(&self) -> SessionId {
+    pub(crate) fn session_id(&self) -> SessionId {
         self.session.id().clone()
     }
 }
 
 /// One connection's end of the work.
-pub(super) struct RequestExecutor {
-    pub(super) service: GatewayService,
-    pub(super) tools: ClientTools,
-    pub(super) outbox: mpsc::Sender<ServerMessage>,
+pub(crate) struct RequestExecutor {
+    pub(crate) service: GatewayService,
+    pub(crate) tools: ClientTools,
+    pub(crate) outbox: mpsc::Sender<ServerMessage>,
     /// Cancelled when the client has left.
-    pub(super) connection: CancellationToken,
+    pub(crate) connection: CancellationToken,
 }
 
 impl RequestExecutor {
     /// Carries out one request, and gives the conversation that the connection has then.
-    pub(super) async fn serve(
+    pub(crate) async fn serve(
         &self,
         own: Conversation,
         turn: &Turn,
@@ -341,7 +341,7 @@ impl RequestExecutor {
     }
 
     /// A conversation in this session.
-    pub(super) fn converse(&self, session: Arc<TextSession>) -> Conversation {
+    pub(crate) fn converse(&self, session: Arc<TextSession>) -> Conversation {
         let service = &self.service;
         let (id, style) = (session.id().clone(), Arc::clone(session.shared_manner()));
         let others: SourceProvider = if service.settings.get().server_tools {
@@ -381,7 +381,7 @@ fn cancelled(content: String, tool_calls: Vec<CallShown>) -> ServerMessage {
 }
 
 /// What a client is told of a session that it cannot have.
-pub(super) fn lost_session(lost: &SessionLost) -> ServerMessage {
+pub(crate) fn lost_session(lost: &SessionLost) -> ServerMessage {
     match lost {
         SessionLost::Unknown(_) => ServerMessage::error(ErrorCode::SessionError, lost.to_string()),
         SessionLost::Store(error) => {

@@ -103,7 +103,7 @@ impl Sessions {
 
     /// Works on a request, whatever becomes of the connection that it came from. There are never
     /// more of them than the connections that may be.
-    pub(super) fn work(&self, request: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn work(&self, request: impl Future<Output = ()> + Send + 'static) {
         let mut requests = locked(&self.requests);
         while requests.try_join_next().is_some() {}
         requests.spawn(request);
@@ -276,7 +276,7 @@ impl Sessions {
     }
 
     /// Does something in a session. However long it takes, the store knows that it is used.
-    pub(super) async fn using<T>(&self, session: &TextSession, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn using<T>(&self, session: &TextSession, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let third = *self.idle.get() / 3;
         let mut due = third.saturating_sub(self.unknown_for(session));

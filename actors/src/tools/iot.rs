@@ -10,7 +10,7 @@ use hearken_proto::device::Downlink;
 use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ValueKind};
 use serde_json::{Map, Value, json};
 
-use crate::messages::DeviceOrder;
+use crate::actors::messages::DeviceOrder;
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 
 /// Things of a device that are known; firmware has five at most.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 
 use super::repair::{self, Extras};
-use crate::messages::DeviceOrder;
+use crate::actors::messages::DeviceOrder;
 
 /// Messages of a device that wait to be read; beyond, the newest is dropped.
 pub const INBOUND: usize = 32;

@@ -33,8 +33,8 @@ mod stdio_process;
 
 use std::sync::Arc;
 
+use hearken_actors::actors::pipeline::StyleLookup;
 use hearken_actors::dialogue::{ConversationStyle, SharedStyle};
-use hearken_actors::pipeline::StyleLookup;
 use hearken_actors::ports::ToolSource;
 use hearken_actors::tools::SourceLookup;
 use hearken_proto::ids::DeviceId;

@@ -23,8 +23,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
+use hearken_actors::actors::pipeline::Ports;
 use hearken_actors::dialogue::ConversationStyle;
-use hearken_actors::pipeline::Ports;
 use hearken_actors::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Role,
     Transcript, Tts, UtteranceSpec,

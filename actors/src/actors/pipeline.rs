@@ -11,16 +11,20 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::actors::asr::AsrActor;
+use crate::actors::device::{
+    DeviceActor, DeviceConnection, DeviceRules, LANE_RESERVE, PipelineHandles,
+};
+use crate::actors::mcp_host::McpHostActor;
+use crate::actors::messages::ToolsKnown;
+use crate::actors::session::{SessionActor, SessionOutputs};
+use crate::actors::tts::{EncodeScheduler, PhraseAudioCache, SpeechSynthesis, TtsActor};
+use crate::actors::vad::{VadActor, VadOutputs};
 use crate::admission::Admission;
-use crate::asr::AsrActor;
-use crate::device::{DeviceActor, DeviceConnection, DeviceRules, LANE_RESERVE, PipelineHandles};
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::{ConversationStyle, CurrentStyle, Dialogue, DialogueSettings, LocalTime};
-use crate::mcp_host::McpHostActor;
-use crate::messages::ToolsKnown;
 use crate::ports::{Asr, ImageDescriber, Llm, ToolSource, Tts};
 use crate::reloadable::Reloadable;
-use crate::session::{SessionActor, SessionOutputs};
 use crate::settings::{PipelineSettings, SpeakingSettings};
 use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
@@ -28,9 +32,7 @@ use crate::tools::repair::Extras;
 use crate::tools::{
     Finishing, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
 };
-use crate::tts::{EncodeScheduler, PhraseAudioCache, SpeechSynthesis, TtsActor};
 use crate::turn_factory::TurnFactory;
-use crate::vad::{VadActor, VadOutputs};
 
 /// How a device is talked to, as it is now; must not wait.
 pub type StyleLookup = Arc<dyn Fn(&DeviceId) -> ConversationStyle + Send + Sync>;

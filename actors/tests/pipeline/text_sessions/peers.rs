@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use actix_http::ws::Message;
 use futures_util::FutureExt as _;
-use hearken_actors::gateway::GatewayActor;
+use hearken_actors::actors::text_client::TextClientActor;
 use hearken_actors::testkit::{MemorySocket, Told};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -129,7 +129,7 @@ impl Play {
         let instance = peer % self.instances.desks.len();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let desk = self.instances.desks[instance].clone();
-        let actor = GatewayActor::new(desk, Some(place), self.process.clone());
+        let actor = TextClientActor::new(desk, Some(place), self.process.clone());
         let socket = (MemorySocket::open(actor, true), Instant::now());
         self.peers[peer] = Peer { socket: Some(socket), instance, ..Peer::default() };
         self.send(peer, &json!({"type": "configure", "enable_context": true, "stream": true}));

@@ -9,8 +9,8 @@ use hearken_proto::fault::Fault;
 use tokio::time::Instant;
 
 use super::{DeviceActor, LANE_RESERVE};
+use crate::actors::messages::{DeviceSaid, UplinkItem};
 use crate::dialogue::TurnInput;
-use crate::messages::{DeviceSaid, UplinkItem};
 use crate::metrics::meters;
 use crate::ports::RecordedFrame;
 use crate::ws_link::{self, SocketContext};

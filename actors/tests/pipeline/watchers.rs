@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_http::ws::Message;
-use hearken_actors::chat::event_stream::{WatchActor, WatchSettings};
+use hearken_actors::actors::event_stream::{WatchActor, WatchSettings};
 use hearken_actors::ports::Watch;
 use hearken_actors::testkit::{MemorySocket, Told};
 use hearken_proto::chat::Event;

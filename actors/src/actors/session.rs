@@ -10,15 +10,15 @@ use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::actors::messages::{
+    NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn, ToolsKnown,
+    Transcribed, UtterancePlayed,
+};
 use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::run_turn::{say_phrase, say_text};
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, TurnMeans, TurnSink, run_turn};
-use crate::messages::{
-    NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn, ToolsKnown,
-    Transcribed, UtterancePlayed,
-};
 use crate::metrics::meters;
 use crate::ports::{Llm, Prompt, Transcript};
 use crate::tools::Toolbox;

@@ -9,12 +9,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
 use crate::audio::endpointer::Endpoint;
 use crate::audio::pcm;
 use crate::audio::utterance_detector::{PacketError, UtteranceDetector};
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
-use crate::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
 use crate::metrics::meters;
 use crate::settings::HearingSettings;
 use crate::turn_factory::TurnFactory;

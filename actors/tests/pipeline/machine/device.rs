@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hearken_actors::actors::messages::DeviceOrder;
 use hearken_actors::admission::{AdmissionSettings, TurnPermit};
-use hearken_actors::messages::DeviceOrder;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{Down, Plan, Ring, Told, sound};
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};

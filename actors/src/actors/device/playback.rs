@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use super::state::LiveTurn;
+use crate::actors::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
 use crate::audio::playout::{PlayedBack as HeardPart, Playout};
 use crate::dialogue::{Turn, TurnInput};
-use crate::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
 use crate::metrics::meters;
 use crate::ports::RecordedFrame;
 use crate::ws_link::SocketContext;

@@ -12,7 +12,8 @@ use actix_http::ws::Message;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use hearken_actors::gateway::{GatewayActor, GatewayService, GatewaySettings, Sessions};
+use hearken_actors::actors::text_client::TextClientActor;
+use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
 use hearken_actors::ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
     SessionLocks, SessionStore, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
@@ -179,7 +180,7 @@ impl Client {
     async fn enter(desk: GatewayService, script: Arc<Script>, answers_pings: bool) -> Self {
         freeze();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let actor = GatewayActor::new(desk.clone(), Some(place), CancellationToken::new());
+        let actor = TextClientActor::new(desk.clone(), Some(place), CancellationToken::new());
         let socket = MemorySocket::open(actor, answers_pings);
         let mut client = Self { desk, script, socket, session: String::new() };
         let connected = client.until("status/connected").await;

@@ -23,10 +23,10 @@ pub use state::{DeviceConnection, DeviceRules, PipelineHandles, StartPipeline};
 use self::activity_state::Counted;
 use self::clock::CLOCK_EVERY;
 use self::state::{ConnectionState, LiveTurn, PipelineLinks};
-use crate::device_registry::Registration;
-use crate::messages::{
+use crate::actors::messages::{
     DeviceOrder, NothingRecognised, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
 };
+use crate::device_registry::Registration;
 use crate::metrics::meters;
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{Inbound, Incoming, SocketContext, SocketFrame};

@@ -5,8 +5,8 @@ use actix::AsyncContext as _;
 use hearken_proto::device::Downlink;
 
 use super::DeviceActor;
+use crate::actors::messages::DeviceOrder;
 use crate::dialogue::TurnInput;
-use crate::messages::DeviceOrder;
 use crate::metrics::meters;
 use crate::ws_link::SocketContext;
 

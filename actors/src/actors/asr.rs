@@ -8,10 +8,10 @@ use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
 use tokio_util::sync::CancellationToken;
 
+use crate::actors::messages::{OpenUtterance, RecognitionFailure, UtterancePlayed};
 use crate::admission::Admission;
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
-use crate::messages::{OpenUtterance, RecognitionFailure, UtterancePlayed};
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 use crate::utterance_channel::PieceReceiver;
 

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
+use crate::actors::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
 use crate::metrics::meters;
 use crate::tools::device::{Caller, DeviceTools, introduction};
 use crate::tools::iot::ThingTools;

@@ -10,11 +10,11 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::DeviceActor;
+use crate::actors::messages::{DeviceSaid, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
 use crate::admission::Admission;
 use crate::audio::playout::{PlayedBack, Playout};
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
-use crate::messages::{DeviceSaid, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
 use crate::ports::RecordingSink;
 use crate::settings::{DeviceSettings, SpeakingSettings};
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::actors::messages::{PlaybackItem, PlaybackStep};
 use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
 use crate::dialogue::turn::Spoken;
-use crate::messages::{PlaybackItem, PlaybackStep};
 use crate::metrics::{meters, whole};
 use crate::settings::SpeakingSettings;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use actix_http::ws::Message;
-use hearken_actors::gateway::GatewayActor;
+use hearken_actors::actors::text_client::TextClientActor;
 use hearken_actors::ports::{ChatMessage, Role};
 use hearken_actors::testkit::{MemorySocket, Told};
 use hearken_proto::ids::SessionId;
@@ -36,7 +36,7 @@ impl Client {
         freeze();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let desk = instances.desks[instance].clone();
-        let actor = GatewayActor::new(desk, Some(place), CancellationToken::new());
+        let actor = TextClientActor::new(desk, Some(place), CancellationToken::new());
         let mut client = Self { socket: MemorySocket::open(actor, true), session: String::new() };
         client.send(&json!({"type": "configure", "enable_context": true, "stream": true}));
         let tool =

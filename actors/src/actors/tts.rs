@@ -19,10 +19,10 @@ use self::encode_scheduler::EncodeQueue;
 pub use self::encode_scheduler::EncodeScheduler;
 use self::pacing::Pacing;
 pub use self::phrase_audio_cache::PhraseAudioCache;
+use crate::actors::messages::{PlaybackItem, PlaybackStep, StartSpeaking};
 use crate::admission::Admission;
 use crate::audio::speech_encoder::SpeechEncoder;
 use crate::dialogue::{Phrases, Turn, TurnEvent};
-use crate::messages::{PlaybackItem, PlaybackStep, StartSpeaking};
 use crate::ports::{Line, Tts};
 use crate::settings::SpeakingSettings;
 

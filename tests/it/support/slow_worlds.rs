@@ -85,6 +85,11 @@ impl SlowWorlds {
         (number(&state["characters"][0]["hp"]), number(&state["version"]))
     }
 
+    /// Whether there is a world of this session.
+    pub(crate) fn knows(&self, session: &str) -> bool {
+        self.keeping.state(session).is_ok()
+    }
+
     /// Puts somebody with 1,000 hit points into a session's world.
     pub(crate) fn put_hero(&self, session: &str) {
         let hero = json!({"name": "Hero", "id": "hero", "hp_max": 1_000});
@@ -129,6 +134,7 @@ fn answer(keeping: &Keeping, request: &Request) -> (u16, Value) {
     let line = request.head.lines().next().unwrap();
     let (method, path) = line.split_once(' ').unwrap();
     let path = path.split(' ').next().unwrap();
+    let session = path.rsplit('=').next().unwrap();
     let done = match (method, path) {
         ("GET", "/tools") => Ok(tools::list()),
         ("POST", "/tools/call") => {
@@ -139,10 +145,8 @@ fn answer(keeping: &Keeping, request: &Request) -> (u16, Value) {
             let made = keeping.create(text("session_id"), text("name"));
             made.map(|version| json!({ "version": version }))
         }
-        _ => {
-            let session = path.rsplit('=').next().unwrap();
-            keeping.state(session).map(Value::Object)
-        }
+        ("DELETE", _) => keeping.delete(session).map(|()| json!({})),
+        _ => keeping.state(session).map(Value::Object),
     };
     match done {
         Ok(body) => (200, body),

@@ -45,6 +45,8 @@ pub(crate) enum Behaviour {
     Garbage,
     /// An answer without words or without sound.
     Empty,
+    /// A model that writes what it thinks, and no answer.
+    Thinking,
     /// A model that calls what its words say again and again, whatever it is told.
     Insistent,
     /// Refuses fields of requests that came with later versions, with status 400.

@@ -2,6 +2,7 @@
 //! session in which nothing happened. Not for the odd event itself, of which only the end is
 //! checked.
 
+use std::path::Path;
 use std::time::Duration;
 
 use hearken::config::Config;
@@ -13,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::events::Watcher;
 use super::{SOON, Session, Table, answer, code};
-use crate::support::app::{TestServer, Vendors};
-use crate::support::slow_worlds::{Manner, SlowWorlds};
+use crate::support::app::{TestServer, Vendors, eventually};
+use crate::support::slow_worlds::{ConversationStyle, SlowWorlds};
 use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 
 /// Longest wait for the model, and for the state server, in these tests.
@@ -64,6 +65,20 @@ impl Desk {
         };
         let table = Table::of(vendors, tweak).await;
         Self { table, worlds }
+    }
+
+    /// The server stops, and another one starts with what is kept in this folder.
+    async fn restarted(self, folder: &Path, tweak: impl FnOnce(&mut Config)) -> Self {
+        let Self { table: Table { server, vendors, _worlds, .. }, worlds } = self;
+        server.stop().await;
+        let server = TestServer::start(&vendors, |config| {
+            config.server.data_dir = folder.to_owned();
+            config.state.url = worlds.url.clone();
+            tweak(config);
+        })
+        .await;
+        let http = reqwest::Client::builder().timeout(SOON).build().unwrap();
+        Self { table: Table { server, vendors, _worlds, http }, worlds }
     }
 
     /// Says it, and is told this.
@@ -175,6 +190,7 @@ async fn ten_turns_after_a_model_that_failed() {
         Behaviour::Garbage,
         Behaviour::ResetMidStream,
         Behaviour::Empty,
+        Behaviour::Thinking,
         Behaviour::Silent,
     ] {
         let session = desk.table.session().await;
@@ -201,6 +217,7 @@ async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
     for (behaviour, told, remains) in [
         (Behaviour::HttpStatus(500, None), failed, &[][..]),
         (Behaviour::Empty, (200, ""), silent),
+        (Behaviour::Thinking, (200, ""), silent),
         (Behaviour::Silent, failed, &[]),
     ] {
         let session = desk.table.session().await;
@@ -231,19 +248,19 @@ async fn ten_turns_after_a_tool_or_a_state_server_that_failed() {
         undisturbed(wrong, &desk, &session, &plain, &remains).await;
     }
     let session = desk.table.session().await;
-    desk.worlds.set(Manner::Away);
+    desk.worlds.set(ConversationStyle::RedisUnavailable);
     desk.fails(&session, OPEN, (502, "MCP_SERVER_ERROR")).await;
-    desk.worlds.set(Manner::Normal);
+    desk.worlds.set(ConversationStyle::Normal);
     undisturbed("a state server that is away", &desk, &session, &plain, &[]).await;
     let session = desk.table.session().await;
-    desk.worlds.set(Manner::Conflicts);
+    desk.worlds.set(ConversationStyle::Conflicts);
     desk.fails(&session, OPEN, (409, "VERSION_CONFLICT")).await;
-    desk.worlds.set(Manner::Normal);
+    desk.worlds.set(ConversationStyle::Normal);
     undisturbed("a version that is old twice", &desk, &session, &plain, &[]).await;
     let session = desk.table.session().await;
-    desk.worlds.set(Manner::Silent);
+    desk.worlds.set(ConversationStyle::Silent);
     session.say(OPEN).await;
-    desk.worlds.set(Manner::Normal);
+    desk.worlds.set(ConversationStyle::Normal);
     let late = [OPENED[0], OPENED[1], "tool: error", "assistant: You said error"];
     undisturbed("a state server that is late", &desk, &session, &plain, &late).await;
     desk.table.server.stop().await;
@@ -333,26 +350,59 @@ async fn ten_turns_after_settings_changed_and_changed_back() {
 async fn ten_turns_after_the_server_was_away() {
     let desk = Desk::start().await;
     let plain = plain(&desk).await;
-    let Desk { table, worlds } = desk;
-    let folder = table.vendors.config().server.data_dir;
-    table.server.stop().await;
-    let tweak = |config: &mut Config| {
-        config.server.data_dir = folder.clone();
-        config.state.url = worlds.url.clone();
-    };
-    let http = reqwest::Client::builder().timeout(SOON).build().unwrap();
-    let first = TestServer::start(&table.vendors, tweak).await;
-    let table = Table { server: first, http, ..table };
+    let folder = desk.table.vendors.config().server.data_dir;
+    let desk = desk.restarted(&folder, |_| {}).await;
     let id = {
-        let session = table.session().await;
+        let session = desk.table.session().await;
         session.say(OPEN).await;
         session.id
     };
-    let Table { server, vendors, _worlds, http } = table;
-    server.stop().await;
-    let server = TestServer::start(&vendors, tweak).await;
-    let desk = Desk { table: Table { server, vendors, _worlds, http }, worlds };
+    let desk = desk.restarted(&folder, |_| {}).await;
     let session = Session { table: &desk.table, id };
     undisturbed("a server that was away", &desk, &session, &plain, &OPENED).await;
+    desk.table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn ten_turns_after_a_purge() {
+    let desk = Desk::start().await;
+    let plain = plain(&desk).await;
+    let folder = desk.table.vendors.config().server.data_dir;
+    let desk = desk.restarted(&folder, |_| {}).await;
+    let make = async || {
+        let session = desk.table.session().await;
+        session.say(OPEN).await;
+        session.id
+    };
+    let (gone, neighbour, back) = (make().await, make().await, make().await);
+    for id in [&gone, &back] {
+        let deleted = desk.table.ask(Method::DELETE, &format!("/api/sessions/{id}"), None).await;
+        assert_eq!(deleted.0, 200);
+    }
+    let restored = desk.table.post(&format!("/api/sessions/{back}/restore"), Value::Null).await;
+    assert_eq!(restored.0, 200);
+    // A server purges when it starts.
+    let desk = desk.restarted(&folder, |config| config.chat.purge_after_days = 0).await;
+    eventually("it is purged", || async {
+        let (_, told) = desk.table.get("/api/sessions?status=deleted").await;
+        (told["total"] == 0).then_some(())
+    })
+    .await;
+    let session = |id| Session { table: &desk.table, id };
+    for part in ["/chat", "/restore", "/snapshots"] {
+        let told = session(gone.clone()).post(part, json!({"message": "hello"})).await;
+        assert_eq!(code(told), (404, "SESSION_NOT_FOUND".into()), "{part}");
+    }
+    assert!(!desk.worlds.knows(&gone) && desk.worlds.knows(&neighbour));
+    let neighbours = [("neighbour", session(neighbour)), ("restored", session(back))];
+    for (which, session) in neighbours {
+        let event = format!("a purge, in a {which} session");
+        undisturbed(&event, &desk, &session, &plain, &OPENED).await;
+    }
+    // Of the same person.
+    let fresh = desk.table.session().await;
+    undisturbed("a purge, in a new session", &desk, &fresh, &plain, &[]).await;
+    let (_, told) = desk.table.get("/api/sessions?user_id=user-123").await;
+    assert_eq!(told["total"], 3, "{told}");
     desk.table.server.stop().await;
 }

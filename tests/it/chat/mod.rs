@@ -7,6 +7,7 @@ mod desk;
 mod events;
 mod leaving;
 mod lifecycle;
+mod lost_locks;
 mod model;
 mod scenario;
 mod snapshots;

@@ -22,16 +22,16 @@ pub(crate) struct SlowWorlds {
     pub(crate) url: String,
     storage: Arc<Storage>,
     moments: Arc<watch::Sender<usize>>,
-    style: Arc<Mutex<Manner>>,
+    style: Arc<Mutex<ConversationStyle>>,
     task: JoinHandle<()>,
 }
 
 /// How requests are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum ConversationStyle {
     Normal,
     /// Connections are dropped.
-    Away,
+    RedisUnavailable,
     /// Calls are done, and never answered.
     Silent,
     /// Calls are told that their version is old.
@@ -45,7 +45,7 @@ impl SlowWorlds {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let storage = Arc::new(Storage::new(Some(7)));
         let moments = Arc::new(watch::Sender::new(0));
-        let style = Arc::new(Mutex::new(Manner::Normal));
+        let style = Arc::new(Mutex::new(ConversationStyle::Normal));
         let (kept, told, how) = (Arc::clone(&storage), Arc::clone(&moments), Arc::clone(&style));
         let task = tokio::spawn(async move {
             let mut visits = JoinSet::new();
@@ -63,7 +63,7 @@ impl SlowWorlds {
     }
 
     /// From the next request on they are answered so.
-    pub(crate) fn set(&self, style: Manner) {
+    pub(crate) fn set(&self, style: ConversationStyle) {
         *self.style.lock().unwrap() = style;
     }
 
@@ -85,6 +85,11 @@ impl SlowWorlds {
         (number(&state["characters"][0]["hp"]), number(&state["version"]))
     }
 
+    /// Whether there is a world of this session.
+    pub(crate) fn knows(&self, session: &str) -> bool {
+        self.storage.state(session).is_ok()
+    }
+
     /// Puts somebody with 1,000 hit points into a session's world.
     pub(crate) fn put_hero(&self, session: &str) {
         let hero = json!({"name": "Hero", "id": "hero", "hp_max": 1_000});
@@ -99,11 +104,11 @@ impl Drop for SlowWorlds {
     }
 }
 
-/// Does what is asked, also where who asked has left.
+/// MarkEffect what is asked, also where who asked has left.
 async fn visit<F: Future<Output = ()>>(
     mut stream: TcpStream,
     storage: Arc<Storage>,
-    style: Arc<Mutex<Manner>>,
+    style: Arc<Mutex<ConversationStyle>>,
     moment: impl Fn() -> F,
 ) {
     let Some(request) = read_request(&mut stream).await else { return };
@@ -111,12 +116,12 @@ async fn visit<F: Future<Output = ()>>(
     let is_call = request.head.starts_with("POST /tools/call ");
     moment().await;
     let (status, body) = match style {
-        Manner::Away => return,
-        Manner::Conflicts if is_call => (409, json!({ "error": "VERSION_CONFLICT" })),
+        ConversationStyle::RedisUnavailable => return,
+        ConversationStyle::Conflicts if is_call => (409, json!({ "error": "VERSION_CONFLICT" })),
         _ => answer(&storage, &request),
     };
     moment().await;
-    if style == Manner::Silent && is_call {
+    if style == ConversationStyle::Silent && is_call {
         return while !gone(&mut stream, Duration::from_secs(3_600)).await {};
     }
     let kind = "content-type: application/json\r\n";
@@ -129,6 +134,7 @@ fn answer(storage: &Storage, request: &Request) -> (u16, Value) {
     let line = request.head.lines().next().unwrap();
     let (method, path) = line.split_once(' ').unwrap();
     let path = path.split(' ').next().unwrap();
+    let session = path.rsplit('=').next().unwrap();
     let done = match (method, path) {
         ("GET", "/tools") => Ok(tools::list()),
         ("POST", "/tools/call") => {
@@ -139,10 +145,8 @@ fn answer(storage: &Storage, request: &Request) -> (u16, Value) {
             let made = storage.create(text("session_id"), text("name"));
             made.map(|version| json!({ "version": version }))
         }
-        _ => {
-            let session = path.rsplit('=').next().unwrap();
-            storage.state(session).map(Value::Object)
-        }
+        ("DELETE", _) => storage.delete(session).map(|()| json!({})),
+        _ => storage.state(session).map(Value::Object),
     };
     match done {
         Ok(body) => (200, body),

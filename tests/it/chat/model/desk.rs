@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hearken_actors::chat::turns::Ask as TurnAsk;
 use hearken_actors::chat::{ChatError, ChatPiece, ChatService, ChatSettings};
-use hearken_actors::ports::{ChatMessage, ChatStore as _, EventBus as _, RequestKey, Watch};
+use hearken_actors::ports::{ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::ToolSettings;
 use hearken_actors::wall_clock::now;
@@ -18,15 +18,16 @@ use hearken_proto::ids::SessionId;
 use hearken_state_server::Storage;
 use hearken_store::SqlStore;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
-use super::known::{ROUNDS, Reply, Seen, Status};
+use super::Ask;
+use super::known::{ROUNDS, Reply, Seen, Status, UNHURT, line};
+use super::playing::System;
 use super::ports::{Bus, Model, Steps, Worlds};
-use super::{Ask, Trouble};
 
 /// Longest time in which a turn that nobody waits for ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
@@ -37,7 +38,7 @@ pub(super) struct Desk {
     store: Arc<SqlStore>,
     storage: Arc<Storage>,
     bus: Arc<LocalBus>,
-    pub(super) steps: Arc<Steps>,
+    steps: Arc<Steps>,
     watches: HashMap<SessionId, (Watch, Vec<Event>)>,
     _kept: TempDir,
     /// Owners of the model while no turn runs.
@@ -46,21 +47,42 @@ pub(super) struct Desk {
 
 fn shown<T: Serialize>(told: Result<T, ChatError>) -> Reply {
     match told {
-        Ok(body) => Reply { code: String::new(), body: serde_json::to_value(body).unwrap() },
-        Err(error) => {
-            Reply { code: error.fault().code().to_owned(), body: error.to_string().into() }
-        }
+        Ok(body) => Reply::to(String::new(), serde_json::to_value(body).unwrap()),
+        Err(error) => Reply::to(error.fault().code().to_owned(), error.to_string().into()),
     }
 }
 
-fn line(message: &ChatMessage) -> String {
-    let role = serde_json::to_value(message.role).unwrap();
-    format!("{}: {}", role.as_str().unwrap(), message.content)
+/// Who makes a session, and what it is called.
+pub(super) fn wanted(creator: &str) -> Value {
+    json!({ "name": "n", "creator_id": creator })
+}
+
+/// Puts an unhurt hero into a new world.
+pub(super) fn put_hero(storage: &Storage, id: &SessionId) {
+    let hero = json!({ "name": "Hero", "id": "hero", "hp_max": UNHURT.0 });
+    call(storage, id, "create_character", &hero);
+}
+
+/// Somebody else hurts the hero.
+pub(super) fn hurt(storage: &Storage, id: &SessionId) {
+    call(storage, id, "update_hp", &json!({ "character_id": "hero", "change": -1 }));
+}
+
+fn call(storage: &Storage, id: &SessionId, tool: &str, arguments: &Value) {
+    let done = storage.call(id.as_str(), tool, arguments.as_object().unwrap(), None);
+    done.unwrap();
+}
+
+/// The hero's hit points, and the version of this world.
+pub(super) fn hero(state: &Map<String, Value>) -> (i64, i64) {
+    let hp = state["characters"][0]["hp"].as_i64();
+    // A world without its hero is none that we know.
+    (hp.unwrap_or(-1), state["version"].as_i64().unwrap())
 }
 
 /// An event as far as it is known beforehand; the hit points are told by the time that the state
 /// server gave it.
-fn told(event: &Event) -> String {
+pub(super) fn told(event: &Event) -> String {
     let about = match event.kind.as_str() {
         "character.hp_changed" => event.timestamp.as_second().to_string(),
         "chat.answered" => event.data["message"].as_str().unwrap().to_owned(),
@@ -112,8 +134,18 @@ impl Desk {
         Arc::strong_count(&self.desk.llm) + state + Arc::strong_count(&self.desk.events)
     }
 
-    /// Waits until no turn runs any more.
-    pub(super) async fn is_idle(&self) -> Result<(), String> {
+    async fn chat(&self, id: &SessionId, ask: Ask, out: Option<mpsc::Sender<ChatPiece>>) -> Reply {
+        let Ask::Chat { said, key, stream } = ask else { panic!("{ask:?} is no message") };
+        let request: ChatRequest =
+            serde_json::from_value(json!({"message": said.text(), "stream": stream})).unwrap();
+        let key = key.map(|key| RequestKey { name: format!("key-{key}"), hash: said.text() });
+        let ask = TurnAsk { key, out };
+        shown(Box::pin(self.desk.chat(id, &request, ask)).await)
+    }
+}
+
+impl System for Desk {
+    async fn is_idle(&self) -> Result<(), String> {
         let idle = async {
             while self.owners() > self.idle {
                 yield_now().await;
@@ -123,35 +155,24 @@ impl Desk {
         ended.map_err(|_| "a turn does not end after its client has left".to_owned())
     }
 
-    /// A new session with an unhurt hero.
-    pub(super) async fn make(&mut self) -> SessionId {
-        let wanted: CreateSession =
-            serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
+    async fn make(&mut self) -> SessionId {
+        let wanted: CreateSession = serde_json::from_value(wanted("c")).unwrap();
         let id = self.desk.create(wanted).await.unwrap().id;
-        let hero = json!({"name": "Hero", "id": "hero", "hp_max": 1_000});
-        self.call(&id, "create_character", &hero);
+        put_hero(&self.storage, &id);
         let watch = self.bus.watch(&id, None).await.unwrap();
         self.watches.insert(id.clone(), (watch, Vec::new()));
         id
     }
 
-    /// Nobody asks for it any more.
-    pub(super) fn leave(&mut self, id: &SessionId) {
+    fn leave(&mut self, id: &SessionId) {
         self.watches.remove(id);
     }
 
-    fn call(&self, id: &SessionId, tool: &str, arguments: &Value) {
-        let done = self.storage.call(id.as_str(), tool, arguments.as_object().unwrap(), None);
-        done.unwrap();
+    fn hurt(&self, id: &SessionId) {
+        hurt(&self.storage, id);
     }
 
-    /// Somebody else hurts the hero.
-    pub(super) fn hurt(&self, id: &SessionId) {
-        self.call(id, "update_hp", &json!({"character_id": "hero", "change": -1}));
-    }
-
-    /// Asks and waits; `snapshot` is the id of the one to go back to.
-    pub(super) async fn ask(&self, id: &SessionId, ask: Ask, snapshot: &str) -> Reply {
+    async fn ask(&self, id: &SessionId, ask: Ask, snapshot: &str) -> Reply {
         let desk = &self.desk;
         match ask {
             Ask::Chat { stream: false, .. } => self.chat(id, ask, None).await,
@@ -169,17 +190,7 @@ impl Desk {
         }
     }
 
-    async fn chat(&self, id: &SessionId, ask: Ask, out: Option<mpsc::Sender<ChatPiece>>) -> Reply {
-        let Ask::Chat { said, key, stream } = ask else { panic!("{ask:?} is no message") };
-        let request: ChatRequest =
-            serde_json::from_value(json!({"message": said.text(), "stream": stream})).unwrap();
-        let key = key.map(|key| RequestKey { name: format!("key-{key}"), hash: said.text() });
-        let ask = TurnAsk { key, out };
-        shown(Box::pin(self.desk.chat(id, &request, ask)).await)
-    }
-
-    /// Asks, and leaves after so many steps and polls; the answer where it came first.
-    pub(super) async fn ask_and_leave(
+    async fn ask_and_leave(
         &self,
         id: &SessionId,
         ask: Ask,
@@ -202,9 +213,8 @@ impl Desk {
         .await
     }
 
-    /// Forgets deleted sessions, and meanwhile restores one of them where it is named.
-    pub(super) async fn purge(
-        &self,
+    async fn purge(
+        &mut self,
         undeletable: Option<&SessionId>,
         restored: Option<&SessionId>,
     ) -> Option<Reply> {
@@ -232,16 +242,14 @@ impl Desk {
         reply
     }
 
-    /// A watcher who has seen all but the last events is told exactly those.
-    pub(super) async fn resumes(&self, id: &SessionId, missed: usize) -> bool {
+    async fn resumes(&self, id: &SessionId, missed: usize) -> bool {
         let (_, before) = &self.watches[id];
         let Some(last) = before.len().checked_sub(missed + 1) else { return true };
         let watch = self.bus.watch(id, Some(&before[last].id)).await.unwrap();
         watch.complete && watch.missed == before[last + 1..]
     }
 
-    /// How the session looks now.
-    pub(super) async fn look(&mut self, id: &SessionId) -> Seen {
+    async fn look(&mut self, id: &SessionId) -> Seen {
         let status = match self.store.session(id).await.unwrap().map(|session| session.status) {
             Some(ChatStatus::Active) => Status::Active,
             Some(ChatStatus::Archived) => Status::Archived,
@@ -249,29 +257,18 @@ impl Desk {
             None => Status::Forgotten,
         };
         let messages = self.desk.messages(id, None, 500).await.map(|page| page.messages);
-        let content =
-            |m: &hearken_proto::chat::Message| line(&ChatMessage::new(m.role, m.content.clone()));
-        let lines = messages.unwrap_or_default().iter().map(content).collect();
-        let world = self.storage.state(id.as_str()).ok().map(|state| {
-            let hp = state["characters"][0]["hp"].as_i64();
-            // A world without its hero is none that we know.
-            (hp.unwrap_or(-1), state["version"].as_i64().unwrap())
-        });
+        let lines = messages.unwrap_or_default();
+        let lines = lines.iter().map(|message| line(message.role, &message.content)).collect();
+        let world = self.storage.state(id.as_str()).ok().map(|state| hero(&state));
         let (watch, before) = self.watches.get_mut(id).unwrap();
         let from = before.len();
         while let Ok(event) = watch.events.try_recv() {
             before.push(event);
         }
-        Seen { status, lines, world, told: before[from..].iter().map(told).collect() }
+        Seen { status, lines, world, told: Some(before[from..].iter().map(told).collect()) }
     }
 
-    /// From now on this goes wrong.
-    pub(super) fn set(&self, trouble: Trouble) {
-        self.steps.set(trouble);
-    }
-
-    /// What the model was asked first since then.
-    pub(super) fn asked(&self) -> Option<Vec<String>> {
-        Some(self.steps.first_prompt()?.iter().map(line).collect())
+    fn steps(&self) -> &Steps {
+        &self.steps
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use hearken_actors::ports::Role;
 use serde_json::Value;
 
 use super::{Ask, Said, Trouble};
@@ -20,6 +21,48 @@ pub(super) struct Reply {
     /// The code of the error; empty where it went well.
     pub(super) code: String,
     pub(super) body: Value,
+    /// How it came, where it came over HTTP.
+    pub(super) wire: Option<Wire>,
+}
+
+/// How an answer came over HTTP.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Wire {
+    pub(super) status: u16,
+    /// What was told before the end, where the answer was told as it came.
+    pub(super) pieces: Option<Pieces>,
+}
+
+/// Pieces of an answer that was told as it came.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Pieces {
+    /// All `delta` together.
+    pub(super) said: String,
+    /// How many `event`.
+    pub(super) events: usize,
+}
+
+impl Reply {
+    pub(super) fn to(code: String, body: Value) -> Self {
+        Self { code, body, wire: None }
+    }
+}
+
+/// The status of an error's code on the wire.
+fn status_of(code: &str) -> u16 {
+    match code {
+        "SESSION_NOT_FOUND" | "NOT_FOUND" => 404,
+        "CONFLICT" | "VERSION_CONFLICT" => 409,
+        "MAX_ITERATIONS_EXCEEDED" => 500,
+        "MCP_SERVER_ERROR" => 502,
+        "LLM_UNAVAILABLE" => 503,
+        other => panic!("no request is refused with {other}"),
+    }
+}
+
+/// A message as it is shown.
+pub(super) fn line(role: Role, content: &str) -> String {
+    format!("{}: {content}", serde_json::to_value(role).unwrap().as_str().unwrap())
 }
 
 /// What a session is seen to be after an event.
@@ -30,8 +73,8 @@ pub(super) struct Seen {
     pub(super) lines: Vec<String>,
     /// The hero's hit points and the world's version.
     pub(super) world: Option<(i64, i64)>,
-    /// What watchers were told since the event before.
-    pub(super) told: Vec<String>,
+    /// What watchers were told since the event before; none where nobody can watch.
+    pub(super) told: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +208,12 @@ impl Known {
 
     /// What is known after this request was answered so.
     pub(super) fn after(&self, ask: Ask, trouble: Trouble, reply: &Reply) -> Vec<Self> {
-        self.outcomes(ask, trouble).into_iter().filter_map(|may| may.told(reply)).collect()
+        let outcomes = self.outcomes(ask, trouble).into_iter();
+        let fits = |may: &May| {
+            let wire = reply.wire.as_ref();
+            wire.is_none_or(|wire| *wire == may.wire(ask, reply, self.told.len()))
+        };
+        outcomes.filter(fits).filter_map(|may| may.told(reply)).collect()
     }
 
     /// What may be known after a request whose client left: all of it was done, or nothing.
@@ -316,7 +364,8 @@ impl Known {
 
     /// The session looks like this; then the next look begins.
     pub(super) fn looked(mut self, seen: &Seen, in_order: bool) -> Result<Self, String> {
-        let mut told = seen.told.clone();
+        // What nobody could see is seen later.
+        let mut told = seen.told.clone().unwrap_or_else(|| self.told.clone());
         if !in_order {
             told.sort();
             self.told.sort();
@@ -333,7 +382,9 @@ impl Known {
             () if !fits => format!("kept {lines:?}"),
             () if self.told != told => format!("told {:?}", self.told),
             () => {
-                self.told.clear();
+                if seen.told.is_some() {
+                    self.told.clear();
+                }
                 return Ok(self);
             }
         };
@@ -342,6 +393,28 @@ impl Known {
 }
 
 impl May {
+    /// How this comes over HTTP; `told` events were told before. A message that is told as it is
+    /// answered has a status of its own as long as nothing was told.
+    fn wire(&self, ask: Ask, reply: &Reply, told: usize) -> Wire {
+        let events = self.after.told[told..].iter().filter(|told| told.starts_with("character."));
+        let events = events.count();
+        let worked = self.code.is_empty();
+        if matches!(ask, Ask::Chat { stream: true, .. }) && (worked || events > 0) {
+            let said = match self.body {
+                Body::Answer(..) => reply.body["response"].as_str().unwrap_or_default(),
+                _ => "",
+            };
+            let pieces = Some(Pieces { said: said.to_owned(), events });
+            return Wire { status: 200, pieces };
+        }
+        let status = match ask {
+            _ if !worked => status_of(self.code),
+            Ask::Snapshot => 201,
+            _ => 200,
+        };
+        Wire { status, pieces: None }
+    }
+
     /// What is known where this is what the client was told.
     fn told(mut self, reply: &Reply) -> Option<Known> {
         if self.code != reply.code {

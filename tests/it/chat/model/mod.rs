@@ -1,27 +1,37 @@
 //! Random sequences of what applications do to their chat sessions, played against the real chat
-//! desk, store, bus, locks and worlds, and against a small reference that predicts what is
-//! answered, told and kept: the tables of `docs/state-machines`. Not for what a single request
-//! looks like.
+//! desk, store, bus, locks and worlds, or over HTTP against a whole server, and against a small
+//! reference that predicts what is answered, told and kept: the tables of `docs/state-machines`.
+//! Not for what a single request looks like.
 //!
 //! Each run plays the same sequences; `PROPTEST_RNG_SEED=SEED cargo nextest run ...` plays others. A
 //! sequence that fails is shrunk, and printed with its seed.
 
+mod answers;
 mod desk;
+mod http;
 mod known;
 mod playing;
 mod ports;
+mod upstreams;
 
 use std::cell::{Cell, RefCell};
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
+use tokio::runtime::Runtime;
 
-use desk::Desk;
+use self::desk::Desk;
+use self::http::Http;
+use self::playing::System;
 
 /// Sequences that are played against the chat desk.
 const SEQUENCES: u32 = 3_000;
 /// Tests that they are divided among.
 const PARTS: u32 = 3;
+/// Sequences that are played against a server.
+const HTTP_SEQUENCES: u32 = 200;
+/// Tests that those are divided among.
+const HTTP_PARTS: u32 = 2;
 /// Most events of one.
 const LONGEST: usize = 12;
 /// Sessions of a sequence.
@@ -177,8 +187,8 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// Plays so many random sequences of this seed, unless the environment names one, and panics with the shortest that it can find of those that
-/// the reference does not allow.
+/// Plays so many random sequences of this seed, unless the environment names one, and panics with
+/// the shortest that it can find of those that the reference does not allow.
 fn play(
     (sequences, seed): (u32, u64),
     longest: usize,
@@ -206,13 +216,32 @@ fn play(
     outcome.expect("sequences can be made");
 }
 
+/// Plays so many sequences of this seed against a system, which is then given back.
+fn against<S: System>(runtime: &Runtime, system: S, (sequences, seed): (u32, u64)) -> S {
+    let system = RefCell::new(system);
+    play((sequences, seed), LONGEST, |events| {
+        runtime.block_on(playing::play(&mut *system.borrow_mut(), events))
+    });
+    system.into_inner()
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 /// Plays one part of the sequences, the same in each run.
 fn part(seed: u64) {
-    let system = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let desk = RefCell::new(system.block_on(Desk::start()));
-    play((SEQUENCES / PARTS, seed), LONGEST, |events| {
-        system.block_on(playing::play(&mut desk.borrow_mut(), events))
-    });
+    let runtime = runtime();
+    let desk = runtime.block_on(Desk::start());
+    against(&runtime, desk, (SEQUENCES / PARTS, seed));
+}
+
+/// The same against a server.
+fn part_over_http(seed: u64) {
+    let runtime = runtime();
+    let http = runtime.block_on(Http::start());
+    let http = against(&runtime, http, (HTTP_SEQUENCES / HTTP_PARTS, seed));
+    runtime.block_on(http.stop());
 }
 
 /// Random sequences are answered, told and kept as the tables say; in parts, which run side by side.
@@ -230,5 +259,15 @@ mod sequences {
     #[test]
     fn third_part() {
         super::part(3);
+    }
+
+    #[test]
+    fn first_part_over_http() {
+        super::part_over_http(4);
+    }
+
+    #[test]
+    fn second_part_over_http() {
+        super::part_over_http(5);
     }
 }

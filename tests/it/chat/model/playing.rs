@@ -1,11 +1,65 @@
-//! Plays a sequence against the desk, and compares what is told and seen with the references after
-//! each event. Not for what they hold.
+//! Plays a sequence against a system of chat sessions, and compares what is told and seen with the
+//! references after each event. Not for what they hold, nor for what systems there are.
 
 use hearken_proto::ids::SessionId;
 
-use super::desk::Desk;
-use super::known::{Known, Reply, Seen};
+use super::known::{Known, Reply, Seen, line};
+use super::ports::Steps;
 use super::{Ask, Happens, SESSIONS, Trouble};
+
+/// Chat sessions, as far as sequences need them.
+pub(super) trait System {
+    /// Waits until no turn runs any more.
+    async fn is_idle(&self) -> Result<(), String>;
+
+    /// A new session with an unhurt hero.
+    async fn make(&mut self) -> SessionId;
+
+    /// Nobody asks for it any more.
+    fn leave(&mut self, id: &SessionId);
+
+    /// Somebody else hurts the hero.
+    fn hurt(&self, id: &SessionId);
+
+    /// Asks and waits; `snapshot` is the id of the one to go back to.
+    async fn ask(&self, id: &SessionId, ask: Ask, snapshot: &str) -> Reply;
+
+    /// Asks, and leaves after so many steps and polls; the answer where it came first.
+    async fn ask_and_leave(
+        &self,
+        id: &SessionId,
+        ask: Ask,
+        snapshot: &str,
+        leaves: (usize, usize),
+    ) -> Option<Reply>;
+
+    /// Forgets deleted sessions, and meanwhile restores one of them where it is named.
+    async fn purge(
+        &mut self,
+        undeletable: Option<&SessionId>,
+        restored: Option<&SessionId>,
+    ) -> Option<Reply>;
+
+    /// A watcher who has seen all but the last events is told exactly those.
+    async fn resumes(&self, id: &SessionId, missed: usize) -> bool;
+
+    /// How the session looks now.
+    async fn look(&mut self, id: &SessionId) -> Seen;
+
+    /// What its turns pass.
+    fn steps(&self) -> &Steps;
+
+    /// From now on this goes wrong.
+    fn set(&self, trouble: Trouble) {
+        self.steps().set(trouble);
+    }
+
+    /// What the model was asked first since then.
+    fn asked(&self) -> Option<Vec<String>> {
+        let prompt = self.steps().first_prompt()?;
+        Some(prompt.iter().map(|message| line(message.role, &message.content)).collect())
+    }
+}
 
 /// A session, and everything that may rightly be so of it.
 struct Seat {
@@ -14,100 +68,109 @@ struct Seat {
 }
 
 /// Plays a sequence in sessions of its own.
-pub(super) async fn play(desk: &mut Desk, events: &[Happens]) -> Result<(), String> {
+pub(super) async fn play(system: &mut impl System, events: &[Happens]) -> Result<(), String> {
     let mut seats = Vec::new();
     for _ in 0..SESSIONS {
-        seats.push(Seat { id: desk.make().await, may: vec![Known::new()] });
+        seats.push(Seat { id: system.make().await, may: vec![Known::new()] });
     }
     let mut outcome = Ok(());
     for (n, event) in events.iter().enumerate() {
-        outcome = happen(desk, &mut seats, *event).await;
+        outcome = happen(system, &mut seats, *event).await;
         if let Err(why) = &mut outcome {
             *why = format!("event {n}, {event:?}: {why}");
             break;
         }
     }
-    desk.set(Trouble::None);
-    desk.is_idle().await?;
+    system.set(Trouble::None);
+    system.is_idle().await?;
     for seat in seats {
-        desk.leave(&seat.id);
+        system.leave(&seat.id);
     }
     outcome
 }
 
-async fn happen(desk: &mut Desk, seats: &mut [Seat], event: Happens) -> Result<(), String> {
-    desk.set(Trouble::None);
+async fn happen(
+    system: &mut impl System,
+    seats: &mut [Seat],
+    event: Happens,
+) -> Result<(), String> {
+    system.set(Trouble::None);
     match event {
         Happens::Asked(session, ask, trouble) => {
-            asked(desk, &mut seats[session], ask, trouble).await
+            asked(system, &mut seats[session], ask, trouble).await
         }
         Happens::Left { session, ask, trouble, steps, polls } => {
-            left(desk, &mut seats[session], (ask, trouble), (steps, polls)).await
+            left(system, &mut seats[session], (ask, trouble), (steps, polls)).await
         }
-        Happens::Both(session, one, other) => both(desk, &mut seats[session], one, other).await,
+        Happens::Both(session, one, other) => both(system, &mut seats[session], one, other).await,
         Happens::Elsewhere(session) => {
             let seat = &mut seats[session];
-            if desk.look(&seat.id).await.world.is_none() {
+            if system.look(&seat.id).await.world.is_none() {
                 return Ok(());
             }
-            desk.hurt(&seat.id);
+            system.hurt(&seat.id);
             seat.may.iter_mut().for_each(Known::hurt_elsewhere);
-            seat.look(desk, true).await
+            seat.look(system, true).await
         }
         Happens::Purged(undeletable) => {
-            desk.purge(undeletable.map(|n| &seats[n].id), None).await;
+            system.purge(undeletable.map(|n| &seats[n].id), None).await;
             for (n, seat) in seats.iter_mut().enumerate() {
                 seat.may =
                     seat.may.iter().map(|k| k.after_purging(undeletable == Some(n))).collect();
-                seat.look(desk, true).await?;
+                seat.look(system, true).await?;
             }
             Ok(())
         }
         Happens::PurgedWhileRestored(session) => {
-            let reply = desk.purge(None, Some(&seats[session].id)).await;
+            let reply = system.purge(None, Some(&seats[session].id)).await;
             let reply = reply.expect("it was restored, or not");
             for (n, seat) in seats.iter_mut().enumerate() {
                 seat.purged((n == session).then_some(&reply));
-                seat.look(desk, true).await.map_err(|why| format!("{reply:?}: {why}"))?;
+                seat.look(system, true).await.map_err(|why| format!("{reply:?}: {why}"))?;
             }
             Ok(())
         }
         Happens::WatcherReturns(session, missed) => {
-            let complete = desk.resumes(&seats[session].id, missed).await;
+            let complete = system.resumes(&seats[session].id, missed).await;
             complete.then_some(()).ok_or_else(|| "the watcher missed something".into())
         }
         Happens::Made(session) => {
-            desk.leave(&seats[session].id);
-            seats[session] = Seat { id: desk.make().await, may: vec![Known::new()] };
-            seats[session].look(desk, true).await
+            system.leave(&seats[session].id);
+            seats[session] = Seat { id: system.make().await, may: vec![Known::new()] };
+            seats[session].look(system, true).await
         }
     }
 }
 
-async fn asked(desk: &mut Desk, seat: &mut Seat, ask: Ask, trouble: Trouble) -> Result<(), String> {
+async fn asked(
+    system: &mut impl System,
+    seat: &mut Seat,
+    ask: Ask,
+    trouble: Trouble,
+) -> Result<(), String> {
     let (ask, trouble) = (seat.meant(ask), ask.meets(trouble));
-    desk.set(trouble);
-    let reply = desk.ask(&seat.id, ask, &seat.snapshot(ask)).await;
-    if let (Ask::Chat { said, .. }, Some(prompt)) = (ask, desk.asked()) {
+    system.set(trouble);
+    let reply = system.ask(&seat.id, ask, &seat.snapshot(ask)).await;
+    if let (Ask::Chat { said, .. }, Some(prompt)) = (ask, system.asked()) {
         seat.keep(|known| known.asked(&prompt, said).map(|()| vec![known.clone()]))?;
     }
-    desk.set(Trouble::None);
-    desk.is_idle().await?;
+    system.set(Trouble::None);
+    system.is_idle().await?;
     seat.told(&reply, |known| known.after(ask, trouble, &reply))?;
-    seat.look(desk, true).await.map_err(|why| format!("told {reply:?}, {why}"))
+    seat.look(system, true).await.map_err(|why| format!("told {reply:?}, {why}"))
 }
 
 async fn left(
-    desk: &mut Desk,
+    system: &mut impl System,
     seat: &mut Seat,
     (ask, trouble): (Ask, Trouble),
     steps: (usize, usize),
 ) -> Result<(), String> {
     let (ask, trouble) = (seat.meant(ask), ask.meets(trouble));
-    desk.set(trouble);
-    let reply = desk.ask_and_leave(&seat.id, ask, &seat.snapshot(ask), steps).await;
-    desk.is_idle().await?;
-    desk.set(Trouble::None);
+    system.set(trouble);
+    let reply = system.ask_and_leave(&seat.id, ask, &seat.snapshot(ask), steps).await;
+    system.is_idle().await?;
+    system.set(Trouble::None);
     match &reply {
         Some(reply) => seat.told(reply, |known| known.after(ask, trouble, reply))?,
         None => {
@@ -115,15 +178,20 @@ async fn left(
             seat.may = may.collect();
         }
     }
-    seat.look(desk, true).await
+    seat.look(system, true).await
 }
 
-async fn both(desk: &mut Desk, seat: &mut Seat, one: Ask, other: Ask) -> Result<(), String> {
+async fn both(
+    system: &mut impl System,
+    seat: &mut Seat,
+    one: Ask,
+    other: Ask,
+) -> Result<(), String> {
     let (one, other) = (seat.meant(one), seat.meant(other));
     let (to_one, to_other) = (seat.snapshot(one), seat.snapshot(other));
     let (first, second) =
-        tokio::join!(desk.ask(&seat.id, one, &to_one), desk.ask(&seat.id, other, &to_other));
-    desk.is_idle().await?;
+        tokio::join!(system.ask(&seat.id, one, &to_one), system.ask(&seat.id, other, &to_other));
+    system.is_idle().await?;
     let none = Trouble::None;
     let orders = |known: &Known| {
         let mut may = Vec::new();
@@ -141,7 +209,7 @@ async fn both(desk: &mut Desk, seat: &mut Seat, one: Ask, other: Ask) -> Result<
         return Err(format!("told {first:?} and {second:?}, in no order of {:?}", seat.may));
     }
     seat.may = may;
-    let looked = seat.look(desk, false).await;
+    let looked = seat.look(system, false).await;
     looked.map_err(|why| format!("told {first:?} and {second:?}, {why}"))
 }
 
@@ -193,8 +261,8 @@ impl Seat {
         self.may = self.may.iter().flat_map(after).collect();
     }
 
-    async fn look(&mut self, desk: &mut Desk, in_order: bool) -> Result<(), String> {
-        let seen: Seen = desk.look(&self.id).await;
+    async fn look(&mut self, system: &mut impl System, in_order: bool) -> Result<(), String> {
+        let seen: Seen = system.look(&self.id).await;
         let outcome = self.keep(|known| Ok(vec![known.clone().looked(&seen, in_order)?]));
         outcome.map_err(|wanted| format!("seen {seen:?}, but wanted: {wanted}"))
     }

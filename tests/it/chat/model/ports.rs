@@ -2,7 +2,7 @@
 //! small state server's rules without a socket, and a bus that counts as it tells. Every step of a
 //! turn passes [`Steps`], so that a client can leave at each. Not for what is expected of them.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,18 +21,21 @@ use hearken_state_server::storage::Refused;
 use hearken_state_server::{Storage, Wrong, tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 use tokio::task::yield_now;
 
 use super::Trouble;
 
 /// Counts the steps of turns, and what is to go wrong with them.
 pub(super) struct Steps {
-    passed: AtomicUsize,
+    passed: watch::Sender<usize>,
     trouble: Mutex<Trouble>,
     /// The world of this session cannot be deleted.
     pub(super) undeletable: Mutex<Option<SessionId>>,
     /// Deleting a world takes long enough for somebody else to come in between.
     pub(super) slow_deletes: AtomicBool,
+    /// How many worlds were to be deleted so far.
+    pub(super) deletes: watch::Sender<usize>,
     /// What the model was asked since the trouble was set, without the system's message.
     prompts: Mutex<Vec<Vec<ChatMessage>>>,
 }
@@ -40,17 +43,24 @@ pub(super) struct Steps {
 impl Steps {
     pub(super) fn new() -> Self {
         Self {
-            passed: AtomicUsize::new(0),
+            passed: watch::Sender::new(0),
             trouble: Mutex::new(Trouble::None),
             undeletable: Mutex::default(),
             slow_deletes: AtomicBool::new(false),
+            deletes: watch::Sender::new(0),
             prompts: Mutex::default(),
         }
     }
 
     /// How many were passed so far.
     pub(super) fn passed(&self) -> usize {
-        self.passed.load(Ordering::Relaxed)
+        *self.passed.borrow()
+    }
+
+    /// Waits until so many were passed.
+    pub(super) async fn until(&self, passed: usize) {
+        let mut told = self.passed.subscribe();
+        told.wait_for(|now| *now >= passed).await.expect("the sender lives");
     }
 
     /// From now on this goes wrong.
@@ -70,7 +80,7 @@ impl Steps {
 
     /// One more; who counts them may act before it goes on.
     async fn pass(&self) {
-        self.passed.fetch_add(1, Ordering::Relaxed);
+        self.passed.send_modify(|passed| *passed += 1);
         yield_now().await;
         yield_now().await;
     }
@@ -252,6 +262,7 @@ impl StateServer for Worlds {
     }
 
     fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
+        self.steps.deletes.send_modify(|deletes| *deletes += 1);
         if self.steps.undeletable.lock().unwrap().as_ref() == Some(session) {
             return Box::pin(std::future::ready(Err(away())));
         }

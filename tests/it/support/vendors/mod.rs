@@ -45,15 +45,17 @@ pub(crate) enum Behaviour {
     Garbage,
     /// An answer without words or without sound.
     Empty,
+    /// A model that writes what it thinks, and no answer.
+    Thinking,
     /// A model that calls what its words say again and again, whatever it is told.
     Insistent,
     /// Refuses fields of requests that came with later versions, with status 400.
     Old,
     /// Takes no `max_tokens` and no temperature, as newer models, and says so.
     Newer,
-    /// Does not say why an answer ended, only that its stream does.
+    /// MarkEffect not say why an answer ended, only that its stream does.
     Unended,
-    /// Does not tell what an answer cost, though asked.
+    /// MarkEffect not tell what an answer cost, though asked.
     Untold,
     /// The same, and keeps the connection open behind the answer.
     Lingering,

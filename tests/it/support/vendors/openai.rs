@@ -9,6 +9,9 @@ use tokio::net::TcpStream;
 use super::sockets::{gone, read_request, respond, respond_in_pieces, respond_status};
 use super::{Behaviour, SLOW, Says, Shared, Stub};
 
+/// All that a model of [`Behaviour::Thinking`] writes.
+const THOUGHTS: &str = "<think>\nThey ask for something. What would I say?\n</think>\n\n";
+
 /// A chat base.
 pub(crate) struct OpenAiChat;
 
@@ -93,8 +96,9 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     }
     let last = messages(&body).last().unwrap();
     let asked = last["content"].as_str().unwrap();
-    let mut words = shared.words(asked.as_bytes());
+    let mut words = words(behaviour, &shared, asked);
     let calls = match (asked.trim(), &*words) {
+        _ if behaviour == Behaviour::Thinking => Vec::new(),
         _ if behaviour == Behaviour::Insistent => wanted_calls(&std::mem::take(&mut words)),
         _ if last["role"] == "tool" => Vec::new(),
         (asked, _) if asked.starts_with("call ") => wanted_calls(asked),
@@ -132,6 +136,13 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
         }
     }
     respond_in_pieces(&mut stream, behaviour, "text/event-stream", &pieces).await.ok();
+}
+
+fn words(behaviour: Behaviour, shared: &Shared, asked: &str) -> String {
+    match behaviour {
+        Behaviour::Thinking => THOUGHTS.to_owned(),
+        _ => shared.words(asked.as_bytes()),
+    }
 }
 
 /// What a base says to fields that it does not take: an old one no more than that.

@@ -1,0 +1,131 @@
+//! Ten ordinary turns of a session after its lock was lost to somebody else: asked, answered, told
+//! and kept as in a session in which nothing happened. Without HTTP, since a server that is alone
+//! loses no lock; `fleet` has real ones. Not for the odd event itself, of which only the end is
+//! checked.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hearken_actors::ports::{ChatMessage, Watch};
+use hearken_actors::testkit::LlmAct;
+use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_proto::fault::Fault;
+use serde_json::Value;
+
+use super::desk::{Desk, HIT};
+use crate::support::app::eventually;
+
+const NEVER: Duration = Duration::from_secs(3_600);
+/// A fence of long ago.
+const OLD: i64 = 1;
+
+/// Somebody who talks in the session of a desk, and watches it.
+struct Talk<'a> {
+    desk: &'a Desk,
+    watch: Watch,
+    /// Messages that were there before the first turn.
+    before: usize,
+}
+
+impl<'a> Talk<'a> {
+    async fn new(desk: &'a Desk) -> Self {
+        Self { desk, watch: desk.watch().await, before: desk.said().await.len() }
+    }
+}
+
+/// A message, but for the ids of its calls.
+fn shown(message: &ChatMessage) -> ChatMessage {
+    let mut content = message.content.clone();
+    for call in &message.calls {
+        content.push_str(&format!(" calls {} {}", call.name, call.arguments));
+    }
+    ChatMessage::new(message.role, content)
+}
+
+impl Conversation for Talk<'_> {
+    async fn turn(&mut self, n: usize) -> TurnSeen {
+        let script = &self.desk.script;
+        if n % 3 == 1 {
+            script.thinks(LlmAct::Call("", vec![("open_door", r#"{"door_id": "gate"}"#)]));
+        }
+        let from = script.prompts.lock().unwrap().len();
+        let told = self.desk.say(&format!("question {n}"), None).await.unwrap();
+        let mut events = Vec::new();
+        while let Ok(event) = self.watch.events.try_recv() {
+            events.push(format!("{}: {}", event.kind, Value::Object(event.data)));
+        }
+        let rows = self.desk.said().await.split_off(self.before);
+        let prompts = script.prompts.lock().unwrap();
+        let prompt = |all: &[ChatMessage]| all[1..].iter().map(shown).collect();
+        TurnSeen {
+            prompts: prompts[from..].iter().map(|asked| prompt(&asked.messages)).collect(),
+            answer: format!(
+                "{}, {:?}, {}, {:?}",
+                told.response, told.state_changes, told.requires_roll, told.turn_info
+            ),
+            events,
+            rows,
+        }
+    }
+}
+
+/// Says it; the session is somebody else's before it is answered.
+async fn is_overtaken(desk: &Desk) {
+    let told = desk.say("an odd question", None).await;
+    assert_eq!(told.unwrap_err().fault(), Fault::VersionConflict);
+}
+
+/// The lock is lost while the model writes.
+async fn while_it_is_answered(desk: &Desk) {
+    desk.script.thinks(LlmAct::Write(vec!["late"], NEVER));
+    let asked = desk.script.prompts.lock().unwrap().len() + 1;
+    let losing = async {
+        eventually("the model is asked", || async {
+            (desk.script.prompts.lock().unwrap().len() == asked).then_some(())
+        })
+        .await;
+        desk.locks.lose();
+    };
+    tokio::join!(is_overtaken(desk), losing);
+}
+
+/// The lock is lost while a tool changes the world.
+async fn while_it_calls(desk: &Desk) {
+    desk.script.thinks(LlmAct::Call("", vec![HIT]));
+    desk.state.hold();
+    let calls = *desk.state.done.borrow() + 1;
+    let losing = async {
+        desk.state.until(calls).await;
+        desk.locks.lose();
+        desk.state.release();
+    };
+    tokio::join!(is_overtaken(desk), losing);
+    assert_eq!(desk.hp().await, 9, "what was done stays");
+}
+
+/// Nobody notices the loss before the store does, which knows a later lock.
+async fn when_it_is_kept(desk: &Desk) {
+    desk.locks.fence.store(OLD, Ordering::Relaxed);
+    is_overtaken(desk).await;
+    desk.locks.fence.store(0, Ordering::Relaxed);
+}
+
+/// Ten turns in a session in which this came before.
+async fn undisturbed(when: &str, odd: impl AsyncFnOnce(&Desk), plain: &[TurnSeen]) {
+    let desk = Desk::start().await;
+    let before = desk.said().await;
+    odd(&desk).await;
+    assert_eq!(desk.said().await, before, "a lock lost {when}: nothing is kept of the message");
+    let after = ten_turns(&mut Talk::new(&desk).await).await;
+    assert_undisturbed(&format!("a lock lost {when}"), plain, &after, &[]);
+}
+
+#[tokio::test]
+async fn ten_turns_after_a_lock_was_lost() {
+    let desk = Desk::start().await;
+    let plain = ten_turns(&mut Talk::new(&desk).await).await;
+    assert!(plain.iter().all(|turn| !turn.events.is_empty() && !turn.rows.is_empty()));
+    undisturbed("while the model writes", while_it_is_answered, &plain).await;
+    undisturbed("while a tool is called", while_it_calls, &plain).await;
+    undisturbed("unnoticed", when_it_is_kept, &plain).await;
+}

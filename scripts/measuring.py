@@ -1,4 +1,4 @@
-"""A server between doubles of its services and virtual devices, for scripts/capacity and scripts/fleet: it is built,
+"""A server between mock services and virtual devices, for scripts/capacity and scripts/fleet: it is built,
 started, loaded and looked at here. Not for tables.
 """
 import contextlib
@@ -63,7 +63,7 @@ def cpu_s(pids):
 
 
 class Server:
-    """A server and its doubles, until it is left."""
+    """A server and its mock services, until it is left."""
 
     def __init__(self, binary, doubles=(), env=(), loader=None):
         self.binary, self.doubles, self.env = binary, list(doubles), dict(env)

@@ -1,5 +1,5 @@
-//! What providers over HTTP share: the client, what a status means, bodies of bounded length. Not
-//! for any provider's messages.
+//! HTTP client code that several providers share: the client, the meaning of each status, bodies of
+//! bounded length. Not for any provider's messages.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -16,22 +16,25 @@ use url::{Host, Url};
 
 use crate::Secret;
 
-/// Longest error body that is read.
+/// Largest error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 16 << 10;
 
-/// Longest wait for the body of an error.
+/// Longest time to read an error body.
 const ERROR_BODY: Duration = Duration::from_secs(2);
 
-/// A client for one base. A loopback base never goes through a proxy, and a plain one needs no
-/// certificates on the machine.
+/// Builds an HTTP client for one base URL. The client does not follow redirects.
+///
+/// A loopback base is never reached through a proxy. A base with plain `http` needs no certificates
+/// on the machine.
 ///
 /// # Errors
-/// TLS cannot be set up; for `https` also when the machine has no certificate authorities.
+/// TLS cannot be set up. For `https` this includes a machine without certificate authorities.
 pub fn client(base: &Url, connect_timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
     builder(base, connect_timeout).redirect(reqwest::redirect::Policy::none()).build()
 }
 
-/// What such a client is made from; it follows redirects to anywhere.
+/// Returns the builder that [`client`] uses. Without a redirect policy of its own, it follows
+/// redirects to any host.
 pub fn builder(base: &Url, connect_timeout: Duration) -> reqwest::ClientBuilder {
     crate::tls::choose_provider();
     let mut builder = reqwest::Client::builder().connect_timeout(connect_timeout).tcp_nodelay(true);
@@ -53,8 +56,8 @@ fn is_loopback(base: &Url) -> bool {
     }
 }
 
-/// Finds out whether an OpenAI-compatible base is there by asking for its models. Not every such
-/// base has a list of them: one that does not know the path is there as well.
+/// Checks that an OpenAI-compatible base answers, with a request for its list of models. Some
+/// servers have no such list: a server that does not know the path counts as present.
 pub async fn probe(
     provider: &'static str,
     client: &reqwest::Client,
@@ -75,60 +78,60 @@ pub async fn probe(
     Err(refusal(provider, response).await)
 }
 
-/// The `Authorization` header of a key.
+/// Returns the `Authorization` header for a key.
 ///
 /// # Errors
-/// The key has characters that no header may have.
+/// The key contains characters that a header cannot contain.
 pub fn bearer(key: &Secret) -> Result<HeaderValue, InvalidHeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// What a status other than success means: the first row that holds it. What follows from a kind
-/// is told by [`ProviderErrorKind`]: whether the same provider is asked again, and whether another
-/// is.
+/// Kind of error for each status other than success. The first row that contains the status wins.
+/// [`ProviderErrorKind`] decides what follows: a retry with the same provider, or a fallback to
+/// another one.
 const STATUSES: [(RangeInclusive<u16>, ProviderErrorKind); 23] = {
     use ProviderErrorKind::{
         BadRequest, Fault, NotServed, RateLimited, Timeout, TooLarge, Unauthorized, Unavailable,
     };
     [
-        // The request is wrong, wherever it is sent.
+        // The request itself is wrong: every provider would refuse it.
         (400..=400, BadRequest),
         (422..=422, BadRequest),
-        // Whom we are is not known, or may not do this; 407 is a proxy's.
+        // The credentials are unknown or have no permission. 407 comes from a proxy.
         (401..=401, Unauthorized),
         (403..=403, Unauthorized),
         (407..=407, Unauthorized),
-        // It is longer than this one takes: body, address, headers.
+        // Body, address or headers are longer than this provider accepts.
         (413..=414, TooLarge),
         (431..=431, TooLarge),
         (429..=429, RateLimited),
         (408..=408, Timeout),
         (504..=504, Timeout),
-        // It passes: in use, locked, too early, given up by a proxy.
+        // Temporary: in use, locked, too early, or closed by a proxy.
         (409..=409, Unavailable),
         (423..=423, Unavailable),
         (425..=425, Unavailable),
         (499..=499, Unavailable),
-        // What it depends on failed.
+        // A dependency of the provider failed.
         (424..=424, Fault),
-        // No credit (402), no such model or path (404), gone, not there, and all that is left.
+        // No credit (402), no such model or path (404), gone, absent, and all other client errors.
         (402..=406, NotServed),
         (410..=499, NotServed),
-        // It does not know how.
+        // The provider has not implemented this.
         (501..=501, NotServed),
         (505..=505, NotServed),
         (502..=503, Unavailable),
-        // Proxies' words for a server behind them that is away or full.
+        // Status of a proxy whose origin server is unreachable or overloaded.
         (520..=599, Unavailable),
         (500..=519, Fault),
-        // Neither success nor failure: redirects are not followed.
+        // Neither success nor failure. Redirects are not followed.
         (100..=399, ProviderErrorKind::Protocol),
     ]
 };
 
-/// Codes of errors that say more than the status beside them, which may be 400, 403 or 429.
+/// Error codes that are more precise than the status, which may be 400, 403 or 429.
 const CODES: [(&str, ProviderErrorKind); 16] = {
     use ProviderErrorKind::{NotServed, TooLarge, Unauthorized};
     [
@@ -151,20 +154,20 @@ const CODES: [(&str, ProviderErrorKind); 16] = {
     ]
 };
 
-/// What Anthropic says, with status 400 and no code of its own, to who has not paid.
+/// Text of Anthropic's error for an unpaid account. It has status 400 and no error code.
 const UNPAID: &str = "credit balance is too low";
 
-/// What a status other than success means.
+/// Returns the kind of error for a status other than success.
 pub fn kind_of(status: StatusCode) -> ProviderErrorKind {
     let row = STATUSES.iter().find(|(statuses, _)| statuses.contains(&status.as_u16()));
     row.map_or(ProviderErrorKind::Protocol, |(_, kind)| *kind)
 }
 
-/// Longest wait that is read from an answer.
+/// Longest wait that is accepted from a response. Longer ones are cut to it.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The wait that an answer asks for, at most a day: `Retry-After` in seconds, whole or not, or as a
-/// date, or `retry-after-ms`. What lies in the past is no wait.
+/// Returns the wait that a response asks for, at most one day. Reads `retry-after-ms`, or
+/// `Retry-After` as seconds (also fractions) or as a date. A time in the past gives zero.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     asked_wait(headers, Timestamp::now())
 }
@@ -183,7 +186,7 @@ fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     Some(Duration::from_secs_f64(seconds.clamp(0.0, LONGEST_RETRY_AFTER.as_secs_f64())))
 }
 
-/// What an error of the transport means.
+/// Converts an error of the HTTP client.
 pub fn transport(provider: &'static str, error: reqwest::Error) -> ProviderError {
     let kind = if error.is_timeout() {
         ProviderErrorKind::Timeout
@@ -195,13 +198,13 @@ pub fn transport(provider: &'static str, error: reqwest::Error) -> ProviderError
     ProviderError::because(provider, kind, error.without_url())
 }
 
-/// An answer whose status is no success, or none.
+/// Failed request: a response with an error status, or no response at all.
 pub struct Refusal {
-    /// Its status, where there was an answer.
+    /// Status of the response, if there was one.
     pub status: Option<StatusCode>,
-    /// What its body says.
+    /// Content of the error body.
     pub told: RefusalBody,
-    /// What it means.
+    /// Error for the caller.
     pub error: ProviderError,
 }
 
@@ -211,14 +214,14 @@ impl From<ProviderError> for Refusal {
     }
 }
 
-/// What the body of a refusal says. It may repeat what the person said: no part of it is logged.
+/// Content of an error body. It may repeat the words of the user: no part of it is logged.
 #[derive(Default)]
 pub struct RefusalBody {
-    /// `error.code`, if it is a text.
+    /// `error.code`, if it is a string.
     pub code: Option<String>,
-    /// The field that is wrong, where it is named apart.
+    /// Name of the wrong field, where the service names it in a field of its own.
     pub param: Option<String>,
-    /// All of it.
+    /// Whole body as text.
     pub text: String,
 }
 
@@ -234,13 +237,13 @@ impl RefusalBody {
     }
 }
 
-/// The error of an answer whose status is no success. Of its body only the vendor's error code is
-/// told, since the rest may repeat what the person said.
+/// Reads a response with an error status into an error. Of the body, only the service's error code
+/// goes into the error message: the rest may repeat the words of the user.
 pub async fn refusal(provider: &'static str, response: Response) -> ProviderError {
     refused(provider, response).await.error
 }
 
-/// The same, with what its body says.
+/// Reads a response with an error status into an error and the content of its body.
 pub async fn refused(provider: &'static str, response: Response) -> Refusal {
     let status = response.status();
     let wait = retry_after(response.headers());
@@ -257,7 +260,7 @@ pub async fn refused(provider: &'static str, response: Response) -> Refusal {
     Refusal { status: Some(status), told, error }
 }
 
-/// What a status means together with the code and the text of its body.
+/// Returns the kind of error for a status together with the code and the text of its body.
 fn kind_told(status: StatusCode, code: Option<&str>, text: &str) -> ProviderErrorKind {
     if status.is_client_error() && text.contains(UNPAID) {
         return ProviderErrorKind::NotServed;
@@ -266,12 +269,13 @@ fn kind_told(status: StatusCode, code: Option<&str>, text: &str) -> ProviderErro
     known.unwrap_or_else(|| kind_of(status))
 }
 
-/// What an error's code means, where it says more than a status.
+/// Returns the kind of error for an error code, if the code is more precise than a status.
 pub fn kind_of_code(code: &str) -> Option<ProviderErrorKind> {
     CODES.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
 }
 
-/// `error.code`, or else `error.type`, of an OpenAI-style error body, if it is a plain word.
+/// Returns `error.code`, or else `error.type`, of an OpenAI-style error body, if it is a plain word
+/// of at most 64 characters.
 pub fn error_code(body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;
@@ -286,7 +290,7 @@ pub fn error_code(body: &[u8]) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// A whole body of at most `limit` bytes, until `deadline`.
+/// Reads a whole body of at most `limit` bytes, until `deadline`.
 pub async fn body(
     provider: &'static str,
     mut response: Response,
@@ -308,7 +312,8 @@ pub async fn body(
     }
 }
 
-/// The response with a body that fails beyond so many bytes, for whoever reads it as it comes.
+/// Returns the response with a streamed body that fails after `limit` bytes, for callers that read
+/// it piece by piece.
 pub fn bounded(response: Response, limit: usize) -> Response {
     let mut parts = http::Response::new(()).into_parts().0;
     parts.status = response.status();
@@ -324,7 +329,7 @@ pub fn bounded(response: Response, limit: usize) -> Response {
     http::Response::from_parts(parts, reqwest::Body::wrap_stream(body)).into()
 }
 
-/// A deadline passed.
+/// Builds the error for a deadline that has passed.
 pub fn timed_out(provider: &'static str, what: &'static str) -> ProviderError {
     ProviderError::because(provider, ProviderErrorKind::Timeout, what)
 }
@@ -334,7 +339,7 @@ mod tests {
     use super::*;
     use http::HeaderName;
 
-    /// What follows from each status: the kind, and whether the same is asked again.
+    /// Kind of each status, and whether it is retried with the same provider.
     #[test]
     fn every_status_has_its_kind() {
         use ProviderErrorKind::{

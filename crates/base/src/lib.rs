@@ -1,4 +1,4 @@
-//! What every crate that talks to the outside needs: secrets, settings that cannot be used, the
+//! Base code for every crate that talks to other services: secrets, checks of settings, the
 //! outbound HTTP client, limits of WebSocket connections, TLS, thread priority. Not for any one
 //! service or protocol.
 

@@ -1,13 +1,14 @@
-//! Who gives way where cores are scarce: threads that make speech, and engines, to the threads of
-//! sockets, since what they make is needed later. Not for how many turns may run.
+//! Priority of threads where cores are scarce. Speech synthesis threads and engines run at a lower
+//! priority than the threads that serve sockets, since their results are needed later. Not for how
+//! many turns may run.
 
-/// How much they give way, as `nice` counts.
+/// Amount that is added to the `nice` value.
 #[cfg(target_os = "linux")]
 const GIVES_WAY: i32 = 5;
 
-/// Has the thread that asks, and the threads and processes that it starts, give way.
+/// Lowers the priority of the calling thread, and of the threads and processes that it starts.
 pub fn lower_priority() {
-    // On Linux this is a thread's own; elsewhere all of this process would give way.
+    // On Linux the `nice` value belongs to a thread. Elsewhere it would affect the whole process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(GIVES_WAY) {
         tracing::debug!(%error, "a thread keeps its priority");

@@ -2,30 +2,30 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A key or password. `Debug` and `Display` print `***` (nothing where it is empty).
+/// A key or password. `Debug` and `Display` print `***`, or nothing if it is empty.
 ///
-/// It serialises as it is, so whoever prints a configuration masks it first.
+/// It serialises in plain text: code that prints a configuration masks it first.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the text as it stands.
+    /// Wraps the text unchanged.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// Returns the text itself. Only for code that sends it to the service.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// There is none.
+    /// Returns true if there is no secret.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What may be shown of it.
+    /// Returns the text that may be printed instead of the secret.
     fn mask(&self) -> &'static str {
         if self.0.is_empty() { "" } else { "***" }
     }

@@ -1,5 +1,5 @@
-//! Settings that cannot be used, and the checks that several sections share. Not for reading a
-//! configuration, nor for what one section allows.
+//! Error for unusable settings, and checks that several sections share. Not for reading a
+//! configuration, nor for the rules of one section.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use url::Url;
 use crate::Secret;
 use crate::http;
 
-/// Why a provider cannot be built from its settings.
+/// Reason that a provider cannot be built from its settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
     /// A setting has a value that cannot be used.
@@ -17,24 +17,24 @@ pub enum SettingError {
     Value {
         /// The setting, as in `config.toml`.
         key: Cow<'static, str>,
-        /// Its value; passwords in URLs are left out.
+        /// Its value, without passwords in URLs.
         value: String,
-        /// What may stand there.
+        /// Description of the accepted values.
         allowed: &'static str,
     },
     /// The HTTP client cannot be set up.
     #[error("cannot set up the HTTP client for `{key}`: install the machine's CA certificates")]
     Client {
-        /// The setting that asks for it.
+        /// The setting that needs the client.
         key: Cow<'static, str>,
-        /// What the client says.
+        /// Error of the HTTP client.
         #[source]
         source: BoxError,
     },
 }
 
 impl SettingError {
-    /// Says that `key` holds `value` where only `allowed` may stand.
+    /// Builds the error for a setting `key` whose value `value` is not `allowed`.
     pub fn value(
         key: impl Into<Cow<'static, str>>,
         value: impl ToString,
@@ -43,12 +43,12 @@ impl SettingError {
         Self::Value { key: key.into(), value: value.to_string(), allowed }
     }
 
-    /// Says that the HTTP client of `key` cannot be built.
+    /// Builds the error for an HTTP client of `key` that cannot be built.
     pub fn client(key: &'static str, source: reqwest::Error) -> Self {
         Self::Client { key: key.into(), source: source.into() }
     }
 
-    /// Moves the error from `section` to `elsewhere`, as `asr.url` to `asr.more_urls[1]`.
+    /// Renames the key from `section` to `elsewhere`: for example `asr.url` to `asr.more_urls[1]`.
     pub fn within(mut self, section: &str, elsewhere: &str) -> Self {
         let (Self::Value { key, .. } | Self::Client { key, .. }) = &mut self;
         if let Some(rest) = key.strip_prefix(section) {
@@ -58,10 +58,10 @@ impl SettingError {
     }
 }
 
-/// Parses a URL with a host.
+/// Parses a URL with a host. `allowed` describes accepted values, for the error.
 ///
 /// # Errors
-/// It is none; `allowed` says what may stand there.
+/// The value is no such URL.
 pub fn parse(
     key: impl Into<Cow<'static, str>>,
     value: &str,
@@ -74,7 +74,7 @@ pub fn parse(
     }
 }
 
-/// Shows the URL without its password.
+/// Returns the URL as text, with `***` for its password.
 pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
     if url.password().is_some() && url.set_password(Some("***")).is_err() {
@@ -83,10 +83,10 @@ pub fn shown(url: &Url) -> String {
     url.into()
 }
 
-/// Checks that a key can stand in a header.
+/// Checks that a key can be sent in a header.
 ///
 /// # Errors
-/// It holds line breaks or invisible characters.
+/// The key contains line breaks or invisible characters.
 pub fn check_key(key: &'static str, secret: &Secret) -> Result<(), SettingError> {
     match http::bearer(secret) {
         Ok(_) => Ok(()),
@@ -94,10 +94,10 @@ pub fn check_key(key: &'static str, secret: &Secret) -> Result<(), SettingError>
     }
 }
 
-/// Checks that times in milliseconds are above zero and at most a day.
+/// Checks that times in milliseconds are above zero and at most one day.
 ///
 /// # Errors
-/// The first one that is not.
+/// Names the first setting that is outside these bounds.
 pub fn check_times(times: &[(&'static str, u64)]) -> Result<(), SettingError> {
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
     match times.iter().find(|(_, value)| *value == 0 || *value > DAY_MS) {

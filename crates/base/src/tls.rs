@@ -1,12 +1,12 @@
-//! The process's choice of a TLS implementation. Not for certificates.
+//! Choice of the TLS implementation of the process. Not for certificates.
 
 use rustls::crypto::ring;
 
-/// Chooses ring for this process's TLS unless something is chosen already; without a choice, TLS
-/// clients panic when they are built.
+/// Chooses ring for the TLS of this process, unless another implementation is chosen already.
+/// Without a choice, TLS clients panic when they are built.
 pub fn choose_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Someone else was quicker: as good.
+        // Another thread was faster. Its choice is fine too.
         ring::default_provider().install_default().ok();
     }
 }

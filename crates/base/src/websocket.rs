@@ -1,5 +1,5 @@
-//! WebSocket connections other than devices' and clients' own, which are actix's: how much one may
-//! take, and how each ends, on either side. Not for whom they are with.
+//! WebSocket connections that tungstenite serves: limits and an orderly close, on either side. Not
+//! for the connections of devices and clients, which actix serves, nor for any protocol.
 
 use futures_util::StreamExt as _;
 use hearken_actors::ws_link::CLOSE_WITHIN;
@@ -9,11 +9,11 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 
-/// What is read at once. Each connection has all of it, zeroed when it is made; a longer message
-/// takes as much as it needs.
+/// Read buffer of a connection, in bytes. Each connection allocates and zeroes all of it; a longer
+/// message takes as much memory as it needs.
 const READ_BUFFER_BYTES: usize = 16 << 10;
 
-/// A connection that takes messages up to this length.
+/// Returns the configuration of a connection that accepts messages up to `longest_message` bytes.
 pub fn limited(longest_message: usize) -> WebSocketConfig {
     WebSocketConfig::default()
         .max_message_size(Some(longest_message))
@@ -21,23 +21,23 @@ pub fn limited(longest_message: usize) -> WebSocketConfig {
         .read_buffer_size(READ_BUFFER_BYTES)
 }
 
-/// Why we close, where there is more to say than that we are done.
+/// Builds a close frame with a code and a reason.
 pub fn because(code: CloseCode, reason: &'static str) -> CloseFrame {
     CloseFrame { code, reason: reason.into() }
 }
 
-/// Ends a connection in order: says why unless the peer has closed already, answers the peer's
-/// Close or waits for its answer, and ends TCP. Takes [`CLOSE_WITHIN`] at most; dropping the future
-/// ends the connection at once.
+/// Closes a connection in order: sends the close frame unless the peer has closed already, answers
+/// the peer's Close or waits for its answer, then ends TCP. Takes [`CLOSE_WITHIN`] at most.
+/// Dropping the future ends the connection at once.
 pub async fn end<S>(mut socket: WebSocketStream<S>, why: CloseFrame)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let ending = async {
-        // An error means that there is nobody to tell; the rest finds that out.
+        // An error means that the peer is gone. The reads below find that out.
         socket.close(Some(why)).await.ok();
         while let Some(Ok(_)) = socket.next().await {}
-        // Data that is left unread would make the system drop our Close on its way.
+        // With unread data, the system would reset the connection and drop our Close.
         let tcp = socket.get_mut();
         tcp.shutdown().await.ok();
         let mut rest = [0; 1 << 10];
@@ -48,12 +48,12 @@ where
     }
 }
 
-/// Ends a connection that its user has dropped, in a task of [`CLOSE_WITHIN`] at most.
+/// Closes a connection that its user has dropped, in a background task of [`CLOSE_WITHIN`] at most.
 pub fn end_behind<S>(socket: WebSocketStream<S>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // Without a runtime the process is ending.
+    // Without a runtime, the process is ending.
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(end(socket, because(CloseCode::Normal, "")));
     }
@@ -68,7 +68,7 @@ mod tests {
     use tokio_tungstenite::tungstenite::Message;
     use tokio_tungstenite::tungstenite::protocol::Role;
 
-    /// Ours, and the other side's.
+    /// Returns our side and the peer's side of one connection.
     async fn pair(role: Role) -> [WebSocketStream<DuplexStream>; 2] {
         let (ours, theirs) = duplex(1 << 10);
         let other = if role == Role::Server { Role::Client } else { Role::Server };
@@ -88,7 +88,7 @@ mod tests {
         for role in [Role::Server, Role::Client] {
             let [mut ours, mut theirs] = pair(role).await;
             ours.feed(Message::text("the last word")).await.unwrap();
-            // Never read by us, and no reason to wait.
+            // We never read this, and we do not wait for it.
             theirs.send(Message::text("on its way")).await.unwrap();
             let begun = Instant::now();
             let reading = async {

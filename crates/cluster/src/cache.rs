@@ -1,14 +1,14 @@
-//! What one instance has found out, for all: texts by name, for a while. Nothing is found while
-//! Redis is lost. Not for what must not be lost, nor for a cache within an instance.
+//! Cache in Redis that all instances share: texts by key, with a TTL. Every look-up misses while
+//! Redis is lost. Not for data that must not be lost, nor for a cache within one instance.
 
 use std::time::Duration;
 
 use super::shared::{RedisUnavailable, Shared, millis};
 
-/// Longest text that is kept, in bytes.
+/// Longest text that is stored, in bytes.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Texts of all instances; clones are the same.
+/// Texts that all instances share. Clones share one cache.
 #[derive(Clone)]
 pub struct SharedCache {
     shared: Shared,
@@ -25,7 +25,7 @@ impl SharedCache {
         self.shared.key(&format!("{}:{digits}", self.name))
     }
 
-    /// The text of this name, where one is kept.
+    /// Returns the text under this key, if there is one.
     pub async fn get(&self, key: &[u8]) -> Option<String> {
         let key = self.key(key);
         let got: Result<Option<String>, RedisUnavailable> = self
@@ -37,7 +37,7 @@ impl SharedCache {
         got.ok().flatten()
     }
 
-    /// Keeps a text under this name for a while, where it can be.
+    /// Stores a text under this key for `kept_for`, if Redis is available.
     pub async fn put(&self, key: &[u8], text: &str, kept_for: Duration) {
         let ms = millis(kept_for);
         if text.len() > MAX_BYTES || ms == 0 {

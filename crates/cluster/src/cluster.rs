@@ -1,5 +1,5 @@
-//! Everything that an instance has to do with others, put together; alone where no Redis is
-//! configured. Not for what each part does.
+//! Entry point of the cluster: combines all that an instance does together with other instances.
+//! Without a configured Redis, the instance works alone. Not for the details of each part.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -24,33 +24,33 @@ use super::{LocalBus, LocalLocks, RedisBus, RedisLocks, Shared, SharedCache};
 use crate::config::RedisConfig;
 use crate::rate_limit::{LocalLimit, RateLimit};
 
-/// The questions that concern devices.
+/// RPC methods that concern devices.
 const ORDER: &str = "order";
 const REPLACED: &str = "replaced";
-/// What is answered to an order.
+/// Answers to an order.
 const ACCEPTED: &str = "accepted";
 const AWAY: &str = "away";
-/// Longest wait for an instance to pass an order on.
+/// Longest wait for another instance to carry out an order.
 const ORDER_WITHIN: Duration = Duration::from_secs(3);
-/// Changes of others' tool clients that wait to be read.
+/// Capacity of the queue of instances whose tool clients have changed.
 const CHANGES: usize = 256;
 
-/// The configured address cannot be used.
+/// Error for a configured address that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("`redis.url` cannot be read: use redis://HOST:PORT (REDIS_URL)")]
 pub struct ClusterError(#[source] redis::RedisError);
 
-/// How the Redis that instances share stands.
+/// State of the Redis that instances share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RedisState {
-    /// It is there.
+    /// Redis answers.
     Ok,
-    /// It is not: this instance goes on alone.
+    /// Redis is lost. This instance works alone.
     Lost,
 }
 
-/// This instance among the others; clones are the same.
+/// Membership of this instance in the cluster. Clones share it.
 #[derive(Clone)]
 pub struct Cluster {
     joined: Option<Joined>,
@@ -58,26 +58,26 @@ pub struct Cluster {
     locks: Arc<dyn SessionLocks>,
 }
 
-/// What there is with others only.
+/// Parts that exist only with Redis.
 #[derive(Clone)]
 struct Joined {
     shared: Shared,
     rpc: Rpc,
     presence: Presence,
-    /// Names of instances whose tool clients have changed, until somebody reads them.
+    /// Receiver of the names of instances whose tool clients have changed, until it is taken.
     changed: Arc<Mutex<Option<mpsc::Receiver<String>>>>,
 }
 
-/// Carries out an order for a device of this instance that another was asked for.
+/// Function that carries out an order for a device of this instance, requested by another instance.
 pub type OrderHandler =
     Arc<dyn Fn(DeviceId, Value) -> BoxFuture<'static, Result<(), Unreachable>> + Send + Sync>;
 
 impl Cluster {
-    /// Joins the instances that share this Redis, until `process` ends; a Redis that is away is
-    /// waited for in the background.
+    /// Joins the instances that share this Redis, until `process` ends. If Redis cannot be reached,
+    /// connects in the background.
     ///
     /// # Errors
-    /// The address cannot be read.
+    /// The address cannot be parsed.
     pub fn start(config: &RedisConfig, process: &CancellationToken) -> Result<Self, ClusterError> {
         if config.url.is_empty() {
             return Ok(Self::alone());
@@ -86,7 +86,7 @@ impl Cluster {
         let (events, rpc) = (RedisBus::new(shared.clone()), Rpc::new(shared.clone()));
         let (told, changed) = mpsc::channel(CHANGES);
         let tool_clients: Subscriber = Box::new(move |instance| {
-            // What is dropped is noticed at the next beat.
+            // The next heartbeat notices a change that is dropped here.
             told.try_send(instance).unwrap_or_default();
         });
         let tool_clients = (shared.key("guests"), tool_clients);
@@ -98,8 +98,8 @@ impl Cluster {
         Ok(Self { joined, events: Arc::new(events), locks: Arc::new(locks) })
     }
 
-    /// Tells the others of these devices and tool clients from now on, and lets them be reached.
-    /// To be called once.
+    /// Announces these devices and tool clients to the other instances from now on, and accepts
+    /// orders and calls for them. To be called once.
     pub fn hold(
         &self,
         device_registry: &DeviceRegistry,
@@ -135,7 +135,7 @@ impl Cluster {
         ));
     }
 
-    /// The devices that are connected to other instances, with their sessions.
+    /// Returns the devices that are connected to other instances, with their sessions.
     pub async fn devices(&self) -> HashMap<DeviceId, SessionId> {
         match &self.joined {
             Some(joined) => joined.presence.devices().await,
@@ -143,11 +143,11 @@ impl Cluster {
         }
     }
 
-    /// Gives an order to a device that is connected to another instance.
+    /// Sends an order to a device that is connected to another instance.
     ///
     /// # Errors
-    /// There is no such device, or it takes none; an instance that does not answer in time counts
-    /// as busy.
+    /// No such device is connected, or it accepts no order. An instance that does not answer in
+    /// time counts as busy.
     pub async fn order(&self, device: &DeviceId, order: Value) -> Result<(), Unreachable> {
         let joined = self.joined.as_ref().ok_or(Unreachable::NotConnected)?;
         let holder = joined.presence.holder(device).await.ok_or(Unreachable::NotConnected)?;
@@ -163,23 +163,23 @@ impl Cluster {
         }
     }
 
-    /// An instance without others.
+    /// Builds an instance that works alone, without Redis.
     pub fn alone() -> Self {
         Self { joined: None, events: Arc::new(LocalBus::new()), locks: Arc::new(LocalLocks::new()) }
     }
 
-    /// Where events go through.
+    /// Returns the event bus.
     pub fn events(&self) -> Arc<dyn EventBus> {
         Arc::clone(&self.events)
     }
 
-    /// Where sessions are locked.
+    /// Returns the locks of sessions.
     pub fn locks(&self) -> Arc<dyn SessionLocks> {
         Arc::clone(&self.locks)
     }
 
-    /// Counts what clients ask for, so many at once and so many a minute, by all instances; limits
-    /// of different names count apart.
+    /// Returns a rate limit that counts the requests of each client across all instances, with
+    /// bursts. Limits of different names count separately.
     pub fn limit(&self, name: &'static str, per_minute: NonZeroU32) -> Arc<dyn RateLimit> {
         match &self.joined {
             Some(joined) => Arc::new(SharedLimit::new(joined.shared.clone(), name, per_minute)),
@@ -187,23 +187,25 @@ impl Cluster {
         }
     }
 
-    /// Texts that all instances find, under keys of this name; none where this one is alone.
+    /// Returns a cache that all instances share, with its own key space `name`; none if this
+    /// instance works alone.
     pub fn cache(&self, name: &'static str) -> Option<SharedCache> {
         Some(SharedCache::new(self.joined.as_ref()?.shared.clone(), name))
     }
 
-    /// There may be others.
+    /// Returns true if Redis is configured: there may be other instances.
     pub fn is_shared(&self) -> bool {
         self.joined.is_some()
     }
 
-    /// How Redis stands; none where this instance is alone by its configuration.
+    /// Returns the state of Redis; none if this instance works alone by its configuration.
     pub fn redis_state(&self) -> Option<RedisState> {
         let up = self.joined.as_ref()?.shared.is_up();
         Some(if up { RedisState::Ok } else { RedisState::Lost })
     }
 
-    /// Gives back what this instance holds, within bounds; after the end of its process.
+    /// Withdraws the announcements of this instance and releases its locks, within a bounded time.
+    /// To be called after the end of its process.
     pub async fn stop(&self) {
         if let Some(joined) = &self.joined {
             joined.presence.go().await;
@@ -212,14 +214,14 @@ impl Cluster {
     }
 }
 
-/// A seat that a device has left without a word.
+/// Connection of a device that was replaced by one at another instance.
 #[derive(Deserialize)]
 struct ReplacedDevice {
     device: DeviceId,
     session: SessionId,
 }
 
-/// An order that another instance was asked for.
+/// Order that another instance requested.
 #[derive(Deserialize)]
 struct Ordered {
     device: DeviceId,

@@ -1,9 +1,10 @@
-//! Events of all instances: a stream in Redis for each session, and word of what is new to whoever
-//! has watchers. Not for what an event means.
+//! Event bus of all instances: one stream in Redis for each session, and a channel that names
+//! sessions with new events. Not for the meaning of an event.
 //!
-//! - One task reads the streams and hands events to this instance's watchers; watching begins in
-//!   it too, so that nothing lies between what was missed and what comes.
-//! - What is told while Redis is lost is told here at once, and to the others when it is back.
+//! - One task reads the streams and hands events to the watchers of this instance. The same task
+//!   starts new watches, to leave no gap between stored events and new ones.
+//! - While Redis is lost, events go to the watchers of this instance at once, and to the other
+//!   instances when Redis is back.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,33 +22,33 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::local::LocalBus;
 use super::shared::{RedisUnavailable, Shared, Subscriber};
 
-/// A session's events are kept in Redis for this long after the last.
+/// Time that a session's events stay in Redis after the last one.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3_600);
-/// Events of one session that are read at once, fewer than fit into a watcher's lane.
+/// Most events of one session that are read at once. Fewer than fit into a watcher's queue.
 const READ_AT_ONCE: usize = 128;
-/// Sessions that are read at once.
+/// Most sessions that are read at once.
 const SESSIONS_AT_ONCE: usize = 32;
-/// Events that wait for a Redis that is lost; beyond, the oldest are told here alone.
+/// Most events that wait for a lost Redis. Beyond, the oldest reach this instance only.
 const MAX_UNSENT: usize = 10_000;
-/// Events of those that are sent at once.
+/// Most waiting events that are sent at once.
 const SENT_AT_ONCE: usize = 100;
-/// Who wants to watch at once; beyond, they wait.
+/// Capacity of the queue of requests to watch. Beyond, they wait.
 const WATCHES: usize = 64;
-/// How often it is looked whether something is left to do.
+/// Interval of the clean-up of sessions without watchers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The field of a stream's entry that holds the event.
+/// Field of a stream entry that contains the event.
 const FIELD: &str = "e";
 
-/// Events of all instances; clones share them.
+/// Events of all instances. Clones share one bus.
 #[derive(Clone)]
 pub struct RedisBus(Arc<Inner>);
 
 struct Inner {
     shared: Shared,
-    /// What this instance's watchers are told, and what was last.
+    /// Recent events for the watchers of this instance.
     mirror: LocalBus,
     watches: mpsc::Sender<Wanted>,
-    /// Sessions of which something is new.
+    /// Sessions with events that are not read yet.
     news: Mutex<HashSet<SessionId>>,
     look: Notify,
     unsent: Mutex<VecDeque<Event>>,
@@ -60,7 +61,7 @@ struct Wanted {
 }
 
 impl RedisBus {
-    /// Nothing is watched by this instance yet; its reading is a task of Redis's.
+    /// Creates the bus and starts its reader as a background task.
     pub fn new(shared: Shared) -> Self {
         let (watches, wanted) = mpsc::channel(WATCHES);
         let bus = Self(Arc::new(Inner {
@@ -76,7 +77,7 @@ impl RedisBus {
         bus
     }
 
-    /// The channel on which instances tell of sessions with new events, and what hears it.
+    /// Returns the channel that names sessions with new events, and its subscriber.
     pub(super) fn subscriber(&self) -> (String, Subscriber) {
         let bus = self.clone();
         let subscriber = move |session: String| bus.has_news(SessionId::new(session));
@@ -102,7 +103,7 @@ impl RedisBus {
         self.0.shared.key(&format!("events:{session}"))
     }
 
-    /// What adds an event to its session's stream and tells of it.
+    /// Appends to `pipe` the commands that add an event to its session's stream and announce it.
     fn add(&self, pipe: &mut Pipeline, event: &Event) -> Result<(), serde_json::Error> {
         let stream = self.stream(&event.session_id);
         let kept_ms = i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
@@ -117,7 +118,7 @@ impl RedisBus {
         self.0.shared.run(|mut redis| async move { pipe.query_async(&mut redis).await }).await
     }
 
-    /// Tells an event here, and keeps it for the others.
+    /// Publishes an event in this instance, and queues it for the others.
     fn put_off(&self, event: Event) {
         self.0.mirror.tell_once(event.clone());
         let mut unsent = self.unsent();
@@ -129,7 +130,7 @@ impl RedisBus {
     }
 
     async fn tell(&self, event: Event) -> Result<(), BoxError> {
-        // Behind those that wait, so that the order stays.
+        // Events that wait go first, to keep the order.
         if self.unsent().is_empty() {
             let mut pipe = redis::pipe();
             self.add(&mut pipe, &event)?;
@@ -164,10 +165,10 @@ impl EventBus for RedisBus {
     }
 }
 
-/// Reads the streams of the sessions that are watched here.
+/// Reader of the streams of the sessions that this instance watches.
 struct Reader {
     bus: RedisBus,
-    /// The entry up to which each session's stream was read.
+    /// Last entry that was read of each session's stream.
     read_to: HashMap<SessionId, String>,
 }
 
@@ -181,7 +182,7 @@ impl Reader {
                 Some(first) = wanted.recv() => watches.push(first),
                 () = self.bus.0.look.notified() => {}
                 changed = up.changed() => match changed {
-                    // What was told while Redis was lost to us was not heard.
+                    // Announcements were missed while Redis was lost.
                     Ok(()) => self.bus.news().extend(self.read_to.keys().cloned()),
                     Err(_) => return,
                 },
@@ -195,13 +196,13 @@ impl Reader {
             self.read(&watches).await;
             for Wanted { session, after, reply } in watches {
                 let watch = self.bus.0.mirror.watch_now(&session, after.as_deref());
-                // Who has left meanwhile is no watcher.
+                // Fails if the caller stopped waiting: then there is no watcher.
                 reply.send(watch).unwrap_or_default();
             }
         }
     }
 
-    /// Forgets the sessions that nobody watches any more.
+    /// Drops the events of sessions that nobody watches any more.
     fn forget(&mut self) {
         let mirror = &self.bus.0.mirror;
         self.read_to.retain(|session, _| {
@@ -213,7 +214,7 @@ impl Reader {
         });
     }
 
-    /// Tells the others what was told here while Redis was lost.
+    /// Sends the queued events to Redis, after it was lost.
     async fn send_late(&self) {
         while self.bus.0.shared.is_up() {
             let mut pipe = redis::pipe();
@@ -223,14 +224,14 @@ impl Reader {
                 return;
             }
             let mut unsent = self.bus.unsent();
-            // Those that were too many meanwhile were the oldest.
+            // Some may have been dropped meanwhile from a full queue: the oldest.
             while unsent.front().is_some_and(|event| first.iter().any(|sent| sent.id == event.id)) {
                 unsent.pop_front();
             }
         }
     }
 
-    /// Reads what is new in the sessions that are watched, and of those that are to be.
+    /// Reads new events of the sessions to watch, then of those with announced events.
     async fn read(&mut self, watches: &[Wanted]) {
         let mut sessions: Vec<SessionId> = watches.iter().map(|w| w.session.clone()).collect();
         sessions.sort_unstable();
@@ -307,8 +308,8 @@ impl Reader {
         }
     }
 
-    /// Redis is lost: what is new is read when it is back. Who begins to watch meanwhile is told
-    /// what others tell from now on.
+    /// Postpones the reading of sessions until Redis is back. A watch that starts meanwhile gets
+    /// the events that other instances publish from now on.
     fn read_later(&mut self, sessions: Vec<SessionId>) {
         let now = format!("{}-0", Timestamp::now().as_millisecond());
         for session in sessions {

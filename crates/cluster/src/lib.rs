@@ -1,11 +1,11 @@
-//! What instances of the server tell each other: events, who holds what, and questions. With a
-//! Redis between them they know of each other; without one, or while it is lost, each goes on
-//! alone. Not for what an event means, nor for what is asked.
+//! Cluster coordination over Redis: events, presence, remote procedure calls, locks, rate limits
+//! and a cache. Without Redis, or while it is lost, each instance works alone. Not for the meaning
+//! of an event, nor for the content of a call.
 //!
-//! Reading order: [`Fleet`], which holds the rest; `shared` is Redis and whether it is there;
-//! `events`, `locks`, `rpc` (questions), `presence` (who holds what), `tool_clients` (tool clients
-//! elsewhere), `limit` and `cache`. `local` is each
-//! of them alone.
+//! Reading order: [`Cluster`], which combines the rest; `shared`, the connection to Redis and its
+//! state; `events`; `locks`; `rpc`; `presence`, which instance has which devices;
+//! `remote_tool_clients`, tool clients of other instances; `limit` and `cache`. `local` has the
+//! events and locks of a single instance, `rate_limit` its rate limit.
 
 mod cache;
 mod cluster;

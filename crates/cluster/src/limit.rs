@@ -1,5 +1,5 @@
-//! How often a client may ask, counted for all instances: the generic cell rate algorithm in
-//! Redis. Counted by this instance alone while Redis is lost. Not for who counts as a client.
+//! Rate limit across all instances: the generic cell rate algorithm in Redis. While Redis is lost,
+//! this instance counts alone. Not for what identifies a client.
 
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 use super::shared::{RedisUnavailable, Shared};
 use crate::rate_limit::{LocalLimit, RateLimit};
 
-/// KEYS: the client's. ARGV: microseconds a request, requests at once. Takes one request: 0, or
-/// the microseconds after which there may be another.
+/// KEYS: the client's. ARGV: microseconds per request, burst size. Takes one request. Returns 0, or
+/// the microseconds until the next request is allowed.
 static TAKE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local every, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -28,23 +28,23 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Counts for all instances.
+/// Rate limit that counts for all instances.
 pub(super) struct SharedLimit {
     shared: Shared,
-    /// Keeps limits apart that count the same clients.
+    /// Name of the limit. Limits of different names count the same client separately.
     name: &'static str,
     per_minute: NonZeroU32,
     alone: LocalLimit,
 }
 
 impl SharedLimit {
-    /// So many at once, and so many a minute.
+    /// Builds a limit of `per_minute` requests a minute, and as many at once.
     pub(super) fn new(shared: Shared, name: &'static str, per_minute: NonZeroU32) -> Self {
         Self { shared, name, per_minute, alone: LocalLimit::new(per_minute) }
     }
 
     async fn take_shared(&self, client: &str) -> Result<Duration, RedisUnavailable> {
-        // What clients call themselves is as long as they like.
+        // Hashed, since the name of a client has no bound on its length.
         let key = self.shared.key(&format!("limit:{}:{:x}", self.name, Sha256::digest(client)));
         let every = 60_000_000 / self.per_minute.get();
         let taken: String = self

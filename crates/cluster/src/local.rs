@@ -1,4 +1,4 @@
-//! Events and locks of a server that is alone. Not for more than one.
+//! Event bus and locks of a single instance. Not for several instances.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,28 +13,29 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Events on their way to one watcher; beyond, the watcher is let go.
+/// Queue of events to one watcher. A watcher whose queue is full is disconnected.
 const LANE: usize = 256;
-/// Sessions whose events are kept; beyond, those without watchers that were quiet for longest go.
+/// Most sessions whose events are stored. Beyond, the sessions without watchers that had no event
+/// for the longest time are dropped.
 const MAX_TOPICS: usize = 10_000;
 
-/// What is known of one session's events.
+/// Recent events and watchers of one session.
 #[derive(Default)]
 struct Topic {
     kept: VecDeque<Event>,
     watchers: Vec<mpsc::Sender<Event>>,
-    /// When it was last told something, as counted.
+    /// Sequence number of the last event across all sessions, to find inactive ones.
     told: u64,
 }
 
-/// Events within this process.
+/// Event bus within this process.
 #[derive(Default)]
 pub struct LocalBus {
     topics: Mutex<HashMap<SessionId, Topic>>,
 }
 
 impl LocalBus {
-    /// A bus without any events yet.
+    /// Creates a bus without events.
     pub fn new() -> Self {
         Self::default()
     }
@@ -43,12 +44,12 @@ impl LocalBus {
         self.topics.lock().expect("nothing panics while it holds the events")
     }
 
-    /// Keeps an event and hands it to whoever watches.
+    /// Stores an event and sends it to the watchers.
     pub(super) fn tell(&self, event: Event) {
         topic_of(&mut self.topics(), &event.session_id).tell(event);
     }
 
-    /// Does so, unless the event is kept already.
+    /// Stores an event and sends it to the watchers, unless it is stored already.
     pub(super) fn tell_once(&self, event: Event) {
         let mut topics = self.topics();
         let topic = topic_of(&mut topics, &event.session_id);
@@ -57,7 +58,8 @@ impl LocalBus {
         }
     }
 
-    /// A session's events are these, and those that were told here alone behind them.
+    /// Replaces the stored events of a session with `events`, followed by stored ones that `events`
+    /// does not contain: those were published while Redis was lost.
     pub(super) fn begin(&self, session: &SessionId, events: Vec<Event>) {
         let mut topics = self.topics();
         let topic = topic_of(&mut topics, session);
@@ -69,13 +71,13 @@ impl LocalBus {
         topic.kept.drain(..over);
     }
 
-    /// Somebody watches the session.
+    /// Returns true if the session has a watcher.
     pub(super) fn is_watched(&self, session: &SessionId) -> bool {
         let topics = self.topics();
         topics.get(session).is_some_and(|topic| !topic.watchers.iter().all(mpsc::Sender::is_closed))
     }
 
-    /// Forgets a session's events.
+    /// Drops a session's events.
     pub(super) fn forget(&self, session: &SessionId) {
         self.topics().remove(session);
     }
@@ -106,12 +108,13 @@ impl Topic {
             self.kept.pop_front();
         }
         self.kept.push_back(event.clone());
-        // One whose lane is full is too slow: its lane ends here.
+        // A watcher with a full queue is too slow: dropping the sender ends its watch.
         self.watchers.retain(|watcher| watcher.try_send(event.clone()).is_ok());
     }
 }
 
-/// The events after the one of this id, and whether that is known at all.
+/// Returns true and the events after the event `after`. If that event is not stored, returns false
+/// and all events.
 fn missed<'a>(
     kept: impl Iterator<Item = &'a Event> + Clone,
     after: Option<&str>,
@@ -124,7 +127,7 @@ fn missed<'a>(
     (false, kept.cloned().collect())
 }
 
-/// Lets a tenth of the topics that nobody watches go, those that were quiet for longest.
+/// Drops a tenth of the sessions without watchers: those without an event for the longest time.
 fn make_room(topics: &mut HashMap<SessionId, Topic>) {
     let quiet = |topic: &Topic| topic.watchers.iter().all(mpsc::Sender::is_closed);
     let mut ages: Vec<_> =
@@ -159,12 +162,12 @@ pub struct LocalLocks {
 }
 
 impl LocalLocks {
-    /// No session is locked yet.
+    /// Creates locks, none of them held.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Fences from now on are greater than this one, which another instance may have had.
+    /// Makes later fences greater than this one, which another instance may have issued.
     pub(super) fn has_seen(&self, fence: i64) {
         self.last_fence.fetch_max(fence, Ordering::Relaxed);
     }
@@ -181,8 +184,8 @@ impl LocalLocks {
     }
 }
 
-/// A number greater than any before, also than those of a process that ran earlier: microseconds
-/// since 1970, or one more than the last.
+/// Returns a fence greater than any before, also in an earlier run of the process: microseconds
+/// since 1970, or the last fence plus one.
 fn next_fence(last: &AtomicI64) -> i64 {
     let now = Timestamp::now().as_microsecond();
     let next = |last: i64| Some(now.max(last + 1));

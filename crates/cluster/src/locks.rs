@@ -1,10 +1,10 @@
-//! Locks that all instances know: a key in Redis with an owner and a lease. Not for what is done
-//! under them.
+//! Locks across all instances: a key in Redis with an owner and a lease. Not for the work under a
+//! lock.
 //!
-//! - A lock is taken within this instance first, so that its own requests wait in order and go on
-//!   one at a time while Redis is lost.
-//! - While Redis is lost a lock is kept: who else takes it has a later fence, and the store
-//!   refuses the earlier one.
+//! - A lock is taken within this instance first. This way its own requests wait in order, and run
+//!   one at a time even while Redis is lost.
+//! - A lock stays held while Redis is lost. If another instance takes it meanwhile, that one has a
+//!   later fence, and the store refuses the earlier fence.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use tokio_util::sync::CancellationToken;
 use super::local::LocalLocks;
 use super::shared::{RedisUnavailable, Shared, millis};
 
-/// How long a lock is held by an instance of which nothing is heard.
+/// Lease of a lock: an instance that does not renew it for this long loses the lock.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
-/// How often a lease is renewed.
+/// Interval between renewals of a lease.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
-/// Who waits for another instance looks again after so many milliseconds.
+/// Wait between two attempts to take a lock that another instance holds, in milliseconds.
 const LOOK_AGAIN_MS: std::ops::RangeInclusive<u64> = 20..=100;
 
-/// Takes the lock where it is free, or ours: its fence, a later one each time, or nothing.
+/// Takes the lock if it is free. Returns its fence, greater than all before, or nothing.
 static TAKE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
@@ -39,7 +39,7 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Renews the lease of a lock that is ours, or that nobody has: 1, else 0.
+/// Renews the lease of a lock that this owner holds, or that nobody holds. Returns 1, else 0.
 static RENEW: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
@@ -48,7 +48,7 @@ static RENEW: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Gives a lock back that is ours.
+/// Releases a lock that this owner holds.
 static FREE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
@@ -56,7 +56,7 @@ static FREE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Locks of all instances; clones share them.
+/// Locks of all instances. Clones share them.
 #[derive(Clone)]
 pub struct RedisLocks {
     shared: Shared,
@@ -64,15 +64,16 @@ pub struct RedisLocks {
 }
 
 impl RedisLocks {
-    /// Nothing is locked by this instance yet.
+    /// Creates locks, none of them held by this instance.
     pub fn new(shared: Shared) -> Self {
         Self { shared, local: Arc::default() }
     }
 
-    /// Takes the lock in Redis: its fence, or none where another instance has it for as long.
+    /// Takes the lock in Redis and returns its fence; none if another instance holds it until
+    /// `until`.
     async fn take(&self, lease: &Lease, until: Instant) -> Result<Option<i64>, RedisUnavailable> {
         loop {
-            // Lua's numbers hold microseconds since 1970 exactly until the year 2255.
+            // Lua numbers represent microseconds since 1970 exactly until the year 2255.
             let now = Timestamp::now().as_microsecond();
             let taken: Option<i64> = self
                 .shared
@@ -94,7 +95,7 @@ impl RedisLocks {
     }
 }
 
-/// Some time within [`LOOK_AGAIN_MS`], so that those who wait do not look together.
+/// Returns a random time within [`LOOK_AGAIN_MS`], to keep waiting instances from asking together.
 fn jitter() -> u64 {
     let (from, to) = (LOOK_AGAIN_MS.start(), LOOK_AGAIN_MS.end());
     from + getrandom::u64().unwrap_or_default() % (to - from + 1)
@@ -121,7 +122,7 @@ impl SessionLocks for RedisLocks {
             let fence = match locks.take(taking.lease(), until).await {
                 Ok(Some(fence)) => fence,
                 Ok(None) => return Ok(None),
-                // Alone: the lock within this instance is all there is.
+                // Without Redis, the lock within this instance is the only one.
                 Err(RedisUnavailable) => return Ok(Some(lock)),
             };
             locks.local.has_seen(fence);
@@ -138,7 +139,7 @@ impl SessionLocks for RedisLocks {
     }
 }
 
-/// A lock that this instance has in Redis.
+/// Lock that this instance holds in Redis.
 struct Lease {
     shared: Shared,
     key: String,
@@ -147,23 +148,25 @@ struct Lease {
 }
 
 impl Lease {
-    /// Renews the lease until the lock is given up, then frees it; `since` it is ours.
+    /// Renews the lease until the lock is released, then frees it. `since` is the start of the
+    /// lease.
     async fn keep(self, given_up: CancellationToken, since: Instant) {
         match given_up.run_until_cancelled(self.renew(since)).await {
             None => self.free().await,
-            // Nobody else of this instance goes on before who lost it has noticed.
+            // The lock within this instance stays held until the holder of the lost lock has
+            // noticed.
             Some(()) => given_up.cancelled().await,
         }
     }
 
-    /// Ends when the lock is lost.
+    /// Renews the lease; returns when the lock is lost.
     async fn renew(&self, mut since: Instant) {
         let mut up = self.shared.up();
         loop {
             let next = Instant::now() + RENEW_EVERY;
             tokio::select! {
                 () = sleep_until(next) => {}
-                // A Redis that comes back may have forgotten the lock.
+                // After an outage, Redis may have lost the lock.
                 changed = up.changed() => if changed.is_err() { return },
             }
             let asked = Instant::now();
@@ -202,8 +205,8 @@ impl Lease {
     }
 }
 
-/// A lock that is being taken. Who stops waiting while Redis is asked may have got it: it is given
-/// back.
+/// Guard of a lock that is being taken. If the caller stops waiting while Redis is asked, Redis may
+/// have granted the lock: the guard releases it.
 struct Taking(Option<Lease>);
 
 impl Taking {

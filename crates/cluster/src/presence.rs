@@ -1,6 +1,6 @@
-//! Who holds what: which instances there are, which devices are connected to each, and which tool
-//! clients have dialled in there. Kept in Redis as long as the instance tells that it is there.
-//! Not for orders to devices nor calls of tools, which are questions.
+//! Presence: which instances are running, which devices are connected to each, and which tool
+//! clients each has. Redis stores it for as long as the instance sends heartbeats. Not for orders
+//! to devices nor calls of tools, which are RPC.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -15,16 +15,16 @@ use tokio::time::MissedTickBehavior;
 use super::remote_tool_clients::SharedToolClients;
 use super::shared::{RedisUnavailable, Shared, millis};
 
-/// How long an instance counts as there of which nothing is heard.
+/// Time after its last heartbeat that an instance counts as running.
 pub(super) const THERE_FOR: Duration = Duration::from_secs(15);
-/// How often it tells that it is there.
+/// Interval between heartbeats.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// Devices that are seated at once.
+/// Most devices that are registered at once.
 const SEATED_AT_ONCE: usize = 64;
 
-/// ARGV: prefix, instance, lease in ms. Tells that the instance is there and forgets those that
-/// are gone. Answers how many devices Redis knows of it, then name and version of the tool
-/// clients of each other instance.
+/// ARGV: prefix, instance, lease in ms. Registers the instance and deletes expired ones. Returns
+/// the number of devices that Redis has for it, then name and version of the tool clients of each
+/// other instance.
 static BEAT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local p, me, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -50,9 +50,10 @@ static BEAT: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// ARGV: prefix, instance, lease, device, session, whether it has just come. Seats a device; a
-/// connection of it at another instance is told that it was replaced. One that was here before,
-/// and that Redis has forgotten, is told so itself where the device is elsewhere by now.
+/// ARGV: prefix, instance, lease, device, session, `come` or `back`. Registers a device. With
+/// `come`, a connection of that device at another instance receives `replaced`. With `back`, the
+/// device was registered here before and Redis lost it: if the device is at another instance by
+/// now, this instance receives `replaced`.
 static SEAT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local p, me, ttl, device, session = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -77,7 +78,7 @@ static SEAT: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// ARGV: prefix, instance, device, session. Gives a seat up, where it is still that session's.
+/// ARGV: prefix, instance, device, session. Removes a device, if it still has that session.
 static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local seats = ARGV[1] .. ':devices:' .. ARGV[2]
@@ -86,7 +87,7 @@ static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// ARGV: prefix, instance, device. The other instance that holds a device, or nothing.
+/// ARGV: prefix, instance, device. Returns the other instance that has the device, or nothing.
 static FIND: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "for _, other in ipairs(redis.call('ZRANGE', ARGV[1] .. ':instances', 0, -1)) do
@@ -99,7 +100,7 @@ static FIND: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// ARGV: prefix, instance. Devices and sessions of all other instances, by turns.
+/// ARGV: prefix, instance. Returns device and session in turn, for all other instances.
 static LIST: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local all = {}
@@ -114,7 +115,7 @@ static LIST: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// ARGV: prefix, instance. The instance leaves.
+/// ARGV: prefix, instance. Removes the instance and all it has registered.
 static GO: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local p, me = ARGV[1], ARGV[2]
@@ -125,7 +126,7 @@ static GO: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// What is known of the other instances; clones are the same.
+/// Presence of this and of the other instances. Clones share it.
 #[derive(Clone)]
 pub(super) struct Presence {
     shared: Shared,
@@ -154,19 +155,19 @@ impl Presence {
         asked.await
     }
 
-    /// The other instance that holds a device.
+    /// Returns the other instance that has a device.
     pub(super) async fn holder(&self, device: &DeviceId) -> Option<String> {
         self.ask(&FIND, &[device.as_str()]).await.ok().flatten()
     }
 
-    /// The devices of all other instances, with their sessions.
+    /// Returns the devices of all other instances, with their sessions.
     pub(super) async fn devices(&self) -> HashMap<DeviceId, SessionId> {
         let words: Vec<String> = self.ask(&LIST, &[]).await.unwrap_or_default();
         let pairs = words.chunks_exact(2);
         pairs.map(|two| (DeviceId::new(&*two[0]), SessionId::new(&*two[1]))).collect()
     }
 
-    /// The instance leaves; it holds nothing any more.
+    /// Removes this instance and all it has registered.
     pub(super) async fn go(&self) {
         let gone: Result<i64, RedisUnavailable> = self.ask(&GO, &[]).await;
         if gone.is_err() {
@@ -174,7 +175,8 @@ impl Presence {
         }
     }
 
-    /// Tells what this instance holds as it changes, and hears of the others, for ever.
+    /// Announces the devices and tool clients of this instance as they change, and reads those of
+    /// the others. Never returns.
     pub(super) async fn keep(
         self,
         device_registry: DeviceRegistry,
@@ -214,7 +216,7 @@ impl Presence {
         let Ok(answer) = beat else { return };
         let mut words = answer.iter();
         if words.next().and_then(|known| known.parse().ok()) != Some(told.seated.len()) {
-            // Redis has forgotten some, or another instance took their seats.
+            // Redis lost some, or another instance took them over.
             told.before = std::mem::take(&mut told.seated);
         }
         self.seat(told, device_registry).await;
@@ -223,7 +225,7 @@ impl Presence {
         tool_clients.beat(&others).await;
     }
 
-    /// Tells Redis of the devices that came and went.
+    /// Registers in Redis the devices that connected, and removes those that disconnected.
     async fn seat(&self, told: &mut Announced, device_registry: &DeviceRegistry) {
         let now: HashMap<DeviceId, SessionId> =
             device_registry.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
@@ -253,10 +255,10 @@ impl Presence {
     }
 }
 
-/// The devices of which Redis was told.
+/// Devices that are registered in Redis.
 #[derive(Default)]
 struct Announced {
     seated: HashMap<DeviceId, SessionId>,
-    /// Before it had forgotten some.
+    /// Devices that were registered before Redis lost some.
     before: HashMap<DeviceId, SessionId>,
 }

@@ -1,5 +1,5 @@
-//! How often a client may ask, as a port, and the count of this process alone. Not for who counts
-//! as a client, nor for the count of all instances.
+//! Rate limit of clients: the trait, and the limit within this process. Not for what identifies a
+//! client, nor for the limit across all instances.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroU32;
@@ -10,23 +10,23 @@ use futures_util::future::BoxFuture;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 
-/// Clients that are known by name at once; beyond, several share a count.
+/// Most clients with a count of their own. Beyond, several clients share one count.
 const MAX_CLIENTS: usize = 100_000;
-/// Counts that are shared then.
+/// Number of shared counts.
 const SHARED: u64 = 4_096;
-/// Clients that ask no more are forgotten every so many requests.
+/// Number of requests between two clean-ups of inactive clients.
 const FORGET_EVERY: u32 = 1_024;
 
-/// Counts requests, in this process or for several.
+/// Limit of the requests of each client, within this process or across instances.
 pub trait RateLimit: Send + Sync {
     /// Takes one request of this client.
     ///
     /// # Errors
-    /// The client has had as many as it may; the time after which it may ask again.
+    /// The client has used its limit. Returns the time after which it may ask again.
     fn take<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), Duration>>;
 }
 
-/// Counts the requests of this process: so many at once, and so many a minute.
+/// Rate limit within this process.
 pub struct LocalLimit {
     limiter: DefaultKeyedRateLimiter<String>,
     clock: DefaultClock,
@@ -35,7 +35,7 @@ pub struct LocalLimit {
 }
 
 impl LocalLimit {
-    /// So many a minute.
+    /// Builds a limit of `per_minute` requests a minute, and as many at once.
     pub fn new(per_minute: NonZeroU32) -> Self {
         Self {
             limiter: DefaultKeyedRateLimiter::dashmap(Quota::per_minute(per_minute)),

@@ -1,6 +1,5 @@
-//! Tool clients that have dialled in at one instance, for conversations at all: each instance
-//! tells what it has, keeps a list of what the others have, and calls by questions. Not for tool
-//! clients themselves.
+//! Tool clients of other instances. Each instance announces its own tool clients, caches the list
+//! of the others', and calls their tools by RPC. Not for tool clients themselves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,12 +17,12 @@ use super::presence::THERE_FOR;
 use super::rpc::{NoAnswer, Rpc, RpcHandler};
 use super::shared::{RedisUnavailable, Shared, millis};
 
-/// The question by which a tool is called.
+/// RPC method that calls a tool.
 pub(super) const CALL: &str = "call";
-/// An answer may take so much longer than the tool.
+/// Time for the transport of an answer, added to the tool's own time limit.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 
-/// A tool, as instances tell of it.
+/// Tool, as an instance announces it.
 #[derive(Serialize, Deserialize)]
 struct ToolTold {
     name: String,
@@ -32,7 +31,7 @@ struct ToolTold {
     finishes: bool,
 }
 
-/// A tool client, as its instance tells of it.
+/// Tool client, as its instance announces it.
 #[derive(Serialize, Deserialize)]
 struct ClientTold {
     agent: String,
@@ -40,14 +39,14 @@ struct ClientTold {
     tools: Vec<ToolTold>,
 }
 
-/// What an instance tells of its tool clients.
+/// Tool clients of one instance, as it announces them.
 #[derive(Serialize, Deserialize)]
 struct SharedClientList {
     version: String,
     clients: Vec<ClientTold>,
 }
 
-/// A call on its way.
+/// Arguments of a remote tool call.
 #[derive(Serialize, Deserialize)]
 struct Called {
     agent: String,
@@ -57,7 +56,7 @@ struct Called {
     arguments: Map<String, Value>,
 }
 
-/// A part of a tool's answer on its way.
+/// Content part of a remote tool call's answer.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum PartTold {
@@ -65,7 +64,7 @@ enum PartTold {
     Image { mime_type: String, base64: String },
 }
 
-/// What became of a call, on its way.
+/// Outcome of a remote tool call.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum CallTold {
@@ -77,16 +76,16 @@ enum CallTold {
     Failed(String),
 }
 
-/// The tool clients of this instance and of the others.
+/// Tool clients of this instance and of the others.
 pub(super) struct SharedToolClients {
     shared: Shared,
     rpc: Rpc,
     tool_clients: Arc<dyn ToolClients>,
-    /// Counts what this instance has told.
+    /// Version of the list that this instance announced last.
     version: u64,
-    /// Redis was told of what is here now.
+    /// True if Redis has the current list of this instance.
     told: bool,
-    /// By instance, with the version of what it told.
+    /// Tool clients by instance, with the version of its list.
     others: HashMap<String, (String, Vec<RemoteToolClient>)>,
 }
 
@@ -96,12 +95,13 @@ impl SharedToolClients {
         Self { shared, rpc, tool_clients, version: 0, told: false, others: HashMap::new() }
     }
 
-    /// Tells when tool clients of this instance come, go, or have other tools.
+    /// Returns a receiver that is notified when tool clients of this instance connect, disconnect,
+    /// or change their tools.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.tool_clients.changes()
     }
 
-    /// Tells the others what tool clients are here.
+    /// Announces the tool clients of this instance.
     pub(super) async fn tell(&mut self) {
         self.version += 1;
         let version = self.version.to_string();
@@ -125,7 +125,8 @@ impl SharedToolClients {
         self.told = sent.is_ok();
     }
 
-    /// These instances are there, with these versions of their tool clients.
+    /// Updates the cached lists: drops those of instances that are gone, reads those whose version
+    /// has changed. Announces the own list again if Redis has lost it.
     pub(super) async fn beat(&mut self, others: &[(&str, &str)]) {
         if !self.told || !self.is_known().await {
             self.tell().await;
@@ -143,7 +144,7 @@ impl SharedToolClients {
         }
     }
 
-    /// Redis still knows what this instance has told.
+    /// Returns true if Redis still has the list of this instance.
     async fn is_known(&self) -> bool {
         let key = self.shared.key(&format!("guests:{}", self.shared.instance()));
         let known: Result<bool, RedisUnavailable> =
@@ -155,14 +156,14 @@ impl SharedToolClients {
         known.unwrap_or(true)
     }
 
-    /// Another instance says that its tool clients are others now.
+    /// Reads the list of another instance, which has announced a change.
     pub(super) async fn hear(&mut self, other: &str) {
         if other != self.shared.instance() {
             self.read(other).await;
         }
     }
 
-    /// Redis is lost: nobody else can be reached.
+    /// Drops the lists of all other instances: Redis is lost, and no instance can be reached.
     pub(super) fn nobody(&mut self) {
         self.others.clear();
         self.told = false;
@@ -248,7 +249,7 @@ fn describe(tool: &Tool) -> ToolTold {
     }
 }
 
-/// What an answer of another instance means.
+/// Converts the answer of another instance.
 fn heard(answer: Value) -> Result<ToolOutput, ToolError> {
     let told = serde_json::from_value(answer);
     match told.map_err(|_| ToolError::Unavailable("its instance answered oddly".into()))? {
@@ -284,7 +285,7 @@ fn outcome(result: Result<ToolOutput, ToolError>) -> CallTold {
     }
 }
 
-/// Calls tools of this instance's tool clients for the others.
+/// Returns the handler that calls tools of this instance for the others.
 fn answering(tool_clients: Arc<dyn ToolClients>) -> RpcHandler {
     Arc::new(move |question| {
         let tool_clients = Arc::clone(&tool_clients);

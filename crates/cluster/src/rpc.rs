@@ -1,7 +1,7 @@
-//! Questions from one instance to another, and their answers, over Redis. Not for what is asked.
+//! Remote procedure calls between instances over Redis. Not for the content of a call.
 //!
-//! - A question has one answer within its time, or none; nothing is sent twice. Who stops waiting
-//!   withdraws it.
+//! - A request gets one answer within its deadline, or none. Nothing is sent twice. A caller that
+//!   stops waiting cancels the request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,39 +16,39 @@ use tokio::time::timeout;
 
 use super::shared::{RedisUnavailable, Shared, Subscriber, millis};
 
-/// Letters on their way to being read; beyond, the newest is dropped.
+/// Queue of messages to read. Beyond, the newest is dropped.
 const LETTERS: usize = 1_024;
-/// Questions of others that are worked on at once; beyond, the newest is dropped.
+/// Most requests of other instances in progress. Beyond, the newest is dropped.
 const MAX_WORKED_ON: usize = 512;
-/// Own questions that wait at once.
+/// Most own requests that wait for an answer.
 const MAX_WAITING: usize = 4_096;
-/// Longest letter, in bytes.
+/// Longest message, in bytes.
 const MAX_LETTER_BYTES: usize = 4 << 20;
 
-/// Answers a question of one sort.
+/// Handler of one RPC method.
 pub(super) type RpcHandler = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
 
-/// Why a question has no answer.
+/// Reason that a request has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
-    /// The instance is not there any more; it has not heard the question.
+    /// The instance is gone. It has not received the request.
     #[error("the instance has gone")]
     Gone,
-    /// It may have heard the question.
+    /// The deadline passed. The instance may have received the request.
     #[error("the instance does not answer in time")]
     Late,
-    /// Redis is lost; the instance may have heard the question.
+    /// Redis is lost. The instance may have received the request.
     #[error("redis is lost")]
     Lost,
-    /// The question was not asked.
+    /// Too many requests wait. The request was not sent.
     #[error("too many questions wait")]
     Busy,
-    /// The question, or its answer, is too long.
+    /// The request or its answer is too long.
     #[error("it is longer than {MAX_LETTER_BYTES} bytes")]
     TooLong,
 }
 
-/// What instances write to each other.
+/// Message between two instances.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Letter {
@@ -59,7 +59,7 @@ enum Letter {
         body: Value,
         within_ms: u64,
     },
-    /// Without a body where it would be too long.
+    /// Has no body if the body is too long.
     Answer {
         id: String,
         body: Option<Value>,
@@ -67,14 +67,14 @@ enum Letter {
     Withdraw {
         id: String,
     },
-    /// Needs no answer.
+    /// Notification: has no answer.
     Tell {
         what: String,
         body: Value,
     },
 }
 
-/// Where questions are asked and answered; clones share it.
+/// Sends and answers requests. Clones share one connection.
 #[derive(Clone)]
 pub(super) struct Rpc(Arc<Inner>);
 
@@ -86,7 +86,7 @@ struct Inner {
 }
 
 impl Rpc {
-    /// Nothing is answered yet; reading is a task of Redis's.
+    /// Creates it without handlers and starts its reader as a background task.
     pub(super) fn new(shared: Shared) -> Self {
         let (letters, read) = mpsc::channel(LETTERS);
         let rpc = Self(Arc::new(Inner {
@@ -100,7 +100,7 @@ impl Rpc {
         rpc
     }
 
-    /// This instance's channel, and what hears it.
+    /// Returns the channel of this instance, and its subscriber.
     pub(super) fn subscriber(&self) -> (String, Subscriber) {
         let letters = self.0.letters.clone();
         let subscriber = move |letter| {
@@ -115,7 +115,7 @@ impl Rpc {
         self.0.shared.key(&format!("to:{instance}"))
     }
 
-    /// Answers questions of this sort from now on.
+    /// Registers the handler of an RPC method.
     pub(super) fn open(&self, what: &'static str, desk: RpcHandler) {
         self.0.desks.lock().expect("nothing panics while it holds the desks").insert(what, desk);
     }
@@ -124,7 +124,7 @@ impl Rpc {
         self.0.waiting.lock().expect("nothing panics while it holds the questions")
     }
 
-    /// How many heard it.
+    /// Sends a message. Returns the number of receivers.
     async fn post(&self, instance: &str, letter: &Letter) -> Result<u64, NoAnswer> {
         let text = serde_json::to_string(letter).map_err(|_| NoAnswer::TooLong)?;
         if text.len() > MAX_LETTER_BYTES {
@@ -137,7 +137,7 @@ impl Rpc {
         posted.await.map_err(|RedisUnavailable| NoAnswer::Lost)
     }
 
-    /// Asks an instance something. Dropping the future withdraws the question.
+    /// Sends a request and waits for its answer. Dropping the future cancels the request.
     ///
     /// # Errors
     /// See [`NoAnswer`].
@@ -183,7 +183,7 @@ impl Rpc {
         answer.ok().flatten().ok_or(NoAnswer::TooLong)
     }
 
-    /// Reads what others write, and works on their questions.
+    /// Reads messages of other instances, and runs the handlers of their requests.
     async fn read(&self, mut letters: mpsc::Receiver<String>) {
         let mut work = Work { rpc: self.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
         loop {
@@ -200,7 +200,7 @@ impl Rpc {
     }
 }
 
-/// The questions of others that are worked on.
+/// Requests of other instances that are in progress.
 struct Work {
     rpc: Rpc,
     tasks: JoinSet<String>,
@@ -212,7 +212,7 @@ impl Work {
         match letter {
             Letter::Answer { id, body } => {
                 let waiting = self.rpc.waiting().remove(&id);
-                // Who asked may have left.
+                // The caller may have stopped waiting.
                 waiting.map(|w| w.send(body).unwrap_or_default()).unwrap_or_default();
             }
             Letter::Withdraw { id } => {
@@ -271,7 +271,7 @@ impl Rpc {
     }
 }
 
-/// A question on its way.
+/// Guard of a request that waits for its answer.
 struct Asked {
     rpc: Rpc,
     instance: String,

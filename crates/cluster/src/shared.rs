@@ -1,8 +1,8 @@
-//! Redis as all parts of an instance use it: one connection for commands, one that listens, and
-//! whether it is there. Not for what is kept in it.
+//! Connection of an instance to Redis: one connection for commands, one for subscriptions, and its
+//! state. Not for the data in it.
 //!
-//! - A command that is not answered in time makes Redis lost at once, for all parts; it is tried
-//!   again in the background. Nobody waits for a Redis that is lost.
+//! - A command that is not answered in time marks Redis as lost at once, for all parts.
+//!   Reconnection happens in the background. Nobody waits for a lost Redis.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,29 +19,29 @@ use tokio_util::sync::CancellationToken;
 use super::task_group::TaskGroup;
 use crate::config::RedisConfig;
 
-/// How often Redis is asked whether it is there.
+/// Interval between pings.
 const PING_EVERY: Duration = Duration::from_secs(1);
-/// Longest wait between two attempts to reach it.
+/// Longest wait between two attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// First wait after an attempt that failed.
+/// First wait after a failed attempt. It doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Longest wait for a connection, as a multiple of that for an answer.
+/// Longest wait for a connection, as a multiple of the wait for an answer.
 const TO_CONNECT: u32 = 4;
-/// Time in which what was begun is given back at the end.
+/// Time for background tasks to release what they hold, at the end of the process.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
 
-/// 1 while Redis is there, 0 while it is lost.
+/// Gauge: 1 while Redis is up, 0 while it is lost.
 const UP: &str = "hearken_redis_up";
 
-/// Redis is lost, or refused: the caller goes on alone.
+/// Error of a command: Redis is lost or refused it. The caller works without Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("redis is lost")]
 pub struct RedisUnavailable;
 
-/// What hears the messages of a channel; it must not wait.
+/// Function that receives the messages of a channel. It must not block.
 pub(super) type Subscriber = Box<dyn Fn(String) + Send + Sync>;
 
-/// Redis; clones share it.
+/// Connection to Redis. Clones share it.
 #[derive(Clone)]
 pub struct Shared(Arc<Inner>);
 
@@ -57,10 +57,10 @@ struct Inner {
 }
 
 impl Shared {
-    /// The Redis of this configuration, not reached yet; given up with `process`.
+    /// Creates the connection of this configuration without connecting yet. It ends with `process`.
     ///
     /// # Errors
-    /// The address cannot be read.
+    /// The address cannot be parsed.
     pub fn new(config: &RedisConfig, process: CancellationToken) -> RedisResult<Self> {
         describe_gauge!(UP, Unit::Count, "whether the redis that instances share is there");
         gauge!(UP).set(0.0);
@@ -76,32 +76,32 @@ impl Shared {
         })))
     }
 
-    /// The name of this instance, another one at each start.
+    /// Returns the name of this instance, a new one at each start.
     pub fn instance(&self) -> &str {
         &self.0.instance
     }
 
-    /// What all keys begin with.
+    /// Returns the prefix of all keys.
     pub(super) fn prefix(&self) -> &str {
         &self.0.prefix
     }
 
-    /// A key, or a channel, of ours.
+    /// Returns the full name of a key or a channel.
     pub(super) fn key(&self, name: &str) -> String {
         format!("{}:{name}", self.0.prefix)
     }
 
-    /// Redis is there.
+    /// Returns true while Redis is up.
     pub fn is_up(&self) -> bool {
         *self.0.up.borrow()
     }
 
-    /// Tells when it comes and goes.
+    /// Returns a receiver that is notified when Redis is lost or comes back.
     pub(super) fn up(&self) -> watch::Receiver<bool> {
         self.0.up.subscribe()
     }
 
-    /// Begins a task that goes on until the process ends.
+    /// Starts a background task that runs until the process ends.
     pub(super) fn attend(&self, chore: impl Future<Output = ()> + Send + 'static) {
         let process = self.0.process.clone();
         self.0.tasks.begin(async move {
@@ -109,20 +109,21 @@ impl Shared {
         });
     }
 
-    /// Begins a task that ends by itself, and at the latest soon after the process.
+    /// Starts a background task that ends by itself. It is aborted soon after the end of the
+    /// process.
     pub(super) fn begin(&self, chore: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks.begin(chore);
     }
 
-    /// Lets what was begun give back what it holds, within a second.
+    /// Waits for background tasks to release what they hold, at most [`FINISH_WITHIN`].
     pub(super) async fn finish(&self) {
         self.0.tasks.finish(FINISH_WITHIN).await;
     }
 
-    /// Asks Redis something, within its time.
+    /// Runs a command with a time limit.
     ///
     /// # Errors
-    /// It is lost, or refuses.
+    /// Redis is lost, or refuses the command.
     pub(super) async fn run<T, F>(
         &self,
         ask: impl FnOnce(MultiplexedConnection) -> F,
@@ -150,7 +151,7 @@ impl Shared {
         Err(RedisUnavailable)
     }
 
-    /// From now on it counts as lost.
+    /// Marks Redis as lost.
     fn lose(&self, cause: &str) {
         let lost = self.0.up.send_if_modified(|up| std::mem::replace(up, false));
         if lost {
@@ -159,7 +160,8 @@ impl Shared {
         }
     }
 
-    /// Reaches Redis, and reaches it again whenever it was lost, until the process ends.
+    /// Starts a task that connects to Redis, and reconnects when it is lost, until the process
+    /// ends.
     pub(super) fn keep(&self, ears: HashMap<String, Subscriber>) {
         let shared = self.clone();
         self.attend(async move { shared.keep_reaching(&ears).await });
@@ -201,7 +203,7 @@ impl Shared {
         tracing::info!(instance = self.0.instance, "redis is there");
     }
 
-    /// Both connections, the second listening to every channel.
+    /// Opens both connections, and subscribes the second to every channel.
     async fn reach(
         &self,
         ears: &HashMap<String, Subscriber>,
@@ -227,7 +229,7 @@ impl Shared {
         }
     }
 
-    /// Passes on what is heard until Redis is lost; why it is.
+    /// Passes messages to their subscribers until Redis is lost. Returns the cause.
     async fn listen(
         &self,
         mut connection: MultiplexedConnection,
@@ -268,7 +270,7 @@ impl Shared {
     }
 }
 
-/// The connection, or the server behind it, is of no use any more.
+/// Returns true if the connection, or the server behind it, can no longer be used.
 fn is_fatal(error: &RedisError) -> bool {
     let useless = matches!(
         error.kind(),
@@ -283,7 +285,7 @@ fn is_fatal(error: &RedisError) -> bool {
     useless || error.is_unrecoverable_error()
 }
 
-/// A time as Redis takes it.
+/// Converts a time to milliseconds for Redis.
 pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Tasks that belong to something, which ends with them. Not for what they do.
+//! Background tasks that end with their owner. Not for the work of a task.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,26 +6,27 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// Tasks on the runtime on which this was made, whoever begins them; they end when it is dropped.
+/// Group of tasks on the runtime on which it was created, whichever thread starts them. Dropping
+/// the group aborts them.
 pub(super) struct TaskGroup {
     tasks: Mutex<JoinSet<()>>,
     runtime: Handle,
 }
 
 impl TaskGroup {
-    /// None yet; on the runtime in which it is called.
+    /// Creates an empty group on the current runtime.
     pub(super) fn new() -> Self {
         Self { tasks: Mutex::default(), runtime: Handle::current() }
     }
 
-    /// Begins one.
+    /// Starts a task.
     pub(super) fn begin(&self, chore: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().expect("nothing panics while it holds the tasks");
         while tasks.try_join_next().is_some() {}
         tasks.spawn_on(chore, &self.runtime);
     }
 
-    /// Waits for those that end by themselves within this time, and ends the others.
+    /// Waits up to `within` for tasks that end by themselves, then aborts the others.
     pub(super) async fn finish(&self, within: Duration) {
         let mut tasks = {
             let mut tasks = self.tasks.lock().expect("nothing panics while it holds the tasks");

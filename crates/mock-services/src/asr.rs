@@ -1,5 +1,5 @@
-//! The double of a recogniser: any audio, and a transcript that no other utterance has. Not for
-//! ListenAI's whole protocol, which the real service speaks.
+//! Mock of a speech recogniser: accepts any audio, and answers each utterance with a different
+//! transcript. Not for ListenAI's whole protocol, which the real service speaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
-//! How late a double answers: a log-normal distribution, as real services' times are, drawn from a
-//! seed. Not for waiting.
+//! Response times of the mocks: a log-normal distribution, like those of real services, drawn with
+//! a seed. Not for waiting.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A source of delays. Clones draw from the same sequence.
+/// Source of random delays. Clones draw from the same sequence.
 #[derive(Debug, Clone)]
 pub struct Delay {
     median: Duration,
@@ -13,26 +13,27 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// Half of all delays are longer than `median`; `spread` is the deviation of their logarithm
-    /// (0.0: all are the same; 0.5: one in twenty is over 2.3 times the median).
+    /// Creates a source. Half of all delays are longer than `median`. `spread` is the standard
+    /// deviation of their logarithm (0.0: all are equal; 0.5: one in twenty is over 2.3 times the
+    /// median).
     pub fn new(median: Duration, spread: f64, seed: u64) -> Self {
         let dice = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
         Self { median, spread: spread.clamp(0.0, 3.0), dice }
     }
 
-    /// The next one.
+    /// Returns the next delay.
     pub fn draw(&self) -> Duration {
         if self.median.is_zero() || self.spread == 0.0 {
             return self.median;
         }
         let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
-        // Box and Muller's normal deviate from two even ones.
+        // Box-Muller transform: a normal deviate from two uniform ones.
         let (radius, angle) = (1.0 - dice.f64(), std::f64::consts::TAU * dice.f64());
         let normal = (-2.0 * radius.ln()).sqrt() * angle.cos();
         self.median.mul_f64((self.spread * normal).exp())
     }
 
-    /// Waits for as long as the next one.
+    /// Waits for the next delay.
     pub(super) async fn pass(&self) {
         let delay = self.draw();
         if !delay.is_zero() {

@@ -1,6 +1,6 @@
-//! Doubles of the three upstream services, for measuring the server alone: recognition, language
-//! model and synthesis on the wires of real ones, with pre-made answers and delays that a seed
-//! repeats. Not for tests of failures, and nothing here hears, thinks or speaks.
+//! Mocks of the three upstream services, to measure the server alone: recognition, language model
+//! and synthesis with the real protocols, prepared answers and delays that are reproducible with a
+//! seed. Not for tests of failures, and without any real recognition, model or synthesis.
 
 mod asr;
 mod delays;
@@ -16,47 +16,47 @@ use tokio_util::sync::CancellationToken;
 pub use delays::Delay;
 pub use llm::Reply;
 
-/// Connections that one double takes at once.
+/// Most concurrent connections to one mock.
 const MOST_CONNECTIONS: usize = 4_096;
 
-/// What the doubles answer, how late, and where.
+/// Answers, delays and addresses of the mocks.
 #[derive(Debug, Clone)]
 pub struct MockServices {
-    /// Where recognition listens (ListenAI's wire).
+    /// Address of recognition (ListenAI's protocol).
     pub asr: SocketAddr,
-    /// Where synthesis listens (ListenAI's wire).
+    /// Address of synthesis (ListenAI's protocol).
     pub tts: SocketAddr,
-    /// Where the language model listens (OpenAI's HTTP API).
+    /// Address of the language model (OpenAI's HTTP API).
     pub llm: SocketAddr,
-    /// From the end of an utterance to its transcript.
+    /// Delay from the end of an utterance to its transcript.
     pub asr_delay: Delay,
-    /// From a sentence to its first sound.
+    /// Delay from a sentence to its first audio.
     pub tts_delay: Delay,
-    /// Speech made in a second, in seconds; 0.0 makes all of it at once.
+    /// Seconds of speech that are produced in a second; 0.0 produces all of it at once.
     pub tts_speed: f64,
-    /// What every sentence sounds like.
+    /// Audio of every sentence.
     pub sound: Sound,
-    /// From a request to the first word.
+    /// Delay from a request to the first word.
     pub llm_delay: Delay,
-    /// What the model answers.
+    /// Answer of the model.
     pub reply: Reply,
 }
 
-/// Where doubles listen.
+/// Addresses on which the mocks listen.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
-    /// Recognition.
+    /// Address of recognition.
     pub asr: SocketAddr,
-    /// Synthesis.
+    /// Address of synthesis.
     pub tts: SocketAddr,
-    /// The language model.
+    /// Address of the language model.
     pub llm: SocketAddr,
 }
 
-/// Serves until `stop`; tells where, once all of them listen.
+/// Serves until `stop`. Sends the addresses when all mocks listen.
 ///
 /// # Errors
-/// An address is taken.
+/// An address is in use.
 pub async fn serve(
     doubles: MockServices,
     stop: CancellationToken,

@@ -1,6 +1,6 @@
-//! The double of a language model: the same sentences to every question, each numbered so that no
-//! cache knows it, and a tool called first where that is wanted. Not for OpenAI's whole API, which
-//! the embedded model serves.
+//! Mock of a language model: answers every request with the same sentences, each numbered to miss
+//! all caches. Calls a tool first, if configured. Not for OpenAI's whole API, which the embedded
+//! model serves.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use serde_json::Value;
 
 use super::Delay;
 
-/// Longest body: a long conversation with many tools.
+/// Longest request body, in bytes: a long conversation with many tools.
 const BODY_LIMIT_BYTES: usize = 4 << 20;
 
-/// What the model answers.
+/// Answer of the model.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// Sentences in an answer, at least one.
+    /// Number of sentences in an answer, at least one.
     pub sentences: usize,
-    /// Between two words.
+    /// Time between two words.
     pub word_every: Duration,
-    /// A tool that is called once before the answer, where it is offered; with no arguments.
+    /// Tool that is called once before the answer, without arguments, if the request offers it.
     pub calls: Option<String>,
 }
 
@@ -80,7 +80,7 @@ async fn chat(model: web::Data<Model>, asked: web::Json<Value>) -> HttpResponse 
     HttpResponse::Ok().content_type("text/event-stream").streaming(pieces)
 }
 
-/// The chunks, one after the other.
+/// Sends the chunks one after the other, with pauses.
 fn paced(
     chunks: Vec<Bytes>,
     every: Duration,
@@ -94,7 +94,7 @@ fn paced(
 }
 
 impl Model {
-    /// A call where one is wanted and not answered yet, else the words.
+    /// Returns a tool call if one is configured and has no result yet, else the words.
     fn parts(&self, asked: &Value) -> Vec<Part> {
         if let Some(name) = self.call(asked) {
             let call = ToolCall { name: name.to_owned(), arguments: "{}".to_owned() };

@@ -1,5 +1,5 @@
-//! The double of a synthesiser: the same sound for every sentence. Not for ListenAI's whole
-//! protocol, which the real service speaks.
+//! Mock of a synthesiser: the same audio for every sentence. Not for ListenAI's whole protocol,
+//! which the real service speaks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Delay, MOST_CONNECTIONS};
 
-/// Sound in a frame.
+/// Length of a frame of audio.
 const FRAME: Duration = Duration::from_millis(200);
 
-/// What every sentence sounds like, cut into frames once.
+/// Audio of every sentence, cut into frames once.
 pub(super) struct Voice {
     frames: Vec<Bytes>,
     rate_hz: u32,
@@ -39,7 +39,7 @@ impl Voice {
         Self { frames, rate_hz: sound.rate_hz, samples, delay, speed }
     }
 
-    /// When this frame is made, after the first.
+    /// Returns the time at which this frame is produced, after the first frame.
     fn made(&self, frame: u32) -> Duration {
         if self.speed > 0.0 { (FRAME * frame).div_f64(self.speed) } else { Duration::ZERO }
     }
@@ -65,7 +65,7 @@ async fn converse(socket: &mut Socket, voice: &Voice) {
                     speak(socket, voice, request_id).await
                 }
                 Ok(TtsCommand::Cancel { request_id }) => {
-                    // It was over before its cancellation was read.
+                    // The sentence was complete before its cancellation was read.
                     complete(socket, voice, request_id, true).await
                 }
                 Ok(TtsCommand::Ping { timestamp }) => {
@@ -104,7 +104,8 @@ async fn speak(socket: &mut Socket, voice: &Voice, request_id: String) -> Result
     complete(socket, voice, meta.request_id, false).await
 }
 
-/// Waits; whether the request was cancelled meanwhile. Other commands are not answered.
+/// Waits until `until`. Returns true if the request was cancelled meanwhile. Other commands get no
+/// answer.
 async fn interrupted(socket: &mut Socket, until: Instant) -> Result<bool, Error> {
     while let Ok(message) = tokio::time::timeout_at(until, socket.next()).await {
         match message.ok_or(Error::ConnectionClosed)?? {

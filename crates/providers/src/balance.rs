@@ -1,14 +1,16 @@
-//! Several services behind one port: which of them gets the next piece of work, which are passed
-//! over, and how they come back. Not for what the work is: that is `asr` and `tts`.
+//! Load balancing and failover between several services of one port: choice of a service, exclusion
+//! of unhealthy ones, health probes. Not for the requests themselves: those are in `asr` and `tts`.
 //!
-//! - Each piece of work goes to the service with the least in flight; equal ones take turns. All
-//!   counts are here, in this process, so that looking at every service is both cheap and exact;
-//!   choosing between two at random is for those who know the load only roughly.
-//! - A service that failed is passed over, and probed in the background until it answers, so that
-//!   nobody's turn is spent on finding out. Where no other is left it is asked all the same.
-//! - Work that nothing was heard of yet goes to the next service. While there is another, one has
-//!   half of the time that is left, so that all together take no longer than one alone.
-//! - One that refuses what another then does is at fault; what all refuse is a wrong request.
+//! - Each request goes to the service with the fewest requests in flight; ties are served in turn.
+//!   All counts are in this process: comparing all services is cheap and exact. A random choice of
+//!   two is for balancers with approximate counts only.
+//! - A service that failed is unhealthy. It is probed in the background until it answers, to spend
+//!   no user's turn on finding out. If no other service is left, it gets requests all the same.
+//! - A request without any answer yet goes to the next service. While another one is healthy, a
+//!   service has half of the remaining time. All together therefore take no longer than one service
+//!   alone.
+//! - A service that refuses a request which another one then answers is at fault. A request that
+//!   all refuse is wrong itself.
 
 mod asr;
 #[cfg(test)]
@@ -32,29 +34,30 @@ use super::metrics::RequestMetrics;
 pub(super) use asr::BalancedAsr;
 pub(super) use tts::BalancedTts;
 
-/// First wait before a service that was away is probed.
+/// First wait before an unreachable service is probed.
 const PROBE_AFTER: Duration = Duration::from_secs(1);
 
-/// Tells whether a service is there.
+/// Health check of a service.
 pub(super) trait Probe: Send + Sync {
-    /// Finds it out without work for the service, within the deadline for a connection.
+    /// Checks the service without a real request, within the deadline for a connection.
     fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>>;
 }
 
-/// One service: the port in front of it, and how it is probed.
+/// One service: its port and its health check.
 pub(super) struct Service<P: ?Sized> {
     pub(super) port: Arc<P>,
     pub(super) probe: Arc<dyn Probe>,
 }
 
-/// The services of one port.
+/// Services of one port.
 struct Backends<P: ?Sized> {
-    /// The port, by its name in the configuration.
+    /// Name of the port in the configuration.
     name: &'static str,
     all: Box<[Backend<P>]>,
-    /// Where the next search for the least loaded begins.
+    /// Index at which the next search for the least loaded service starts.
     turn: Mutex<usize>,
-    /// Where they were made; probes run there, whichever thread a failure was met on.
+    /// Runtime on which the services were created. Probes run there, whichever thread met a
+    /// failure.
     runtime: Option<Handle>,
 }
 
@@ -63,12 +66,12 @@ struct Backend<P: ?Sized> {
     circuit: Circuit,
     in_flight: AtomicUsize,
     meters: Arc<ProviderMeters>,
-    /// The task that probes it while it is passed over; ends with the services.
+    /// Task that probes an unhealthy service. It ends with the services.
     probing: Mutex<JoinSet<()>>,
 }
 
 impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
-    /// All are thought to work; there is at least one.
+    /// Creates the list of services, at least one, all marked healthy.
     fn new(name: &'static str, services: Vec<Service<P>>) -> Arc<Self> {
         let backend = |(place, service)| Backend {
             service,
@@ -85,10 +88,10 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         self.all.len() > 1
     }
 
-    /// The least loaded of those that are not `tried`, those that work first.
+    /// Chooses the least loaded service that is not in `tried`. Healthy ones come first.
     fn choose(self: &Arc<Self>, tried: &[usize]) -> Option<Lease<P>> {
         let count = self.all.len();
-        // Held until the choice counts, so that two at once see each other.
+        // Held until the choice is counted: concurrent callers see each other's choice.
         let mut turn = lock(&self.turn);
         let open = (0..count).map(|n| (*turn + n) % count).filter(|place| !tried.contains(place));
         let place = open.min_by_key(|place| {
@@ -102,8 +105,8 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         Some(Lease { backends: Arc::clone(self), place, since: Instant::now(), request_metrics })
     }
 
-    /// Passes a service over for at least this long, and has it probed then: it failed at what it
-    /// was asked at that time.
+    /// Marks a service unhealthy for at least `pause`, then probes it. `asked_at` makes failures of
+    /// concurrent requests count once.
     fn pass_over(self: &Arc<Self>, place: usize, asked_at: Instant, pause: Option<Duration>) {
         let backend = &self.all[place];
         backend.circuit.failed_since(asked_at, pause);
@@ -113,7 +116,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         backend.meters.up(false);
         let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
         if let Some(runtime) = runtime.filter(|_| self.several()) {
-            // In place of a task that may sleep for a longer pause before.
+            // Replaces an older task, which may sleep for another pause.
             let mut probing = lock(&backend.probing);
             *probing = JoinSet::new();
             probing.spawn_on(probe(Arc::downgrade(self), place), &runtime);
@@ -126,7 +129,7 @@ async fn probe<P: ?Sized + Send + Sync + 'static>(backends: Weak<Backends<P>>, p
     let circuit = |backends: &Backends<P>| backends.all[place].circuit.again_at();
     while let Some(then) = backends.upgrade().and_then(|backends| circuit(&backends)) {
         sleep_until(then).await;
-        // The services may go while one is probed.
+        // The services may be dropped during a probe.
         let Some(all) = backends.upgrade() else { return };
         let (name, service) = (all.name, Arc::clone(&all.all[place].service.probe));
         drop(all);
@@ -147,7 +150,7 @@ async fn probe<P: ?Sized + Send + Sync + 'static>(backends: Weak<Backends<P>>, p
     }
 }
 
-/// A piece of work at one service. Dropped without an outcome, it was cancelled.
+/// Request at one service. Dropping it without an outcome counts as cancelled.
 struct Lease<P: ?Sized> {
     backends: Arc<Backends<P>>,
     place: usize,
@@ -160,7 +163,7 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
         &self.backends.all[self.place].service.port
     }
 
-    /// What one waits for has come: the service works.
+    /// Records the first answer, and marks the service healthy.
     fn answered(&mut self) {
         self.request_metrics.answered();
         let Backend { circuit, meters, .. } = &self.backends.all[self.place];
@@ -169,16 +172,16 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
         }
     }
 
-    /// The work is done.
+    /// Records that the request is complete.
     fn worked(&mut self) {
         self.answered();
         self.request_metrics.worked();
     }
 
-    /// The service failed.
+    /// Records that the service failed.
     fn failed(&mut self, error: &ProviderError) {
         let (port, place) = (self.backends.name, self.place);
-        // Of one alone, who asked tells.
+        // The caller logs the failure of a single service.
         if self.backends.several() {
             tracing::warn!(port, place, %error, "a service failed, and is passed over for a while");
         }
@@ -193,8 +196,8 @@ impl<P: ?Sized> Drop for Lease<P> {
     }
 }
 
-/// One that was away works as soon as it can be reached; of the other failures a probe tells
-/// nothing.
+/// Returns the shortest time before the next probe. An unreachable service is healthy as soon as it
+/// can be reached. A probe proves nothing about other failures.
 fn shortest_pause(error: &ProviderError) -> Option<Duration> {
     match error.kind {
         ProviderErrorKind::Unavailable => error.retry_after,
@@ -202,13 +205,13 @@ fn shortest_pause(error: &ProviderError) -> Option<Duration> {
     }
 }
 
-/// A piece of work in search of a service.
+/// Request that looks for a service.
 struct Search<P: ?Sized> {
     backends: Arc<Backends<P>>,
     tried: Vec<usize>,
-    /// Those of them that refused the work.
+    /// Tried services that refused the request.
     refused: Vec<usize>,
-    /// Why there is no answer yet.
+    /// Error to return if no service answers.
     error: Option<ProviderError>,
 }
 
@@ -218,24 +221,24 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         Self { backends, tried: Vec::new(), refused: Vec::new(), error: None }
     }
 
-    /// The next service; none when all have been tried.
+    /// Returns the next service; none if all have been tried.
     fn next(&mut self) -> Option<Lease<P>> {
         let lease = self.backends.choose(&self.tried)?;
         self.tried.push(lease.place);
         Some(lease)
     }
 
-    /// All have been tried.
+    /// Returns true if all services have been tried.
     fn is_over(&self) -> bool {
         self.tried.len() == self.backends.all.len()
     }
 
-    /// All may be tried once more.
+    /// Makes all services available for another round.
     fn again(&mut self) {
         self.tried.clear();
     }
 
-    /// This service answered: those that refused the same are at fault.
+    /// Records that this service answered. Services that refused the same request are at fault.
     fn found(&mut self, lease: &mut Lease<P>) {
         lease.answered();
         for place in self.refused.drain(..).filter(|place| *place != lease.place) {
@@ -244,7 +247,7 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         }
     }
 
-    /// This service failed, or the work is such that all will refuse it.
+    /// Records that this service failed or refused the request.
     fn failed(&mut self, mut lease: Lease<P>, error: ProviderError) {
         if error.kind.is_of_the_request() {
             lease.request_metrics.failed(error.kind);
@@ -252,21 +255,21 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         } else {
             lease.failed(&error);
         }
-        // What one that lives has against the work tells more than that others are dead.
+        // A refusal from a working service says more than the outage of others.
         let refusal = |error: &ProviderError| error.kind.is_of_the_request();
         if !self.error.as_ref().is_some_and(refusal) {
             self.error = Some(error);
         }
     }
 
-    /// Why there is no answer.
+    /// Returns the error for a request without an answer.
     fn error(&mut self) -> ProviderError {
         let nobody = || ProviderError::new(self.backends.name, ProviderErrorKind::Unavailable);
         self.error.take().unwrap_or_else(nobody)
     }
 
-    /// Does `work` at the service found last, within its part of the time until `by`. One alone
-    /// keeps its own deadlines.
+    /// Runs `work` at the last chosen service, within its part of the time until `by`. A single
+    /// service uses its own deadlines.
     async fn bounded<T>(
         &self,
         by: Instant,

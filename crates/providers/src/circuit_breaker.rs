@@ -1,32 +1,32 @@
-//! Whether a service is worth asking: one that failed is passed over for a while, longer each time
-//! that it fails again. Not for choosing among services.
+//! Circuit breaker of one service: after a failure the service is skipped for a while, longer after
+//! each further failure. Not for choosing among services.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long one that failed is passed over, as a rule and at most.
+/// Usual time for which the service is skipped, and the upper bound of the backoff.
 pub(super) const PASSED_OVER: Duration = Duration::from_secs(30);
 
-/// Longest time for which one is passed over that asked for a longer pause.
+/// Upper bound of the time that a service itself asks for.
 const LONGEST_PASSED_OVER: Duration = Duration::from_secs(300);
 
-/// What is known of one service.
+/// Circuit breaker of one service.
 #[derive(Debug)]
 pub(super) struct Circuit {
-    /// The pause after a first failure; it doubles with each further one, up to [`PASSED_OVER`].
+    /// Pause after a first failure. It doubles with each further one, up to [`PASSED_OVER`].
     first: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// It failed, and may be tried from then on.
+    /// Time of the next attempt, after a failure.
     again_at: Option<Instant>,
-    /// When it failed for the last time.
+    /// Time of the last failure.
     failed_at: Option<Instant>,
-    /// Failures since it worked for the last time.
+    /// Failures since the last success.
     failures: u32,
 }
 
@@ -37,7 +37,7 @@ impl Default for Circuit {
 }
 
 impl Circuit {
-    /// A service that is passed over for so long after its first failure.
+    /// Creates a closed circuit breaker with this pause after the first failure.
     pub(super) fn new(first: Duration) -> Self {
         Self { first, state: Mutex::default() }
     }
@@ -46,8 +46,8 @@ impl Circuit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True where it works, and for one request after each pause: the others go on passing it
-    /// over until that one has come to something.
+    /// Returns true if the service works, and for one trial request after each pause. Other
+    /// requests are refused until that trial has an outcome.
     pub(super) fn enter(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
@@ -61,17 +61,18 @@ impl Circuit {
         }
     }
 
-    /// When it may be tried again; none while it works.
+    /// Returns the time of the next attempt; none while the service works.
     pub(super) fn again_at(&self) -> Option<Instant> {
         self.state().again_at
     }
 
-    /// It did what it was asked.
+    /// Records a success.
     pub(super) fn worked(&self) {
         *self.state() = State::default();
     }
 
-    /// It did what it was asked at that time. Where it failed since, that proves nothing: false.
+    /// Records the success of a request that started at `asked_at`. Returns false if the service
+    /// has failed since: then the success proves nothing.
     pub(super) fn worked_since(&self, asked_at: Instant) -> bool {
         let mut state = self.state();
         if state.failed_at.is_some_and(|failed_at| failed_at > asked_at) {
@@ -81,13 +82,15 @@ impl Circuit {
         true
     }
 
-    /// It can be reached again. What it failed by is not forgotten until it works.
+    /// Records that the service can be reached again. The failure count stays until a request
+    /// succeeds.
     pub(super) fn reached(&self) {
         self.state().again_at = None;
     }
 
-    /// It failed at what it was asked at that time. Many that were asked of it then fail together:
-    /// that is one failure, of which only the longest pause counts, and none once it was reached.
+    /// Records the failure of a request that started at `asked_at`. Concurrent requests fail
+    /// together: they count as one failure with the longest of their pauses. They count as none if
+    /// the service was reached since.
     pub(super) fn failed_since(&self, asked_at: Instant, asked: Option<Duration>) {
         let mut state = self.state();
         if state.failed_at.is_none_or(|failed_at| failed_at <= asked_at) {
@@ -98,7 +101,7 @@ impl Circuit {
         }
     }
 
-    /// It failed; `asked` is the shortest pause, where one is known.
+    /// Records a failure. `asked` is the shortest pause, if one is known.
     pub(super) fn failed(&self, asked: Option<Duration>) {
         self.count(&mut self.state(), asked);
     }
@@ -116,7 +119,7 @@ impl Circuit {
 mod tests {
     use super::*;
 
-    /// How long it is passed over from now on.
+    /// Returns the remaining pause, in seconds.
     fn left(circuit: &Circuit) -> Option<u64> {
         circuit.again_at().map(|then| (then - Instant::now()).as_secs())
     }

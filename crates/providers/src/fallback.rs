@@ -1,7 +1,7 @@
-//! Several language models, in order: where one fails before its first words, the next is asked.
-//! One that failed is passed over for a while. While there is a next one, a model has half of the
-//! time that is left for its first words, so that all together take no longer than one alone. Not
-//! for asking the same one again, which is [`super::retry`]'s.
+//! Fallback through several language models in order: if one fails before its first words, the next
+//! one is asked. A model that failed is skipped for a while. While there is a next model, each has
+//! half of the remaining time for its first words. All together therefore take no longer than one
+//! alone. Not for retries with the same model, which are in [`super::retry`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tokio::time::{Instant, timeout_at};
 use super::circuit_breaker::Circuit;
 use super::retry::GRACE;
 
-/// Language models, the first that answers.
+/// Language model that answers with the first working one of several models.
 pub struct Fallback {
     models: Arc<[Model]>,
-    /// The time for an answer.
+    /// Time limit for the first words.
     total: Duration,
 }
 
@@ -30,8 +30,8 @@ struct Model {
 type Reply = BoxStream<'static, Result<LlmDelta, ProviderError>>;
 
 impl Fallback {
-    /// These models, asked in this order, at least one; one of them is to have begun its answer
-    /// within `total`.
+    /// Creates a chain of at least one model, asked in this order. One of them must begin its
+    /// answer within `total`.
     pub fn new(models: Vec<Arc<dyn Llm>>, total: Duration) -> Self {
         let models =
             models.into_iter().map(|llm| Model { llm, circuit: Circuit::default() }).collect();
@@ -55,7 +55,7 @@ impl Llm for Fallback {
         .boxed()
     }
 
-    /// By the first only: the others are seldom asked.
+    /// Prefetches with the first model only: the others are rarely asked.
     fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         match self.models.first() {
             Some(model) => model.llm.read_ahead(opening),
@@ -69,7 +69,7 @@ enum Stage {
     Begun(Reply),
 }
 
-/// The first piece of the first model that has one, and the reply behind it.
+/// Returns the first piece of the first model that answers, and the rest of its reply.
 async fn first(
     models: &[Model],
     prompt: Prompt,
@@ -78,7 +78,7 @@ async fn first(
     let mut failed = None;
     for passed_over_too in [false, true] {
         for (place, Model { llm, circuit }) in models.iter().enumerate() {
-            // Only when its turn has come: the one trial after a pause is not for nothing.
+            // Not earlier: `enter` uses up the one trial after a pause.
             if !passed_over_too && !circuit.enter() {
                 continue;
             }
@@ -96,7 +96,7 @@ async fn first(
                 }
                 Err(error) => error,
             };
-            // The request itself is wrong: another would refuse it too.
+            // The request itself is wrong: another model would refuse it too.
             if error.kind == ProviderErrorKind::BadRequest {
                 circuit.worked();
                 return Err(error);
@@ -109,7 +109,7 @@ async fn first(
             tracing::warn!(place, %error, "a language model failed");
             failed = Some(error);
         }
-        // Where all were passed over, it is still better to ask than to say no.
+        // If all models were skipped, an attempt is still better than an error.
         if failed.is_some() {
             break;
         }
@@ -117,8 +117,8 @@ async fn first(
     Err(failed.unwrap_or_else(|| ProviderError::new("llm", ProviderErrorKind::Unavailable)))
 }
 
-/// Whatever answers, with one deadline from the first question to the last piece of the answer,
-/// however often and of whichever model it is asked for.
+/// Language model with one deadline from the request to the last piece of the answer, over all
+/// retries and models.
 pub(super) struct Within {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) total: Duration,
@@ -144,7 +144,7 @@ impl Llm for Within {
     }
 }
 
-/// The first piece of a reply, within its part of the time until `by`.
+/// Returns the first piece of a reply, within its part of the time until `by`.
 async fn begun(
     reply: &mut Reply,
     by: Instant,
@@ -176,7 +176,7 @@ mod tests {
 
     type Answers = VecDeque<Vec<Result<&'static str, ProviderError>>>;
 
-    /// Gives its answers one after the other, then the last for ever.
+    /// Model that gives its answers one after the other, then repeats the last.
     struct Scripted {
         answers: Mutex<Answers>,
         asked: Mutex<usize>,
@@ -246,11 +246,11 @@ mod tests {
         let models = chain(vec![one.clone(), two]);
         ask(&models).await;
         tokio::time::advance(PASSED_OVER).await;
-        // A reply is asked for when it is polled: this one holds the trial.
+        // A request starts when it is polled: this call takes the trial.
         assert!(models.models[0].circuit.enter());
         assert_eq!(ask(&models).await, "two");
         assert_eq!(asked(&one), 1);
-        // A trial that came to nothing does not close the way for ever.
+        // A trial without an outcome does not block the model for ever.
         tokio::time::advance(PASSED_OVER).await;
         assert_eq!(ask(&models).await, "one");
     }
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(asked(&one), 2, "who does not serve is passed over");
     }
 
-    /// Never says anything.
+    /// Model that never answers.
     struct Hanging;
 
     impl Llm for Hanging {
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(start.elapsed(), Duration::from_secs(8));
     }
 
-    /// Says something each second, for ever.
+    /// Model that sends a piece each second, without end.
     struct Talking;
 
     impl Llm for Talking {

@@ -1,6 +1,6 @@
-//! One vendor API per file behind one port each, and the choice between them by the scheme of a
-//! URL; what stands before them all: choosing among several services, asking again, remembering,
-//! counting. Knows nothing of sessions, devices or actors.
+//! Clients of model services: one vendor API per file behind one port each, chosen by the scheme of
+//! a URL. In front of them: load balancing, retries, caching, metrics. Knows nothing of sessions,
+//! devices or actors.
 
 pub mod asr;
 mod balance;
@@ -41,14 +41,14 @@ pub use vision::{Vision, VisionError, VisionSettings};
 
 use settings::ms;
 
-/// Most services beside the first: each has figures of its own.
+/// Most services beside the first: each has metrics of its own.
 const MAX_MORE_URLS: usize = 15;
 
-/// The recogniser that `asr.url` points to, and those of `asr.more_urls` beside it. HTTP calls are
-/// repeated where safe.
+/// Builds the recogniser of `asr.url` and `asr.more_urls`. HTTP calls are retried where this is
+/// safe.
 ///
 /// # Errors
-/// A setting that cannot be used, with its key, its value and what is allowed.
+/// A setting cannot be used. Names its key, its value and the accepted values.
 pub fn asr(settings: &AsrSettings) -> Result<Arc<dyn Asr>, SettingError> {
     check_key("asr.api_key", &settings.api_key)?;
     check_pool(["asr.pool.max_connections", "asr.pool.ping_every_ms"], &settings.pool)?;
@@ -63,7 +63,7 @@ pub fn asr(settings: &AsrSettings) -> Result<Arc<dyn Asr>, SettingError> {
     Ok(Arc::new(BalancedAsr::new(services.collect::<Result<_, _>>()?, settings)))
 }
 
-/// The recogniser at one URL.
+/// Builds the recogniser at one URL.
 fn asr_at(
     key: String,
     url: &str,
@@ -88,7 +88,7 @@ fn asr_at(
             let policy = policy(settings.retry_within_ms).in_all(ms(settings.result_timeout_ms));
             let asr = OpenAiAsr::new(&parsed, settings).map_err(|e| e.within("asr.url", &key))?;
             let Service { port, probe } = service(asr);
-            // Where there are others, they are asked before the same one is asked again.
+            // With several services, another one is asked before a retry with the same one.
             let port = if alone { Arc::new(Retrying::new(port, policy)) } else { port };
             Service { port, probe }
         }
@@ -96,11 +96,11 @@ fn asr_at(
     })
 }
 
-/// The synthesiser that `tts.url` points to, and those of `tts.more_urls` beside it, with retries
-/// before the first audio and a cache.
+/// Builds the synthesiser of `tts.url` and `tts.more_urls`, with retries before the first audio and
+/// a cache.
 ///
 /// # Errors
-/// A setting that cannot be used, with its key, its value and what is allowed.
+/// A setting cannot be used. Names its key, its value and the accepted values.
 pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, SettingError> {
     check_key("tts.api_key", &settings.api_key)?;
     check_pool(["tts.pool.max_connections", "tts.pool.ping_every_ms"], &settings.pool)?;
@@ -126,7 +126,7 @@ pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, SettingError> {
     Ok(Arc::new(CachedTts::new(patient, settings.cache_bytes)))
 }
 
-/// The synthesiser at one URL.
+/// Builds the synthesiser at one URL.
 fn tts_at(
     key: String,
     url: &str,
@@ -150,7 +150,7 @@ fn tts_at(
     })
 }
 
-/// The URLs of a section's services, each with its key.
+/// Returns the URLs of a section's services, each with its key.
 fn urls<'a>(
     section: &str,
     first: &'a str,

@@ -1,4 +1,4 @@
-//! What becomes of requests to a service, as metrics. Not for their names, which are the actors'.
+//! Metrics of requests to a service. Not for the names of metrics, which are in the actors crate.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use hearken_actors::metrics::{ProviderEnd, ProviderMeters};
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use tokio::time::Instant;
 
-/// One request, in flight until its end is told; one that is dropped before was cancelled.
+/// Request in flight until its end is recorded. Dropping it earlier counts as cancelled.
 pub(super) struct RequestMetrics {
     meters: Arc<ProviderMeters>,
     begun: Instant,
@@ -17,19 +17,19 @@ pub(super) struct RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// A request that begins now.
+    /// Starts a request.
     pub(super) fn begin(meters: &Arc<ProviderMeters>) -> Self {
         meters.begun();
         let meters = Arc::clone(meters);
         Self { meters, begun: Instant::now(), end: None, answered: false }
     }
 
-    /// What one waits for is asked for only now.
+    /// Restarts the measured time: the awaited answer is requested only now.
     pub(super) fn begin_to_wait(&mut self) {
         self.begun = Instant::now();
     }
 
-    /// What one waits for has come; what follows does not count.
+    /// Records the first answer. Later ones do not count.
     pub(super) fn answered(&mut self) {
         if !self.answered {
             self.answered = true;
@@ -37,12 +37,12 @@ impl RequestMetrics {
         }
     }
 
-    /// The answer is whole.
+    /// Records that the answer is complete.
     pub(super) fn worked(&mut self) {
         self.end = Some(ProviderEnd::Answered);
     }
 
-    /// It failed.
+    /// Records a failure.
     pub(super) fn failed(&mut self, kind: ProviderErrorKind) {
         self.end = Some(ProviderEnd::Failed(kind));
     }
@@ -54,14 +54,14 @@ impl Drop for RequestMetrics {
     }
 }
 
-/// A language model whose requests are counted.
+/// Language model whose requests are counted.
 pub(super) struct MeasuredLlm {
     inner: Arc<dyn Llm>,
     meters: Arc<ProviderMeters>,
 }
 
 impl MeasuredLlm {
-    /// The model at this place of the list: 0 is the first.
+    /// Wraps the model at this index of the list: 0 is the first.
     pub(super) fn new(inner: Arc<dyn Llm>, place: usize) -> Self {
         Self { inner, meters: Arc::new(ProviderMeters::new("llm", place)) }
     }
@@ -70,7 +70,7 @@ impl MeasuredLlm {
 impl Llm for MeasuredLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let (reply, meters) = (self.inner.reply(prompt), Arc::clone(&self.meters));
-        // Nothing is asked for before the reply is polled.
+        // The request starts when the reply is polled.
         let asked = once(async move {
             let mut request_metrics = RequestMetrics::begin(&meters);
             reply.inspect(move |delta| note(&mut request_metrics, delta))
@@ -78,7 +78,7 @@ impl Llm for MeasuredLlm {
         asked.flatten().boxed()
     }
 
-    /// Not counted: nobody waits for it.
+    /// Prefetches without counting: nobody waits for it.
     fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.inner.read_ahead(opening)
     }
@@ -97,7 +97,7 @@ fn note(request_metrics: &mut RequestMetrics, delta: &Result<LlmDelta, ProviderE
         }
         Err(error) => {
             request_metrics.failed(error.kind);
-            // What is refused says nothing of the service.
+            // A refused request says nothing about the health of the service.
             request_metrics.meters.up(error.kind.is_of_the_request());
         }
     }

@@ -1,11 +1,11 @@
-//! Keeps a provider's WebSocket connections between uses. Not for what is said on them.
+//! Pool of a provider's WebSocket connections. Not for the messages on them.
 //!
 //! - At most `max_connections` are in use, at most `max_idle` are kept unused.
-//! - An unused connection belongs to one small task that reads it (so a closed one is noticed at
-//!   once), pings it (so a half-open one is noticed at the second ping) and closes it after its
-//!   time. The task ends when its claim is used or dropped, so it never outlives the pool.
-//! - A connection goes back only by [`Lease::give_back`]; a dropped lease closes it, and nobody
-//!   waits for that.
+//! - Each unused connection has one small task that reads it (to notice a close at once), pings it
+//!   (to notice a half-open connection at the second ping) and closes it after its time. The task
+//!   ends when its claim is used or dropped: it never outlives the pool.
+//! - A connection returns to the pool only by [`Lease::give_back`]. A dropped lease closes its
+//!   connection in the background.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,13 +22,13 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use super::settings::{PoolSettings, ms};
 use super::ws::{Endpoint, Incoming, Socket};
 
-/// Longest wait for an unused connection to be handed over by its task, before a new one is made.
+/// Longest wait for a task to hand over its unused connection. After that, a new one is opened.
 const HAND_OVER: Duration = Duration::from_millis(250);
 
-/// Longest wait until a ping is taken.
+/// Longest time to send a ping.
 const PING_TAKEN: Duration = Duration::from_secs(1);
 
-/// The connections to one provider.
+/// Connections to one provider.
 #[derive(Debug)]
 pub(super) struct Pool {
     endpoint: Endpoint,
@@ -37,10 +37,10 @@ pub(super) struct Pool {
     idle: Mutex<Vec<Claim>>,
 }
 
-/// Asks an unused connection's task for its connection.
+/// Request to an unused connection's task for its connection.
 type Claim = oneshot::Sender<oneshot::Sender<Socket>>;
 
-/// One connection in use.
+/// Connection in use.
 #[derive(Debug)]
 pub(super) struct Lease {
     pool: Arc<Pool>,
@@ -51,13 +51,13 @@ pub(super) struct Lease {
 }
 
 impl Pool {
-    /// An empty pool; nothing is connected yet.
+    /// Creates an empty pool without connecting yet.
     pub(super) fn new(endpoint: Endpoint, settings: PoolSettings) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(settings.max_connections));
         Arc::new(Self { endpoint, settings, permits, idle: Mutex::default() })
     }
 
-    /// A kept connection if there is one, else a new one.
+    /// Returns an unused connection if there is one, else opens a new one.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, ProviderError> {
         let waiting = timeout(self.endpoint.connect_timeout, self.permits.clone().acquire_owned());
         let busy = || {
@@ -73,14 +73,14 @@ impl Pool {
         Ok(Lease { pool: self.clone(), socket: Some(socket), reused, _permit: permit })
     }
 
-    /// Finds out whether the provider is there by a new connection, which is then kept.
+    /// Checks that the provider is reachable with a new connection, which is then kept in the pool.
     pub(super) async fn probe(&self) -> Result<(), ProviderError> {
         let socket = self.endpoint.probe().await?;
         self.keep(socket);
         Ok(())
     }
 
-    /// The most recently used connection that still lives.
+    /// Returns the most recently used connection that is still alive.
     async fn claim(&self) -> Option<Socket> {
         loop {
             let claim = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
@@ -93,7 +93,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for the next use, or closes it where enough are kept.
+    /// Keeps a connection for the next use, or closes it if enough are kept.
     fn keep(&self, socket: Socket) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl Pool {
 }
 
 impl Lease {
-    /// It has been used before, so the other end may have gone away unnoticed.
+    /// Returns true if the connection was used before: the other end may have closed it unnoticed.
     pub(super) fn is_reused(&self) -> bool {
         self.reused
     }
@@ -124,7 +124,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Keeps the connection: nothing more is expected on it.
+    /// Returns the connection to the pool: no further message is expected on it.
     pub(super) fn give_back(mut self) {
         if let Some(socket) = self.socket.take() {
             self.pool.keep(socket);
@@ -145,12 +145,12 @@ impl Lease {
         self.pool.endpoint.receive(open(&mut self.socket), deadline, missing).await
     }
 
-    /// Takes a message that has come already, without waiting.
+    /// Returns a message that has already arrived, without waiting.
     pub(super) fn take_ready(&mut self) -> Result<Option<Incoming>, ProviderError> {
         self.pool.endpoint.take_ready(open(&mut self.socket))
     }
 
-    /// Where the connection leads, for errors.
+    /// Returns the endpoint of the connection, for errors.
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.pool.endpoint
     }
@@ -168,7 +168,7 @@ fn open(socket: &mut Option<Socket>) -> &mut Socket {
     socket.as_mut().expect("a lease has its connection until it ends")
 }
 
-/// Looks after an unused connection until it is claimed, dies or has waited long enough.
+/// Monitors an unused connection until it is claimed, dies or reaches its time limit.
 async fn rest(
     mut socket: Socket,
     mut claimed: oneshot::Receiver<oneshot::Sender<Socket>>,
@@ -187,7 +187,7 @@ async fn rest(
                 let Ok(give) = claim else { break };
                 match give.send(socket) {
                     Ok(()) => return,
-                    // A claimant that gave up waiting leaves the connection to be closed.
+                    // The claimant stopped waiting: the connection is closed.
                     Err(unclaimed) => socket = unclaimed,
                 }
                 break;

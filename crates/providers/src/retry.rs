@@ -1,5 +1,5 @@
-//! Makes failed calls again where that is safe: nothing has been heard of the answer yet, and the
-//! kind of failure may pass. Wrappers of the same ports, so callers never see them. Not for
+//! Retries of failed calls where this is safe: no part of the answer has arrived yet, and the
+//! failure may be temporary. Wrappers implement the same ports, invisible to callers. Not for
 //! failures within an answer: those end the turn.
 
 use std::sync::Arc;
@@ -14,35 +14,35 @@ use hearken_actors::ports::{
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// An attempt's own deadline begins a little later than that of all of them and tells more: it may
-/// come first.
+/// Added to the deadline of all attempts. An attempt's own deadline starts a little later, and its
+/// error says more: it may fire first.
 pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
-/// When a failed call is made again.
+/// Policy for retries of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Waits before the second attempt and those after it; then there is no further one.
+    /// Waits before the second attempt and later ones. Their number bounds the retries.
     pub waits: &'static [Duration],
-    /// Longest wait that a provider may ask for; one that asks for more is not asked again.
+    /// Longest wait that a provider may ask for. Beyond, there is no retry.
     pub longest_wait: Duration,
-    /// No attempt begins later than this after the first.
+    /// Latest start of an attempt, after the start of the first.
     pub within: Duration,
-    /// All attempts and the waits between them take no longer than this, until one has begun to
-    /// answer.
+    /// Longest time for all attempts and the waits between them, until one has begun to answer.
     pub total: Duration,
 }
 
 impl RetryPolicy {
-    /// For who listens: two more attempts, soon, and none that a person would not wait for.
+    /// Returns the policy for a listening user: two retries after short waits, none later than a
+    /// person would wait.
     pub const fn spoken(within: Duration) -> Self {
         const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
         let longest_wait = Duration::from_secs(5);
         Self { waits: &WAITS, longest_wait, within, total: Duration::MAX }
     }
 
-    /// For applications: three more attempts after 1, 2 and 4 s, where the call timed out, was
-    /// one too many (429), or met a fault (5xx); half a minute where it asks for that. Source: the
-    /// orchestrator's document, 7.2.
+    /// Returns the policy for applications: three retries after 1, 2 and 4 s, if the call timed
+    /// out, hit a rate limit (429) or met a fault (5xx). Waits up to 30 s if the provider asks for
+    /// it. Source: the orchestrator's document, 7.2.
     pub const fn patient() -> Self {
         const WAITS: [Duration; 3] =
             [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
@@ -54,14 +54,14 @@ impl RetryPolicy {
         }
     }
 
-    /// The same with one deadline for all attempts.
+    /// Returns the policy with one deadline for all attempts.
     #[must_use]
     pub const fn in_all(self, total: Duration) -> Self {
         Self { total, ..self }
     }
 
-    /// How long to wait before the next attempt, if there may be one. `failures` counts from 1;
-    /// `asked` is the wait that the provider asked for.
+    /// Returns the wait before the next attempt; none if there is no further one. `failures` counts
+    /// from 1. `asked` is the wait that the provider asked for.
     pub(crate) fn wait(
         self,
         failures: usize,
@@ -75,7 +75,7 @@ impl RetryPolicy {
         soon.then_some(wait)
     }
 
-    /// What `work` brings, unless all attempts since then take too long.
+    /// Runs `work` within the deadline of all attempts that started at `since`.
     async fn bounded<T>(
         self,
         since: Instant,
@@ -98,7 +98,7 @@ pub struct Retrying<P: ?Sized> {
 }
 
 impl<P: ?Sized> Retrying<P> {
-    /// Calls `inner`, and again as `policy` says.
+    /// Wraps `inner` with retries by `policy`.
     pub fn new(inner: Arc<P>, policy: RetryPolicy) -> Self {
         Self { inner, policy }
     }
@@ -110,7 +110,7 @@ impl<P: Llm + ?Sized + 'static> Llm for Retrying<P> {
         again_before_the_first(self.policy, move || inner.reply(prompt.clone()))
     }
 
-    /// Once: who needs it will ask for it.
+    /// Prefetches without retries: the real request follows anyway.
     fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.inner.read_ahead(opening)
     }
@@ -123,7 +123,7 @@ impl<P: Tts + ?Sized + 'static> Tts for Retrying<P> {
     }
 }
 
-/// The stream that `call` makes, made again while it fails before its first item.
+/// Returns the stream that `call` makes. Repeats the call while it fails before its first item.
 fn again_before_the_first<T, F>(
     policy: RetryPolicy,
     call: F,
@@ -147,7 +147,7 @@ enum Calling<T, F> {
     Begun(BoxStream<'static, Result<T, ProviderError>>),
 }
 
-/// The first item of the first attempt that has one, and the stream behind it.
+/// Returns the first item of the first successful attempt, and the rest of its stream.
 async fn first<T, F>(
     policy: RetryPolicy,
     call: &F,
@@ -170,7 +170,7 @@ where
     }
 }
 
-/// Waits for the next attempt, or gives the error back if there is to be none.
+/// Waits before the next attempt, or returns the error if there is none.
 pub(super) async fn pause(
     policy: RetryPolicy,
     failures: usize,
@@ -193,8 +193,8 @@ impl<P: Asr + ?Sized + 'static> Asr for Retrying<P> {
     }
 }
 
-/// An utterance kept for another attempt. Only for recognisers that themselves gather the whole
-/// utterance and bound it: the bound is theirs.
+/// Utterance stored for another attempt. Only for recognisers that themselves collect the whole
+/// utterance: they bound its length.
 struct Remembered<P: ?Sized> {
     inner: Arc<P>,
     policy: RetryPolicy,
@@ -228,10 +228,10 @@ impl<P: Asr + ?Sized> AsrStream for Remembered<P> {
     }
 }
 
-/// Samples that every recogniser takes at once: one second.
+/// Samples of one push: one second, which every recogniser accepts.
 const PIECE: usize = 16_000;
 
-/// One more attempt with the whole utterance.
+/// Sends the whole utterance in one more attempt.
 pub(super) async fn whole<P: Asr + ?Sized>(
     inner: &P,
     spec: UtteranceSpec,
@@ -257,7 +257,7 @@ mod tests {
 
     type Attempt = Vec<Result<i16, ProviderError>>;
 
-    /// Gives the scripted attempts one after the other; the transcript is the first value and the
+    /// Runs the scripted attempts one after the other. The transcript is the first value and the
     /// number of samples.
     struct Scripted(Mutex<VecDeque<Attempt>>);
 
@@ -312,7 +312,7 @@ mod tests {
         RetryPolicy::spoken(Duration::from_secs(seconds))
     }
 
-    /// What is heard, how long it took and how many attempts were left.
+    /// Returns the transcript, the time it took and the number of unused attempts.
     async fn hear(seconds: u64, attempts: Vec<Attempt>) -> (String, Duration, usize) {
         hear_by(policy(seconds), attempts).await
     }
@@ -402,7 +402,7 @@ mod tests {
             let hanging = Retrying::new(Arc::new(Hanging), policy);
             let told = hanging.speak(Line { text: "a".into() }).next().await.unwrap();
             assert_eq!((told.unwrap_err().kind, start.elapsed()), (Timeout, total + GRACE));
-            // A wait that would end behind it is not begun.
+            // A wait that would end after the deadline does not start.
             let fail = || vec![error(Unavailable)];
             let failing = vec![fail(), fail(), fail(), fail(), fail()];
             let (told, took, _) = hear_by(policy, failing).await;

@@ -1,4 +1,5 @@
-//! Describes a picture with an OpenAI-compatible model that sees. Not for how pictures arrive.
+//! Descriptions of pictures by an OpenAI-compatible vision model. Not for the transport of
+//! pictures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +22,20 @@ use url::Url;
 use crate::llm::fields::Known;
 use crate::llm::{extra, fields, markup, words};
 
-/// Name in errors.
+/// Provider name in errors.
 const PROVIDER: &str = "vision";
-/// Longest answer that is read.
+/// Longest response body, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Longest wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Pictures that the model is shown at once; more wait, within their time.
+/// Most concurrent requests. Further ones wait, within their time limit.
 const AT_ONCE: usize = 8;
 
-/// The model that describes pictures, of devices' cameras and of tools.
+/// Settings of the vision model, for pictures of devices' cameras and of tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VisionSettings {
-    /// An OpenAI-compatible base, with its version path; empty: there is no such model.
+    /// OpenAI-compatible base URL with its version path. Empty: no vision model.
     pub base_url: String,
     /// Name of the model.
     pub model: String,
@@ -42,13 +43,13 @@ pub struct VisionSettings {
     pub api_key: Secret,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
-    /// Further fields of requests, as the vendor names them; the server's own may not be among
-    /// them.
+    /// Further request fields, as the vendor names them. Fields that the server writes itself are
+    /// not allowed.
     pub extra: toml::Table,
-    /// Longest time for a whole answer; devices wait 30 s.
+    /// Longest time for a whole answer. Devices wait 30 s.
     pub timeout_ms: u64,
-    /// Where devices send their pictures, as they are told; empty derives it from the address
-    /// that they connect to.
+    /// URL to which devices send their pictures. Empty: derived from the address that they connect
+    /// to.
     pub url: String,
 }
 
@@ -66,7 +67,7 @@ impl Default for VisionSettings {
     }
 }
 
-/// Why a picture has no description; told to the model that asked.
+/// Reason that a picture has no description. The text goes to the model that asked.
 #[derive(Debug, thiserror::Error)]
 pub enum VisionError {
     /// The settings name no model.
@@ -79,7 +80,7 @@ pub enum VisionError {
     Failed(#[from] ProviderError),
 }
 
-/// Describes pictures; clones share the connections.
+/// Client of the vision model. Clones share the connections.
 #[derive(Clone)]
 pub struct Vision(Option<VisionModel>);
 
@@ -97,10 +98,10 @@ struct VisionModel {
 }
 
 impl Vision {
-    /// The model of these settings, or none.
+    /// Creates the client of these settings; without a model, a client that always fails.
     ///
     /// # Errors
-    /// The settings cannot be used; names the key.
+    /// The settings cannot be used. Names the key.
     pub fn new(settings: &VisionSettings) -> anyhow::Result<Self> {
         use anyhow::Context as _;
         if settings.base_url.is_empty() {
@@ -132,7 +133,7 @@ impl Vision {
         })))
     }
 
-    /// The model's answer to a question about a picture.
+    /// Returns the model's answer to a question about a picture.
     ///
     /// # Errors
     /// There is no model, or it failed.
@@ -148,7 +149,7 @@ impl Vision {
         Ok(eye.describe(question, picture).await?)
     }
 
-    /// The same for tools' pictures; none where there is no model.
+    /// Returns the image describer for tools' pictures; none if there is no model.
     pub fn describer(&self) -> Option<Arc<dyn ImageDescriber>> {
         Some(Arc::new(self.0.clone()?))
     }
@@ -177,7 +178,7 @@ impl ImageDescriber for VisionModel {
 
 impl VisionModel {
     async fn answer(&self, body: Value, by: Instant) -> Result<String, ProviderError> {
-        // Nobody closes it, so that an error here is the deadline's.
+        // The semaphore is never closed: an error here is the deadline's.
         let _place = timeout_at(by, self.places.acquire()).await.map_err(late)?;
         let send = |body: Value| Box::pin(async move { self.send(&body, by).await });
         let response = fields::ask(&self.known, body, send).await?;

@@ -1,5 +1,5 @@
-//! WebSocket connections to providers: opening, sending and receiving within deadlines, and what
-//! their errors mean. Not for any provider's messages, nor for keeping connections.
+//! WebSocket connections to providers: opening, sending and receiving within deadlines, and the
+//! meaning of their errors. Not for any provider's messages, nor for pooling.
 
 use std::time::Duration;
 
@@ -18,30 +18,30 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_conf
 /// One WebSocket connection to a provider.
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Longest message taken from a provider: two minutes of 16 bit audio at 24 kHz fit.
+/// Longest message of a provider, in bytes: two minutes of 16 bit audio at 24 kHz fit.
 const MAX_MESSAGE_BYTES: usize = 8 << 20;
 
-/// Where a provider's WebSocket is, and how long it may take to reach.
+/// Address of a provider's WebSocket, and its time limits.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
-    /// The name for errors.
+    /// Provider name in errors.
     pub(super) provider: &'static str,
-    /// `ws://` or `wss://`.
+    /// URL with `ws://` or `wss://`.
     pub(super) url: String,
-    /// Sent as a bearer token; empty sends none.
+    /// Bearer token; empty sends none.
     pub(super) api_key: Secret,
     /// Longest wait for a connection, its handshake included.
     pub(super) connect_timeout: Duration,
-    /// Longest wait for one message to be accepted.
+    /// Longest time to send one message.
     pub(super) send_timeout: Duration,
 }
 
-/// A message with content; pings, pongs and closing are dealt with here.
+/// Message with content. Pings, pongs and closes are handled here.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// JSON, as a rule.
+    /// Usually JSON.
     Text(Utf8Bytes),
-    /// Audio, as a rule.
+    /// Usually audio.
     Binary(Bytes),
 }
 
@@ -95,7 +95,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes a message that has come already, without waiting.
+    /// Returns a message that has already arrived, without waiting.
     pub(super) fn take_ready(
         &self,
         socket: &mut Socket,
@@ -108,7 +108,7 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// Opens a connection and has it answer a ping.
+    /// Opens a connection and waits for the answer to a ping.
     pub(super) async fn probe(&self) -> Result<Socket, ProviderError> {
         let mut socket = self.connect().await?;
         self.send(&mut socket, Message::Ping(Bytes::new())).await?;
@@ -126,7 +126,7 @@ impl Endpoint {
         }
     }
 
-    /// Content, nothing worth telling, or the end of the connection.
+    /// Sorts a message: content, nothing of interest, or the end of the connection.
     fn sort(
         &self,
         message: Option<Result<Message, Error>>,
@@ -149,12 +149,12 @@ impl Endpoint {
         self.failed(ProviderErrorKind::Unavailable, why)
     }
 
-    /// A deadline passed.
+    /// Builds the error for a deadline that has passed.
     pub(super) fn timed_out(&self, what: &'static str) -> ProviderError {
         self.failed(ProviderErrorKind::Timeout, what)
     }
 
-    /// Not this provider's protocol.
+    /// Builds the error for a protocol violation.
     pub(super) fn violated(
         &self,
         what: impl Into<hearken_actors::ports::BoxError>,
@@ -162,7 +162,7 @@ impl Endpoint {
         self.failed(ProviderErrorKind::Protocol, what)
     }
 
-    /// A failure of this kind.
+    /// Builds an error of this kind.
     pub(super) fn failed(
         &self,
         kind: ProviderErrorKind,
@@ -171,7 +171,7 @@ impl Endpoint {
         ProviderError::because(self.provider, kind, what)
     }
 
-    /// What an error of the connection means.
+    /// Converts an error of the connection.
     fn error(&self, error: Error) -> ProviderError {
         use ProviderErrorKind::{BadRequest, Protocol, Timeout, Unavailable};
         let kind = match &error {

@@ -1,4 +1,4 @@
-//! A call's arguments, checked as they are read. Not for what they do.
+//! Arguments of a call, checked while they are read. Not for their use.
 
 use serde_json::{Map, Value};
 
@@ -7,21 +7,21 @@ use super::dice::Throw;
 /// Longest name or id, in characters.
 const MAX_NAME_CHARS: usize = 100;
 
-/// Why nothing was done.
+/// Reason that a call was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// There is no such tool.
     #[error("there is no tool `{0}`: GET /tools lists what there is")]
     NoTool(String),
-    /// An argument is missing or of the wrong sort.
+    /// An argument is missing or has the wrong type.
     #[error("`{0}` must be {1}")]
     Argument(&'static str, &'static str),
-    /// The world does not allow it.
+    /// The rules of the world do not allow it.
     #[error("{0}")]
     Rules(String),
 }
 
-/// A call's arguments.
+/// Arguments of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arguments<'a>(pub(super) &'a Map<String, Value>);
 
@@ -30,20 +30,20 @@ impl<'a> Arguments<'a> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// A name or an id.
+    /// Reads a name or an id.
     pub(super) fn name(self, key: &'static str) -> Result<&'a str, Wrong> {
         self.name_or(key, "")
             .and_then(|name| if name.is_empty() { Err(no_name(key)) } else { Ok(name) })
     }
 
-    /// A name or an id, or else this.
+    /// Reads a name or an id; `or` if it is missing.
     pub(super) fn name_or(self, key: &'static str, or: &'a str) -> Result<&'a str, Wrong> {
         let Some(value) = self.get(key) else { return Ok(or) };
         let name = value.as_str().map(str::trim).ok_or(no_name(key))?;
         if name.chars().count() > MAX_NAME_CHARS { Err(no_name(key)) } else { Ok(name) }
     }
 
-    /// A whole number of at most a million either way; models write them as text too.
+    /// Reads a whole number from -1000000 to 1000000. Models also write numbers as text.
     pub(super) fn number(self, key: &'static str) -> Result<Option<i64>, Wrong> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let number = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
@@ -53,7 +53,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Yes or no; no where it is left out.
+    /// Reads a boolean; false if it is missing.
     pub(super) fn yes(self, key: &'static str) -> Result<bool, Wrong> {
         match self.get(key) {
             None => Ok(false),
@@ -61,14 +61,14 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Dice, or else these.
+    /// Reads dice; `or` if they are missing.
     pub(super) fn dice_or(self, key: &'static str, or: &'a str) -> Result<(&'a str, Throw), Wrong> {
         let text = self.name_or(key, or)?;
         let throw = Throw::parse(text);
         throw.map(|throw| (text, throw)).ok_or(Wrong::Argument(key, "dice such as 2d6+3"))
     }
 
-    /// Some ids; none where they are left out.
+    /// Reads a list of ids; empty if it is missing.
     pub(super) fn names(self, key: &'static str) -> Result<Vec<&'a str>, Wrong> {
         const IDS: &str = "a list of ids";
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! Fights: initiative, turns and attacks, by the fifth edition's rules in their simplest form.
+//! Combat: initiative, turns and attacks, by the fifth edition's rules in their simplest form.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::session_state::{Combat, World};
 
 const D20: Throw = Throw { count: 1, sides: 20, modifier: 0 };
 
-/// Begins a fight of those named, else of all who stand.
+/// Starts a fight between the named characters, or else all that are not down.
 pub(super) fn start(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
     if world.combat.is_some() {
         return Err(Wrong::Rules("there is a fight already".into()));
@@ -30,7 +30,7 @@ pub(super) fn start(world: &mut World, arguments: Arguments<'_>) -> Result<Deed,
     for id in fighters {
         order.push((id, world.dice.throw(D20).total));
     }
-    // Who threw the same goes by their ids.
+    // Characters with equal initiative are ordered by their ids.
     order.sort_by_key(|(_, initiative)| std::cmp::Reverse(*initiative));
     world.combat = Some(Combat { round: 1, order, turn: 0 });
     let fight = world.combat_shown();
@@ -38,7 +38,7 @@ pub(super) fn start(world: &mut World, arguments: Arguments<'_>) -> Result<Deed,
     Ok(deed.changed("combat", fight))
 }
 
-/// One attacks another; who throws their own dice is asked to first.
+/// Attacks another character. Players who roll their own dice are asked to roll first.
 pub(super) fn attack(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
     let (from, at) = (arguments.name("attacker_id")?, arguments.name("target_id")?);
     let kind = arguments.name_or("attack_type", "melee")?;
@@ -81,7 +81,7 @@ pub(super) fn attack(world: &mut World, arguments: Arguments<'_>) -> Result<Deed
     if hit { hurt(character(world, at)?, -dealt, deed) } else { Ok(deed) }
 }
 
-/// The better of two with an advantage, the worse of two with a disadvantage.
+/// Rolls a d20: the better of two with an advantage, the worse of two with a disadvantage.
 fn throw_d20(world: &mut World, advantage: &str) -> Result<i64, Wrong> {
     let first = world.dice.throw(D20).total;
     match advantage {
@@ -92,7 +92,7 @@ fn throw_d20(world: &mut World, advantage: &str) -> Result<i64, Wrong> {
     }
 }
 
-/// The next who stands acts; after the last a new round begins.
+/// Gives the turn to the next character that is not down. After the last, a new round begins.
 pub(super) fn next_turn(world: &mut World) -> Result<Deed, Wrong> {
     let down =
         |id: &str| world.characters.get(id).is_none_or(super::session_state::Character::is_down);
@@ -111,7 +111,7 @@ pub(super) fn next_turn(world: &mut World) -> Result<Deed, Wrong> {
     Ok(Deed::new(told).changed("combat", fight))
 }
 
-/// The fight is over.
+/// Ends the fight.
 pub(super) fn end(world: &mut World) -> Result<Deed, Wrong> {
     let fight = world.combat.take().ok_or_else(no_fight)?;
     let standing: Vec<Value> = fight

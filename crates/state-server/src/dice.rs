@@ -1,34 +1,34 @@
-//! Dice: what `2d6+3` means, and a source of chance that can be repeated. No world here.
+//! Dice: parsing of `2d6+3`, and a repeatable random generator. Not for any rules of a world.
 
 use serde::{Deserialize, Serialize};
 
-/// Most dice thrown at once, and most sides of one.
+/// Most dice in one roll, and most sides of one die.
 const MAX_DICE: u32 = 100;
 const MAX_SIDES: u32 = 1_000;
 const MAX_MODIFIER: i64 = 10_000;
 
-/// A source of chance (SplitMix64); the same seed throws the same dice.
+/// Random generator (SplitMix64). The same seed gives the same rolls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Dice that fall as this seed says.
+    /// Creates dice with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// One die.
+    /// Rolls one die.
     pub fn die(&mut self, sides: u32) -> i64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        // The unfairness of the remainder is below one in 2^54 for 1000 sides.
+        // The bias of the remainder is below one in 2^54 for 1000 sides.
         i64::try_from(mixed % u64::from(sides.max(1))).unwrap_or_default() + 1
     }
 
-    /// All dice of a throw.
+    /// Rolls all dice of a throw.
     pub fn throw(&mut self, what: Throw) -> DiceResult {
         let rolls: Vec<i64> = (0..what.count).map(|_| self.die(what.sides)).collect();
         let total = rolls.iter().sum::<i64>() + what.modifier;
@@ -36,28 +36,28 @@ impl Dice {
     }
 }
 
-/// Some dice of one kind and a number to add: `2d6+3`.
+/// Number of dice of one kind and a modifier: `2d6+3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throw {
-    /// How many dice.
+    /// Number of dice.
     pub count: u32,
-    /// How many sides each has.
+    /// Sides of each die.
     pub sides: u32,
-    /// Added to their sum.
+    /// Number that is added to their sum.
     pub modifier: i64,
 }
 
-/// What fell.
+/// Result of a throw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiceResult {
-    /// Each die.
+    /// Result of each die.
     pub rolls: Vec<i64>,
-    /// Their sum and the number to add.
+    /// Sum of the dice and the modifier.
     pub total: i64,
 }
 
 impl Throw {
-    /// Reads `d20`, `2d6`, `2d6+3`, `1d8 - 1`; none where it is something else.
+    /// Parses `d20`, `2d6`, `2d6+3`, `1d8 - 1`; none for other text.
     pub fn parse(text: &str) -> Option<Self> {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let (count, rest) = text.split_once(['d', 'D'])?;
@@ -78,7 +78,7 @@ impl Throw {
         sensible.then_some(Self { count, sides, modifier })
     }
 
-    /// Twice the dice: a critical hit.
+    /// Returns a throw of twice the dice, for a critical hit.
     #[must_use]
     pub fn doubled(self) -> Self {
         Self { count: self.count * 2, ..self }

@@ -1,8 +1,10 @@
-//! A small state server to begin with: dice, characters, fights and doors, in a world a session.
-//! For people to read and for our tests to talk to; [`hearken_providers::state`] is the client of any.
+//! A small sample state server: dice, characters, combat and doors, with one world per session. It
+//! is an example for readers and a test server; [`hearken_providers::state`] is the client of any
+//! state server.
 //!
-//! Its rules are pure: [`rules::act`] changes a [`world::World`] and tells what happened.
-//! [`keeping::Keeping`] gives each world a version, refuses who knows an old one, and can go back.
+//! Its rules are pure: [`rules::act`] changes a [`session_state::World`] and returns events.
+//! [`storage::Storage`] gives each world a version, refuses callers with an old one, and restores
+//! earlier versions.
 
 mod arguments;
 mod combat;

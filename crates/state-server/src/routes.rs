@@ -1,5 +1,5 @@
-//! The routes: `GET /tools`, `POST /tools/call`, `GET`, `POST` and `DELETE /state`, `POST
-//! /state/restore`, `GET /health`. Not for what is done there.
+//! HTTP routes: `GET /tools`, `POST /tools/call`, `GET`, `POST` and `DELETE /state`, `POST
+//! /state/restore`, `GET /health`. Not for the work behind them.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -17,20 +17,20 @@ use super::Wrong;
 use super::storage::{Refused, Storage};
 use super::tools;
 
-/// Longest body of a request.
+/// Longest body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// Longest id of a session, and longest name.
+/// Longest id of a session, and longest name, in bytes.
 const MAX_TEXT_BYTES: usize = 200;
 
-/// How long requests in progress may go on when the server is told to stop.
+/// Time for requests in progress at shutdown.
 const SHUTDOWN_TIMEOUT_S: u64 = 1;
 
-/// A server of these sessions at this address, and where it listens; it runs while it is polled.
-/// Needs an actix system.
+/// Creates a server for these sessions, and returns it with its address. It runs while it is
+/// polled. Needs an actix system.
 ///
 /// # Errors
-/// The address is taken.
+/// The address is in use.
 pub fn server(listen: SocketAddr, storage: Storage) -> std::io::Result<(Server, SocketAddr)> {
     let listener = TcpListener::bind(listen)?;
     let address = listener.local_addr()?;
@@ -127,7 +127,7 @@ async fn call(storage: web::Data<Storage>, Body(call): Body<Call>) -> HttpRespon
             let told = json!({ "result": deed.result, "version": version, "events": events });
             HttpResponse::Ok().json(told)
         }
-        // The world does not allow it: that is an answer for the model.
+        // The rules do not allow it: the model receives this as an answer.
         Err(Refused::Wrong(Wrong::Rules(why))) => {
             HttpResponse::Ok().json(json!({ "result": null, "events": [], "error": why }))
         }
@@ -178,7 +178,7 @@ async fn restore(storage: web::Data<Storage>, Body(asked): Body<Restoration>) ->
     }
 }
 
-/// Does what may write a file where that stops nobody else.
+/// Runs work that may write a file on a thread where it blocks no other request.
 async fn off_the_loop<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {

@@ -1,5 +1,5 @@
-//! What may be done in a world outside a fight, and what comes of it. Pure: a world and a call in,
-//! a changed world, an answer and events out. Fights are in `combat`.
+//! Rules of a world outside combat. Pure: a world and a call in; a changed world, an answer and
+//! events out. Combat is in `combat`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,12 +7,12 @@ use super::arguments::{Arguments, Wrong};
 use super::combat;
 use super::session_state::{Character, MAX_THINGS, World};
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Deed {
-    /// For the model: what happened, and `state_changes` by what was changed.
+    /// Result for the model: what happened, and `state_changes` by the changed thing.
     pub result: Map<String, Value>,
-    /// What happened in the world, in order: its type and what is to be known of it.
+    /// Events in the world, in order: type and details.
     pub events: Vec<(&'static str, Value)>,
 }
 
@@ -31,7 +31,7 @@ impl Deed {
         self
     }
 
-    /// Tells that this is now so of that.
+    /// Adds the new state of one thing to `state_changes`.
     #[must_use]
     pub(super) fn changed(mut self, what: &str, now: Value) -> Self {
         let changes = self.result.entry("state_changes").or_insert_with(|| json!({}));
@@ -42,11 +42,10 @@ impl Deed {
     }
 }
 
-/// Does what a call of this tool asks for. A world whose call failed is to be thrown away: it may
-/// be half changed.
+/// Carries out a call of a tool. After an error, discard the world: it may be half changed.
 ///
 /// # Errors
-/// There is no such tool, its arguments are wrong, or the world does not allow it.
+/// There is no such tool, its arguments are wrong, or the rules do not allow it.
 pub fn act(world: &mut World, tool: &str, arguments: &Map<String, Value>) -> Result<Deed, Wrong> {
     let arguments = Arguments(arguments);
     match tool {
@@ -115,7 +114,8 @@ fn create_character(world: &mut World, arguments: Arguments<'_>) -> Result<Deed,
     Ok(deed)
 }
 
-/// `goblin_1` of a goblin, `goblin_2` of the next; characters without Latin letters are numbered.
+/// Returns a free id: `goblin_1` for a goblin, `goblin_2` for the next. Characters without Latin
+/// letters are numbered.
 fn free_id(world: &World, name: &str) -> String {
     let plain: String = name
         .chars()
@@ -134,7 +134,7 @@ fn update_hp(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong>
     hurt(character(world, id)?, change, deed)
 }
 
-/// Changes somebody's hit points, within their bounds, and tells of it.
+/// Changes a character's hit points within their bounds, and adds the events.
 pub(super) fn hurt(who: &mut Character, change: i64, deed: Deed) -> Result<Deed, Wrong> {
     let was_down = who.is_down();
     who.hp = (who.hp + change).clamp(0, who.hp_max);
@@ -202,7 +202,7 @@ fn travel_to(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong>
     Ok(Deed::new(told.clone()).changed("location", told))
 }
 
-/// Somebody by their id.
+/// Returns the character with this id.
 pub(super) fn character<'a>(world: &'a mut World, id: &str) -> Result<&'a mut Character, Wrong> {
     let nobody = || Wrong::Rules(format!("there is no character `{id}`"));
     world.characters.get_mut(id).ok_or_else(nobody)

@@ -1,5 +1,5 @@
-//! A session's world: who is in it, where, and whose turn it is. What may be done in it is in
-//! [`super::rules`]; keeping and sending it are elsewhere.
+//! World of a session: characters, places, and the current turn. Not for its rules, which are in
+//! [`super::rules`], nor for storing and sending it.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use serde_json::{Map, Value, json};
 
 use super::dice::Dice;
 
-/// Most characters, and most doors, of a world.
+/// Most characters, and most doors, in a world.
 pub(super) const MAX_THINGS: usize = 200;
 
-/// What is true in a session.
+/// State of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct World {
-    /// What people call the session.
+    /// Name of the session, for people.
     pub name: String,
-    /// Where the players are.
+    /// Place of the players.
     pub location: String,
-    /// Since the game began.
+    /// Minutes since the game began.
     pub minutes: u64,
-    /// Who fights, while there is a fight.
+    /// Current fight, if there is one.
     pub combat: Option<Combat>,
-    /// By their ids, in the order of the ids.
+    /// Characters by id.
     pub characters: BTreeMap<String, Character>,
-    /// Doors that somebody opened.
+    /// Ids of the doors that are open.
     pub open_doors: Vec<String>,
-    /// What chance brings next; not shown.
+    /// Random generator. Clients do not see it.
     pub dice: Dice,
 }
 
-/// Somebody in the world.
+/// Character in the world.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Character {
-    /// For example `goblin_1`.
+    /// Id, for example `goblin_1`.
     pub id: String,
-    /// What people call them.
+    /// Name, for people.
     pub name: String,
     /// `player`, `npc` or `monster`.
     pub kind: String,
@@ -43,33 +43,33 @@ pub struct Character {
     pub hp: i64,
     /// Hit points when unhurt.
     pub hp_max: i64,
-    /// An attack hits that reaches this.
+    /// Smallest attack total that hits the character.
     pub armor_class: i64,
-    /// Added to their attacks.
+    /// Bonus of the character's attacks.
     pub attack_bonus: i64,
-    /// What their hits cost, for example `1d8+3`.
+    /// Damage of the character's hits, for example `1d8+3`.
     pub damage: String,
-    /// Squares from the map's corner.
+    /// X coordinate, in squares from the map's corner.
     pub x: i64,
-    /// Squares from the map's corner.
+    /// Y coordinate, in squares from the map's corner.
     pub y: i64,
-    /// The person behind them throws their dice.
+    /// True if the player rolls dice at the table.
     pub rolls_own_dice: bool,
 }
 
 /// A fight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Combat {
-    /// Counted from 1.
+    /// Round, counted from 1.
     pub round: u64,
-    /// Who fights and their initiative, the first to act first.
+    /// Characters in the fight with their initiative, the first to act first.
     pub order: Vec<(String, i64)>,
-    /// Whose turn it is, as a place in the order.
+    /// Index in `order` of the character whose turn it is.
     pub turn: usize,
 }
 
 impl World {
-    /// An empty world in which nobody is yet.
+    /// Creates a world without characters.
     pub fn new(name: &str, seed: u64) -> Self {
         Self {
             name: name.to_owned(),
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// What a client sees of it, but for its version.
+    /// Returns the state for clients, without its version.
     pub fn shown(&self, session: &str) -> Map<String, Value> {
         let characters: Vec<Value> = self.characters.values().map(Character::shown).collect();
         let state = json!({
@@ -100,13 +100,13 @@ impl World {
         }
     }
 
-    /// For example `day 1, 08:00`.
+    /// Returns the time in the game, for example `day 1, 08:00`.
     pub fn game_time(&self) -> String {
         let (day, minute) = (self.minutes / 1_440 + 1, self.minutes % 1_440);
         format!("day {day}, {:02}:{:02}", minute / 60, minute % 60)
     }
 
-    /// The fight as clients see it; also when there is none.
+    /// Returns the fight for clients, also if there is none.
     pub fn combat_shown(&self) -> Value {
         let Some(combat) = &self.combat else {
             return json!({ "active": false, "round": 0, "current_turn": null, "order": [] });
@@ -126,12 +126,12 @@ impl World {
 }
 
 impl Character {
-    /// They cannot act any more.
+    /// Returns true if the character cannot act any more.
     pub fn is_down(&self) -> bool {
         self.hp <= 0
     }
 
-    /// What a client sees of them.
+    /// Returns the character for clients.
     pub fn shown(&self) -> Value {
         json!({
             "id": self.id,

@@ -1,5 +1,5 @@
-//! The sessions that are kept: their worlds, versions, and earlier versions to go back to; in a
-//! file too, where one is named. Not for what may be done in a world.
+//! Stored sessions: their worlds, versions, and earlier versions to restore; also in a file, if one
+//! is configured. Not for the rules of a world.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,25 +13,25 @@ use super::arguments::Wrong;
 use super::rules::{self, Deed};
 use super::session_state::World;
 
-/// Earlier versions of a session that can be gone back to.
+/// Earlier versions of a session that can be restored.
 pub const PAST_VERSIONS: usize = 100;
 
 /// Most sessions.
 const MAX_SESSIONS: usize = 10_000;
 
-/// Why nothing was done.
+/// Reason that a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// There is no such session, or no such version of it.
     #[error("there is no {0}")]
     Unknown(String),
-    /// The session is there already.
+    /// The session exists already.
     #[error("the session is there already")]
     Taken,
-    /// The caller knows another version than this, which is the one there is.
+    /// The caller's version is not the current one, which is this.
     #[error("the state has version {0}")]
     Conflict(i64),
-    /// No more sessions have room.
+    /// There are too many sessions.
     #[error("there are {MAX_SESSIONS} sessions already: delete some")]
     Full,
     /// The call itself is wrong.
@@ -39,7 +39,7 @@ pub enum Refused {
     Wrong(#[from] Wrong),
 }
 
-/// All sessions.
+/// All sessions of the server.
 pub struct Storage {
     sessions: Mutex<HashMap<String, Kept>>,
     seed: Option<u64>,
@@ -54,16 +54,17 @@ struct Kept {
 }
 
 impl Storage {
-    /// No sessions yet. With a seed every session throws the same dice in the same order.
+    /// Creates storage without sessions. With a seed, every session has the same dice rolls in the
+    /// same order.
     pub fn new(seed: Option<u64>) -> Self {
         Self { sessions: Mutex::default(), seed, file: None }
     }
 
-    /// The sessions of this file, which is written anew after each change; none where it is not
-    /// there.
+    /// Creates storage with the sessions of this file, which is rewritten after each change.
+    /// Without the file there are no sessions yet.
     ///
     /// # Errors
-    /// It cannot be read, or is no file of ours.
+    /// The file cannot be read, or has another format.
     pub fn in_file(seed: Option<u64>, file: &Path) -> io::Result<Self> {
         let sessions = match std::fs::read(file) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
@@ -74,11 +75,11 @@ impl Storage {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
-        // A world is changed by replacing it: a panic leaves none half changed.
+        // A world is only ever replaced as a whole: a panic leaves none half changed.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes an empty world for a session.
+    /// Creates an empty world for a session.
     ///
     /// # Errors
     /// [`Refused::Taken`], or [`Refused::Full`].
@@ -96,7 +97,7 @@ impl Storage {
         Ok(1)
     }
 
-    /// Forgets a session.
+    /// Deletes a session.
     ///
     /// # Errors
     /// [`Refused::Unknown`].
@@ -107,7 +108,7 @@ impl Storage {
         Ok(())
     }
 
-    /// What a client sees of a session: its state and the version of it.
+    /// Returns the state of a session for clients, with its version.
     ///
     /// # Errors
     /// [`Refused::Unknown`].
@@ -119,8 +120,8 @@ impl Storage {
         Ok(state)
     }
 
-    /// Calls a tool. The version goes up where something changed that a client can see; dice that
-    /// fell change nothing yet.
+    /// Calls a tool. The version goes up if something changed that a client can see. A roll of dice
+    /// alone does not change it.
     ///
     /// # Errors
     /// [`Refused::Unknown`], [`Refused::Conflict`] or [`Refused::Wrong`].
@@ -148,10 +149,10 @@ impl Storage {
         Ok((deed, version))
     }
 
-    /// Makes a session what it was at this version, as a version of its own.
+    /// Restores a session to an earlier version. This creates a new version.
     ///
     /// # Errors
-    /// [`Refused::Unknown`]: also where that version is not kept any more.
+    /// [`Refused::Unknown`]: also if that version is not stored any more.
     pub fn restore(&self, session: &str, version: i64) -> Result<i64, Refused> {
         let mut sessions = self.sessions();
         let kept = sessions.get_mut(session).ok_or_else(|| no_session(session))?;
@@ -167,7 +168,7 @@ impl Storage {
         Ok(version)
     }
 
-    /// Writes the file anew, whole or not at all.
+    /// Writes the whole file atomically.
     fn save(&self, sessions: &HashMap<String, Kept>) {
         let Some(file) = &self.file else { return };
         let beside = file.with_extension("new");

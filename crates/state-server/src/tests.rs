@@ -1,4 +1,4 @@
-//! Worlds under the rules, and the versions that are kept of them, without a socket.
+//! Tests of the rules and of stored versions, without a socket.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ fn kinds(deed: &Deed) -> Vec<&str> {
     deed.events.iter().map(|(kind, _)| *kind).collect()
 }
 
-/// A hero and a goblin that any hit fells.
+/// Creates a world with a hero, and a goblin that any hit defeats.
 fn dungeon() -> World {
     let mut world = World::new("dungeon", 1);
     did(
@@ -59,7 +59,7 @@ fn a_fight_goes_round_until_it_is_over() {
     assert_eq!(deed.result["state_changes"], json!({ "goblin_1": { "hp": 0, "hp_max": 13 } }));
     assert_eq!((&deed.result["hit"], &deed.result["attack_roll"]), (&json!(true), &json!(40)));
     assert_eq!(why_not(&world, "resolve_attack", blow), "`goblin_1` is down");
-    // Only one stands: the turn comes back to them, in a new round.
+    // Only one is not down: the turn returns to them, in a new round.
     did(&mut world, "next_turn", json!({}));
     assert_eq!(world.combat_shown()["current_turn"], "hero");
     let deed = did(&mut world, "end_combat", json!({}));
@@ -175,7 +175,7 @@ fn versions_guard_a_session_and_lead_back() {
     let goblin = || json!({ "name": "Goblin" });
     assert_eq!(call("create_character", goblin(), Some(1)), Ok(2));
     assert_eq!(call("create_character", goblin(), Some(1)), Err(Refused::Conflict(2)));
-    // Dice are no change that anybody sees, and neither is what failed.
+    // A roll of dice is no visible change, and neither is a failed call.
     assert_eq!(call("roll_dice", json!({ "dice": "1d6" }), Some(2)), Ok(2));
     let failed = call("open_door", json!({}), None);
     assert!(matches!(failed, Err(Refused::Wrong(Wrong::Argument("door_id", _)))), "{failed:?}");
@@ -218,7 +218,7 @@ fn every_tool_that_is_offered_exists_and_has_an_open_schema() {
     }
 }
 
-/// An object schema whose required arguments are all described.
+/// Returns true for an object schema whose required arguments are all described.
 fn jsonschema_like(schema: &Value) -> bool {
     let required = schema["required"].as_array().unwrap();
     schema["type"] == "object"

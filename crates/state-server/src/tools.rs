@@ -1,9 +1,9 @@
-//! What the server offers: each tool's name, what it does, and the schema of its arguments. What
-//! they do is in [`super::rules`].
+//! Tools of the server: each one's name, description, and the schema of its arguments. Not for
+//! their effects, which are in [`super::rules`].
 
 use serde_json::{Map, Value, json};
 
-/// The answer of `GET /tools`.
+/// Returns the answer of `GET /tools`.
 pub fn list() -> Value {
     let tools: Vec<Value> = of_the_world().into_iter().chain(of_fights()).collect();
     json!({ "tools": tools })

@@ -1,5 +1,5 @@
-//! Backups: every table as lines of JSON, in one consistent read while servers go on. Not for
-//! putting one back, nor for where it is kept.
+//! Backups: every table as lines of JSON, in one consistent read while servers are running. Not for
+//! restoring one, nor for where it is stored.
 //!
 //! ```text
 //! {"format":"hearken-store","version":1,"schema":7,"made_at":"...","tables":["devices",...]}
@@ -7,8 +7,8 @@
 //! {"end":{"devices":1,...}}                                         rows of each table
 //! ```
 //!
-//! Columns stand as in the database: times in milliseconds, JSON as text; bytes as base64. Nothing
-//! tells from which kind of database a backup is, so it may be put back into the other.
+//! Columns have the values of the database: times in milliseconds, JSON as text; bytes as base64. A
+//! backup does not depend on the kind of database: it may be restored into the other kind.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,18 +23,18 @@ use super::sql::{SqlStore, Work};
 use super::tables::{TABLES, Table};
 use super::{StoreError, StoreErrorKind};
 
-/// The name of the format.
+/// Name of the format.
 pub(super) const FORMAT: &str = "hearken-store";
-/// Its version.
+/// Version of the format.
 pub(super) const VERSION: u32 = 1;
 
-/// How many rows each table has.
+/// Number of rows of each table.
 pub type RowCounts = BTreeMap<String, u64>;
 
-/// Is told the table and how many of its rows are done.
+/// Function that receives a table and the number of its finished rows.
 pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64) + Send);
 
-/// Why a backup was not made, or not put back.
+/// Reason that a backup was not made or not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The backup cannot be written.
@@ -43,16 +43,16 @@ pub enum BackupError {
     /// The backup cannot be read.
     #[error("cannot read the backup")]
     Read(#[source] io::Error),
-    /// A line of the backup cannot be used: its number, from 1, and why.
+    /// A line of the backup cannot be used: its number, from 1, and the reason.
     #[error("line {0}: {1}")]
     Line(u64, String),
-    /// The store that the backup would go into is not empty: what is in it.
+    /// The store to restore into is not empty: its content.
     #[error("the store is not empty ({0}): --replace puts the backup in its place")]
     NotEmpty(String),
     /// There is no store at the address.
     #[error("there is no store yet: `hearken store migrate` makes one")]
     Missing,
-    /// The store's tables are not those of this program: their version.
+    /// The tables of the store do not fit this program: their version.
     #[error(
         "the store has version {0} and this program needs {SCHEMA}: \
          `hearken store migrate` brings an older one up to date"
@@ -69,7 +69,7 @@ impl From<sqlx::Error> for BackupError {
     }
 }
 
-/// The first line.
+/// First line of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) format: String,
@@ -79,7 +79,7 @@ pub(super) struct Header {
     pub(super) tables: Vec<String>,
 }
 
-/// A line that is a row.
+/// Line with one row.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RowLine {
@@ -88,8 +88,8 @@ pub(super) struct RowLine {
 }
 
 impl SqlStore {
-    /// Writes all that the store holds at one moment; servers read and write meanwhile. Tells how
-    /// many rows there were.
+    /// Writes the whole store as of one moment, while servers read and write. Returns the number of
+    /// rows.
     ///
     /// # Errors
     /// There is no store of this version, it fails, or the backup cannot be written.
@@ -119,7 +119,7 @@ impl SqlStore {
         Ok(counts)
     }
 
-    /// An error where the store has other tables than those of this program.
+    /// Returns an error if the store's tables do not fit this program.
     pub(super) async fn must_be_current(&self) -> Result<(), BackupError> {
         match self.version().await? {
             None => Err(BackupError::Missing),

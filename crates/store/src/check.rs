@@ -1,4 +1,4 @@
-//! Looks whether what the store holds fits together. Changes nothing.
+//! Consistency check of the store. Changes nothing.
 
 use futures_util::TryStreamExt as _;
 use hearken_proto::chat::{ChatStatus, Message};
@@ -10,22 +10,22 @@ use super::backup::{BackupError, Progress, RowCounts};
 use super::sql::{Dialect, SqlStore, Work};
 use super::tables::{Column, Kind, TABLES, Table};
 
-/// Faults that are told one by one; the rest is counted.
+/// Most faults that are listed. Further ones are counted only.
 const TOLD: usize = 100;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckReport {
-    /// How many rows each table has.
+    /// Number of rows of each table.
     pub rows: RowCounts,
-    /// What is wrong, a sentence each, at most 100.
+    /// Faults, a sentence each, at most 100.
     pub faults: Vec<String>,
-    /// Faults beyond those.
+    /// Number of further faults.
     pub untold: u64,
 }
 
 impl CheckReport {
-    /// Nothing is wrong.
+    /// Returns true if there are no faults.
     pub fn is_good(&self) -> bool {
         self.faults.is_empty()
     }
@@ -39,7 +39,8 @@ impl CheckReport {
     }
 }
 
-/// Tables whose rows belong to rows of another: both, and the column that says to which.
+/// Tables whose rows belong to rows of another table: child, parent, and the column that refers to
+/// the parent.
 const BELONGS: [(&str, &str, &str); 6] = [
     ("chat_people", "chat_sessions", "session_id"),
     ("chat_messages", "chat_sessions", "session_id"),
@@ -49,14 +50,15 @@ const BELONGS: [(&str, &str, &str); 6] = [
     ("chat_snapshot_turns", "chat_snapshots", "snapshot_id"),
 ];
 
-/// Tables whose rows number messages without gaps: whose, the messages, and the key of both.
+/// Tables whose messages are numbered without gaps: owner table, message table, and the key of
+/// both.
 const NUMBERED: [(&str, &str, &str); 2] = [
     ("chat_sessions", "chat_messages", "session_id"),
     ("chat_snapshots", "chat_snapshot_messages", "snapshot_id"),
 ];
 
 impl SqlStore {
-    /// Looks through the whole store as it is at one moment; servers go on meanwhile.
+    /// Checks the whole store as of one moment, while servers are running.
     ///
     /// # Errors
     /// There is no store of this version, or it fails.
@@ -85,7 +87,7 @@ impl SqlStore {
     }
 }
 
-/// Reads every row.
+/// Reads and checks every row.
 async fn look_through(
     work: &mut Work,
     table: &Table,
@@ -112,7 +114,7 @@ async fn look_through(
     Ok(())
 }
 
-/// Why a value is not what it should be.
+/// Checks a value. Returns the fault, if there is one.
 fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
     let value = column.read(row).map_err(|e| format!("cannot be read: {e}"))?;
     if value.is_null() && !column.nullable {
@@ -142,7 +144,7 @@ fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
     }
 }
 
-/// Rows that belong to none.
+/// Finds rows whose parent row is missing.
 async fn find_strays(
     work: &mut Work,
     of: &str,
@@ -163,7 +165,7 @@ async fn find_strays(
     Ok(())
 }
 
-/// Dialogues whose messages are not numbered from 1 to as many as there should be.
+/// Finds conversations whose messages are not numbered from 1 to their stored count.
 async fn find_gaps(
     work: &mut Work,
     of: &str,

@@ -1,17 +1,18 @@
-//! Why the store did not do what it was asked. Not for how a client is told.
+//! Errors of the store. Not for the answer to a client.
 
 use std::fmt;
 
-/// What kind of failure it was, for code.
+/// Kind of failure, for code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// It cannot be reached, is locked, or did not answer in time: later it may.
+    /// The store cannot be reached, is locked, or did not answer in time. A later attempt may
+    /// succeed.
     Unavailable,
-    /// It holds as many waiting codes as it may.
+    /// The store has the largest number of waiting codes.
     Full,
-    /// It was asked for something that it does not understand, or holds what we do not.
+    /// The store did not understand a request, or contains a value that cannot be read.
     Unusable,
-    /// Its address cannot be used.
+    /// The store's address cannot be used.
     Address,
 }
 
@@ -29,23 +30,23 @@ impl fmt::Display for StoreErrorKind {
     }
 }
 
-/// Why the store did not do what it was asked. `kind` is for code, the source for people.
+/// Error of the store. `kind` is for code, the source for people.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind}")]
 pub struct StoreError {
-    /// What kind of failure it was.
+    /// Kind of failure.
     pub kind: StoreErrorKind,
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl StoreError {
-    /// A failure without a cause beneath it.
+    /// Creates an error without a cause.
     pub fn new(kind: StoreErrorKind) -> Self {
         Self { kind, source: None }
     }
 
-    /// A failure with its cause.
+    /// Creates an error with its cause.
     pub fn because(
         kind: StoreErrorKind,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -53,7 +54,7 @@ impl StoreError {
         Self { kind, source: Some(source.into()) }
     }
 
-    /// Something that may be there once is there already.
+    /// Returns true if a value that must be unique exists already.
     pub(super) fn is_taken(&self) -> bool {
         let source = self.source.as_ref().and_then(|source| source.downcast_ref());
         matches!(source, Some(sqlx::Error::Database(error)) if error.is_unique_violation())

@@ -1,6 +1,6 @@
-//! What outlives a restart: devices, who is bound and with which codes others wait, the tool
-//! servers that were added, and everybody's sessions. The ports and their types; the SQL is behind
-//! them. Not for deciding who is let in.
+//! Persistent data: devices, their binding and the codes of waiting ones, the tool servers that
+//! were added, and all sessions. Contains the ports and their types; the SQL is behind them. Not
+//! for access control.
 
 mod backup;
 mod check;
@@ -29,106 +29,107 @@ pub use settings::{AuditEntry, SettingsStore};
 pub use sql::SqlStore;
 pub use tools::{KeptServer, ToolStore};
 
-/// Devices that nobody bound, named or chose for and that are kept; beyond, the ones not seen for longest go.
+/// Most stored devices that nobody bound, named or configured. Beyond, those not seen for the
+/// longest time are deleted.
 pub const MAX_STRANGERS: u32 = 50_000;
 
-/// Codes that may wait at once: more would make one easy to guess.
+/// Most codes that may wait at once: more would make one easy to guess.
 pub const MAX_CODES: u32 = 5_000;
 
-/// A device as the store knows it.
+/// Device as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its MAC address, lower case.
+    /// MAC address, lower case.
     pub device_id: DeviceId,
-    /// The UUID that the firmware made at its first boot; of a bound device the one that was
+    /// UUID that the firmware created at its first boot. For a bound device, the one that was
     /// bound.
     pub client_id: String,
-    /// What people call it; empty until somebody named it.
+    /// Name given by people; empty if there is none.
     pub name: String,
-    /// The board's type, such as `bread-compact-wifi`; empty where unknown, as are the next three.
+    /// Type of the board, such as `bread-compact-wifi`; empty if unknown.
     pub board: String,
-    /// The chip's model.
+    /// Model of the chip; empty if unknown.
     pub chip: String,
-    /// The serial number burned into the device, which few have.
+    /// Serial number burned into the device, which few have; empty if unknown.
     pub serial_number: String,
-    /// The firmware's version.
+    /// Version of the firmware; empty if unknown.
     pub firmware_version: String,
-    /// When it came first.
+    /// Time of the device's first report.
     pub first_seen: Timestamp,
-    /// When it last asked for its settings, or connected while binding is on.
+    /// Last time that it asked for its settings, or connected while binding is on.
     pub last_seen: Timestamp,
-    /// Somebody entered its code.
+    /// True after somebody entered its code.
     pub bound: bool,
-    /// The agent whose tool clients its conversations have.
+    /// Agent whose tool clients its conversations use.
     pub agent: String,
-    /// Names of the sources of tools that its conversations go without.
+    /// Names of tool sources that are switched off in its conversations.
     pub tools_off: Vec<String>,
-    /// What the model is told of how to behave with it; empty for the deployment's own.
+    /// System prompt of its conversations; empty for the deployment's own.
     pub system_prompt: String,
 }
 
 impl Device {
-    /// Somebody bound this device while it had this client id. A device that was reset has
-    /// another, and so has an impostor who only knows its address: both need a code again.
+    /// Returns true if this device was bound with this client id. A device that was reset has
+    /// another one, and so has an impostor that only knows its address: both need a code again.
     pub fn is_bound_as(&self, client_id: &str) -> bool {
         self.bound && self.client_id == client_id
     }
 }
 
-/// What a device tells of itself when it asks for its settings; empty where it does not.
+/// Data that a device sends about itself when it asks for its settings; empty if it sends none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceReport {
-    /// Its MAC address, lower case.
+    /// MAC address, lower case.
     pub device_id: DeviceId,
-    /// Its UUID.
+    /// UUID of the client.
     pub client_id: String,
-    /// The board's type.
+    /// Type of the board.
     pub board: String,
-    /// The chip's model.
+    /// Model of the chip.
     pub chip: String,
-    /// The serial number.
+    /// Serial number of the device.
     pub serial_number: String,
-    /// The firmware's version.
+    /// Version of the firmware.
     pub firmware_version: String,
 }
 
-/// How a device waits to be bound.
+/// Activation of a device that waits to be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activation {
-    /// Six digits; none once somebody entered them.
+    /// Six digits; none after somebody entered them.
     pub code: Option<String>,
-    /// What a device with a key signs.
+    /// Challenge that a device with a key signs.
     pub challenge: String,
-    /// The code is good until then.
+    /// End of the code's lifetime.
     pub expires: Timestamp,
 }
 
-/// Part of the list of devices, in the order of their ids.
+/// Page of the list of devices, ordered by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicePage {
-    /// The devices.
+    /// Devices of this page.
     pub devices: Vec<Device>,
-    /// There are more after the last of them.
+    /// True if there are more devices after the last one.
     pub more: bool,
 }
 
-/// Where devices are kept. Every call ends within seconds, with an error where the store is down.
+/// Storage of devices. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait DeviceStore: Send + Sync {
-    /// Takes what a device told of itself, and gives what is known of it. Of a bound device
-    /// nothing is taken from another client.
+    /// Stores a device's report and returns the device. For a bound device, a report of another
+    /// client changes nothing.
     async fn report(&self, report: &DeviceReport, now: Timestamp) -> Result<Device, StoreError>;
 
-    /// The device was there at this time; gives what is known of it.
+    /// Records that the device was seen at this time, and returns it.
     async fn seen(&self, id: &DeviceId, now: Timestamp) -> Result<Option<Device>, StoreError>;
 
-    /// A device.
+    /// Returns a device.
     async fn device(&self, id: &DeviceId) -> Result<Option<Device>, StoreError>;
 
-    /// At most this many devices, those with ids greater than `after`.
+    /// Returns at most `limit` devices with ids greater than `after`.
     async fn devices(&self, after: &str, limit: u32) -> Result<DevicePage, StoreError>;
 
-    /// The code that this device and client waits with: its own while that is good, else a new
+    /// Returns the code of this device and client: the existing one while it is valid, else a new
     /// one.
     async fn activation(
         &self,
@@ -138,7 +139,7 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Activation, StoreError>;
 
-    /// How this device and client waits, or waited until it was bound, if that is not over.
+    /// Returns the activation of this device and client, also after binding, if it has not expired.
     async fn waiting(
         &self,
         id: &DeviceId,
@@ -146,7 +147,7 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Activation>, StoreError>;
 
-    /// Binds the device that waits with this code, and names it. None where no device does.
+    /// Binds the device that waits with this code, and names it; none if no device has this code.
     async fn bind(
         &self,
         code: &str,
@@ -154,30 +155,30 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Device>, StoreError>;
 
-    /// Names a device. None where there is no such.
+    /// Names a device; none if there is no such device.
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError>;
 
-    /// Forgets a device, and that it was bound. False where there is no such.
+    /// Deletes a device and its binding. Returns false if there is no such device.
     async fn forget(&self, id: &DeviceId) -> Result<bool, StoreError>;
 
-    /// Keeps the key that is burned into the device of this serial number.
+    /// Stores the key that is burned into the device with this serial number.
     async fn provision(&self, serial_number: &str, key: &[u8]) -> Result<(), StoreError>;
 
-    /// Forgets the key of this serial number. False where there is none.
+    /// Deletes the key of this serial number. Returns false if there is none.
     async fn unprovision(&self, serial_number: &str) -> Result<bool, StoreError>;
 
-    /// The key of this serial number.
+    /// Returns the key of this serial number.
     async fn key(&self, serial_number: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Ends the store's connections.
+    /// Closes the store's connections.
     async fn close(&self);
 }
 
-/// The store at this address; empty is `hearken.db` in the data folder. It is opened when it is
-/// first used, and tried again after a failure, so that a server starts without it.
+/// Opens the store at this address; empty is `hearken.db` in the data folder. The connection is
+/// made at first use, and again after a failure: a server starts without it.
 ///
 /// # Errors
-/// The address cannot be read, or is of a kind that we do not know.
+/// The address cannot be parsed, or is of an unknown kind.
 pub fn open(url: &Secret, data_dir: &Path) -> Result<Arc<SqlStore>, StoreError> {
     Ok(Arc::new(SqlStore::configured(url.expose(), data_dir)?))
 }

@@ -1,4 +1,5 @@
-//! The sessions of museum clients: the port and its types. Not for what is said in them.
+//! Storage of museum clients' sessions: the port and its types. Not for the content of
+//! conversations.
 
 use async_trait::async_trait;
 use hearken_proto::ids::SessionId;
@@ -7,39 +8,39 @@ use serde_json::Value;
 
 use super::StoreError;
 
-/// A session of a museum client.
+/// Session of a museum client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MuseumSession {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// What the client told of itself.
+    /// Data that the client sent about itself.
     pub metadata: Value,
-    /// What the client can do, as functions in OpenAI's shape.
+    /// Functions of the client, in OpenAI's format.
     pub functions: Vec<Value>,
-    /// What was said, oldest first, as chat messages.
+    /// Chat messages, oldest first.
     pub history: Vec<Value>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it was last used.
+    /// Time of the last use.
     pub last_used_at: Timestamp,
-    /// It is over then.
+    /// Time of expiry.
     pub expires_at: Timestamp,
-    /// How often it was used.
+    /// Number of uses.
     pub requests: i64,
 }
 
-/// Where museum clients' sessions are kept. Every call ends within seconds, with an error where
-/// the store is down. Times are kept to the millisecond.
+/// Storage of museum clients' sessions. Every call ends within seconds, with an error if the store
+/// is down. Times have a precision of one millisecond.
 #[async_trait]
 pub trait MuseumStore: Send + Sync {
-    /// Keeps a new session.
+    /// Stores a new session.
     async fn create(&self, session: &MuseumSession) -> Result<(), StoreError>;
 
-    /// A session, also one that is over and was not yet cleared away.
+    /// Returns a session, also an expired one that is not deleted yet.
     async fn find(&self, id: &SessionId) -> Result<Option<MuseumSession>, StoreError>;
 
-    /// The session was used now, which is counted, and lasts until then. False where there is no
-    /// such session, or it is over.
+    /// Counts a use of the session now, and sets its expiry. Returns false if there is no such
+    /// session, or it has expired.
     async fn touch(
         &self,
         id: &SessionId,
@@ -47,8 +48,8 @@ pub trait MuseumStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// The session is in use and lasts until then, also where it is over; not counted as a use of
-    /// its own. False where there is no such session.
+    /// Sets the expiry of a session in use, even if it has expired. Does not count a use. Returns
+    /// false if there is no such session.
     async fn extend(
         &self,
         id: &SessionId,
@@ -56,8 +57,8 @@ pub trait MuseumStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Keeps what was said in place of what was said before; not counted as a use of its own.
-    /// False where there is no such session.
+    /// Replaces the stored messages. Does not count a use. Returns false if there is no such
+    /// session.
     async fn keep_history(
         &self,
         id: &SessionId,
@@ -65,14 +66,14 @@ pub trait MuseumStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Forgets a session. False where there is none.
+    /// Deletes a session. Returns false if there is none.
     async fn remove(&self, id: &SessionId) -> Result<bool, StoreError>;
 
-    /// Forgets at most this many sessions that are over now; how many.
+    /// Deletes at most `limit` expired sessions. Returns their number.
     async fn remove_expired(&self, now: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
-    /// At most this many sessions that are not over now, those used last first, after so many were
-    /// left out; and how many there are in all.
+    /// Returns at most `limit` unexpired sessions after an offset, those used last first, and their
+    /// total number.
     async fn list(
         &self,
         now: Timestamp,

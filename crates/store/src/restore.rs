@@ -1,4 +1,4 @@
-//! Putting a backup into a store, all of it or nothing. Not for making one.
+//! Restoring a backup into a store, all of it or nothing. Not for making one.
 
 use std::io::{BufRead, Read as _};
 
@@ -12,18 +12,18 @@ use super::sql::migrations::SCHEMA;
 use super::sql::{SqlStore, Work};
 use super::tables::{Field, TABLES, Table};
 
-/// Rows that are put in at once.
+/// Most rows of one insert.
 const AT_ONCE: usize = 64;
 
-/// Longest line that is read, in bytes.
+/// Longest line, in bytes.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
 impl SqlStore {
-    /// Puts a backup into the store, whose tables are made where there are none. With `replace`
-    /// what it holds goes first. Tells how many rows there were.
+    /// Restores a backup into the store, and creates missing tables. With `replace`, deletes
+    /// existing rows first. Returns the number of rows.
     ///
     /// # Errors
-    /// The store is not empty, it fails, or the backup cannot be read; the store is as before.
+    /// The store is not empty, it fails, or the backup cannot be read. The store is then unchanged.
     pub async fn restore(
         &self,
         backup: &mut (dyn BufRead + Send),
@@ -31,7 +31,7 @@ impl SqlStore {
         progress: Progress<'_>,
     ) -> Result<RowCounts, BackupError> {
         let mut lines = Lines { input: backup, number: 0 };
-        // Before anything is done to the store: it may be the wrong file.
+        // Before any change to the store: this may be the wrong file.
         read_header(&mut lines)?;
         let mut work = self.begin_alone(TABLES.iter().map(|t| t.name)).await?;
         if replace {
@@ -48,14 +48,14 @@ impl SqlStore {
     }
 }
 
-/// The lines of a backup, counted.
+/// Lines of a backup, with their number.
 struct Lines<'a> {
     input: &'a mut (dyn BufRead + Send),
     number: u64,
 }
 
 impl Lines<'_> {
-    /// The next line as JSON; none at the end.
+    /// Returns the next line as JSON; none at the end.
     fn next(&mut self) -> Result<Option<Value>, BackupError> {
         let mut line = Vec::new();
         self.input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(BackupError::Read)?;
@@ -113,11 +113,11 @@ async fn must_be_empty(work: &mut Work) -> Result<(), BackupError> {
     if found.is_empty() { Ok(()) } else { Err(BackupError::NotEmpty(found.join(", "))) }
 }
 
-/// Rows of one table that wait to be put in.
+/// Rows of one table that wait for an insert.
 struct Waiting {
     table: &'static Table,
     fields: Vec<Field>,
-    /// The line of the first.
+    /// Line number of the first row.
     from: u64,
 }
 
@@ -150,7 +150,7 @@ async fn read_rows(
     }
 }
 
-/// The last line tells how many rows there must have been, and nothing follows.
+/// Checks that the row counts of the last line are right, and that nothing follows.
 fn ended(end: &Value, counts: RowCounts, lines: &mut Lines<'_>) -> Result<RowCounts, BackupError> {
     if *end != serde_json::json!(counts) {
         return Err(lines.wrong("rows are missing: there are fewer or more than were written"));
@@ -161,7 +161,7 @@ fn ended(end: &Value, counts: RowCounts, lines: &mut Lines<'_>) -> Result<RowCou
     }
 }
 
-/// The table of a row, and its fields in the table's order.
+/// Parses a row: its table, and its fields in the table's order.
 fn row(line: Value, lines: &Lines<'_>) -> Result<(&'static Table, Vec<Field>), BackupError> {
     let RowLine { table, row } =
         serde_json::from_value(line).map_err(|e| lines.wrong(&format!("no row: {e}")))?;
@@ -187,7 +187,7 @@ impl Waiting {
     }
 }
 
-/// Puts waiting rows in; `line` is the one that was read last.
+/// Inserts waiting rows. `line` is the number of the last line read.
 async fn put(work: &mut Work, waiting: Option<Waiting>, line: u64) -> Result<(), BackupError> {
     let Some(Waiting { table, fields, from }) = waiting else { return Ok(()) };
     let rows = fields.len() / table.columns.len();
@@ -206,7 +206,7 @@ async fn put(work: &mut Work, waiting: Option<Waiting>, line: u64) -> Result<(),
     Ok(())
 }
 
-/// The rows are at fault, not the store.
+/// Returns true if the rows caused the error, not the store.
 fn is_refusal(error: &dyn sqlx::error::DatabaseError) -> bool {
     !matches!(error.kind(), sqlx::error::ErrorKind::Other)
 }

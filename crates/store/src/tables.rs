@@ -1,5 +1,4 @@
-//! Every table with its columns, for what goes over all of them: backups and checks. Not for what
-//! a table means.
+//! List of all tables and columns, for backups and checks. Not for the meaning of a table.
 
 use serde_json::Value;
 use sqlx::any::AnyRow;
@@ -8,32 +7,32 @@ use sqlx::{AssertSqlSafe, Row as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What stands in a column.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
-    /// A text that is JSON.
+    /// Text that is JSON.
     Json,
     Number,
-    /// In backups as base64.
+    /// Bytes, in backups as base64.
     Bytes,
 }
 
-/// A column of a table.
+/// Column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// It may be empty.
+    /// True if it may be null.
     pub(super) nullable: bool,
 }
 
-/// A table. Rows of a table refer to rows of earlier ones only.
+/// Table. Its rows refer to rows of earlier tables only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) columns: &'static [Column],
-    /// What its rows are ordered by, as SQL.
+    /// Columns that order its rows, as SQL.
     pub(super) key: &'static str,
 }
 
@@ -53,7 +52,7 @@ const fn maybe(column: Column) -> Column {
     Column { nullable: true, ..column }
 }
 
-/// All tables.
+/// All tables of the store.
 pub(super) const TABLES: [Table; 15] = [
     Table {
         name: "devices",
@@ -193,14 +192,14 @@ pub(super) const TABLES: [Table; 15] = [
     },
 ];
 
-// Names here are this file's own, so the statements that are made of them are safe.
+// All names come from this file: statements built from them are safe.
 impl Table {
-    /// All rows, in order.
+    /// Returns the statement that selects all rows, in order.
     pub(super) fn select(&self) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("SELECT {} FROM {} ORDER BY {}", self.names(), self.name, self.key))
     }
 
-    /// Adds so many rows at once.
+    /// Returns the statement that inserts this number of rows.
     pub(super) fn insert(&self, rows: usize) -> AssertSqlSafe<String> {
         let width = self.columns.len();
         let row = |row: usize| {
@@ -213,12 +212,12 @@ impl Table {
         AssertSqlSafe(format!("INSERT INTO {name} ({columns}) VALUES {}", rows.join(", ")))
     }
 
-    /// How many rows there are.
+    /// Returns the statement that counts the rows.
     pub(super) fn count(&self) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("SELECT COUNT(*) FROM {}", self.name))
     }
 
-    /// Removes all rows.
+    /// Returns the statement that deletes all rows.
     pub(super) fn clear(&self) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("DELETE FROM {}", self.name))
     }
@@ -230,7 +229,7 @@ impl Table {
 }
 
 impl Column {
-    /// What stands here in a row of [`Table::select`].
+    /// Reads this column of a row of [`Table::select`].
     pub(super) fn read(&self, row: &AnyRow) -> Result<Value, sqlx::Error> {
         Ok(match self.kind {
             Kind::Text | Kind::Json => row.try_get::<Option<String>, _>(self.name)?.into(),
@@ -242,7 +241,7 @@ impl Column {
         })
     }
 
-    /// The same for a statement; none where such a value has no place here.
+    /// Converts a value for a statement; none if the column cannot contain it.
     pub(super) fn write(&self, value: &Value) -> Option<Field> {
         if value.is_null() && !self.nullable {
             return None;
@@ -256,7 +255,7 @@ impl Column {
         (field.is_some() != value.is_null()).then_some(field)
     }
 
-    /// What stands in such a column, for people.
+    /// Returns a description of the column's type, for people.
     pub(super) fn wanted(&self) -> &'static str {
         match self.kind {
             Kind::Text => "a text",
@@ -267,7 +266,7 @@ impl Column {
     }
 }
 
-/// A value as a statement takes it.
+/// Value as a parameter of a statement.
 #[derive(Debug)]
 pub(super) enum Field {
     Text(Option<String>),

@@ -1,5 +1,5 @@
-//! The tool servers that were added at run time, and what was chosen for devices' conversations:
-//! the port and its types. Not for connecting to any.
+//! Storage of tool servers that were added at run time, and of the tool settings of devices: the
+//! port and its types. Not for connections to them.
 
 use async_trait::async_trait;
 use hearken_base::Secret;
@@ -7,49 +7,47 @@ use hearken_proto::ids::DeviceId;
 
 use super::{Device, StoreError};
 
-/// A tool server as the store knows it.
+/// Tool server as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptServer {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Its settings as JSON, which may hold secrets; none for one that stands in the
-    /// configuration.
+    /// Settings as JSON, which may contain secrets; none for a server from the configuration.
     pub settings: Option<Secret>,
-    /// It is switched on.
+    /// True if the server is switched on.
     pub enabled: bool,
 }
 
-/// Where tool servers are kept. Every call ends within seconds, with an error where the store is
-/// down.
+/// Storage of tool servers. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait ToolStore: Send + Sync {
-    /// All of them, in the order of their names.
+    /// Returns all servers, ordered by name.
     async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError>;
 
-    /// Keeps a server in place of one with the same name.
+    /// Stores a server, and replaces one with the same name.
     async fn keep_tool_server(&self, server: &KeptServer) -> Result<(), StoreError>;
 
-    /// Forgets a server. False where there is none of this name.
+    /// Deletes a server. Returns false if there is none of this name.
     async fn forget_tool_server(&self, name: &str) -> Result<bool, StoreError>;
 
-    /// The device goes without these sources of tools. None where there is no such device.
+    /// Switches off these tool sources for the device; none if there is no such device.
     async fn set_tools_off(
         &self,
         id: &DeviceId,
         off: &[String],
     ) -> Result<Option<Device>, StoreError>;
 
-    /// The device has the tool clients of this agent. None where there is no such device.
+    /// Sets the agent whose tool clients the device uses; none if there is no such device.
     async fn set_agent(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError>;
 
-    /// The model is told this of how to behave with the device; empty for the deployment's own
-    /// instructions. None where there is no such device.
+    /// Sets the system prompt of the device; empty for the deployment's own. None if there is no
+    /// such device.
     async fn set_system_prompt(
         &self,
         id: &DeviceId,
         prompt: &str,
     ) -> Result<Option<Device>, StoreError>;
 
-    /// The devices for which somebody chose their agent, tools or instructions.
+    /// Returns the devices with an agent, tools or a system prompt of their own.
     async fn choosers(&self) -> Result<Vec<Device>, StoreError>;
 }

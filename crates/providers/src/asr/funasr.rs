@@ -1,12 +1,12 @@
-//! FunASR's runtime WebSocket (`funasr+ws://`): a JSON configuration, PCM, a JSON end. Not for its
-//! partial results, which nothing here waits for.
+//! FunASR's runtime WebSocket (`funasr+ws://`): a JSON configuration, PCM, a JSON end message. Not
+//! for its partial results, which nothing here needs.
 //!
-//! - One connection per utterance: the runtime keeps the state of one utterance per connection.
-//! - `hotwords` and `timestamp` are JSON inside strings on this wire; neither is needed here.
-//! - The runtime may answer nothing at all to noise: that ends as a timeout.
-//! - `is_final` means different things in its C++ and Python servers, so in `offline` mode the
-//!   first offline result is the transcript, and in `2pass` mode the end is `is_final`, or a
-//!   result after the end of the audio with 800 ms of quiet behind it.
+//! - One connection per utterance: the runtime stores the state of one utterance per connection.
+//! - In this protocol `hotwords` and `timestamp` are JSON inside strings; neither is needed here.
+//! - The runtime may send no answer at all to noise: that ends as a timeout.
+//! - `is_final` means different things in its C++ and Python servers. In `offline` mode the first
+//!   offline result is the transcript. In `2pass` mode the end is `is_final`, or a result after the
+//!   end of the audio with no further message for 800 ms.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ use crate::ws::{Endpoint, Incoming, Socket};
 
 const PROVIDER: &str = "funasr";
 
-/// Longest quiet after a `2pass` result before it is taken for the last.
+/// Time without a message after which a `2pass` result counts as the last one.
 const SETTLE: Duration = Duration::from_millis(800);
 
-/// A recogniser that speaks FunASR's wire.
+/// Speech recogniser with FunASR's protocol.
 #[derive(Debug)]
 pub struct FunAsr {
     endpoint: Endpoint,
@@ -39,7 +39,7 @@ pub struct FunAsr {
 }
 
 impl FunAsr {
-    /// A client of `url` (`ws://` or `wss://`, without the `funasr+`).
+    /// Creates a client of `url` (`ws://` or `wss://`, without the `funasr+`).
     pub fn new(url: String, settings: &AsrSettings) -> Self {
         let endpoint = Endpoint {
             provider: PROVIDER,
@@ -92,7 +92,7 @@ struct Utterance {
     segments: Vec<String>,
 }
 
-/// A result; the fields that matter here.
+/// Recognition result, with the fields that are used here.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
@@ -102,7 +102,7 @@ struct Answer {
     is_final: bool,
 }
 
-/// What a result means.
+/// Kind of a recognition result.
 #[derive(Debug, PartialEq, Eq)]
 enum ResultKind {
     Nothing,
@@ -169,7 +169,7 @@ fn meaning(mode: FunAsrMode, answer: &Answer) -> ResultKind {
     }
 }
 
-/// Segments in order, with a space only between two that both have Latin letters there.
+/// Joins segments in order, with a space only between two Latin letters.
 fn join(segments: &[String]) -> String {
     let mut whole = String::new();
     for segment in segments {

@@ -1,10 +1,11 @@
-//! The ListenAI recognition wire (port 9200): one batch per utterance on a kept connection, audio
-//! sent while the person still speaks. Not for its streaming mode, whose endpointing is ours.
+//! ListenAI's recognition protocol (port 9200): one batch per utterance on a reused connection.
+//! Audio is sent while the user is still speaking. Not for its streaming mode: endpointing is done
+//! by this server.
 //!
-//! - A kept connection may have died unnoticed. Where it proves dead before the result, the
-//!   utterance starts again once on a new connection with the audio so far.
-//! - The service owes a result to every `batch_end`, and may still forget it: there is a deadline.
-//! - An abandoned utterance closes its connection; there is no command that only ends a batch.
+//! - A reused connection may be dead without notice. If it fails before the result, the utterance
+//!   starts again once on a new connection with the audio so far.
+//! - The service must answer every `batch_end` with a result, but may fail to: there is a deadline.
+//! - An abandoned utterance closes its connection: no command ends only a batch.
 
 use std::sync::Arc;
 
@@ -31,16 +32,17 @@ const PROVIDER: &str = "listenai-asr";
 /// Samples of one Opus packet: 20 ms.
 const OPUS_FRAME: usize = 320;
 
-/// The wire's Opus: 24 kbit/s.
+/// Opus bit rate: 24 kbit/s.
 const OPUS_BITRATE_BPS: i32 = 24_000;
 
-/// Low enough for many devices on two cores, high enough for speech.
+/// Opus complexity: low enough for many devices on two cores, high enough for speech.
 const OPUS_COMPLEXITY: u8 = 5;
 
-/// Longest PCM message, in samples (one second): a replay comes in pieces that every server takes.
+/// Longest PCM message, in samples (one second). A replay is sent in messages of a size that every
+/// server accepts.
 const PCM_FRAME: usize = 16_000;
 
-/// A recogniser that speaks the ListenAI wire.
+/// Speech recogniser with ListenAI's protocol.
 #[derive(Debug)]
 pub struct ListenAiAsr {
     pool: Arc<Pool>,
@@ -48,7 +50,7 @@ pub struct ListenAiAsr {
 }
 
 impl ListenAiAsr {
-    /// A client of `settings.url` (`ws://` or `wss://`); nothing is connected yet.
+    /// Creates a client of `settings.url` (`ws://` or `wss://`) without connecting yet.
     pub fn new(settings: AsrSettings) -> Self {
         let endpoint = Endpoint {
             provider: PROVIDER,
@@ -87,7 +89,8 @@ impl Probe for ListenAiAsr {
     }
 }
 
-/// The wire's name of a language, by its primary tag; unknown ones are left to be detected.
+/// Returns the protocol's name of a language by its primary tag; none for other languages, which
+/// the service detects itself.
 fn chinese_name(primary: &str) -> Option<&'static str> {
     match primary {
         "zh" => Some("中文"),
@@ -105,13 +108,13 @@ struct Batch {
     language: Option<String>,
     audio: AudioFormat,
     packing: Packing,
-    /// All audio so far, for a second attempt; none once that is used up or out of the question.
+    /// All audio so far, for a second attempt; none after that attempt, or if it is not possible.
     kept: Option<Vec<i16>>,
     most: usize,
     result_timeout_ms: u64,
 }
 
-/// How samples become binary messages.
+/// Encoding of samples as binary messages.
 enum Packing {
     Pcm,
     Opus { encoder: Box<Encoder>, rest: Vec<i16> },
@@ -145,7 +148,7 @@ impl AsrStream for Batch {
 }
 
 impl Batch {
-    /// Opens the batch on the present connection.
+    /// Opens the batch on the current connection.
     async fn begin(&mut self) -> Result<(), ProviderError> {
         if self.audio == AudioFormat::Opus {
             let encoder = Encoder::new(SAMPLE_RATE_HZ, OPUS_BITRATE_BPS, OPUS_COMPLEXITY)
@@ -157,8 +160,8 @@ impl Batch {
         self.command(&AsrCommand::BatchStart { sample_rate: SAMPLE_RATE_HZ, language }).await
     }
 
-    /// Begins again on a new connection after `error`, if the old one was a kept one that died;
-    /// otherwise `error` stands.
+    /// Starts again on a new connection after `error`, if a reused connection has died; otherwise
+    /// returns `error`.
     async fn start_again(&mut self, error: ProviderError) -> Result<(), ProviderError> {
         if !self.lease.is_reused() || error.kind != ProviderErrorKind::Unavailable {
             return Err(error);
@@ -205,7 +208,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Sends what is left of the last Opus frame, filled up with silence.
+    /// Sends the rest of the last Opus frame, padded with silence.
     async fn flush(&mut self) -> Result<(), ProviderError> {
         let Packing::Opus { rest, .. } = &self.packing else { return Ok(()) };
         if rest.is_empty() {
@@ -215,7 +218,7 @@ impl Batch {
         self.send_audio(&silence).await
     }
 
-    /// Reads what has come while the person speaks: as a rule, that the batch is open.
+    /// Reads messages that arrived during the speech: usually the confirmation of the batch.
     fn look(&mut self) -> Result<(), ProviderError> {
         while let Some(incoming) = self.lease.take_ready()? {
             if self.read(incoming)?.is_some() {
@@ -238,7 +241,7 @@ impl Batch {
         }
     }
 
-    /// The transcript, if this message is it.
+    /// Returns the transcript if this message contains it.
     fn read(&self, incoming: Incoming) -> Result<Option<String>, ProviderError> {
         let endpoint = self.lease.endpoint();
         let Incoming::Text(text) = incoming else {
@@ -257,7 +260,7 @@ impl Batch {
     }
 }
 
-/// The service answered with an error; its words are not repeated, its code is.
+/// Error answer of the service: its code. Its text is not repeated.
 #[derive(Debug, thiserror::Error)]
 #[error("error code {0}")]
 struct Refused(u32);
@@ -270,7 +273,7 @@ fn kind_of(error_code: u32) -> ProviderErrorKind {
     }
 }
 
-/// An event of a kind or state that we do not know, which is not for us.
+/// Returns true for an event of an unknown kind or state, which is ignored.
 fn is_foreign_event(text: &str) -> bool {
     let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return false };
     let kind = value.get("type").and_then(|kind| kind.as_str());

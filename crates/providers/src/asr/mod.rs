@@ -1,4 +1,4 @@
-//! Implementations of the recogniser's port, one wire per file. Not for choosing between them:
+//! Speech recognisers behind the `Asr` port, one protocol per file. Not for choosing between them:
 //! that is [`super::asr()`].
 
 pub mod funasr;
@@ -7,18 +7,18 @@ pub mod openai;
 
 use hearken_actors::ports::UtteranceSpec;
 
-/// Samples per millisecond of the audio that the port takes: 16 kHz.
+/// Samples per millisecond of the port's audio: 16 kHz.
 const SAMPLES_PER_MS: u64 = 16;
 
-/// The primary part of the language's tag, lower case, from the utterance or else the settings;
-/// none where both leave it open.
+/// Returns the primary part of the language tag in lower case, from the utterance or else from the
+/// settings; none if both are empty.
 fn language(spec: &UtteranceSpec, fallback: &str) -> Option<String> {
     let tag = spec.language.as_deref().unwrap_or(fallback);
     let primary = tag.split(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
     (!primary.is_empty() && primary != "auto").then_some(primary)
 }
 
-/// Samples in the longest utterance that is kept.
+/// Converts the longest utterance from milliseconds to samples.
 pub(super) fn max_samples(max_utterance_ms: u64) -> usize {
     usize::try_from(max_utterance_ms.saturating_mul(SAMPLES_PER_MS)).unwrap_or(usize::MAX)
 }

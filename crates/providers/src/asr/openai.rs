@@ -1,5 +1,5 @@
-//! The OpenAI transcription API: `POST {base}/audio/transcriptions` with the whole utterance as a
-//! WAV file. Not for streaming: nothing is sent before the person has finished.
+//! OpenAI's transcription API: `POST {base}/audio/transcriptions` with the whole utterance as a WAV
+//! file. Not for streaming: nothing is sent before the end of the utterance.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -26,26 +26,26 @@ const PROVIDER: &str = "openai-asr";
 /// Sample rate of the port's audio.
 const SAMPLE_RATE_HZ: u32 = 16_000;
 
-/// Longest answer that is read: far more than anyone says in one utterance.
+/// Longest response body, in bytes: far more than the transcript of one utterance needs.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
-/// A recogniser behind an OpenAI-compatible base.
+/// Speech recogniser at an OpenAI-compatible base URL.
 #[derive(Debug)]
 pub struct OpenAiAsr {
     call: Arc<Call>,
 }
 
-/// What one request needs.
+/// Data of each request.
 #[derive(Debug)]
 struct Call {
     client: reqwest::Client,
-    /// Without a slash at its end.
+    /// Base URL without a slash at its end.
     base: String,
     settings: AsrSettings,
 }
 
 impl OpenAiAsr {
-    /// A client of the base `base`; nothing is connected yet.
+    /// Creates a client of `base` without connecting yet.
     ///
     /// # Errors
     /// The HTTP client cannot be set up.
@@ -73,7 +73,7 @@ impl Probe for OpenAiAsr {
     }
 }
 
-/// One utterance being gathered.
+/// Utterance whose audio is being collected.
 struct Upload {
     call: Arc<Call>,
     language: Option<String>,
@@ -139,7 +139,7 @@ impl Upload {
     }
 }
 
-/// The samples as a WAV file in memory.
+/// Encodes the samples as a WAV file in memory.
 fn wav(samples: &[i16]) -> Result<Vec<u8>, hound::Error> {
     let spec = hound::WavSpec {
         channels: 1,

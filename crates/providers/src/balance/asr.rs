@@ -1,9 +1,9 @@
-//! Utterances among several recognisers: one whose recogniser fails before its words came is
-//! recognised by another, from the audio that was kept.
+//! Load balancing of utterances between several recognisers. If a recogniser fails before the
+//! transcript, another one recognises the utterance from the stored audio.
 //!
-//! - Whoever speaks is never kept waiting: a recogniser that is lost meanwhile is replaced when
-//!   the utterance is over, and the whole of it sent at once.
-//! - Audio is kept only where there is another recogniser, and no more than the bound allows.
+//! - The user never waits for this: a failed recogniser is replaced at the end of the utterance,
+//!   and the whole audio is sent at once.
+//! - Audio is stored only if there is another recogniser, and only up to the limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::asr::max_samples;
 use crate::retry::{RetryPolicy, pause, whole};
 use crate::settings::{AsrSettings, ms};
 
-/// Recognisers of which each utterance is given to the least loaded.
+/// Recogniser that gives each utterance to the least loaded of several recognisers.
 pub(crate) struct BalancedAsr {
     backends: Arc<Backends<dyn Asr>>,
     limits: Limits,
@@ -25,18 +25,18 @@ pub(crate) struct BalancedAsr {
 
 #[derive(Clone, Copy)]
 struct Limits {
-    /// No recogniser is looked for longer than this while the person speaks.
+    /// Longest search for a recogniser while the user is speaking.
     opening: Duration,
-    /// From the end of an utterance to its transcript, by whichever recogniser.
+    /// Longest time from the end of an utterance to its transcript, over all recognisers.
     result: Duration,
-    /// How all are asked again where all failed.
+    /// Retry policy after all recognisers have failed.
     policy: RetryPolicy,
-    /// Samples of an utterance that are kept.
+    /// Longest stored utterance, in samples.
     samples: usize,
 }
 
 impl BalancedAsr {
-    /// At least one service.
+    /// Creates it with at least one service.
     pub(crate) fn new(services: Vec<Service<dyn Asr>>, settings: &AsrSettings) -> Self {
         let result = ms(settings.result_timeout_ms);
         let limits = Limits {
@@ -51,7 +51,7 @@ impl BalancedAsr {
 
 #[async_trait]
 impl Asr for BalancedAsr {
-    /// Where there are several, this never fails: there may be one by the end of the utterance.
+    /// Never fails if there are several services: one may be available at the end of the utterance.
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
         let (search, limits) = (Search::new(&self.backends), self.limits);
         let kept = self.backends.several().then(Vec::new);
@@ -73,18 +73,18 @@ impl Asr for BalancedAsr {
     }
 }
 
-/// One utterance.
+/// Utterance in progress.
 struct Utterance {
     search: Search<dyn Asr>,
     spec: UtteranceSpec,
     limits: Limits,
-    /// All audio so far; none where there is no other recogniser, or it is too much.
+    /// All audio so far; none if there is no other recogniser, or if it is too long.
     kept: Option<Vec<i16>>,
-    /// None once the recogniser failed.
+    /// Current recogniser; none after it failed.
     live: Option<Live>,
 }
 
-/// The recogniser that listens.
+/// Recogniser that receives the audio.
 struct Live {
     stream: Box<dyn AsrStream>,
     lease: Lease<dyn Asr>,
@@ -134,18 +134,18 @@ impl AsrStream for Utterance {
 }
 
 impl Utterance {
-    /// Goes on without a recogniser, where the audio is kept for another.
+    /// Continues without a recogniser if the audio is stored for another one.
     fn lost(&mut self, lease: Lease<dyn Asr>, error: ProviderError) -> Result<(), ProviderError> {
         self.search.failed(lease, error);
         self.goes_on()
     }
 
-    /// An utterance without a recogniser is of use only while its audio is kept.
+    /// Returns an error if the audio is not stored: without a recogniser the utterance is lost.
     fn goes_on(&mut self) -> Result<(), ProviderError> {
         if self.kept.is_some() { Ok(()) } else { Err(self.search.error()) }
     }
 
-    /// The words, from the recogniser that listened or else from the next.
+    /// Returns the transcript of the current recogniser, or else of the next one.
     async fn attempt(&mut self, by: Instant) -> Option<Transcript> {
         let (mut lease, heard) = match self.live.take() {
             Some(Live { stream, mut lease }) => {

@@ -1,4 +1,4 @@
-//! Choosing, failing over and coming back, in virtual time before scripted services.
+//! Tests of choice, failover and recovery, in virtual time with scripted services.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,14 +19,14 @@ use crate::settings::AsrSettings;
 
 const AGES: Duration = Duration::from_secs(1_000);
 
-/// One scripted service.
+/// Scripted service.
 #[derive(Clone)]
 struct Stage {
     script: Arc<Script>,
     door: Arc<Door>,
 }
 
-/// Whether a service can be reached, and how often that was asked.
+/// Reachability of a service, and the number of probes.
 #[derive(Default)]
 struct Door {
     shut: AtomicBool,
@@ -55,12 +55,12 @@ impl Stage {
         self.door.clone()
     }
 
-    /// Sentences that it was asked for.
+    /// Returns the number of requested sentences.
     fn lines(&self) -> usize {
         self.script.lines.lock().unwrap().len()
     }
 
-    /// The samples of the utterances that came to their end here.
+    /// Returns the samples of each finished utterance.
     fn utterances(&self) -> Vec<usize> {
         self.script.utterances.lock().unwrap().clone()
     }
@@ -100,20 +100,20 @@ fn asr_with(stages: &[Stage], tweak: impl FnOnce(&mut AsrSettings)) -> BalancedA
     BalancedAsr::new(services.collect(), &settings)
 }
 
-/// What is heard of one sentence: the pieces, or how it failed.
+/// Speaks one sentence. Returns the number of pieces, or its failure.
 async fn say(tts: &BalancedTts) -> Result<usize, ProviderErrorKind> {
     let pieces: Result<Vec<Pcm>, _> = tts.speak(Line { text: "a".into() }).try_collect().await;
     pieces.map(|pieces| pieces.len()).map_err(|error| error.kind)
 }
 
-/// A sentence that has begun and goes on for as long as it is held.
+/// Starts a sentence that stays in flight until the result is dropped.
 async fn begin(tts: &BalancedTts) -> impl Sized + use<> {
     let mut sound = tts.speak(Line { text: "a".into() });
     assert!(sound.next().await.unwrap().is_ok());
     sound
 }
 
-/// What is understood of an utterance of three pieces, 42 samples.
+/// Recognises an utterance of three pieces, 42 samples.
 async fn hear(asr: &BalancedAsr) -> Result<String, ProviderErrorKind> {
     let heard = async {
         let mut utterance = asr.open(UtteranceSpec::default()).await?;
@@ -142,7 +142,7 @@ async fn the_least_loaded_gets_the_next_and_equal_ones_take_turns() {
     assert_eq!(asked(), [2, 1, 1]);
     drop(second);
     for count in 2..=4 {
-        // It ends at once, so the second stays the least loaded.
+        // It ends at once: the second service stays the least loaded.
         assert_eq!(say(&tts).await, Ok(9));
         assert_eq!(asked(), [2, count, 1]);
     }
@@ -176,7 +176,7 @@ async fn a_dead_synthesiser_costs_no_sentence_and_comes_back_by_itself() {
         assert_eq!(say(&tts).await, Ok(9));
     }
     assert_eq!((one.lines(), two.lines()), (1, 5), "it is passed over");
-    // After 1, 3, 7, 15 and 31 s.
+    // Probes happen after 1, 3, 7, 15 and 31 s.
     sleep(Duration::from_secs(40)).await;
     assert_eq!((one.probes(), two.probes()), (5, 0));
     assert_eq!(say(&tts).await, Ok(9));
@@ -302,7 +302,7 @@ async fn an_utterance_at_which_all_failed_goes_round_again() {
     }
     let start = Instant::now();
     assert_eq!(hear(&asr).await, Ok("hello there".into()));
-    // The waits before the second and third round, and the answer's own.
+    // Waits before the second and third round, plus the time of the answer.
     assert_eq!(start.elapsed(), Duration::from_millis(250 + 1_000 + 50));
     let never = asr_with(&stages, |settings| settings.retry_within_ms = 0);
     stages.iter().for_each(|stage| stage.hears(fails()));

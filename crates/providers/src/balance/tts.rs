@@ -1,5 +1,6 @@
-//! Sentences among several synthesisers: one that fails before its first audio is spoken by
-//! another. After that, a failure ends the sentence: no other could go on in its midst.
+//! Load balancing of sentences between several synthesisers. If one fails before its first audio,
+//! another one speaks the sentence. A later failure ends the sentence: no other could continue in
+//! the middle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +11,15 @@ use tokio::time::Instant;
 
 use super::{Backends, Lease, Search, Service};
 
-/// Synthesisers of which each sentence is given to the least loaded.
+/// Synthesiser that gives each sentence to the least loaded of several synthesisers.
 pub(crate) struct BalancedTts {
     backends: Arc<Backends<dyn Tts>>,
     first_audio: Duration,
 }
 
 impl BalancedTts {
-    /// At least one service; a sentence's first audio comes within `first_audio`, from whichever.
+    /// Creates it with at least one service. The first audio of a sentence must come within
+    /// `first_audio`, over all services.
     pub(crate) fn new(services: Vec<Service<dyn Tts>>, first_audio: Duration) -> Self {
         Self { backends: Backends::new("tts", services), first_audio }
     }
@@ -42,7 +44,7 @@ enum Stage {
     Begun(StartedSentence),
 }
 
-/// A sentence whose first audio has come.
+/// Sentence whose first audio has arrived.
 struct StartedSentence {
     sound: BoxStream<'static, Result<Pcm, ProviderError>>,
     lease: Lease<dyn Tts>,
@@ -60,7 +62,7 @@ impl StartedSentence {
     }
 }
 
-/// The first audio of the first service that has some.
+/// Returns the first audio of the first service that delivers some.
 async fn first(
     mut search: Search<dyn Tts>,
     line: Line,

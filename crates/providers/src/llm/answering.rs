@@ -1,5 +1,5 @@
-//! An answer from its order to its end: the deadlines, what its events are read as, and what of
-//! that is the answer. Not for any vendor's messages.
+//! Streaming of one model answer from request to end: deadlines, parsing of events, and removal of
+//! text that is not the answer. Not for any vendor's messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,46 +14,46 @@ use super::base::{Base, Events};
 use super::clock::Clock;
 use super::markup::Screen;
 
-/// Longest wait for what an answer cost once it is complete. It comes right behind the end; a base
-/// that tells nothing and keeps the connection open delays the end by this.
+/// Longest wait for the token usage after the end of an answer. It normally follows at once. An API
+/// server that sends none and keeps the connection open delays the end by this.
 const USAGE_WAIT: Duration = Duration::from_millis(250);
 
-/// What a vendor's events come to.
+/// Parser of a vendor's events.
 pub(super) trait Reading: Default + Send + 'static {
-    /// Reads one event.
+    /// Parses one event.
     ///
     /// # Errors
-    /// It is none of the vendor's, or tells an error.
+    /// It is no event of this vendor, or it reports an error.
     fn read(&mut self, event: &str) -> Result<(), ProviderError>;
 
-    /// How far the answer is.
+    /// Returns the progress of the answer.
     fn progress(&self) -> Progress;
 
-    /// Nothing more will come: what was still being written is complete.
+    /// Marks the end of the events: calls that were still being written are complete.
     fn close(&mut self);
 
-    /// The pieces that can be handed on.
+    /// Returns the pieces that are ready.
     fn ready(&mut self) -> &mut VecDeque<LlmDelta>;
 
-    /// What is thought was told apart from the answer.
+    /// Returns true if the server sends thinking in separate fields.
     fn thinks_apart(&self) -> bool;
 
-    /// The answer was cut at its longest length, and what it cost.
+    /// Returns true if the answer was cut at its longest length, and its token usage.
     fn ending(&self) -> (bool, Option<Usage>);
 }
 
-/// How far an answer is.
+/// Progress of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// More follows.
     Going,
-    /// It is complete; what it cost may follow.
+    /// The answer is complete. Its token usage may follow.
     Complete,
     /// Nothing more follows.
     Over,
 }
 
-/// The pieces of an answer that is ordered when the first is asked for.
+/// Returns the pieces of an answer as a stream. The request starts when the first one is polled.
 pub(super) fn pieces<R: Reading>(
     base: Arc<Base>,
     order: Value,
@@ -85,7 +85,7 @@ enum Stage<C, R> {
     Over,
 }
 
-/// An answer being read. Dropping it closes the request.
+/// Answer that is being read. Dropping it closes the request.
 struct Answer<R> {
     base: Arc<Base>,
     events: Events,
@@ -96,7 +96,7 @@ struct Answer<R> {
 }
 
 impl<R: Reading> Answer<R> {
-    /// The next piece; none is asked for after [`LlmDelta::Finished`].
+    /// Returns the next piece. Not called after [`LlmDelta::Finished`].
     async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
         loop {
             if let Some(delta) = self.screen.pop() {
@@ -120,7 +120,7 @@ impl<R: Reading> Answer<R> {
         }
     }
 
-    /// Reads what stands behind the end. The answer is whole: what goes wrong there harms nobody.
+    /// Reads the events after the end. The answer is complete: errors there are ignored.
     async fn linger(&mut self) {
         let by = Instant::now() + USAGE_WAIT;
         while self.reading.progress() == Progress::Complete {
@@ -132,7 +132,7 @@ impl<R: Reading> Answer<R> {
         self.over = true;
     }
 
-    /// Takes out of the pieces so far what is not the answer.
+    /// Passes the pieces so far through the screen, which removes text that is not the answer.
     fn screen(&mut self) {
         if self.reading.thinks_apart() {
             self.screen.thinks_apart();

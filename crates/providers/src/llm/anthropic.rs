@@ -17,25 +17,25 @@ use super::fields::Known;
 use super::messages_json::{self, Pieces};
 use crate::settings::LlmSettings;
 
-/// Its name in errors.
+/// Provider name in errors.
 pub(super) const PROVIDER: &str = "anthropic-llm";
 
-/// The version of the API that is spoken.
+/// API version in requests.
 const VERSION: &str = "2023-06-01";
 
-/// A language model behind Anthropic's API. It reads nothing ahead: the API keeps what it has read
-/// only where it is told so, and is paid for it.
+/// Language model behind Anthropic's API. It has no prefetch: the API caches a prompt only on
+/// request, at a price.
 pub struct AnthropicLlm {
     base: Arc<Base>,
     settings: Arc<LlmSettings>,
 }
 
 impl AnthropicLlm {
-    /// A client of the API at `base`, with or without its `/v1`, of whose model this is known;
-    /// nothing is connected yet.
+    /// Creates a client of the API at `base`, with or without its `/v1`, without connecting yet.
+    /// `known` holds the properties of its model.
     ///
     /// # Errors
-    /// The HTTP client cannot be set up, or the key cannot be a header.
+    /// The HTTP client cannot be set up, or the key cannot be sent in a header.
     pub(super) fn new(
         base: &Url,
         settings: LlmSettings,
@@ -63,7 +63,7 @@ impl AnthropicLlm {
 impl Llm for AnthropicLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let settings = Arc::clone(&self.settings);
-        // A prompt that leaves its longest length open gets the settings' one.
+        // A prompt without a maximum length gets the one of the settings.
         let max_tokens =
             if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
         let mut order = messages_json::order(&settings.model, max_tokens, &prompt);

@@ -1,5 +1,5 @@
-//! One model at one base over HTTP: orders, and the events that answer them. Not for what either
-//! holds.
+//! HTTP client of one model at one base URL: requests and streams of events. Not for the content of
+//! either.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use url::Url;
 use super::fields::{self, Known};
 use crate::settings::{LlmSettings, ms};
 
-/// Longest body of an answer: a hundred times what a spoken answer needs.
+/// Longest response body, in bytes: a hundred times the size of a spoken answer.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
 
-/// A base, and what is known of its model.
+/// API server with its model's known properties.
 pub(super) struct Base {
-    /// Its name in errors.
+    /// Provider name in errors.
     pub(super) provider: &'static str,
     pub(super) known: Arc<Known>,
     client: reqwest::Client,
@@ -29,7 +29,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// A client of `base`, whose path is followed by `path`; nothing is connected yet.
+    /// Creates a client of `base` with `path` appended, without connecting yet.
     ///
     /// # Errors
     /// The HTTP client cannot be set up.
@@ -50,7 +50,8 @@ impl Base {
         Ok(Self { provider, known, client, url })
     }
 
-    /// Orders an answer, as the model is known or found to take it; it is to begin by then.
+    /// Requests an answer, without fields that the model is known or found to refuse. The answer
+    /// must begin by the given deadline.
     pub(super) async fn order(
         &self,
         order: Value,
@@ -60,7 +61,7 @@ impl Base {
         fields::ask(&self.known, order, send).await
     }
 
-    /// Sends an order once, as it is.
+    /// Sends a request once and unchanged.
     pub(super) async fn send(
         &self,
         order: &Value,
@@ -79,14 +80,14 @@ impl Base {
     }
 }
 
-/// The events of an answer. Dropping them closes the request.
+/// Events of an answer. Dropping them closes the request.
 pub(super) struct Events {
     provider: &'static str,
     events: BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>>,
 }
 
 impl Events {
-    /// The next event's text; none at the end.
+    /// Returns the text of the next event; none at the end.
     pub(super) async fn next(
         &mut self,
         (by, missing): (Instant, &'static str),
@@ -98,21 +99,21 @@ impl Events {
             None => Ok(None),
             Some(Ok(event)) => Ok(Some(event.data)),
             Some(Err(EventStreamError::Transport(_))) => Err(self.broken_off()),
-            // Its text may hold what was said.
+            // The error's text may repeat the user's words.
             Some(Err(EventStreamError::Utf8(_) | EventStreamError::Parser(_))) => {
                 Err(violated(self.provider, "the answer is no stream of events"))
             }
         }
     }
 
-    /// The answer ended before its end.
+    /// Builds the error for an answer that broke off.
     pub(super) fn broken_off(&self) -> ProviderError {
         let why = "the answer broke off";
         ProviderError::because(self.provider, ProviderErrorKind::Unavailable, why)
     }
 }
 
-/// The base does not keep to its protocol.
+/// Builds the error for a server that violates its protocol.
 pub(super) fn violated(provider: &'static str, what: &'static str) -> ProviderError {
     ProviderError::because(provider, ProviderErrorKind::Protocol, what)
 }

@@ -1,5 +1,5 @@
-//! The JSON of the OpenAI chat API: what is asked, and the pieces of an answer, which compatible
-//! bases are loose with. Not for HTTP.
+//! JSON of OpenAI's chat API: the request, and the pieces of an answer, read leniently since
+//! compatible servers differ. Not for HTTP.
 
 use std::collections::VecDeque;
 
@@ -24,10 +24,10 @@ use super::base::violated;
 use super::offered::offered;
 use super::openai::PROVIDER;
 
-/// Calls of one answer that are read; what is beyond is ignored.
+/// Most calls of one answer. Further ones are ignored.
 const MAX_CALLS: usize = 64;
 
-/// The request's JSON: async-openai's types, but for what bases want otherwise.
+/// Builds the JSON of the request: async-openai's types, with corrections for compatible servers.
 pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
     let (tools, choice) = offered(prompt);
     let mode = match choice {
@@ -43,11 +43,11 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
         tool_choice: any.then_some(ChatCompletionToolChoiceOption::Mode(mode)),
         ..CreateChatCompletionRequest::default()
     });
-    // The types have the first as deprecated, and the second as a float of 32 bits.
+    // In these types the first is deprecated, and the second is a 32-bit float.
     order["max_tokens"] = max_tokens.into();
     order["temperature"] = json!(prompt.temperature);
     for message in order["messages"].as_array_mut().into_iter().flatten() {
-        // Some bases want it with calls, too.
+        // Some servers require the field in messages with calls, too.
         if message.get("content").is_none() {
             message["content"] = Value::Null;
         }
@@ -87,13 +87,14 @@ fn message(message: &ChatMessage) -> ChatCompletionRequestMessage {
     }
 }
 
-/// Has an answer end with what it cost.
+/// Asks for the token usage at the end of the answer.
 pub(super) fn with_usage(mut order: Value) -> Value {
     order["stream_options"] = json!({ "include_usage": true });
     order
 }
 
-/// Arguments that are no JSON object, which the model itself wrote, would be refused by some bases.
+/// Converts an earlier call of the model. Some servers refuse arguments that are no JSON object,
+/// even if the model itself wrote them.
 fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
     let well_written = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
     let arguments = if well_written { call.arguments.clone() } else { "{}".to_owned() };
@@ -101,24 +102,25 @@ fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
     ChatCompletionMessageToolCall { id: call.id.clone(), function }.into()
 }
 
-/// The pieces of an answer so far.
+/// Pieces of an answer so far.
 #[derive(Default)]
 pub(super) struct Pieces {
     calls: Vec<PartialCall>,
     calling: bool,
     ready: VecDeque<LlmDelta>,
-    /// A piece of the answer has come.
+    /// True after the first piece of the answer.
     begun: bool,
-    /// The reason why it ended was told; true where it was cut at its longest length.
+    /// Present after the reason of the end was sent. True if the answer was cut at its longest
+    /// length.
     finish: Option<bool>,
-    /// The stream's own end was told.
+    /// True after the end marker of the stream.
     done: bool,
     thinks_apart: bool,
-    /// What it cost, as last told: some bases tell it over and over.
+    /// Token usage, as last sent. Some servers send it repeatedly.
     usage: Option<Usage>,
 }
 
-/// A call that is still being written.
+/// Call that is still being written.
 struct PartialCall {
     index: Option<u64>,
     request: ToolRequest,
@@ -130,7 +132,7 @@ impl Reading for Pieces {
             self.done = true;
             return Ok(());
         }
-        // Its text may hold what was said.
+        // The event's text may repeat the user's words.
         let chunk: Value = serde_json::from_str(event)
             .map_err(|_| violated(PROVIDER, "a piece of the answer is not JSON"))?;
         match chunk.get("error").filter(|error| !error.is_null()) {
@@ -170,12 +172,12 @@ impl Reading for Pieces {
 }
 
 impl Pieces {
-    /// Reads one chunk. Bases leave out and add what they like, in types of their own: what is not
-    /// understood is nothing.
+    /// Reads one chunk. Servers leave out and add fields, with types of their own: unknown content
+    /// is ignored.
     fn chunk(&mut self, chunk: &Value) {
         self.usage = usage(&chunk["usage"]).or(self.usage);
         for choice in several(&chunk["choices"]) {
-            // Only one was asked for.
+            // Only one choice was requested.
             if whole(&choice["index"]).is_none_or(|index| index == 0) {
                 self.choice(choice);
             }
@@ -184,7 +186,7 @@ impl Pieces {
 
     fn choice(&mut self, choice: &Value) {
         let delta = match &choice["delta"] {
-            // Some end with all of it once more, others tell nothing but that.
+            // Some servers repeat the whole message at the end, others send nothing else.
             Value::Null if !self.begun && !choice["message"].is_null() => &choice["message"],
             Value::Null => &choice["text"],
             delta => delta,
@@ -211,14 +213,15 @@ impl Pieces {
         }
     }
 
-    /// A fragment belongs to the call of its index and id, or of one of them, or else to the last.
+    /// Adds a fragment to the call with its index and id, or with one of them, or else to the last
+    /// call.
     fn join(&mut self, index: Option<u64>, id: &Value, function: &Value) {
         let id = id.as_str().unwrap_or_default();
         let name = function["name"].as_str().unwrap_or_default();
         let arguments = &function["arguments"];
         let known = &mut self.calls;
         let of_index = |call: &PartialCall| index.is_none() || call.index == index;
-        // Some bases give all calls the same index.
+        // Some servers give all calls the same index.
         let other = |call: &PartialCall| {
             let ids = [call.request.id.as_str(), id];
             ids[0] != ids[1] && ids.iter().all(|id| !id.is_empty())
@@ -246,7 +249,7 @@ impl Pieces {
             known.push(PartialCall { index, request });
         }
         let request = &mut known[place].request;
-        // Some bases repeat id and name in every fragment.
+        // Some servers repeat id and name in every fragment.
         for (known, told) in [(&mut request.id, id), (&mut request.name, name)] {
             if known.is_empty() {
                 told.clone_into(known);
@@ -260,14 +263,15 @@ impl Pieces {
     }
 }
 
-/// A fragment without an id of its own begins another call: that one is whole, and a name follows.
+/// Returns true if a fragment without an id of its own begins another call: the current call is
+/// complete, and the fragment has a name.
 fn is_another(call: &ToolRequest, name: &str, arguments: &Value) -> bool {
     let begins = arguments.as_str().is_none_or(|text| text.trim_start().starts_with('{'));
     let whole = || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
     !name.is_empty() && !call.name.is_empty() && begins && whole()
 }
 
-/// The elements of an array; what is none is its own.
+/// Returns the elements of an array. Another value counts as its only element.
 fn several(value: &Value) -> &[Value] {
     match value {
         Value::Null => &[],
@@ -276,7 +280,7 @@ fn several(value: &Value) -> &[Value] {
     }
 }
 
-/// A whole number, however it is written.
+/// Reads a whole number from a number or a string.
 pub(super) fn whole(value: &Value) -> Option<u64> {
     let written = || value.as_str()?.trim().parse().ok();
     let fraction = || value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n));
@@ -284,7 +288,7 @@ pub(super) fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| fraction().map(|n| n as u64)).or_else(written)
 }
 
-/// The words of a text, or of parts of which only those of text are the answer.
+/// Returns the text of a message's content. Of a list of parts, only text parts count.
 pub(crate) fn words(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -294,7 +298,7 @@ pub(crate) fn words(content: &Value) -> String {
             let kind = part.get("type").and_then(Value::as_str).unwrap_or("text");
             let known = ["text", "output_text", "text_delta", "refusal"].contains(&kind);
             let text = part.get("text").or(part.get("refusal")).unwrap_or(&Value::Null);
-            // Some put the text into an object of its own.
+            // Some servers put the text into an object of its own.
             let text = text.get("value").unwrap_or(text);
             text.as_str().filter(|_| known).unwrap_or_default().to_owned()
         }
@@ -302,14 +306,15 @@ pub(crate) fn words(content: &Value) -> String {
     }
 }
 
-/// What an answer cost; what is not told of it counts as nothing.
+/// Reads the token usage. Missing counts are zero.
 fn usage(told: &Value) -> Option<Usage> {
     let count = |key: &str| whole(&told[key]).unwrap_or_default();
     let (prompt_tokens, completion_tokens) = (count("prompt_tokens"), count("completion_tokens"));
     told.is_object().then_some(Usage { prompt_tokens, completion_tokens })
 }
 
-/// An error told in the midst of the stream, by a code, or by the status of a provider behind it.
+/// Converts an error in the middle of the stream, by its code or by the status of an upstream
+/// provider.
 fn provider_error(error: &Value) -> ProviderError {
     let body = json!({ "error": error }).to_string();
     let code = web::error_code(body.as_bytes());

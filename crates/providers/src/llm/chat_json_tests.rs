@@ -1,4 +1,4 @@
-//! What is sent to an OpenAI-compatible base, and what is made of its chunks.
+//! Tests of the requests to an OpenAI-compatible server, and of parsing its chunks.
 
 use super::*;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn read(deltas: &[Value]) -> Vec<String> {
 fn calls_are_joined_from_whatever_pieces_a_base_sends() {
     let fragment = |index: Value, id: Value, name: Value, arguments: Value| json!({ "index": index, "id": id, "function": { "name": name, "arguments": arguments } });
     let null = || Value::Null;
-    // OpenAI: two calls by index, mixed.
+    // OpenAI: two calls by index, interleaved.
     let deltas = [
         json!({ "tool_calls": [fragment(0.into(), "a".into(), "f".into(), "".into())] }),
         json!({ "tool_calls": [fragment(1.into(), "b".into(), "g".into(), "{}".into())] }),
@@ -74,7 +74,7 @@ fn badly_written_arguments_are_not_sent_back() {
     assert_eq!(sent("7"), "{}");
 }
 
-/// What these events come to: text as it is, each call in angle quotes, and how it ended.
+/// Returns the result of these events: text unchanged, each call in angle quotes, and the progress.
 fn told(events: &[String]) -> (String, Progress) {
     let mut pieces = Pieces::default();
     for event in events {
@@ -104,7 +104,7 @@ fn parallel_calls_of_one_index_are_told_apart() {
     // Whole calls, each with an id of its own.
     let events = [call("a".into(), "f".into(), "{}"), call("b".into(), "f".into(), "{\"x\":1}")];
     assert_eq!(told(&events).0, "«a f {}»«b f {\"x\":1}»");
-    // In pieces, of which the first alone has the id.
+    // In fragments. Only the first one has the id.
     let events = [
         call("a".into(), "f".into(), ""),
         call(no(), no(), "{\"x\":"),
@@ -165,7 +165,7 @@ fn an_error_within_the_answer_has_its_kind() {
     assert_eq!(kind(json!({ "code": "context_length_exceeded" })), ProviderErrorKind::TooLarge);
 }
 
-/// A chunk with this text, in one of the forms that bases send, and chunks without any.
+/// Builds a chunk with this text in one of the forms that servers send, or a chunk without text.
 fn odd(form: usize, text: &str) -> Value {
     match form {
         0 => json!({ "choices": [{ "delta": { "content": text } }] }),

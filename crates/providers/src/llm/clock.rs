@@ -1,5 +1,5 @@
-//! The deadlines of one answer: its first words, the time between its pieces, and its end. Not for
-//! asking again, which is [`crate::retry`]'s.
+//! Deadlines of one answer: its first words, the time between its pieces, and its end. Not for
+//! retries, which are in [`crate::retry`].
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::settings::{LlmSettings, ms};
 
-/// When an answer is late.
+/// Deadlines of one answer.
 pub(super) struct Clock {
     first_by: Instant,
     total_by: Instant,
@@ -16,7 +16,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// An answer is asked for now.
+    /// Starts the deadlines of an answer that is requested now.
     pub(super) fn start(settings: &LlmSettings) -> Self {
         let start = Instant::now();
         let total_by = start + ms(settings.timeout_ms);
@@ -24,12 +24,12 @@ impl Clock {
         Self { first_by, total_by, idle: ms(settings.idle_timeout_ms), begun: false }
     }
 
-    /// There are first words.
+    /// Records that the first words have arrived.
     pub(super) fn begun(&mut self) {
         self.begun = true;
     }
 
-    /// When the next piece is late, and what is to be said then.
+    /// Returns the deadline of the next piece, and the error message for a miss.
     pub(super) fn next_by(&self) -> (Instant, &'static str) {
         if self.begun {
             (self.total_by.min(Instant::now() + self.idle), "the answer stood still")

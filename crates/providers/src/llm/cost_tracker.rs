@@ -1,5 +1,5 @@
-//! What language models cost, by who asks them: requests, failures, tokens and money, for people
-//! and as metrics. Not for what providers charge, which the settings say.
+//! Usage and cost of language models by frontend: requests, failures, tokens and money, for people
+//! and as metrics. Not for the prices, which the settings contain.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,29 +11,29 @@ use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, Usage};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What one face's requests came to since the server began.
+/// Totals of one frontend's requests since the start of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, ToSchema)]
 pub struct LlmFigures {
-    /// Answers asked for; one that another model gave in the end counts once.
+    /// Requested answers. One that another model gave in the end counts once.
     pub requests: u64,
-    /// Of these, those that failed, before or after their first words.
+    /// Requests that failed, before or after their first words.
     pub failures: u64,
-    /// Tokens read, as providers tell; an answer that was cut short tells none.
+    /// Prompt tokens, as reported by providers. A cancelled answer reports none.
     pub prompt_tokens: u64,
-    /// Tokens written, likewise.
+    /// Completion tokens, as reported by providers. A cancelled answer reports none.
     pub completion_tokens: u64,
-    /// What these tokens cost, in the prices' currency.
+    /// Cost of these tokens, in the currency of the prices.
     pub cost: f64,
 }
 
-/// The figures of all faces. Clones are the same ledger.
+/// Totals of all frontends. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct CostTracker {
     faces: Arc<Mutex<BTreeMap<&'static str, LlmFigures>>>,
 }
 
 impl CostTracker {
-    /// The figures of every face that has asked, by its name.
+    /// Returns the totals of every frontend that has sent a request, by its name.
     pub fn figures(&self) -> BTreeMap<&'static str, LlmFigures> {
         self.faces().clone()
     }
@@ -47,12 +47,12 @@ impl CostTracker {
     }
 }
 
-/// What a million tokens cost, in any currency.
+/// Price of a million tokens, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Prices {
-    /// Read.
+    /// Price of prompt tokens.
     pub(super) input: f64,
-    /// Written.
+    /// Price of completion tokens.
     pub(super) output: f64,
 }
 
@@ -65,7 +65,7 @@ impl Prices {
     }
 }
 
-/// One model, whose answers' tokens are counted at its prices.
+/// Language model whose answers' tokens are counted at its prices.
 pub(super) struct Priced {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) prices: Prices,
@@ -95,7 +95,7 @@ impl Llm for Priced {
     }
 }
 
-/// Whatever answers a face, whose requests are counted.
+/// Language model whose requests are counted for one frontend.
 pub(super) struct Counted {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) face: &'static str,
@@ -105,7 +105,7 @@ pub(super) struct Counted {
 impl Llm for Counted {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let (face, costs, reply) = (self.face, self.costs.clone(), self.inner.reply(prompt));
-        // Nothing is asked for before the reply is polled.
+        // The request starts when the reply is polled.
         let asked = {
             let costs = costs.clone();
             futures_util::stream::once(async move {

@@ -1,11 +1,11 @@
-//! Fields of requests that the settings add for a vendor, such as `enable_thinking`. Not for fields
-//! that the server writes itself.
+//! Vendor-specific request fields from the settings, such as `enable_thinking`. Not for fields that
+//! the server writes itself.
 
 use hearken_base::SettingError;
 use serde_json::Value;
 use toml::Table;
 
-/// Fields that are the server's own, of either API.
+/// Fields of either API that the server writes itself.
 const OWN: [&str; 14] = [
     "messages",
     "model",
@@ -23,13 +23,13 @@ const OWN: [&str; 14] = [
     "prompt",
 ];
 
-/// Longest text of all of them.
+/// Longest JSON of all these fields, in bytes.
 const MAX_BYTES: usize = 16 << 10;
 
 /// Checks the fields of the section that `key` names.
 ///
 /// # Errors
-/// One is the server's own, or they are too long.
+/// A field is one that the server writes itself, or the fields are too long.
 pub(crate) fn check(key: &'static str, extra: &Table) -> Result<(), SettingError> {
     if let Some(own) = extra.keys().find(|name| OWN.contains(&name.as_str())) {
         let allowed = "fields that the server does not write itself; that one it does";
@@ -43,7 +43,7 @@ pub(crate) fn check(key: &'static str, extra: &Table) -> Result<(), SettingError
     Ok(())
 }
 
-/// The order with these fields.
+/// Adds these fields to a request.
 pub(crate) fn add(order: &mut Value, extra: &Table) {
     let extra = serde_json::to_value(extra).unwrap_or_default();
     if let (Some(order), Value::Object(extra)) = (order.as_object_mut(), extra) {

@@ -1,10 +1,11 @@
-//! Fields of requests that some bases or models refuse: found out by being refused, and left out or
-//! written under another name from then on. Not for what fields a request has.
+//! Request fields that some servers or models refuse. They are learnt from refusals, and from then
+//! on left out or renamed. Not for the list of fields in a request.
 //!
-//! - What a refusal names is changed, one field after the other, and asked again at once.
-//! - Where it names nothing, each field that was never taken is changed by itself, then all of them;
-//!   a base that refuses all that as well is not searched like this more than three times.
-//! - Only what was answered then is remembered.
+//! - A field that a refusal names is changed, one field after the other, and the request is sent
+//!   again at once.
+//! - If the refusal names none, each field that was never accepted is changed by itself, then all
+//!   of them. After three fruitless searches there are no more for this model.
+//! - Only changes that led to an answer are remembered.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,15 +18,15 @@ use serde_json::Value;
 
 use super::markup::Opening;
 
-/// A field that may be refused.
+/// Request field that may be refused.
 pub(crate) struct Doubtful {
     name: &'static str,
-    /// The name that it is written under instead; without one it is left out.
+    /// Alternative name of the field; none if it is left out.
     instead: Option<&'static str>,
 }
 
-/// Those of OpenAI's chat API. Its newer models take no `max_tokens`, and only their own
-/// temperature; older bases do not know the others.
+/// Fields of OpenAI's chat API. Its newer models refuse `max_tokens`, and accept only their own
+/// temperature. Older servers do not know the other fields.
 pub(crate) const OPENAI: &[Doubtful] = &[
     Doubtful { name: "stream_options", instead: None },
     Doubtful { name: "max_tokens", instead: Some("max_completion_tokens") },
@@ -33,44 +34,44 @@ pub(crate) const OPENAI: &[Doubtful] = &[
     Doubtful { name: "tool_choice", instead: None },
 ];
 
-/// Those of Anthropic's Messages API.
+/// Fields of Anthropic's Messages API.
 pub(crate) const ANTHROPIC: &[Doubtful] = &[
     Doubtful { name: "temperature", instead: None },
     Doubtful { name: "tool_choice", instead: None },
 ];
 
-/// Searches for what a refusal may mean that came to nothing, before there are no more.
+/// Most fruitless searches for the meaning of a refusal.
 const MOST_SEARCHES: u8 = 3;
 
-/// Models that are remembered.
+/// Most models that are remembered.
 const MOST_MODELS: usize = 64;
 
-/// Fields, as bits by their place in the list.
+/// Set of fields: one bit for each index of the list.
 type Fields = u8;
 
 fn bit(place: usize) -> Fields {
     1 << place
 }
 
-/// What is known of one model at one base.
+/// Known properties of one model at one base URL.
 pub(crate) struct Known {
     fields: &'static [Doubtful],
     taken: AtomicU8,
     refused: AtomicU8,
     searches: AtomicU8,
-    /// Its answers begin with thinking that nothing marks.
+    /// 1 if its answers begin with thinking without an opening mark, else 0.
     unmarked: AtomicU8,
 }
 
 impl Known {
-    /// A model of which only its name is known.
+    /// Creates an entry for a model of which only the name is known.
     pub(crate) fn new(fields: &'static [Doubtful], model: &str) -> Self {
         let unmarked = AtomicU8::new(sounds_thoughtful(model).into());
         let zero = || AtomicU8::new(0);
         Self { fields, taken: zero(), refused: zero(), searches: zero(), unmarked }
     }
 
-    /// How an answer of this model is likely to begin.
+    /// Returns the expected opening of this model's answers.
     pub(super) fn opening(&self) -> Opening {
         match self.unmarked.load(Ordering::Relaxed) {
             0 => Opening::Marked,
@@ -78,12 +79,12 @@ impl Known {
         }
     }
 
-    /// How one began.
+    /// Records the opening of an answer.
     pub(super) fn began(&self, opening: Opening) {
         self.unmarked.store((opening == Opening::Missing).into(), Ordering::Relaxed);
     }
 
-    /// The order without what is known to be refused.
+    /// Returns the request without fields that are known to be refused.
     pub(super) fn taken_as(&self, order: Value) -> Value {
         self.changed(order, self.refused.load(Ordering::Relaxed))
     }
@@ -106,7 +107,7 @@ impl Known {
         order
     }
 
-    /// The first field among these that a refusal names.
+    /// Returns the field of `among` that a refusal names first; none as an empty set.
     fn named(&self, told: &RefusalBody, among: Fields) -> Fields {
         let text = told.param.as_ref().unwrap_or(&told.text);
         let names = self.fields.iter().enumerate().filter(|(place, _)| among & bit(*place) != 0);
@@ -124,7 +125,7 @@ impl Known {
         }
     }
 
-    /// The fields whose change may answer what a refusal without a reason means, in sets.
+    /// Returns the sets of fields to change one after the other, after a refusal without a reason.
     fn guesses(&self, among: Fields) -> Vec<Fields> {
         let doubted = among & !self.taken.load(Ordering::Relaxed);
         let mut sets: Vec<Fields> =
@@ -136,7 +137,7 @@ impl Known {
     }
 }
 
-/// Sends an order, and again as the model is found to take it.
+/// Sends a request, and repeats it without the fields that turn out to be refused.
 pub(crate) async fn ask<T, F>(
     known: &Known,
     order: Value,
@@ -193,13 +194,13 @@ where
     Err(refusal.error)
 }
 
-/// A refusal that may mean a field.
+/// Returns true if a refusal may be caused by a field.
 fn is_of_the_fields(refusal: &Refusal) -> bool {
     let wrong = [StatusCode::BAD_REQUEST, StatusCode::UNPROCESSABLE_ENTITY];
     refusal.status.is_some_and(|status| wrong.contains(&status))
 }
 
-/// Where a name stands as a word of its own.
+/// Returns the position of a name that stands as a separate word.
 fn word(text: &str, name: &str) -> Option<usize> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)
@@ -207,18 +208,19 @@ fn word(text: &str, name: &str) -> Option<usize> {
         .find(|at| !text[..*at].ends_with(part) && !text[at + name.len()..].starts_with(part))
 }
 
-/// Models of which many bases leave out the mark before what they think, by their names.
+/// Returns true if the model's name suggests thinking without an opening mark. Many servers leave
+/// out that mark for such models.
 fn sounds_thoughtful(model: &str) -> bool {
     let words = ["r1", "qwq", "thinking", "reasoner", "reasoning"];
     let lower = model.to_ascii_lowercase();
     lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| words.contains(&part))
 }
 
-/// What is known of each model at each base. Clones share it.
+/// Known properties of each model at each base URL. Clones share them.
 #[derive(Clone, Default)]
 pub struct Findings(Arc<Mutex<Models>>);
 
-/// What is known of each model, by its base and name.
+/// Known properties of each model, by base URL and name.
 type Models = BTreeMap<(String, String), Arc<Known>>;
 
 impl std::fmt::Debug for Findings {
@@ -228,8 +230,8 @@ impl std::fmt::Debug for Findings {
 }
 
 impl Findings {
-    /// What is known of this model. The number of models is bounded: where too many were asked, all
-    /// are found out anew.
+    /// Returns the known properties of this model. The number of models is bounded: with too many,
+    /// all are forgotten and learnt again.
     pub(crate) fn for_model(
         &self,
         base: &str,

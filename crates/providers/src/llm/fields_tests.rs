@@ -1,4 +1,4 @@
-//! How fields that a base refuses are found out.
+//! Tests of learning which fields a server refuses.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A base that refuses some fields, and names them or not.
+/// Server that refuses some fields, with or without naming them.
 struct Base {
     refuses: &'static [&'static str],
     tells: fn(&str) -> RefusalBody,
@@ -19,7 +19,7 @@ impl Base {
         Self { refuses, tells, asked: RefCell::default() }
     }
 
-    /// The fields that were taken in the end, and how often was asked.
+    /// Sends a request. Returns the accepted request, and the number of attempts.
     async fn ask(&self, known: &Known, order: Value) -> (Option<Value>, usize) {
         self.asked.borrow_mut().clear();
         let answer = ask(known, order, async |order: Value| {
@@ -93,18 +93,18 @@ async fn what_is_wrong_in_itself_is_told_and_changes_nothing() {
         assert_eq!(base.ask(&known, order()).await, (None, asked));
     }
     assert_eq!(known.taken_as(order()), order());
-    // A reason that is no field of ours, and fields that were taken before, need no search.
+    // A reason that names none of our fields, or fields that were accepted before, need no search.
     let (base, known) = (Base::new(&["messages"], by_param), openai());
     assert_eq!(base.ask(&known, order()).await, (None, 1));
     let (right, known) = (Base::new(&[], not_at_all), openai());
     assert_eq!(right.ask(&known, order()).await, (Some(order()), 1));
     let base = Base::new(&["messages"], not_at_all);
     assert_eq!(base.ask(&known, order()).await, (None, 1));
-    // What the person said may name a field; it is asked once more, and nothing is believed.
+    // The user's words may contain a field's name: one more attempt, and nothing is remembered.
     let base = Base::new(&["messages"], |_| by_words("temperature"));
     assert_eq!(base.ask(&known, order()).await, (None, 2));
     assert_eq!(known.taken_as(order()), order());
-    // A base that names a field which it took before is believed.
+    // A server that names a field which it accepted before is believed.
     let newer = Base::new(&["temperature"], by_param);
     assert_eq!(newer.ask(&known, order()).await.1, 2);
 }

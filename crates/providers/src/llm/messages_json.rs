@@ -1,13 +1,13 @@
-//! The JSON of Anthropic's Messages API: what is asked, and the events of an answer. Not for HTTP.
+//! JSON of Anthropic's Messages API: the request, and the events of an answer. Not for HTTP.
 //!
 //! Sources: the API reference at platform.claude.com/docs/en/api/messages, and the pages on
 //! streaming (build-with-claude/streaming), tools (agents-and-tools/tool-use) and errors
-//! (api/errors). What they ask for and OpenAI's API does not:
+//! (api/errors). Rules that OpenAI's API does not have:
 //!
-//! - how to behave stands apart, in `system`;
+//! - the system prompt is a separate field, `system`;
 //! - roles alternate, beginning with the user: messages of one role are merged into one;
-//! - a tool's result is a block of the user's next message, before anything else there;
-//! - no text is blank, and ids are of letters, digits, `_` and `-`.
+//! - a tool's result is a block at the beginning of the user's next message;
+//! - text is never blank, and ids consist of letters, digits, `_` and `-`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,13 +24,13 @@ use super::base::violated;
 use super::chat_json::{whole, words};
 use super::offered::offered;
 
-/// Calls of one answer that are read; what is beyond is ignored.
+/// Most calls of one answer. Further ones are ignored.
 const MAX_CALLS: usize = 64;
 
-/// What the user says where the conversation does not begin with them.
+/// Text of the user in a conversation that does not begin with the user.
 const NOTHING_SAID: &str = "...";
 
-/// The request's JSON. A temperature goes to 1.0 there.
+/// Builds the JSON of the request. The API accepts temperatures up to 1.0.
 pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
     let mut order = json!({
         "model": model,
@@ -93,35 +93,35 @@ fn text(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-/// Arguments that are no JSON object, which the model itself wrote, are left out.
+/// Converts an earlier call of the model. Arguments that are no JSON object are left out.
 fn past_call(call: &ToolRequest) -> Value {
     let input: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
     json!({ "type": "tool_use", "id": plain_id(&call.id), "name": call.name, "input": input })
 }
 
-/// An id that another provider made, in the letters that are taken here.
+/// Converts an id of another provider to the characters that this API accepts.
 fn plain_id(id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     if id.is_empty() { "_".into() } else { id.chars().map(plain).collect() }
 }
 
-/// The events of an answer so far.
+/// Events of an answer so far.
 #[derive(Default)]
 pub(super) struct Pieces {
-    /// Calls that are being written, by the place of their block.
+    /// Calls that are being written, by the index of their block.
     calls: BTreeMap<u64, ToolRequest>,
     called: usize,
     spoken: bool,
     thinks_apart: bool,
     usage: Usage,
-    /// The answer is complete; true where it was cut at its longest length.
+    /// Present when the answer is complete. True if it was cut at its longest length.
     finish: Option<bool>,
     ready: VecDeque<LlmDelta>,
 }
 
 impl Reading for Pieces {
     fn read(&mut self, event: &str) -> Result<(), ProviderError> {
-        // Its text may hold what was said.
+        // The event's text may repeat the user's words.
         let event: Value = serde_json::from_str(event)
             .map_err(|_| violated(PROVIDER, "an event of the answer cannot be read"))?;
         let index = whole(&event["index"]).unwrap_or_default();
@@ -136,12 +136,12 @@ impl Reading for Pieces {
                     return self.finish(reason);
                 }
             }
-            // Compatible bases may tell no reason.
+            // Compatible servers may send no reason.
             "message_stop" => self.finish = self.finish.or(Some(false)),
             "error" => {
                 return Err(provider_error(event["error"]["type"].as_str().unwrap_or_default()));
             }
-            // `ping`, and what will be added.
+            // `ping`, and future events.
             _ => {}
         }
         Ok(())
@@ -151,7 +151,7 @@ impl Reading for Pieces {
         if self.finish.is_some() { Progress::Over } else { Progress::Going }
     }
 
-    /// A call that was cut in the middle is none.
+    /// Drops calls that were cut in the middle.
     fn close(&mut self) {
         let whole = |call: &ToolRequest| {
             call.arguments.trim().is_empty()
@@ -178,7 +178,7 @@ impl Reading for Pieces {
 }
 
 impl Pieces {
-    /// Counts are told anew, not added; what was read from a cache was read as well.
+    /// Reads token counts. Each event replaces the counts, and cached prompt tokens are included.
     fn cost(&mut self, told: &Value) {
         if let Some(input) = whole(&told["input_tokens"]) {
             let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
@@ -194,7 +194,7 @@ impl Pieces {
         match block["type"].as_str().unwrap_or_default() {
             "text" => self.say(words(block)),
             "tool_use" => {
-                // Some bases give all blocks the same index, and no end.
+                // Some servers give all blocks the same index, and no end.
                 self.stop(index);
                 if self.called >= MAX_CALLS {
                     return;
@@ -204,7 +204,7 @@ impl Pieces {
                 }
                 self.called += 1;
                 let field = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
-                // Empty where the arguments follow in pieces.
+                // Empty if the arguments follow in fragments.
                 let arguments = match &block["input"] {
                     Value::Object(input) if !input.is_empty() => block["input"].to_string(),
                     Value::String(input) => input.clone(),
@@ -214,7 +214,7 @@ impl Pieces {
                 self.calls.insert(index, call);
             }
             "thinking" | "redacted_thinking" => self.thinks_apart = true,
-            // Tools of the API's own.
+            // Built-in tools of the API.
             _ => {}
         }
     }
@@ -246,7 +246,7 @@ impl Pieces {
     }
 
     fn hand_on(&mut self, mut call: ToolRequest) {
-        // A tool without arguments may be given none.
+        // A call without arguments may have an empty text.
         if call.arguments.trim().is_empty() {
             call.arguments = "{}".into();
         }
@@ -264,7 +264,7 @@ impl Pieces {
     }
 }
 
-/// What an error of this type means.
+/// Converts the type of an error.
 fn provider_error(kind: &str) -> ProviderError {
     let means = match kind {
         "overloaded_error" => ProviderErrorKind::Unavailable,

@@ -1,4 +1,4 @@
-//! What is sent to Anthropic's API, and what is made of its events.
+//! Tests of the requests to Anthropic's API, and of parsing its events.
 
 use hearken_actors::ports::{ChatMessage, LlmDelta, Prompt, Role, ToolRequest, Usage};
 use proptest::prelude::*;

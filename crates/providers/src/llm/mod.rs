@@ -1,4 +1,4 @@
-//! Implementations of the language model's port, and the choice between them.
+//! Language models behind the `Llm` port, and the choice between them.
 
 mod answering;
 pub mod anthropic;

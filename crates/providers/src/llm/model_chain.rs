@@ -1,5 +1,5 @@
-//! Which language models a face asks, from the settings: the first, those behind it, how patiently
-//! each is asked again, and where it is counted. Not for any model's API.
+//! Chain of language models that a frontend uses, from the settings: the first model, its
+//! fallbacks, their retry policy, and the cost tracker. Not for any model's API.
 
 use std::sync::Arc;
 
@@ -19,55 +19,54 @@ use crate::metrics::MeasuredLlm;
 use crate::retry::{RetryPolicy, Retrying};
 use crate::settings::{LlmProvider, LlmSettings, ms};
 
-/// Most models behind the first.
+/// Most fallbacks after the first model.
 const MAX_FALLBACKS: usize = 8;
 
-/// Who asks the language model.
+/// Options of one user of the language models.
 #[derive(Debug, Clone)]
 pub struct Asker {
-    /// What its requests are counted under: a word of ours.
+    /// Name under which its requests are counted.
     pub face: &'static str,
-    /// It waits for a model that has too much to do, as [`RetryPolicy::patient`] says; else it is
-    /// somebody who listens.
+    /// True if it waits for an overloaded model, as in [`RetryPolicy::patient`]. False if a user is
+    /// listening.
     pub patient: bool,
-    /// Where its requests are counted.
+    /// Cost tracker that counts its requests.
     pub costs: CostTracker,
-    /// What is known of the models.
+    /// Known properties of the models.
     pub findings: Findings,
 }
 
 impl Asker {
-    /// People before loudspeakers and text clients.
+    /// Options for spoken conversations and text clients.
     pub fn spoken(face: &'static str, costs: &CostTracker) -> Self {
         Self { face, patient: false, costs: costs.clone(), findings: Findings::default() }
     }
 
-    /// Applications.
+    /// Options for applications.
     pub fn patient(face: &'static str, costs: &CostTracker) -> Self {
         Self { face, patient: true, costs: costs.clone(), findings: Findings::default() }
     }
 
-    /// The same, who knows of the models what others found out.
+    /// Returns the options with shared knowledge of the models.
     #[must_use]
     pub fn knowing(self, findings: &Findings) -> Self {
         Self { findings: findings.clone(), ..self }
     }
 }
 
-/// The language models of the settings, for somebody who listens, counted nowhere but in metrics.
+/// Builds the language models of the settings for a listening user, counted in metrics only.
 ///
 /// # Errors
-/// A setting that cannot be used, with its key, its value and what is allowed.
+/// A setting cannot be used. Names its key, its value and the accepted values.
 pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
     llm_for(settings, &Asker::spoken("device", &CostTracker::default()))
 }
 
-/// The language models of the settings: the one that `llm.base_url` points to and, where it fails
-/// before its first words, those of `llm.fallback` in order. Each is asked again as befits who
-/// asks.
+/// Builds the language models of the settings: `llm.base_url` and, if it fails before its first
+/// words, the models of `llm.fallback` in order. Each has retries that suit `asker`.
 ///
 /// # Errors
-/// A setting that cannot be used, with its key, its value and what is allowed.
+/// A setting cannot be used. Names its key, its value and the accepted values.
 pub fn llm_for(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, SettingError> {
     let behind = settings.fallback.len();
     if behind > MAX_FALLBACKS {
@@ -87,7 +86,7 @@ pub fn llm_for(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, Se
     Ok(Arc::new(Counted { inner, face, costs }))
 }
 
-/// The model at this place of the list, asked again where that is safe.
+/// Builds the model at this index of the list, with retries where this is safe.
 fn one(settings: &LlmSettings, asker: &Asker, place: usize) -> Result<Arc<dyn Llm>, SettingError> {
     let url = check(settings)?;
     let inner: Arc<dyn Llm> = match settings.provider {
@@ -146,7 +145,7 @@ fn check(settings: &LlmSettings) -> Result<Url, SettingError> {
     }
     extra::check("llm.extra", &settings.extra)?;
     let url = parse("llm.base_url", &settings.base_url, allowed)?;
-    // The embedded model, which the key's default names, does not speak Anthropic's API.
+    // The default of `llm.base_url` is the embedded model, which does not speak Anthropic's API.
     let embedded = settings.base_url == LlmSettings::default().base_url;
     let wrong = settings.provider == LlmProvider::Anthropic && embedded;
     if wrong || !matches!(url.scheme(), "http" | "https") {

@@ -1,16 +1,16 @@
-//! What a request offers the model to call. Not for how a vendor writes it.
+//! Tools that a request offers to the model. Not for a vendor's format.
 
 use std::sync::Arc;
 
 use hearken_actors::ports::{OfferedTool, Prompt, ToolChoice};
 use serde_json::json;
 
-/// Longest name that bases take.
+/// Longest name that servers accept.
 const MAX_NAME: usize = 64;
 
-/// The tools of a prompt, and whether they may be called. Bases refuse a conversation with calls of
-/// tools that nobody offers: where a prompt offers none, those that were called are offered, and
-/// may not be called.
+/// Returns the tools of a prompt, and whether they may be called. Servers refuse a conversation
+/// with calls of tools that are not offered. If a prompt offers none, the tools that were called
+/// are offered and may not be called.
 pub(super) fn offered(prompt: &Prompt) -> (Arc<[OfferedTool]>, ToolChoice) {
     if !prompt.tools.is_empty() {
         return (Arc::clone(&prompt.tools), prompt.tool_choice);

@@ -1,5 +1,5 @@
-//! The OpenAI chat API, streamed, at any compatible base. Not for prompts or for what is done with
-//! the answer; its JSON is in `chat_json`.
+//! OpenAI's chat API, streamed, at any compatible server. Not for prompts or for the use of the
+//! answer; its JSON is in `chat_json`.
 
 use std::sync::Arc;
 
@@ -20,20 +20,21 @@ use super::extra;
 use super::fields::Known;
 use crate::settings::{LlmSettings, ms};
 
-/// Its name in errors.
+/// Provider name in errors.
 pub(super) const PROVIDER: &str = "openai-llm";
 
-/// A language model behind an OpenAI-compatible base.
+/// Language model at an OpenAI-compatible base URL.
 pub struct OpenAiLlm {
     base: Arc<Base>,
     settings: Arc<LlmSettings>,
 }
 
 impl OpenAiLlm {
-    /// A client of the base `base`, of whose model this is known; nothing is connected yet.
+    /// Creates a client of `base` without connecting yet. `known` holds the properties of its
+    /// model.
     ///
     /// # Errors
-    /// The HTTP client cannot be set up, or the key cannot be a header.
+    /// The HTTP client cannot be set up, or the key cannot be sent in a header.
     pub(super) fn new(
         base: &Url,
         settings: LlmSettings,
@@ -55,7 +56,7 @@ impl OpenAiLlm {
 impl Llm for OpenAiLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let settings = Arc::clone(&self.settings);
-        // A prompt that leaves its longest length open gets the settings' one.
+        // A prompt without a maximum length gets the one of the settings.
         let max_tokens =
             if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
         let mut order = chat_json::order(&settings.model, max_tokens, &prompt);
@@ -78,7 +79,7 @@ impl Llm for OpenAiLlm {
     }
 }
 
-/// Has the base answer by one token, when it has nothing better to do.
+/// Prefetches a prompt: requests an answer of one token, at low priority.
 async fn read_ahead(
     base: &Base,
     settings: &LlmSettings,

@@ -1,5 +1,5 @@
-//! What a state server's answers hold, read leniently, since every game has a server of its own.
-//! Not for HTTP.
+//! Parsing of a state server's answers, lenient since every game has a server of its own. Not for
+//! HTTP.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use hearken_actors::ports::{StateError, StateEvent, StateOutcome, Tool};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Longest text of a server that is told on.
+/// Longest text of a state server that is passed on, in characters.
 const MAX_TEXT_CHARS: usize = 500;
 
-/// The code of a state that has another version.
+/// Error code for a state with another version.
 const CONFLICT: &str = "VERSION_CONFLICT";
 
-/// What a tool's call came to.
+/// Parses the outcome of a tool call.
 ///
 /// # Errors
-/// A conflict that is told with a status of success, or words that are no answer.
+/// The answer reports a conflict with a status of success, or is not an answer.
 pub(super) fn outcome(body: Value) -> Result<StateOutcome, StateError> {
     let Value::Object(mut body) = body else { return Err(no_protocol("a call")) };
     let error = body.remove("error").filter(|error| !error.is_null());
@@ -32,7 +32,7 @@ pub(super) fn outcome(body: Value) -> Result<StateOutcome, StateError> {
     })
 }
 
-/// An event, with its particulars or only by its name.
+/// Parses an event, an object with details or only its name.
 fn event(value: &Value) -> Option<StateEvent> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let kind = value.as_str().or_else(|| text("type")).filter(|kind| !kind.is_empty())?;
@@ -45,7 +45,7 @@ fn event(value: &Value) -> Option<StateEvent> {
     Some(StateEvent { id: text("id").map(str::to_owned), at, kind: kind.to_owned(), data })
 }
 
-/// A time as RFC 3339, or as milliseconds since 1970.
+/// Parses a time: RFC 3339, or milliseconds since 1970.
 fn time(value: &Value) -> Option<Timestamp> {
     match value {
         Value::String(text) => text.parse().ok(),
@@ -53,7 +53,7 @@ fn time(value: &Value) -> Option<Timestamp> {
     }
 }
 
-/// The tools of a list; those without a name, and those that come again, are left out.
+/// Parses a list of tools. Tools without a name and duplicates are left out.
 ///
 /// # Errors
 /// There is no list.
@@ -79,12 +79,12 @@ fn tool(value: &Value) -> Option<Tool> {
         name: name.to_owned(),
         description: text("description").to_owned(),
         parameters: schema.cloned().unwrap_or_else(nothing),
-        // What has begun to change the world is heard to its end.
+        // A call that may have begun to change the state is never cut off.
         finishes: true,
     })
 }
 
-/// A session's state.
+/// Parses a session's state.
 ///
 /// # Errors
 /// It is no object.
@@ -95,7 +95,7 @@ pub(super) fn state(body: Value) -> Result<Map<String, Value>, StateError> {
     }
 }
 
-/// What an answer with this status and body says that was not done; a status of success is none.
+/// Converts an answer to an error, by its status and body. Not for a status of success.
 pub(super) fn refusal(status: u16, body: &[u8]) -> StateError {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let error = body.get("error").or_else(|| body.get("detail")).unwrap_or(&body);
@@ -111,7 +111,7 @@ pub(super) fn refusal(status: u16, body: &[u8]) -> StateError {
     }
 }
 
-/// The version that a conflict tells, wherever it stands.
+/// Returns the current version from a conflict, wherever it stands.
 fn conflicting(body: &Value) -> Option<i64> {
     let error = body.get("error").unwrap_or(&Value::Null);
     let places = [body, error, error.get("details").unwrap_or(&Value::Null)];
@@ -127,7 +127,7 @@ fn code(error: &Value) -> Option<&str> {
     error.as_str().filter(|text| *text == CONFLICT).or_else(|| error.get("code")?.as_str())
 }
 
-/// An error for people and for the model.
+/// Returns the text of an error, for people and for the model.
 fn words(error: &Value) -> String {
     let text = match error {
         Value::Null => String::new(),

@@ -1,5 +1,5 @@
-//! A state server over HTTP: its requests, deadlines, retries and bounded answers. What answers
-//! hold is read in [`super::answer`].
+//! Client of a state server over HTTP: requests, deadlines, retries and bounded answers. Parsing of
+//! answers is in [`super::answer`].
 //!
 //! | asked | request |
 //! |---|---|
@@ -10,11 +10,11 @@
 //! | delete | `DELETE /state?session_id=` |
 //! | restore | `POST /state/restore {session_id, version}` |
 //!
-//! All attempts and the waits between them have one deadline, so one that times out is the last.
-//! What was not done is asked again where the server is away or has too much to do: no connection,
-//! 425, 429, 502, 503. What may have been done is asked again only where twice is as good as once:
-//! another 5xx that may pass (501 and 505 do not), 408, a connection that broke. A call that met one
-//! of these may have rolled the dice.
+//! All attempts and the waits between them have one deadline: an attempt that times out is the
+//! last. A request that was not carried out is retried if the server is unreachable or overloaded:
+//! no connection, 425, 429, 502, 503. A request that may have been carried out is retried only if
+//! it is idempotent: another 5xx that may be temporary (501 and 505 are not), 408, a broken
+//! connection. A tool call in such a case may have rolled the dice already.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,21 +35,21 @@ use super::answer;
 use super::config::StateConfig;
 use crate::retry::{GRACE, RetryPolicy};
 
-/// Longest answer that is read.
+/// Longest response body, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Connections that are kept open unused.
+/// Most unused connections that are kept open.
 const KEPT_CONNECTIONS: usize = 8;
 
-/// A state server behind a URL.
+/// State server behind a URL.
 pub struct HttpStateServer {
     link: Arc<Link>,
 }
 
-/// What every request needs.
+/// Data of each request.
 struct Link {
     client: reqwest::Client,
     base: String,
@@ -58,32 +58,32 @@ struct Link {
     policy: RetryPolicy,
 }
 
-/// A question to the server.
+/// Request to the server.
 struct Question {
     method: Method,
     path: &'static str,
     session: Option<SessionId>,
     body: Option<Value>,
-    /// Twice is as good as once.
+    /// True if the request is idempotent: it may be sent twice.
     again: bool,
 }
 
-/// Why an attempt brought no answer of the server's.
+/// Reason that an attempt has no answer of the server.
 enum Missed {
-    /// It was not done.
+    /// The request was not carried out.
     NotDone(StateError, Option<Duration>),
-    /// It may have been done.
+    /// The request may have been carried out.
     Unsure(StateError, Option<Duration>),
 }
 
-/// The server's answer: a status of success and its JSON, or what it said instead.
+/// Answer of the server: JSON with a status of success, or an error with its status.
 type Answered = Result<Value, (u16, StateError)>;
 
 impl HttpStateServer {
-    /// A client of the server at `base`; nothing is connected yet.
+    /// Creates a client of the server at `base` without connecting yet.
     ///
     /// # Errors
-    /// The HTTP client cannot be set up, or the token cannot be a header.
+    /// The HTTP client cannot be set up, or the token cannot be sent in a header.
     pub fn new(
         base: &Url,
         config: &StateConfig,
@@ -155,7 +155,7 @@ impl StateServer for HttpStateServer {
         let body = json!({ "session_id": session, "name": name });
         let question = Question::new(Method::POST, "/state").with(body).again();
         self.ask(question, |answered| match answered {
-            // It is there.
+            // It exists already.
             Ok(_) | Err((409, _)) => Ok(()),
             Err((_, error)) => Err(error),
         })
@@ -183,13 +183,13 @@ impl StateServer for HttpStateServer {
         })
     }
 
-    /// All attempts together, and the waits between them.
+    /// Returns the time limit of all attempts and the waits between them.
     fn timeout(&self) -> Duration {
         self.link.timeout.saturating_add(GRACE)
     }
 }
 
-/// The answer of who did what was asked.
+/// Returns the JSON of an answer, or its error.
 fn done(answered: Answered) -> Result<Value, StateError> {
     answered.map_err(|(_, error)| error)
 }
@@ -199,7 +199,7 @@ impl Question {
         Self { method, path, session: None, body: None, again: false }
     }
 
-    /// It is safe to ask twice.
+    /// Marks the request as idempotent.
     fn again(self) -> Self {
         Self { again: true, ..self }
     }
@@ -214,7 +214,7 @@ impl Question {
 }
 
 impl Link {
-    /// Asks, and again as the policy says, until all the time is used that there is.
+    /// Sends a request, and retries it by the policy until the deadline.
     async fn ask(&self, question: &Question) -> Result<Answered, StateError> {
         let since = Instant::now();
         let by = since + self.timeout;
@@ -258,7 +258,7 @@ impl Link {
         StateError::Timeout(self.timeout)
     }
 
-    /// What an error of the transport leaves open.
+    /// Converts an error of the HTTP client.
     fn broken(&self, error: reqwest::Error) -> Missed {
         let connected = !error.is_connect();
         let why = if error.is_timeout() {
@@ -283,11 +283,11 @@ impl Link {
         if !succeeded {
             return Ok(Err((status, answer::refusal(status, &body))));
         }
-        // Who has nothing to say may say nothing, or "OK".
+        // A server without a result may send an empty body, or "OK".
         Ok(Ok(serde_json::from_slice(&body).unwrap_or_default()))
     }
 
-    /// What an answer whose status may pass leaves open.
+    /// Converts an answer whose status may be temporary.
     async fn failed(&self, response: Response, by: Instant) -> Missed {
         let status = response.status();
         let Ok(refused) = timeout_at(by, web::refused("state-server", response)).await else {
@@ -308,14 +308,14 @@ impl Link {
     }
 }
 
-/// The same request may be answered a little later. What else stands in 4xx is the server's word
-/// on the request: with 409 a version that is old, with 423 perhaps a door.
+/// Returns true if the same request may succeed a little later. Other 4xx are the server's answer
+/// to the request: 409 for an old version, 423 perhaps for a locked door in the game.
 fn may_pass(status: StatusCode) -> bool {
     let of_the_wire = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
     of_the_wire && web::kind_of(status).is_retryable()
 }
 
-/// An error and what is behind it, which is where the reason stands.
+/// Returns the text of an error with its sources, which contain the reason.
 fn describe(error: reqwest::Error) -> String {
     let mut words = error.to_string();
     let mut source = std::error::Error::source(&error);

@@ -1,5 +1,5 @@
-//! The client of a state server, behind [`hearken_actors::ports::StateServer`]. Not the server
-//! itself: one to learn from and to test against is in `hearken-state-server`.
+//! Client of a state server, behind [`hearken_actors::ports::StateServer`]. Not the server itself:
+//! a sample server for tests is in `hearken-state-server`.
 
 mod answer;
 mod client;
@@ -17,13 +17,13 @@ pub use config::StateConfig;
 
 use crate::retry::RetryPolicy;
 
-/// Longest wait that a state server may ask for before it is asked again.
+/// Longest wait that a state server may ask for before a retry.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// The state server that `state.url` names; none where it is empty.
+/// Builds the client of the state server at `state.url`; none if it is empty.
 ///
 /// # Errors
-/// A setting that cannot be used, with its key, its value and what is allowed.
+/// A setting cannot be used. Names its key, its value and the accepted values.
 pub fn state_server(config: &StateConfig) -> Result<Option<Arc<dyn StateServer>>, SettingError> {
     if config.url.trim().is_empty() {
         return Ok(None);
@@ -32,10 +32,10 @@ pub fn state_server(config: &StateConfig) -> Result<Option<Arc<dyn StateServer>>
     Ok(Some(Arc::new(http(config, policy)?)))
 }
 
-/// The client of `state.url`, which calls again as `policy` says.
+/// Builds the client of `state.url`, with retries by `policy`.
 ///
 /// # Errors
-/// As [`state_server`]; also an empty address.
+/// A setting cannot be used, as for [`state_server`]; also an empty URL.
 pub fn http(config: &StateConfig, policy: RetryPolicy) -> Result<HttpStateServer, SettingError> {
     const ALLOWED: &str = "http://HOST:PORT or https://HOST:PORT, or leave it empty";
     check_key("state.token", &config.token)?;

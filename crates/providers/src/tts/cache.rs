@@ -1,10 +1,9 @@
-//! A memory of sentences spoken before, in front of any synthesiser. Not for files: it is gone
-//! with the process.
+//! Cache of spoken sentences, in front of any synthesiser. Not on disk: it ends with the process.
 //!
-//! - Only complete sentences are stored; a hit gives the same pieces again.
-//! - The least recently used go first when the bound in bytes is passed; warmed phrases are
-//!   outside the bound and stay.
-//! - Two who ask for the same text at once are both served by the synthesiser; one result stays.
+//! - Only complete sentences are stored. A hit returns the same pieces.
+//! - Beyond the limit in bytes, the least recently used entries are dropped. Warmed phrases do not
+//!   count towards the limit and stay.
+//! - Two concurrent requests for the same text both go to the synthesiser; one result is stored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,27 +11,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use hearken_actors::ports::{Line, Pcm, ProviderError, Tts};
 
-/// What an entry costs besides its audio and text, roughly.
+/// Approximate size of an entry besides its audio and text, in bytes.
 const ENTRY_BYTES: usize = 128;
 
-/// A synthesiser that remembers.
+/// Synthesiser with a cache.
 pub struct CachedTts {
     inner: Arc<dyn Tts>,
     memory: Arc<Mutex<Memory>>,
 }
 
 impl CachedTts {
-    /// Remembers what `inner` speaks, in at most `max_bytes` of audio.
+    /// Wraps `inner` with a cache of at most `max_bytes` of audio.
     pub fn new(inner: Arc<dyn Tts>, max_bytes: usize) -> Self {
         let memory = Memory { max_bytes, ..Memory::default() };
         Self { inner, memory: Arc::new(Mutex::new(memory)) }
     }
 
-    /// Speaks phrases into the memory and keeps them for good, so that they are heard even when
-    /// the synthesiser is down. Those already kept cost nothing, so this may be called again.
+    /// Synthesises phrases into the cache and keeps them permanently: they can be spoken even if
+    /// the synthesiser is down. Phrases in the cache cost nothing: repeated calls are cheap.
     ///
     /// # Errors
-    /// The first failure of the synthesiser; the other phrases are still tried.
+    /// Returns the first failure of the synthesiser. The other phrases are still tried.
     pub async fn warm(&self, phrases: &[String]) -> Result<(), ProviderError> {
         let mut failed = None;
         for phrase in phrases {
@@ -87,11 +86,11 @@ impl Tts for CachedTts {
     }
 }
 
-/// A sentence being passed on, and gathered on the way.
+/// Sentence that is passed on and recorded for the cache.
 struct Recording {
     text: Arc<str>,
     spoken: BoxStream<'static, Result<Pcm, ProviderError>>,
-    /// None once they are more than the memory holds.
+    /// Pieces so far; none once they exceed the cache.
     pieces: Option<Vec<Pcm>>,
     bytes: usize,
     memory: Arc<Mutex<Memory>>,
@@ -120,11 +119,11 @@ impl Recording {
 #[derive(Default)]
 struct Memory {
     max_bytes: usize,
-    /// The highest of all that was spoken.
+    /// Highest sample rate of all audio so far.
     rate_hz: Option<u32>,
-    /// Of the entries that are not pinned.
+    /// Size of all entries that are not pinned.
     bytes: usize,
-    /// Counts uses, to tell which are longest ago.
+    /// Number of uses, to find the least recently used entries.
     clock: u64,
     entries: HashMap<Arc<str>, Entry>,
 }
@@ -148,7 +147,7 @@ impl Memory {
         Some(entry.pieces.clone())
     }
 
-    /// Keeps what is known of the text for good; false where nothing is known.
+    /// Pins the entry of this text. Returns false if there is none.
     fn pin(&mut self, text: &str) -> bool {
         let Some(entry) = self.entries.get_mut(text) else { return false };
         if !entry.pinned {
@@ -200,7 +199,7 @@ mod tests {
     use hearken_actors::ports::ProviderErrorKind;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Speaks two pieces of 100 samples; texts with `!` break after the first.
+    /// Synthesiser of two pieces of 100 samples. Texts with `!` fail after the first.
     #[derive(Default)]
     struct Counting {
         asked: AtomicUsize,
@@ -220,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Room for this many entries with a text of one byte.
+    /// Creates a cache for this many entries with a text of one byte.
     fn cache(entries: usize) -> (Arc<Counting>, CachedTts) {
         let counting = Arc::new(Counting::default());
         (counting.clone(), CachedTts::new(counting, entries * (400 + 1 + ENTRY_BYTES)))

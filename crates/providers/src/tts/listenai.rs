@@ -1,10 +1,10 @@
-//! The ListenAI synthesis wire (port 9300): one request per sentence, each on a connection of its
-//! own from those kept. Not for its other modes: whole answers and cloned voices.
+//! ListenAI's synthesis protocol (port 9300): one request per sentence, each on its own connection
+//! from the pool. Not for its other modes: whole answers and cloned voices.
 //!
 //! - The end of a request is `complete`, never a flag in a frame.
-//! - A dropped stream sends `cancel` and keeps the connection only once the request's end came.
-//! - Where a kept connection proves dead before any answer, the request is made once more on a
-//!   new one.
+//! - A dropped stream sends `cancel`. The connection returns to the pool only after the end of the
+//!   request.
+//! - If a reused connection fails before any answer, the request is sent once more on a new one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const PROVIDER: &str = "listenai-tts";
 /// Longest wait for a cancelled request to end before its connection is closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// A synthesiser that speaks the ListenAI wire.
+/// Synthesiser with ListenAI's protocol.
 #[derive(Debug)]
 pub struct ListenAiTts {
     pool: Arc<Pool>,
@@ -40,7 +40,7 @@ pub struct ListenAiTts {
 }
 
 impl ListenAiTts {
-    /// A client of `settings.url` (`ws://` or `wss://`); nothing is connected yet.
+    /// Creates a client of `settings.url` (`ws://` or `wss://`) without connecting yet.
     pub fn new(settings: TtsSettings) -> Self {
         let endpoint = Endpoint {
             provider: PROVIDER,
@@ -83,25 +83,25 @@ enum Stage {
     Answering(Box<Request>),
 }
 
-/// One sentence asked for and not yet complete.
+/// Request for one sentence that is not complete yet.
 struct Request {
     answer: Answer,
     command: TtsCommand,
-    /// Present while the service owes an answer.
+    /// Present until the service has sent the whole answer.
     lease: Option<Lease>,
     settings: Arc<TtsSettings>,
     first_by: Instant,
     total_by: Instant,
-    /// Anything was heard, so the connection was alive.
+    /// True after any message: the connection was alive.
     answered: bool,
 }
 
-/// What has come of one request's answer.
+/// Answer of one request so far.
 struct Answer {
     id: String,
-    /// Frames so far, which is also the next frame's sequence.
+    /// Number of frames so far, which is the sequence number of the next.
     frames: u64,
-    /// The rate that the last of them told.
+    /// Sample rate of the last frame.
     rate_hz: u32,
     sound: Sound,
 }
@@ -138,11 +138,11 @@ impl Request {
         lease(&mut self.lease)?.send(message).await
     }
 
-    /// Makes the request again after `error`, if nothing was heard on a kept connection that
-    /// died; otherwise `error` stands.
+    /// Sends the request again after `error`, if a reused connection died before any message;
+    /// otherwise returns `error`.
     async fn order_again(&mut self, error: ProviderError) -> Result<(), ProviderError> {
         let dead = error.kind == ProviderErrorKind::Unavailable && !self.answered;
-        // Taken out, so that what fails here is not also cancelled.
+        // Taken out: a failure here must not also send a cancel.
         let Some(mut lease) = self.lease.take() else { return Err(error) };
         if !dead || !lease.is_reused() {
             return Err(error);
@@ -153,13 +153,13 @@ impl Request {
         self.order().await
     }
 
-    /// The next piece of audio, or the end of the sentence.
+    /// Returns the next piece of audio, or none at the end of the sentence.
     async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
-        // Complete, and its last piece was told.
+        // Ends when the answer is complete and its last piece was returned.
         while self.lease.is_some() {
             let incoming = match self.receive().await {
                 Ok(incoming) => incoming,
-                // The service still works on it: dropping cancels.
+                // The service still works on it: dropping the request cancels it.
                 Err(e) if e.kind == ProviderErrorKind::Timeout => return Err(e),
                 Err(e) => {
                     self.order_again(e).await?;
@@ -196,7 +196,7 @@ impl Request {
         lease(&mut self.lease)?.receive(by.min(self.total_by), missing).await
     }
 
-    /// The request is over: its connection may serve another. A sentence without sound is an
+    /// Ends the request and returns its connection to the pool. A sentence without audio is an
     /// error.
     fn end(&mut self) -> Result<(), ProviderError> {
         if let Some(lease) = self.lease.take() {
@@ -273,7 +273,7 @@ impl Answer {
     }
 }
 
-/// What a message of the service brought.
+/// Content of a message of the service.
 #[derive(Debug, PartialEq)]
 enum ServiceMessage {
     Audio(Pcm),
@@ -281,7 +281,7 @@ enum ServiceMessage {
     End,
 }
 
-/// Ends a request that nobody listens to any more; bounded by [`FAREWELL`].
+/// Cancels a request that nobody listens to any more, within [`FAREWELL`].
 async fn cancel(mut lease: Lease, id: String) {
     let ended = timeout(FAREWELL, async {
         let command = TtsCommand::Cancel { request_id: id.clone() };
@@ -312,7 +312,7 @@ fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
     ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
 }
 
-/// The service's own error; its words are not repeated, its code is.
+/// Converts an error of the service. Its code is repeated, its text is not.
 fn refused(failure: &TtsFailure) -> ProviderError {
     let kind = match failure.code.as_str() {
         "RATE_LIMITED" => ProviderErrorKind::RateLimited,

@@ -1,7 +1,7 @@
-//! The OpenAI speech API: `POST {base}/audio/speech` with `response_format: pcm`, streamed. Not
-//! for its other formats, of which some bases answer with WAV all the same.
+//! OpenAI's speech API: `POST {base}/audio/speech` with `response_format: pcm`, streamed. Not for
+//! its other formats, although some servers answer with WAV.
 //!
-//! - The PCM is s16le mono without any header; its rate is not said (24 kHz at OpenAI).
+//! - The PCM is s16le mono without a header. Its rate is not sent (24 kHz at OpenAI).
 //! - Pieces of the body end anywhere, also between the two bytes of a sample.
 
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use crate::settings::{TtsSettings, ms};
 
 const PROVIDER: &str = "openai-tts";
 
-/// The voice asked for where none is set: the field is required.
+/// Voice for settings without one: the field is required.
 const DEFAULT_VOICE: &str = "alloy";
 
-/// A synthesiser behind an OpenAI-compatible base.
+/// Synthesiser at an OpenAI-compatible base URL.
 #[derive(Debug)]
 pub struct OpenAiTts {
     call: Arc<Call>,
 }
 
-/// What one request needs.
+/// Data of each request.
 #[derive(Debug)]
 struct Call {
     client: reqwest::Client,
-    /// Without a slash at its end.
+    /// Base URL without a slash at its end.
     base: String,
     settings: TtsSettings,
 }
 
 impl OpenAiTts {
-    /// A client of the base `base`; nothing is connected yet.
+    /// Creates a client of `base` without connecting yet.
     ///
     /// # Errors
     /// The HTTP client cannot be set up.
@@ -85,7 +85,7 @@ enum Stage {
     Answering(Box<Answer>),
 }
 
-/// A body being read. Dropping it closes the request.
+/// Response body that is being read. Dropping it closes the request.
 struct Answer {
     response: Response,
     call: Arc<Call>,
@@ -155,8 +155,8 @@ impl Answer {
     }
 }
 
-/// A base that ignores `response_format` would be heard as noise, where its content type gives it
-/// away; other types are let through, since bases label raw PCM in many ways.
+/// Refuses a response in another format, if its content type shows it: it would sound like noise.
+/// Unknown content types are accepted, since servers label raw PCM in many ways.
 fn refuse_other_formats(response: &Response) -> Result<(), ProviderError> {
     let Some(kind) = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok())
     else {

@@ -1,31 +1,31 @@
-//! The samples in the bytes of a voice service's answer, which are raw PCM or a WAV file whatever
-//! was asked for; other formats are told by their first bytes. Not for how the bytes come.
+//! Samples from a synthesiser's answer, which is raw PCM or a WAV file, whatever was requested.
+//! Other formats are detected by their first bytes. Not for the transport of the bytes.
 
 use bytes::{Buf as _, BytesMut};
 use hearken_actors::ports::Pcm;
 
 use super::{SAMPLE_RATES_HZ, samples};
 
-/// A header longer than this is none.
+/// Longest header, in bytes. With a longer one, the answer is no WAV file.
 const MAX_HEADER: usize = 64 << 10;
 /// Bytes of a WAV file before its first chunk.
 const RIFF: usize = 12;
 
-/// Why an answer cannot be played.
+/// Reason that an answer cannot be played.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Unplayable {
-    /// It is no PCM.
+    /// It is not PCM.
     #[error("the answer is {0}, not PCM: set the voice service to `pcm` or `wav`")]
     Format(&'static str),
-    /// It is a WAV file, of a kind that is not played.
+    /// It is a WAV file in an unsupported encoding.
     #[error("the answer is a WAV file with {0}, not 16-bit PCM of one or two channels")]
     Wav(String),
 }
 
-/// One answer's bytes on their way to samples, cut anywhere.
+/// Converter from the bytes of one answer, cut anywhere, to samples.
 #[derive(Debug, Default)]
 pub(super) struct Sound {
-    /// Bytes that are not judged yet, or the half of a sample.
+    /// Bytes whose format is unknown yet, or half of a sample.
     held: BytesMut,
     shape: Shape,
 }
@@ -35,22 +35,22 @@ enum Shape {
     /// Not known yet.
     #[default]
     Unknown,
-    /// s16le mono, at the rate that was agreed on.
+    /// s16le mono, at the agreed rate.
     Raw,
-    /// The samples of a WAV file; so many bytes of them are still to come, where it tells.
+    /// Samples of a WAV file. `left` is the number of bytes still to come, if the file says so.
     Wav { rate_hz: u32, stereo: bool, left: Option<usize> },
 }
 
-/// What the first bytes tell.
+/// Result of parsing the first bytes.
 enum Header {
-    /// Nothing yet.
+    /// Undecided: more bytes are needed.
     More,
-    /// The samples begin behind so many bytes.
+    /// Samples of this format begin at this offset.
     Begins(Shape, usize),
 }
 
 impl Sound {
-    /// Takes some bytes and gives the samples that are now whole; `rate_hz` is that of raw PCM.
+    /// Adds bytes and returns the samples that are now complete. `rate_hz` is the rate of raw PCM.
     ///
     /// # Errors
     /// See [`Unplayable`].
@@ -68,7 +68,8 @@ impl Sound {
         Ok(self.whole(rate_hz))
     }
 
-    /// The answer has ended: gives what was too short to be judged. An odd byte is dropped.
+    /// Ends the answer: returns samples of an answer too short to detect its format. An odd byte is
+    /// dropped.
     pub(super) fn finish(&mut self, rate_hz: u32) -> Option<Pcm> {
         if let Shape::Unknown = self.shape {
             self.shape = Shape::Raw;
@@ -91,7 +92,7 @@ impl Sound {
         if let Shape::Wav { left: Some(left), .. } = &mut self.shape {
             *left -= bytes;
             if *left < 2 {
-                // What stands behind the samples is not sound.
+                // Bytes after the samples are not audio.
                 self.held.clear();
             }
         }
@@ -104,7 +105,7 @@ impl Sound {
     }
 }
 
-/// What an answer is that begins like this.
+/// Detects the format of an answer by its first bytes.
 fn parse_header(head: &[u8]) -> Result<Header, Unplayable> {
     match head {
         [] | [_] | [_, _] | [_, _, _] => Ok(Header::More),
@@ -119,7 +120,8 @@ fn parse_header(head: &[u8]) -> Result<Header, Unplayable> {
         [b'I', b'D', b'3', ..] => Err(Unplayable::Format("MP3")),
         _ => match frame(head) {
             None => Ok(Header::Begins(Shape::Raw, 0)),
-            // Samples can look like the header of a frame, but not at the same time like the next.
+            // Samples can look like the header of one frame, but not also like the header of the
+            // next.
             Some((name, length)) => match head.get(length..length + 6) {
                 None => Ok(Header::More),
                 Some(next) if frame(next).is_some() => Err(Unplayable::Format(name)),
@@ -129,7 +131,7 @@ fn parse_header(head: &[u8]) -> Result<Header, Unplayable> {
     }
 }
 
-/// The format and length of the MP3 or AAC frame that begins here, if one does.
+/// Returns the format and length of the MP3 or AAC frame that begins here, if there is one.
 fn frame(head: &[u8]) -> Option<(&'static str, usize)> {
     let &[0xff, second, third, fourth, ..] = head else { return None };
     match (second & 0xf6, second & 0xe6) {
@@ -160,7 +162,7 @@ fn frame(head: &[u8]) -> Option<(&'static str, usize)> {
     }
 }
 
-/// Where the samples of a WAV file begin, and how they are written.
+/// Returns the format and the offset of a WAV file's samples.
 fn wav(head: &[u8]) -> Result<Header, Unplayable> {
     let u16_at = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     let u32_at =
@@ -171,7 +173,7 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
         let length = usize::try_from(size).unwrap_or(usize::MAX);
         match (name, shape) {
             (b"data", Some((rate_hz, stereo))) => {
-                // Who writes while it speaks does not know the length yet.
+                // A streaming encoder does not know the length yet.
                 let left = Some(length).filter(|_| size != 0 && size < 0x7fff_0000);
                 return Ok(Header::Begins(Shape::Wav { rate_hz, stereo, left }, body));
             }
@@ -218,7 +220,7 @@ mod tests {
         file
     }
 
-    /// The samples and their rate, of bytes cut into pieces of this size.
+    /// Returns the samples and their rate, for bytes cut into pieces of this size.
     fn played(bytes: &[u8], size: usize) -> Result<(Vec<i16>, u32), Unplayable> {
         let (mut sound, mut all, mut rate) = (Sound::default(), Vec::new(), 0);
         let mut add = |pcm: Option<Pcm>| {

@@ -1,4 +1,4 @@
-//! The SQL of chat sessions, their messages and turns. Not for what is said in them; snapshots and
+//! SQL of chat sessions, their messages and turns. Not for the content of messages. Snapshots and
 //! named requests have files of their own.
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use sqlx::any::AnyRow;
 use super::{SqlStore, Work, in_time_for_ports, requests, text, time, unusable};
 use crate::StoreError;
 
-/// All columns of a session, by name.
+/// Names of all columns of a session.
 macro_rules! columns {
     () => {
         "session_id, name, creator_id, dm_user_id, status, max_players, players, message_count, \
@@ -23,7 +23,7 @@ macro_rules! columns {
     };
 }
 
-/// Which sessions fit a filter: `$1` is the person, `$2` the status.
+/// Filter of sessions: `$1` is the person, `$2` the status.
 macro_rules! fitting {
     () => {
         " FROM chat_sessions WHERE ($1 IS NULL OR session_id IN \
@@ -131,7 +131,7 @@ impl ChatStore for SqlStore {
         limit: u32,
     ) -> Result<Vec<SessionId>, BoxError> {
         in_time_for_ports(async {
-            // Nothing changes a deleted session, so it was deleted when it was last changed.
+            // A deleted session never changes: its last change was the deletion.
             let ids: Vec<String> = sqlx::query_scalar(
                 "SELECT session_id FROM chat_sessions WHERE status = 'deleted' \
                  AND updated_ms < $1 ORDER BY updated_ms, session_id LIMIT $2 OFFSET $3",
@@ -262,8 +262,8 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// The session's row first, on condition that nobody went before: of two turns that were
-    /// built on the same message, the second finds another number there.
+    /// Updates the session's row first, only if no other turn came before. Of two turns after the
+    /// same message, the second finds another message count.
     async fn keep_chat_turn(&self, turn: &KeptTurn) -> Result<TurnKept, StoreError> {
         let id = text(turn.session_id.as_str());
         let messages = i64::try_from(turn.messages.len()).map_err(unusable)?;
@@ -287,7 +287,7 @@ impl SqlStore {
             return Ok(why);
         }
         if !requests::answer(&mut work, turn).await? {
-            // The request was answered before.
+            // The request has an answer already.
             work.rollback().await?;
             return Ok(TurnKept::Overtaken);
         }
@@ -306,7 +306,7 @@ impl SqlStore {
     }
 }
 
-/// Why a turn of this session was not taken.
+/// Returns the reason that a turn of this session was not stored.
 pub(super) async fn why_not(work: &mut Work, id: &str) -> Result<TurnKept, StoreError> {
     let sql = "SELECT status FROM chat_sessions WHERE session_id = $1";
     let status: Option<String> =

@@ -1,4 +1,4 @@
-//! The SQL of devices, codes and keys, and nothing that decides.
+//! SQL of devices, codes and keys. Not for decisions about them.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::{
     StoreError, StoreErrorKind,
 };
 
-/// Codes tried until one is free; of a million at most 5,000 are taken.
+/// Attempts to find a free code. Of a million codes at most 5,000 are in use.
 const CODE_ATTEMPTS: usize = 20;
 
-/// All columns of a device, by name: a statement with `*` that was prepared before another
-/// connection or server changed the table gives rows of a length that nobody expects.
+/// Names of all columns of a device. A prepared statement with `*` would return rows of unexpected
+/// length after another connection or server changed the table.
 macro_rules! columns {
     () => {
         "device_id, client_id, name, board, chip, serial_number, firmware_version, \
@@ -28,8 +28,8 @@ macro_rules! columns {
 pub(super) use columns;
 
 impl SqlStore {
-    /// A device after a statement that sets one text of it (`$2`) and returns its columns; none
-    /// where there is no such device (`$1`).
+    /// Runs a statement that sets one text (`$2`) of a device (`$1`) and returns its columns; none
+    /// if there is no such device.
     pub(super) async fn changed(
         &self,
         sql: &'static str,
@@ -73,7 +73,7 @@ fn activation(row: &AnyRow) -> Result<Activation, StoreError> {
     })
 }
 
-/// Six digits, none likelier than another.
+/// Returns six random digits, all equally likely.
 fn random_code() -> Result<String, StoreError> {
     let random = getrandom::u64()
         .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e.to_string()))?;
@@ -109,7 +109,7 @@ impl DeviceStore for SqlStore {
             .fetch_optional(self.writer().await?.pool)
             .await?;
             let Some(row) = row else {
-                // Bound to another client, of which this one changes nothing.
+                // The device is bound to another client: this one changes nothing.
                 return self.device(&report.device_id).await?.ok_or_else(|| {
                     StoreError::because(StoreErrorKind::Unavailable, "the device was forgotten")
                 });
@@ -323,8 +323,8 @@ impl DeviceStore for SqlStore {
 }
 
 impl SqlStore {
-    /// The code of this device and client, where it has one, else a fresh one; none where too
-    /// many wait. Fails with a unique violation where the fresh code is taken.
+    /// Returns the code of this device and client, if it has one, else a new one; none if too many
+    /// codes wait. Fails with a unique violation if the new code is in use.
     async fn give_code(
         &self,
         id: &DeviceId,
@@ -355,7 +355,8 @@ impl SqlStore {
         .await?)
     }
 
-    /// Forgets the strangers that were not seen for longest, beyond the number that is kept.
+    /// Deletes devices that nobody bound, named or configured, beyond [`MAX_STRANGERS`]: those not
+    /// seen for the longest time.
     async fn make_room(&self) -> Result<(), StoreError> {
         sqlx::query(
             "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices \

@@ -1,15 +1,15 @@
-//! Every step from an empty database to the tables of today, in order, for both kinds. Not for
-//! taking them.
+//! Migrations from an empty database to the current tables, in order, for both kinds of database.
+//! Not for running them.
 //!
-//! A step that was released never changes. Both kinds have the same tables after a step of the
-//! same number; PostgreSQL came in with the sixth.
+//! A released migration never changes. Both kinds have the same tables after the migration of the
+//! same number. PostgreSQL starts with the sixth.
 
 use sqlx::SqlSafeStr as _;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 use super::Dialect;
 
-/// The number of the last step.
+/// Number of the last migration.
 pub(crate) const SCHEMA: i64 = 7;
 
 const SQLITE: [(i64, &str, &str); 7] = [
@@ -31,7 +31,7 @@ const POSTGRES: [(i64, &str, &str); 2] = [
     (7, "requests", include_str!("../../migrations/postgres/0007_requests.sql")),
 ];
 
-/// What takes the steps of this kind of database that it has not taken.
+/// Returns the migrator for this kind of database, which runs the missing migrations.
 pub(super) fn steps(dialect: Dialect) -> Migrator {
     let steps: &[(i64, &str, &'static str)] = match dialect {
         Dialect::Sqlite => &SQLITE,
@@ -42,7 +42,7 @@ pub(super) fn steps(dialect: Dialect) -> Migrator {
         Migration::new(*version, (*name).into(), kind, sql.into_sql_str(), false)
     });
     let mut migrator = Migrator::with_migrations(all.collect());
-    // Its lock would outlive a call that is given up; the store takes one of its own.
+    // The migrator's own lock would outlive a cancelled call. The store takes its own lock.
     migrator.set_locking(false);
     migrator
 }

@@ -1,8 +1,9 @@
-//! The store in a SQLite file or on a PostgreSQL server, opened when it is first used: one SQL for
-//! both. What differs between them is here and in the migrations; not what is kept.
+//! Store in a SQLite file or on a PostgreSQL server, opened at first use, with one SQL for both.
+//! Their differences are here and in the migrations. Not for the content of tables.
 //!
-//! - One statement or one transaction a decision: two servers on one store cannot both decide.
-//! - Every call has a deadline; who holds a lock is waited for, but not as long as that.
+//! - Each decision is one statement or one transaction: two servers on one store cannot both
+//!   decide.
+//! - Every call has a deadline. The wait for another writer's lock is shorter.
 
 mod chat;
 mod devices;
@@ -42,57 +43,57 @@ const BUSY: Duration = Duration::from_secs(1);
 const ACQUIRE: Duration = Duration::from_secs(2);
 /// Longest time for a whole call.
 const DEADLINE: Duration = Duration::from_secs(4);
-/// Longest time for a lock where a person waits: [`SqlStore::patient`].
+/// Longest wait for a lock in long work for a person: [`SqlStore::patient`].
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Connections to a file: one writes, others read meanwhile.
+/// Connections to a file: one writes, others read at the same time.
 const FILE_CONNECTIONS: u32 = 4;
-/// Connections to a server, which by default has 100 for all.
+/// Connections to a PostgreSQL server, which by default accepts 100 in total.
 const SERVER_CONNECTIONS: u32 = 16;
-/// The advisory lock of PostgreSQL under which tables are made; any number that is ours alone.
+/// Advisory lock of PostgreSQL for migrations. Any number that only this program uses.
 const MAKING_TABLES: i64 = 0x0068_6561_726b_656e;
 
-/// The code of SQLite's `SQLITE_BUSY`.
+/// Error code of SQLite's `SQLITE_BUSY`.
 const SQLITE_BUSY: &str = "5";
 
-/// Which database it is.
+/// Kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Sqlite,
     Postgres,
 }
 
-/// A transaction on either database; rolled back unless it is committed.
+/// Transaction on either database. It is rolled back unless it is committed.
 pub(super) struct Work {
     transaction: Transaction<'static, Any>,
-    /// Held until the end.
+    /// Write permit, held until the end.
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// The right to write one statement.
+/// Connection pool and permit for one writing statement.
 struct Writer<'a> {
     pool: &'a AnyPool,
-    /// Held until the end.
+    /// Write permit, held until the end.
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// How long is waited for what.
+/// Time limits of a store.
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
     busy: Duration,
     acquire: Duration,
-    /// Longest time for one statement on a server; zero is no end.
+    /// Longest time for one statement on a PostgreSQL server; zero is no limit.
     statement: Duration,
 }
 
 const BRISK: Timeouts = Timeouts { busy: BUSY, acquire: ACQUIRE, statement: DEADLINE };
 const PATIENT: Timeouts = Timeouts { busy: PATIENCE, acquire: ACQUIRE, statement: Duration::ZERO };
 
-/// Where a store is.
+/// Location of a store.
 struct Location {
     dialect: Dialect,
-    /// The address as the driver takes it.
+    /// Address in the driver's format.
     url: String,
-    /// The file, where it is one.
+    /// Path of the file, if it is one.
     file: Option<PathBuf>,
 }
 
@@ -100,44 +101,44 @@ struct Location {
 pub struct SqlStore {
     pool: AnyPool,
     options: AnyConnectOptions,
-    /// What each connection begins with.
+    /// Statements that each connection runs first.
     opening: String,
     dialect: Dialect,
     file: Option<PathBuf>,
     migrated: OnceCell<()>,
-    /// One place, so that writers of this process stand in line for a file: SQLite has those that
-    /// find it locked try again now and then, until one that has no luck gives up.
+    /// Semaphore with one permit: writers of this process queue for a file. SQLite itself lets
+    /// writers poll a locked file, until an unlucky one gives up.
     writing: Arc<Semaphore>,
 }
 
 impl SqlStore {
-    /// A store in this SQLite file, which is made where there is none, with its folder. Needs a
-    /// tokio runtime.
+    /// Creates a store in this SQLite file. The file and its folder are created if they are
+    /// missing. Needs a tokio runtime.
     ///
     /// # Errors
-    /// The path is no UTF-8.
+    /// The path is not UTF-8.
     pub fn file(path: &Path) -> Result<Self, StoreError> {
         Self::with(&Location::file(path)?, BRISK)
     }
 
-    /// A store at a `sqlite:` or `postgres:` address; `sqlite::memory:` is one in memory.
+    /// Creates a store at a `sqlite:` or `postgres:` address; `sqlite::memory:` is one in memory.
     ///
     /// # Errors
-    /// It is no such address.
+    /// The address is of another form.
     pub fn at(url: &str) -> Result<Self, StoreError> {
         Self::with(&Location::at(url)?, BRISK)
     }
 
-    /// The same for long work of which a person waits to see the end; an empty address is
+    /// Creates a store with long time limits, for work that a person waits for. An empty address is
     /// `hearken.db` in this folder.
     ///
     /// # Errors
-    /// It is no such address.
+    /// The address is of another form.
     pub fn patient(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
         Self::with(&Location::configured(url, data_dir)?, PATIENT)
     }
 
-    /// The store of a server: an empty address is `hearken.db` in this folder.
+    /// Creates the store of a server. An empty address is `hearken.db` in this folder.
     pub(super) fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
         Self::with(&Location::configured(url, data_dir)?, BRISK)
     }
@@ -151,7 +152,7 @@ impl SqlStore {
         pool = match (place.dialect, &place.file) {
             (Dialect::Postgres, _) => pool.max_connections(SERVER_CONNECTIONS),
             (Dialect::Sqlite, Some(_)) => pool.max_connections(FILE_CONNECTIONS),
-            // It lives as long as its one connection.
+            // The store in memory exists as long as its one connection.
             (Dialect::Sqlite, None) => {
                 pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
             }
@@ -173,28 +174,28 @@ impl SqlStore {
         })
     }
 
-    /// The pool, once its tables are as we need them.
+    /// Returns the pool after the migrations.
     pub(super) async fn pool(&self) -> Result<&AnyPool, StoreError> {
         self.migrated.get_or_try_init(|| self.migrate()).await?;
         Ok(&self.pool)
     }
 
-    /// Begins to write: on SQLite nobody else writes until it ends, on PostgreSQL nobody changes
-    /// a row that this one changed.
+    /// Begins a transaction that writes. On SQLite nobody else writes until it ends, on PostgreSQL
+    /// nobody changes a row that it changed.
     pub(super) async fn begin(&self) -> Result<Work, StoreError> {
         self.pool().await?;
         self.begin_writing().await
     }
 
-    /// The pool for one statement that writes; the place in line is free again after it.
+    /// Returns the pool and the permit for one writing statement.
     async fn writer(&self) -> Result<Writer<'_>, StoreError> {
         Ok(Writer { pool: self.pool().await?, _place: self.place().await })
     }
 
-    /// A place among the writers; a server has one for everybody.
+    /// Waits for the write permit; none on PostgreSQL, where writers run concurrently.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
         match self.dialect {
-            // Nobody closes it.
+            // The semaphore is never closed.
             Dialect::Sqlite => Arc::clone(&self.writing).acquire_owned().await.ok(),
             Dialect::Postgres => None,
         }
@@ -203,14 +204,14 @@ impl SqlStore {
     async fn begin_writing(&self) -> Result<Work, StoreError> {
         let place = self.place().await;
         let begin = match self.dialect {
-            // One that reads first and then writes would fail where another wrote in between.
+            // A transaction that reads before it writes would fail if another one wrote in between.
             Dialect::Sqlite => "BEGIN IMMEDIATE",
             Dialect::Postgres => "BEGIN",
         };
         Ok(Work { transaction: self.pool.begin_with(begin).await?, _place: place })
     }
 
-    /// Begins to read what is there at one moment, whatever is written meanwhile.
+    /// Begins a transaction that reads a consistent snapshot, unaffected by concurrent writes.
     pub(super) async fn begin_reading(&self) -> Result<Work, StoreError> {
         let begin = match self.dialect {
             Dialect::Sqlite => "BEGIN",
@@ -219,7 +220,7 @@ impl SqlStore {
         Ok(Work { transaction: self.pool.begin_with(begin).await?, _place: None })
     }
 
-    /// Begins to write to these tables while nobody else does.
+    /// Begins a transaction that is the only writer of these tables.
     pub(super) async fn begin_alone(
         &self,
         tables: impl Iterator<Item = &'static str>,
@@ -233,7 +234,7 @@ impl SqlStore {
         Ok(work)
     }
 
-    /// Goes on counting after the highest number of the audit; SQLite does so by itself.
+    /// Continues the numbers of the audit after the highest one. SQLite does this by itself.
     pub(super) async fn count_on(&self, work: &mut Work) -> Result<(), StoreError> {
         if self.dialect == Dialect::Postgres {
             sqlx::query(
@@ -246,8 +247,8 @@ impl SqlStore {
         Ok(())
     }
 
-    /// The number of the last step that was taken, without taking any; none where there is no
-    /// store yet, or nothing in it.
+    /// Returns the number of the last migration that was run, without running any; none if there is
+    /// no store yet, or it is empty.
     ///
     /// # Errors
     /// The store fails.
@@ -272,7 +273,7 @@ impl SqlStore {
         Ok(sqlx::query_scalar(sql).fetch_one(&self.pool).await?)
     }
 
-    /// Makes the tables, or brings them up to date; tells the version that they have then.
+    /// Creates or migrates the tables. Returns their version.
     ///
     /// # Errors
     /// The store fails, or is of a later version.
@@ -281,7 +282,7 @@ impl SqlStore {
         Ok(migrations::SCHEMA)
     }
 
-    /// Ends the store's connections.
+    /// Closes the store's connections.
     pub async fn shut(&self) {
         self.pool.close().await;
     }
@@ -294,8 +295,7 @@ impl SqlStore {
         Box::pin(self.make_tables())
     }
 
-    /// Takes the steps that are missing, all or none; servers that start at once wait for each
-    /// other.
+    /// Runs the missing migrations, all or none. Servers that start at once wait for each other.
     async fn make_tables(&self) -> Result<(), StoreError> {
         if let Some(file) = self.file.clone() {
             tokio::task::spawn_blocking(move || make_private(&file))
@@ -306,7 +306,7 @@ impl SqlStore {
         self.try_to_connect().await?;
         let mut work = self.begin_writing().await?;
         if self.dialect == Dialect::Postgres {
-            // The lock of the migrator itself would outlive a call that is given up.
+            // The migrator's own lock would outlive a cancelled call.
             sqlx::query("SELECT pg_advisory_xact_lock($1)")
                 .bind(MAKING_TABLES)
                 .execute(&mut *work)
@@ -319,8 +319,8 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Connects once outside the pool, which would try until its time is up and then not say why
-    /// it could not.
+    /// Connects once outside the pool. The pool would retry until its deadline and then not report
+    /// the reason.
     async fn try_to_connect(&self) -> Result<(), StoreError> {
         if self.dialect == Dialect::Sqlite && self.file.is_none() {
             return Ok(());
@@ -330,7 +330,7 @@ impl SqlStore {
         let mut connection = connecting.await.map_err(late)??;
         let opening = AssertSqlSafe(self.opening.clone());
         match sqlx::raw_sql(opening).execute(&mut connection).await {
-            // Another server is just making the file: the pool waits for it.
+            // Another server is creating the file right now: the pool waits for it.
             Err(sqlx::Error::Database(error)) if error.code().is_some_and(|c| c == SQLITE_BUSY) => {
             }
             opened => {
@@ -378,7 +378,8 @@ impl Location {
             let why = format!("{} is no UTF-8", path.display());
             StoreError::because(StoreErrorKind::Address, why)
         })?;
-        // Slashes too, so that the address is opaque and nothing of the path is taken for more.
+        // Slashes are encoded too: this makes the address opaque, and no part of the path is
+        // parsed.
         let encode = |byte: u8| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).into(),
             other => format!("%{other:02X}"),
@@ -409,11 +410,11 @@ impl Location {
     }
 }
 
-/// What each connection begins with.
+/// Returns the statements that each connection runs first.
 fn opening(place: &Location, waits: Timeouts) -> String {
     let busy = waits.busy.as_millis();
     match (place.dialect, &place.file) {
-        // FULL: what is committed is on disk, even where the machine loses power.
+        // FULL: a committed transaction is on disk, even if the machine loses power.
         (Dialect::Sqlite, Some(_)) => format!(
             "PRAGMA busy_timeout = {busy}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"
         ),
@@ -426,8 +427,8 @@ fn opening(place: &Location, waits: Timeouts) -> String {
     }
 }
 
-/// Makes a file that only its owner reads, and its folder, where there are none: it will hold
-/// devices' keys. SQLite gives the files beside it the same rights.
+/// Creates a file that only its owner can read, and its folder, if they are missing: it will
+/// contain devices' keys. SQLite gives the files beside it the same permissions.
 fn make_private(file: &Path) -> io::Result<()> {
     if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -438,7 +439,7 @@ fn make_private(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Ends a call that takes too long.
+/// Ends a call after [`DEADLINE`], with an error.
 async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(result) => result,
@@ -446,14 +447,14 @@ async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result
     }
 }
 
-/// The same for the ports of the actors.
+/// Ends a call after [`DEADLINE`], with an error for the ports of the actors crate.
 async fn in_time_for_ports<T>(
     call: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, BoxError> {
     Ok(in_time(call).await?)
 }
 
-/// A text as both databases hold it: one of PostgreSQL has no NUL.
+/// Replaces NUL characters, which PostgreSQL does not store.
 pub(super) fn text(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
@@ -462,7 +463,7 @@ fn time(milliseconds: i64) -> Result<Timestamp, StoreError> {
     Timestamp::from_millisecond(milliseconds).map_err(unusable)
 }
 
-/// The store holds, or was given, what we cannot read.
+/// Builds the error for a value that cannot be read.
 fn unusable(error: impl Into<BoxError>) -> StoreError {
     StoreError::because(StoreErrorKind::Unusable, error)
 }

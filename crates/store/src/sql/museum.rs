@@ -1,4 +1,4 @@
-//! The SQL of museum clients' sessions. Not for what is said in them.
+//! SQL of museum clients' sessions. Not for the content of conversations.
 
 use async_trait::async_trait;
 use hearken_proto::ids::SessionId;
@@ -10,7 +10,7 @@ use sqlx::any::AnyRow;
 use super::{SqlStore, in_time, text, time, unusable};
 use crate::{MuseumSession, MuseumStore, StoreError};
 
-/// All columns of a session, by name.
+/// Names of all columns of a session.
 macro_rules! columns {
     () => {
         "session_id, metadata, functions, history, created_ms, last_used_ms, expires_ms, requests"

@@ -1,5 +1,5 @@
-//! The SQL of requests that their clients named: noted when they begin to call tools, answered with
-//! their turn, copied with a snapshot. Not for what they ask.
+//! SQL of requests with an idempotency key: recorded when they begin to call tools, answered with
+//! their turn, copied with a snapshot. Not for their content.
 
 use hearken_actors::ports::{KeptTurn, KnownRequest, RequestKey, TurnKept};
 use hearken_proto::ids::SessionId;
@@ -10,9 +10,9 @@ use super::chat::why_not;
 use super::{SqlStore, Work, text};
 use crate::StoreError;
 
-/// Requests of a session that are known; beyond, the oldest are forgotten.
+/// Most stored requests of a session. Beyond, the oldest are deleted.
 const MAX_KNOWN: i64 = 256;
-/// So many are forgotten at once, at most: one is added at a time.
+/// Most requests that are deleted at once: one is added at a time.
 const FORGOTTEN_AT_ONCE: i64 = 16;
 
 impl SqlStore {
@@ -85,8 +85,8 @@ impl SqlStore {
     }
 }
 
-/// Notes the answer to the request of a turn, where it has a name. False where the name is known
-/// already, but for a request that was begun under the same lock.
+/// Stores the answer to the request of a turn, if it has a key. Returns false if the key is stored
+/// already, unless the request was begun under the same lock.
 pub(super) async fn answer(work: &mut Work, turn: &KeptTurn) -> Result<bool, StoreError> {
     let Some(key) = &turn.key else { return Ok(true) };
     note(work, &text(turn.session_id.as_str()), key, &turn.answer, turn.fence).await
@@ -146,7 +146,7 @@ pub(super) async fn copy_to_snapshot(
     Ok(())
 }
 
-/// Makes a session's requests those of a snapshot: of what was asked later nothing is known.
+/// Replaces a session's requests with those of a snapshot. Later requests are forgotten.
 pub(super) async fn copy_from_snapshot(
     work: &mut Work,
     id: &str,

@@ -1,4 +1,4 @@
-//! The SQL of text clients' sessions. Not for what they remember.
+//! SQL of text clients' sessions. Not for the format of their content.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use sqlx::Row as _;
 
 use super::{SqlStore, in_time, text};
 
-/// Sessions cleared away at once, so that nobody waits for long.
+/// Most sessions that are deleted at once, to keep other calls from waiting.
 const AT_ONCE: i64 = 1_000;
 
 #[async_trait]

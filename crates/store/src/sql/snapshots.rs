@@ -1,5 +1,5 @@
-//! The SQL of chat sessions' snapshots: copies of their messages, made and put back within the
-//! database. Not for the state server's half of a snapshot, of which only the version is here.
+//! SQL of chat sessions' snapshots: copies of their messages, made and restored within the
+//! database. Not for the state server's part of a snapshot: only its version is here.
 
 use hearken_proto::chat::Snapshot;
 use hearken_proto::ids::SessionId;
@@ -10,7 +10,7 @@ use sqlx::any::AnyRow;
 use super::{SqlStore, requests, text, time};
 use crate::StoreError;
 
-/// All columns of a snapshot, by name.
+/// Names of all columns of a snapshot.
 macro_rules! columns {
     () => {
         "snapshot_id, session_id, name, message_count, state_version, created_ms"
@@ -36,7 +36,7 @@ impl SqlStore {
     ) -> Result<Option<Snapshot>, StoreError> {
         let (id, snapshot_id) = (text(new.session_id.as_str()), text(&new.id));
         let mut work = self.begin().await?;
-        // From now on no turn comes in between.
+        // From here on no turn can be stored in between.
         let taken = sqlx::query(
             "UPDATE chat_sessions SET fence = $2 WHERE session_id = $1 AND fence <= $2",
         )

@@ -1,5 +1,4 @@
-//! The SQL of tool servers, and of what was chosen for devices' conversations. Not for devices
-//! otherwise.
+//! SQL of tool servers, and of the tool settings of devices. Not for other data of devices.
 
 use async_trait::async_trait;
 use hearken_base::Secret;

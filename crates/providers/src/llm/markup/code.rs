@@ -1,36 +1,36 @@
-//! Where an answer's text is code: between ticks on one line, and between fences. Not for what code
-//! is shown as.
+//! Detection of code in an answer's text: between backticks on one line, and between fences. Not
+//! for the display of code.
 
-/// Longest look ahead for the ticks that close a span, and for a fence's language, in bytes.
+/// Longest look-ahead for the backticks that close a span, and for a fence's language, in bytes.
 const AHEAD: usize = 256;
 
-/// Languages of fenced blocks in which models write calls.
+/// Languages of fenced blocks that contain tool calls.
 const CALLING: [&str; 4] = ["tool_code", "tool_call", "tool_calls", "function_call"];
 
-/// How far into code the text is.
+/// Position of the text relative to code.
 #[derive(Debug)]
 pub(super) struct Code {
     state: State,
-    /// Nothing but blanks so far on this line.
+    /// True while the line has only blanks so far.
     line_begins: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Plain,
-    /// In a span that opened with so many ticks.
+    /// In a span that opened with this number of backticks.
     Span(usize),
-    /// In a block that opened with so many of these.
+    /// In a block that opened with this number of these characters.
     Fence(char, usize),
 }
 
-/// What a run of ticks is.
+/// Meaning of a run of backticks.
 pub(super) enum Span {
-    /// More text will tell.
+    /// Undecided: more text is needed.
     Waits,
-    /// So many bytes of text.
+    /// Text of this length, in bytes.
     Text(usize),
-    /// The head of a block with a call, of so many bytes.
+    /// Opening of a block with a tool call, of this length in bytes.
     Call(usize),
 }
 
@@ -41,12 +41,12 @@ impl Default for Code {
 }
 
 impl Code {
-    /// This text, without ticks and line feeds, is passed.
+    /// Advances over text without backticks and line feeds.
     pub(super) fn pass(&mut self, text: &str) {
         self.line_begins &= text.trim().is_empty();
     }
 
-    /// A line ends, and with it what was opened on it.
+    /// Advances over a line feed, which ends any span.
     pub(super) fn line(&mut self) {
         self.line_begins = true;
         if let State::Span(_) = self.state {
@@ -54,12 +54,12 @@ impl Code {
         }
     }
 
-    /// The text is in a fenced block.
+    /// Returns true in a fenced block.
     pub(super) fn fenced(&self) -> bool {
         matches!(self.state, State::Fence(..))
     }
 
-    /// A run of ticks or tildes begins here.
+    /// Reads a run of backticks or tildes.
     pub(super) fn ticks(&mut self, text: &str, end: bool) -> Span {
         let sign = text.chars().next().unwrap_or('`');
         let len = text.len() - text.trim_start_matches(sign).len();
@@ -91,8 +91,8 @@ impl Code {
         Span::Text(len)
     }
 
-    /// Whether a mark is in a span which closes on this line: `behind` is the text behind the mark.
-    /// None if more text will tell; where it is not, the span was none.
+    /// Returns true if a mark is in a code span that closes on this line. `behind` is the text
+    /// after the mark. Returns none if more text is needed. On false, the open span was not code.
     pub(super) fn holds(&mut self, behind: &str, end: bool) -> Option<bool> {
         let State::Span(open) = self.state else { return Some(false) };
         let line = behind.split('\n').next().unwrap_or_default();
@@ -100,7 +100,7 @@ impl Code {
         while let Some(next) = line[at..].find('`') {
             let from = at + next;
             let len = line[from..].len() - line[from..].trim_start_matches('`').len();
-            // A run at the end may go on.
+            // A run at the end of the text may continue.
             let whole = from + len < behind.len() || end;
             if from <= AHEAD && len == open && whole {
                 return Some(true);

@@ -1,41 +1,42 @@
-//! The marks that models write into their answers: around what they think, and around calls of
-//! tools that they write as text. Not for what is done with what stands between.
+//! Marks that models write into their answers: around their thinking, and around tool calls in
+//! text. Not for handling the text between marks.
 
-/// A mark is no longer, in bytes.
+/// Longest mark, in bytes.
 const LONGEST: usize = 256;
 
-/// What a mark says of the text behind it.
+/// Meaning of a mark for the text after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// The model thinks from here on.
+    /// Thinking begins.
     Think,
-    /// It has thought.
+    /// Thinking ends, one level.
     Thought,
-    /// All thinking is over: the answer follows.
+    /// All thinking ends: the answer follows.
     Answer,
-    /// What was being written is over.
+    /// The current message ends.
     End,
-    /// A call of a tool, which ends with this text; an empty one is never found.
+    /// A tool call begins, which ends with this text. An empty text is never found: the call then
+    /// runs to the end.
     Call(&'static str),
-    /// Nothing: it only leaves a trace.
+    /// No meaning: the mark is only removed.
     Silent,
 }
 
-/// What is known of a text that begins like a mark.
+/// Result of a search for a mark at the beginning of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// It is one, of so many bytes.
+    /// A mark of this length, in bytes.
     Yes(Mark, usize),
-    /// It is none.
+    /// No mark.
     No,
-    /// More text will tell.
+    /// Undecided: more text is needed.
     More,
 }
 
-/// Elements between which models think.
+/// Names of elements that contain thinking.
 const THINKING: &str = "think thinking thought thoughts reasoning reflection";
 
-/// Elements in which they write calls, or what they make up as results of them.
+/// Names of elements that contain tool calls, or results of them that the model made up.
 const CALLING: [(&str, &str); 10] = [
     ("tool_call", "</tool_call>"),
     ("tool_calls", "</tool_calls>"),
@@ -49,7 +50,7 @@ const CALLING: [(&str, &str); 10] = [
     ("function", "</function>"),
 ];
 
-/// Tokens of particular models, as they are written. Full-width letters count as plain ones.
+/// Special tokens of particular models, as text. Full-width letters count as plain ones.
 const TOKENS: [(&str, Mark); 37] = [
     // Magistral.
     ("[THINK]", Mark::Think),
@@ -73,7 +74,7 @@ const TOKENS: [(&str, Mark); 37] = [
     // GLM.
     ("<|begin_of_box|>", Mark::Silent),
     ("<|end_of_box|>", Mark::Silent),
-    // Apertus, and others that name them so.
+    // Apertus, and others with the same names.
     ("<|inner_prefix|>", Mark::Think),
     ("<|inner_suffix|>", Mark::Thought),
     ("<|think|>", Mark::Think),
@@ -102,11 +103,11 @@ const TOKENS: [(&str, Mark); 37] = [
     ("<|tool▁calls▁end|>", Mark::Silent),
 ];
 
-/// The headers of gpt-oss: `<|channel|>analysis<|message|>`, `<|start|>assistant<|channel|>...`.
+/// Headers of gpt-oss: `<|channel|>analysis<|message|>`, `<|start|>assistant<|channel|>...`.
 const CHANNEL: &str = "<|channel|>";
 const START: &str = "<|start|>";
 
-/// The plain letter of a full-width one.
+/// Converts a full-width letter to a plain one.
 pub(super) fn narrow(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
@@ -114,12 +115,12 @@ pub(super) fn narrow(c: char) -> char {
     }
 }
 
-/// A mark may begin with this letter.
+/// Returns true if a mark may begin with this letter.
 pub(super) fn may_begin(c: char) -> bool {
     matches!(narrow(c), '<' | '[' | '◁')
 }
 
-/// The mark that the text begins with. `end`: there is no more text.
+/// Returns the mark at the beginning of the text. `end`: there is no more text.
 pub(super) fn mark(text: &str, end: bool) -> Found {
     let found = [token(text), header(text), element(text)].into_iter().fold(
         Found::No,
@@ -137,7 +138,8 @@ pub(super) fn mark(text: &str, end: bool) -> Found {
     }
 }
 
-/// How much of `pattern` the text begins with: all of it in so many bytes, or all that there is.
+/// Compares the beginning of the text with `pattern`: found with its length in bytes, undecided if
+/// the text is too short, or no match.
 pub(super) fn begins(text: &str, pattern: &str) -> Found {
     let mut letters = text.char_indices();
     for wanted in pattern.chars() {
@@ -163,7 +165,7 @@ fn token(text: &str) -> Found {
     if more { Found::More } else { Found::No }
 }
 
-/// A header of gpt-oss. Only what is written to the final channel is the answer.
+/// Reads a header of gpt-oss. Only text in the final channel is the answer.
 fn header(text: &str) -> Found {
     let first = if let found @ (Found::Yes(..) | Found::More) = begins(text, CHANNEL) {
         found
@@ -177,14 +179,14 @@ fn header(text: &str) -> Found {
     let (name, behind) = rest.split_at(name_len);
     let whole = len + name_len;
     if starts {
-        // What it starts is told by what follows.
+        // The text after it decides what starts here.
         return if behind.is_empty() { Found::More } else { Found::Yes(Mark::Silent, whole) };
     }
     let mark = if name.trim_start().starts_with("final") { Mark::Answer } else { Mark::Think };
     match begins(behind, "<|message|>") {
         Found::Yes(_, more) => Found::Yes(mark, whole + more),
         Found::More => Found::More,
-        // `<|constrain|>json` may stand between.
+        // `<|constrain|>json` may come between.
         Found::No => match begins(behind, "<|constrain|>") {
             Found::Yes(..) => Found::Yes(mark, whole),
             other => other,
@@ -192,7 +194,7 @@ fn header(text: &str) -> Found {
     }
 }
 
-/// An element's tag: `<think>`, `</Think >`, `<thinking depth="2">`, `<function=f>`.
+/// Reads the tag of an element: `<think>`, `</Think >`, `<thinking depth="2">`, `<function=f>`.
 fn element(text: &str) -> Found {
     let mut letters = text.char_indices().map(|(at, c)| (at, narrow(c))).peekable();
     if letters.next().is_none_or(|(_, c)| c != '<') {
@@ -211,7 +213,7 @@ fn element(text: &str) -> Found {
         }
     }
     let Some((_, behind)) = letters.peek().copied() else { return likely(&name) };
-    // `seed:think`.
+    // For example `seed:think`.
     let bare = name.rsplit(':').next().unwrap_or_default();
     let thinks = THINKING.split(' ').any(|known| known == bare);
     let calls = CALLING.iter().find(|(known, _)| *known == bare).map(|(_, close)| *close);
@@ -244,7 +246,7 @@ fn told(
     let attributes = attributes.trim();
     let empty = attributes.ends_with('/');
     let attributes = attributes.trim_end_matches('/').trim();
-    // `<function=f>` and `<function name="f">` are calls, `<function>` may be anything.
+    // `<function=f>` and `<function name="f">` are calls. `<function>` may be anything.
     let well = if named && !closes {
         attributes.contains('=')
     } else {
@@ -264,11 +266,11 @@ fn told(
     Found::Yes(mark, len)
 }
 
-/// A tag's name may still become one that is known.
+/// Returns whether the incomplete name of a tag may still become a known one.
 fn likely(name: &str) -> Found {
     let bare = name.rsplit(':').next().unwrap_or_default();
     let known = THINKING.split(' ').chain(CALLING.iter().map(|(name, _)| *name));
-    // A prefix with a colon may be any.
+    // A prefix before a colon may be anything.
     let short = !name.contains(':') && name.len() <= 12;
     if known.into_iter().any(|known| known.starts_with(bare)) || short {
         Found::More

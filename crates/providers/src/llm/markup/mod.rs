@@ -1,16 +1,16 @@
-//! What a model writes beside its answer, taken out of the text as it streams: what it thinks, and
-//! calls of tools that it writes as text. Thinking is never the answer; a call of an offered tool
-//! is the call that it was meant as, any other is dropped. All text but that stays as it is.
+//! Filter for text that is not the answer, while it streams: thinking, and tool calls as text.
+//! Thinking is never part of the answer. A text call of an offered tool becomes a real call, any
+//! other is dropped. All other text stays unchanged.
 //!
-//! - However the text is cut, the same comes out: what may still become a mark is kept back, at
-//!   most 256 bytes of it.
-//! - What is thought and never ends is thinking to the end of the answer. Where an end was written
-//!   twice for one beginning, or the other way round, the answer is what follows the last end.
-//! - Some bases leave the mark at the beginning out: an answer of theirs begins with thinking, which
-//!   shows only at its end. The first such answer has been handed on by then; from the next one on
-//!   all is kept back until that end ([`Opening::Missing`]).
-//! - In a code span that closes on its line, and in a fenced block, marks are text: an answer about
-//!   `<think>` can be given.
+//! - The result does not depend on how the stream is cut: text that may still become a mark is held
+//!   back, at most 256 bytes.
+//! - Thinking that never ends runs to the end of the answer. If begin and end marks do not match in
+//!   number, the answer is the text after the last end.
+//! - Some servers leave out the opening mark: their answers begin with thinking, which only the
+//!   closing mark shows. The first such answer has been sent on by then. From the next answer on,
+//!   all text is held back until that mark ([`Opening::Missing`]).
+//! - In a code span that closes on its line, and in a fenced block, marks are text. This makes an
+//!   answer about `<think>` possible.
 
 mod code;
 mod marks;
@@ -26,46 +26,46 @@ use hearken_actors::ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolReque
 use code::{Code, Span};
 use marks::{Found, Mark, begins, mark, may_begin};
 
-/// Longest call that is read, and longest text that is kept back, in bytes: beyond, it is dropped.
+/// Longest tool call, and longest text that is held back, in bytes. Longer ones are dropped.
 const MOST_KEPT: usize = 64 << 10;
 
-/// How answers of a model begin.
+/// Opening of a model's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// With the answer, or with a mark before what is thought.
+    /// With the answer, or with a mark before thinking.
     Marked,
-    /// With what is thought, without a mark.
+    /// With thinking, without a mark.
     Missing,
 }
 
-/// An answer's pieces on their way, without what is not the answer.
+/// Filter of an answer's pieces, which removes text that is not the answer.
 pub(super) struct Screen {
     tools: Arc<[OfferedTool]>,
-    /// Text that is not decided.
+    /// Undecided text.
     rest: String,
     mode: Mode,
     code: Code,
-    /// Text that is handed on with the next piece.
+    /// Text that goes out with the next piece.
     out: String,
     spoken: bool,
     calling: bool,
     calls: usize,
     ready: VecDeque<LlmDelta>,
-    /// How this answer began, once that is known.
+    /// Opening of this answer, once it is known.
     began: Option<Opening>,
 }
 
 enum Mode {
     Text,
-    /// What is thought, so many marks deep; and what was written since one of them was closed,
-    /// which is the answer if no further one is.
+    /// Thinking, nested this deep. `since` is the text after the last inner end mark: it is the
+    /// answer if no further end mark follows.
     Thinking {
         depth: u32,
         since: Option<String>,
     },
-    /// The answer may begin with thinking: this was written.
+    /// Text so far of an answer that may begin with thinking.
     Unsure(String),
-    /// A call is written until this mark; true where it is too long.
+    /// Tool call that ends with `close`. `too_long` is true beyond the longest call.
     Call {
         body: String,
         close: &'static str,
@@ -73,14 +73,14 @@ enum Mode {
     },
 }
 
-/// What a step of reading came to.
+/// Outcome of one parsing step.
 enum Step {
     Went,
     Waits,
 }
 
 impl Screen {
-    /// A screen before the answer to this prompt.
+    /// Creates a filter for the answer to this prompt.
     pub(super) fn new(prompt: &Prompt, opening: Opening) -> Self {
         let may_call = prompt.tool_choice == ToolChoice::Auto;
         let tools = if may_call { Arc::clone(&prompt.tools) } else { Arc::default() };
@@ -102,7 +102,7 @@ impl Screen {
         }
     }
 
-    /// One more piece of the answer, as its provider sent it.
+    /// Adds a piece of the answer, as its provider sent it.
     pub(super) fn push(&mut self, delta: LlmDelta) {
         match delta {
             LlmDelta::Text(text) => {
@@ -121,7 +121,7 @@ impl Screen {
         }
     }
 
-    /// The base tells what is thought apart from the answer: its text is the answer.
+    /// Records that the server sends thinking in separate fields: its text is the answer.
     pub(super) fn thinks_apart(&mut self) {
         self.began = Some(Opening::Marked);
         if let Mode::Unsure(kept) = &mut self.mode {
@@ -131,22 +131,22 @@ impl Screen {
         }
     }
 
-    /// The answer is complete.
+    /// Marks the end of the answer.
     pub(super) fn end(&mut self) {
         self.read(true);
     }
 
-    /// The next piece that is part of the answer.
+    /// Returns the next piece that belongs to the answer.
     pub(super) fn pop(&mut self) -> Option<LlmDelta> {
         self.ready.pop_front()
     }
 
-    /// How this answer began, where that shows.
+    /// Returns the opening of this answer, if it is known.
     pub(super) fn began(&self) -> Option<Opening> {
         self.began
     }
 
-    /// Decides of the text as much as can be decided; all of it at its end.
+    /// Parses the text as far as it can be decided; all of it at its end.
     fn read(&mut self, end: bool) {
         loop {
             let rest = std::mem::take(&mut self.rest);
@@ -167,7 +167,8 @@ impl Screen {
         self.hand_on();
     }
 
-    /// Text at the end of what was hidden turns out to be the answer; true if there is some.
+    /// Restores held-back text that turns out to be the answer at the end. Returns true if there is
+    /// some.
     fn unhide(&mut self) -> bool {
         let kept = match &mut self.mode {
             Mode::Thinking { since, .. } => since.take().unwrap_or_default(),
@@ -192,14 +193,14 @@ impl Screen {
     }
 
     fn say(&mut self, text: &str) {
-        // What stands between thinking and an answer that begins behind it.
+        // Blanks between thinking and the answer after it.
         let hidden_before = self.began.is_some() && !self.spoken;
         let text = if hidden_before { text.trim_start() } else { text };
         self.spoken |= !text.is_empty();
         self.out.push_str(text);
     }
 
-    /// Reads the answer's text up to what may be a mark, and one mark.
+    /// Reads the answer's text up to a possible mark, and one mark.
     fn text(&mut self, rest: &str, end: bool) -> (usize, Step) {
         let special = |c: char| may_begin(c) || matches!(c, '`' | '~' | '\n');
         let at = rest.find(special).unwrap_or(rest.len());
@@ -242,21 +243,21 @@ impl Screen {
         (at + used, Step::Went)
     }
 
-    /// A mark in the answer's text.
+    /// Handles a mark in the answer's text.
     fn marked(&mut self, mark: Mark, written: &str) {
         match mark {
             Mark::Think => {
                 self.began = self.began.or(Some(Opening::Marked));
                 self.mode = Mode::Thinking { depth: 1, since: None };
             }
-            // All before it was thinking, and has been handed on.
+            // All text before it was thinking, and has been sent on.
             Mark::Thought if self.began.is_none() && self.calls == 0 => {
                 self.began = Some(Opening::Missing);
             }
             Mark::Thought | Mark::Answer | Mark::End | Mark::Silent => {}
             Mark::Call(close) => {
                 self.begins_call(close);
-                // `<function=f>` names its tool.
+                // `<function=f>` contains the name of its tool.
                 if let Mode::Call { body, .. } = &mut self.mode
                     && written.contains('=')
                 {
@@ -270,13 +271,13 @@ impl Screen {
         self.mode = Mode::Call { body: String::new(), close, too_long: false };
     }
 
-    /// Reads what is thought, or may be, up to what may be a mark, and one mark.
+    /// Reads thinking, or possible thinking, up to a possible mark, and one mark.
     fn hidden(&mut self, rest: &str, end: bool) -> (usize, Step) {
         let at = rest.find(|c| may_begin(c) || c == '`').unwrap_or(rest.len());
         let (plain, special) = rest.split_at(at);
         self.keep(plain);
         let Some(first) = special.chars().next() else { return (at, Step::Went) };
-        // A mark between two ticks is spoken of, not made.
+        // A mark between two backticks is quoted: it has no effect.
         let inner = special.strip_prefix('`').unwrap_or(special);
         if inner.is_empty() && !end {
             return (at, Step::Waits);
@@ -303,14 +304,14 @@ impl Screen {
         (at + used, Step::Went)
     }
 
-    /// A mark in what is thought, or may be.
+    /// Handles a mark in thinking, or in possible thinking.
     fn turns(&mut self, mark: Mark, written: &str) {
         match (&mut self.mode, mark) {
             (Mode::Unsure(_), Mark::Thought | Mark::Answer) => {
                 self.began = Some(Opening::Missing);
                 self.mode = Mode::Text;
             }
-            // It is marked for once: what stands before is the answer's.
+            // This answer has an opening mark: the text before it belongs to the answer.
             (Mode::Unsure(kept), Mark::Think | Mark::Call(_)) => {
                 let kept = std::mem::take(kept);
                 self.mode = Mode::Text;
@@ -342,7 +343,7 @@ impl Screen {
         }
     }
 
-    /// Reads a call up to its end.
+    /// Reads a tool call up to its end.
     fn call(&mut self, rest: &str, end: bool) -> (usize, Step) {
         let Mode::Call { body, close, too_long } = &mut self.mode else { return (0, Step::Waits) };
         let mut used = 0;
@@ -389,7 +390,7 @@ impl Screen {
     }
 }
 
-/// A whole answer without what is not the answer.
+/// Returns a whole answer without text that is not the answer.
 pub(crate) fn answer(text: &str) -> String {
     let mut screen = Screen::new(&Prompt::default(), Opening::Marked);
     screen.push(LlmDelta::Text(text.to_owned()));
@@ -400,7 +401,7 @@ pub(crate) fn answer(text: &str) -> String {
             answer.push_str(&text);
         }
     }
-    // Who is given the whole can be spared what was thought before a mark alone.
+    // In a whole answer, thinking before a lone closing mark can be removed, too.
     match (screen.began(), text.rfind("</think>")) {
         (Some(Opening::Missing), Some(at)) => text[at + "</think>".len()..].trim_start().to_owned(),
         _ => answer,

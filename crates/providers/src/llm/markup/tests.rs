@@ -1,4 +1,4 @@
-//! What is the answer, and what a model only thinks or writes beside it.
+//! Tests that separate the answer from thinking and from other text.
 
 use hearken_actors::ports::{LlmDelta, OfferedTool, Prompt, ToolChoice};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn prompt() -> Prompt {
     Prompt { tools: [tool("get_weather"), tool("self_set_volume")].into(), ..Prompt::default() }
 }
 
-/// What comes of these pieces: text as it is, each call in angle quotes.
+/// Returns the result of these pieces: text unchanged, each call in angle quotes.
 fn shown(prompt: &Prompt, opening: Opening, pieces: &[&str]) -> String {
     let mut screen = Screen::new(prompt, opening);
     for piece in pieces {
@@ -35,7 +35,7 @@ fn shown(prompt: &Prompt, opening: Opening, pieces: &[&str]) -> String {
     told
 }
 
-/// The same however it is cut: whole, and letter by letter.
+/// Checks that the text gives one result, whole and letter by letter, and returns it.
 fn said(text: &str) -> String {
     let letters: Vec<String> = text.chars().map(String::from).collect();
     let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
@@ -91,7 +91,7 @@ fn a_mark_that_is_only_spoken_of_costs_no_answer() {
     ] {
         assert_eq!(said(text), text);
     }
-    // Ticks that do not close on their line are none.
+    // Backticks that do not close on their line are no code span.
     assert_eq!(said("it`s <think>secret</think>so"), "it`s so");
     assert_eq!(said("it`s <think>secret\n`</think>so"), "it`s so");
 }
@@ -151,7 +151,7 @@ fn an_end_without_a_beginning_is_known_from_then_on() {
         next("I look.<tool_call>{\"name\":\"get_weather\"}</tool_call>"),
         "I look.«get_weather{}»"
     );
-    // A base that tells thinking apart has its answers handed on at once.
+    // If a server separates thinking, its answers are sent on at once.
     let mut apart = Screen::new(&Prompt::default(), Opening::Missing);
     apart.push(LlmDelta::Text("He".into()));
     assert_eq!(apart.pop(), None);
@@ -223,7 +223,7 @@ fn pieces_are_handed_on_as_they_come() {
     let texts: Vec<_> = std::iter::from_fn(|| screen.pop()).collect();
     let text = |text: &str| LlmDelta::Text(text.into());
     assert_eq!(texts, [text("He"), text("llo"), text(" "), text("<b> x"), text(" y")]);
-    // What a provider calls itself comes behind the text before, with one announcement.
+    // A call from the provider itself comes after the text before it, with one announcement.
     screen.push(LlmDelta::Text("<".into()));
     screen.push(LlmDelta::Calling);
     assert_eq!(
@@ -232,7 +232,7 @@ fn pieces_are_handed_on_as_they_come() {
     );
 }
 
-/// Scraps that marks and code are made of, and what may stand between.
+/// Generates fragments of marks and of code, and text that may come between.
 fn scraps() -> impl Strategy<Value = Vec<&'static str>> {
     let all = [
         "<think>",

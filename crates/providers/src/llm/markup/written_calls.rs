@@ -1,5 +1,5 @@
-//! Calls of tools that a model wrote as text, in the ways that models are known to: read as the
-//! calls that they were meant as. Not for where they stand in an answer.
+//! Tool calls that a model wrote as text, in the known formats, converted to real calls. Not for
+//! their position in an answer.
 //!
 //! - `{"name": "f", "arguments": {..}}`, one or several, also in an array (Qwen, Hermes, Granite);
 //! - `<function=f>{..}</function>`, or with `<parameter=x>1</parameter>` in it (Llama, Qwen-Coder);
@@ -9,11 +9,11 @@
 use hearken_actors::ports::OfferedTool;
 use serde_json::{Map, Value};
 
-/// Calls of one text that are read; what is beyond is ignored.
+/// Most calls of one text. Further ones are ignored.
 const MAX_CALLS: usize = 16;
 
-/// The calls of offered tools in what stood between two marks: each tool's name as it was offered,
-/// and its arguments as JSON of an object. What is no such call is left out.
+/// Returns the calls of offered tools in the text between two marks: each tool's name as it was
+/// offered, and its arguments as a JSON object. Other text is ignored.
 pub(super) fn calls(text: &str, tools: &[OfferedTool]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let begins = ["<|tool_call_begin|>", "<｜tool▁call▁begin｜>", "<|tool▁call▁begin|>"];
@@ -35,7 +35,8 @@ pub(super) fn calls(text: &str, tools: &[OfferedTool]) -> Vec<(String, String)> 
 
 type Call = (String, Map<String, Value>);
 
-/// The tool of this name, which models write with dots or slashes as it may have been called before.
+/// Returns the offered tool of this name. Models write dots or slashes in names, as the tool may
+/// have been called before.
 fn offered<'a>(name: &str, tools: &'a [OfferedTool]) -> Option<&'a OfferedTool> {
     let name = name.trim();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
@@ -43,7 +44,7 @@ fn offered<'a>(name: &str, tools: &'a [OfferedTool]) -> Option<&'a OfferedTool> 
     tools.iter().find(|tool| tool.name == name).or_else(|| tools.iter().find(|t| t.name == legal))
 }
 
-/// `<function=f>` and what is in it.
+/// Parses `<function=f>` and its content.
 fn elements(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
     let mut found = None::<Vec<Call>>;
     let mut rest = text;
@@ -75,14 +76,14 @@ fn parameters(body: &str, tool: &OfferedTool) -> Option<Map<String, Value>> {
     (!nothing).then_some(arguments)
 }
 
-/// A value that was written without quotes: a string where the tool wants one, else JSON.
+/// Parses a value without quotes: a string if the tool declares one, else JSON.
 fn as_declared(value: &str, name: &str, tool: &OfferedTool) -> Value {
     let text = tool.parameters["properties"][name]["type"] == "string";
     let read = || serde_json::from_str(value.trim()).ok();
     read().filter(|_| !text).unwrap_or_else(|| Value::String(value.to_owned()))
 }
 
-/// A name, and its arguments in pairs of elements.
+/// Parses a name, followed by its arguments as pairs of elements.
 fn pairs(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
     let (name, body) = text.split_once("<arg_key>")?;
     let Some(tool) = offered(name, tools) else { return Some(Vec::new()) };
@@ -96,17 +97,17 @@ fn pairs(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
     Some(vec![(tool.name.clone(), arguments)])
 }
 
-/// Objects that name their tool, or that stand behind its name.
+/// Parses objects that contain their tool's name, or that follow it.
 fn objects(text: &str, tools: &[OfferedTool]) -> Vec<Call> {
     let (mut found, mut rest) = (Vec::new(), text);
-    // What stands before an object, since the one before.
+    // Start of the text before the current object, after the previous one.
     let mut begun = 0;
     while let Some(at) = rest.find(['{', '[']) {
         let from = &rest[at..];
         let before = &text[begun..text.len() - from.len()];
         let mut values = serde_json::Deserializer::from_str(from).into_iter::<Value>();
         let Some(Ok(value)) = values.next() else {
-            // `[ARGS]` and the like.
+            // `[ARGS]` and similar tokens.
             rest = &from[1..];
             continue;
         };
@@ -126,7 +127,7 @@ fn objects(text: &str, tools: &[OfferedTool]) -> Vec<Call> {
     found
 }
 
-/// `{"name": .., "arguments": ..}`, and its relatives.
+/// Parses `{"name": .., "arguments": ..}` and its variants.
 fn object(value: &Value, tools: &[OfferedTool]) -> Option<Call> {
     let inner = value.get("function").filter(|function| function.is_object()).unwrap_or(value);
     let name =
@@ -146,7 +147,7 @@ fn object(value: &Value, tools: &[OfferedTool]) -> Option<Call> {
     Some((tool.name.clone(), arguments))
 }
 
-/// Arguments behind a tool's name.
+/// Parses arguments that follow a tool's name.
 fn named(before: &str, value: Value, tools: &[OfferedTool]) -> Option<Call> {
     let Value::Object(arguments) = value else { return None };
     let words = before.split(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c)));

@@ -1,8 +1,9 @@
-//! GatewayActor: the socket of one text client. Reads what the client says, carries out its
-//! requests one after the other, and writes what it is told. Not for devices, nor for what a
-//! session remembers.
+//! `GatewayActor`: the WebSocket of one text client. Reads the client's messages, executes its
+//! requests one after the other, and sends the server's messages. Not for devices, nor for the
+//! memory of a session.
 //!
-//! Reading order: this file, [`requests`], `output`, `client_tools`, [`sessions`], [`session`].
+//! Reading order: this file, [`requests`], `text_output`, `client_tools`, [`sessions`],
+//! [`session`].
 
 mod client_tools;
 pub mod requests;
@@ -39,42 +40,42 @@ use crate::ports::ToolSource;
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
-/// Largest message of a client, in bytes (12.1 of the gateway's document).
+/// Maximum size of a client's message, in bytes (12.1 of the gateway's document).
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// Requests of one connection that wait while another is worked on.
+/// Maximum number of waiting requests of one connection.
 const MAX_WAITING: usize = 10;
 
-/// Frames of one connection that are read in a second; beyond, it is not read until the second is
-/// over: who floods us must not keep others on the same thread waiting.
+/// Maximum number of frames read from one connection in a second. After that, reading pauses until
+/// the second is over. A flooding client must not delay others on the same thread.
 const MAX_FRAMES: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Messages on their way to the client; beyond, the turn waits.
+/// Capacity of the outbox to the client. When it is full, the turn waits (backpressure).
 const OUTBOX: usize = 16;
 
-/// Gives a session the server's tools; asked before each round of a turn, so that it must not wait
-/// for anything.
+/// Returns the server's tool sources for a session. Called before each round of a turn, and must
+/// not block.
 pub type ConversationSources =
     Arc<dyn Fn(&SessionId, &SharedStyle) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
-/// The socket of one text client.
+/// WebSocket of one text client.
 pub struct GatewayActor {
     turns: TurnFactory,
     inbound: Inbound,
     preferences: Preferences,
     counter: Arc<RequestExecutor>,
     conversation: Conversation,
-    /// Requests that wait, each with the session that is kept for it.
+    /// Waiting requests, each with the session that is held for it.
     waiting: VecDeque<(Request, Option<InUse>)>,
     running: Option<Turn>,
     last_heard: Instant,
-    /// When the frames began that are counted, and how many there were.
+    /// Start of the current counting interval, and number of frames in it.
     frames: (Instant, u32),
-    /// What is to be sent, until the actor runs.
+    /// Receiver of the outgoing messages, until the actor starts.
     messages: Option<mpsc::Receiver<ServerMessage>>,
-    /// Given back when the connection and its last request have ended; none where there was no
-    /// room.
+    /// Connection slot, released when the connection and its last request have ended. `None` if no
+    /// slot was free.
     place: Option<Arc<OwnedSemaphorePermit>>,
     span: tracing::Span,
 }
@@ -82,8 +83,8 @@ pub struct GatewayActor {
 type Ctx = SocketContext<GatewayActor>;
 
 impl GatewayActor {
-    /// A socket that ends with `process`. Without a place it is closed at once, and told to try
-    /// again later.
+    /// Creates an actor that ends with `process`. Without a slot (`place`), the connection is
+    /// closed at once, and the client is asked to try again later.
     pub fn new(
         service: GatewayService,
         place: Option<OwnedSemaphorePermit>,
@@ -170,13 +171,13 @@ impl GatewayActor {
             let message = format!("Too many requests: {MAX_WAITING} are waiting already");
             return self.refuse(ErrorCode::SessionError, message, ctx);
         }
-        // From its arrival on it counts as a use of the session that it names.
+        // From its arrival on, the request counts as a use of the session that it names.
         let held = request.named().and_then(|id| self.counter.service.sessions.hold(id));
         self.waiting.push_back((request, held));
         self.go_on(ctx);
     }
 
-    /// Begins the next request, unless one is worked on.
+    /// Starts the next request, unless one is running.
     fn go_on(&mut self, ctx: &mut Ctx) {
         if self.running.is_some() {
             return;
@@ -189,7 +190,7 @@ impl GatewayActor {
         self.counter.service.sessions.work(async move {
             let conversation = counter.serve(own, &turn, request).await;
             drop((held, place));
-            // Who has left does not go on.
+            // A client that has left starts no further request.
             drop(done.send(conversation));
         });
         ctx.spawn(conversation.into_actor(self).map(|conversation, act, ctx| {
@@ -199,7 +200,7 @@ impl GatewayActor {
         }));
     }
 
-    /// Counts a frame; after too many nothing is read for a while.
+    /// Counts a frame. Pauses reading after too many frames.
     fn pace(&mut self, ctx: &mut Ctx) {
         let (since, frames) = &mut self.frames;
         if since.elapsed() >= SECOND {
@@ -220,7 +221,7 @@ impl GatewayActor {
     }
 }
 
-/// The one answer to the registration of tools.
+/// Returns the response to a registration of tools.
 fn registration(tools: Vec<Registration>) -> ServerMessage {
     if tools.is_empty() || tools.iter().any(|tool| tool.error.is_none()) {
         return ServerMessage::ToolsRegistered { tools };
@@ -292,7 +293,7 @@ impl StreamHandler<SocketFrame> for GatewayActor {
         }
     }
 
-    /// The peer dropped the connection.
+    /// Stops the actor, because the peer dropped the connection.
     fn finished(&mut self, ctx: &mut Ctx) {
         ctx.stop();
     }
@@ -303,6 +304,6 @@ impl StreamHandler<ServerMessage> for GatewayActor {
         self.send(&message, ctx);
     }
 
-    /// The outbox lives as long as the actor.
+    /// Does nothing: the outbox lives as long as the actor.
     fn finished(&mut self, _: &mut Ctx) {}
 }

@@ -1,32 +1,32 @@
-//! Why some bytes or some JSON are not a message of ours. Not for errors of providers or faults
-//! told to clients.
+//! Reasons why bytes or JSON are not a valid message. Not for errors of providers or faults sent to
+//! clients.
 
 use crate::json::JsonError;
 
-/// What was wrong with a message, and where.
+/// Mistake in a message, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The text is not JSON at all, or not a JSON object.
     #[error("not a JSON object: {reason}")]
     NotJson {
-        /// What the parser says.
+        /// Message of the parser.
         reason: String,
     },
-    /// The text is JSON, but a field is missing, is of another type, or stands twice.
+    /// The text is JSON, but a field is missing, is of another type, or occurs twice.
     #[error(transparent)]
     Json(#[from] JsonError),
     /// A field is absent, of the wrong type, or out of range.
     #[error("field `{field}`: {reason}")]
     Field {
-        /// Name of the field as it stands on the wire.
+        /// Name of the field on the wire.
         field: &'static str,
-        /// What was expected.
+        /// Expected value.
         reason: String,
     },
-    /// A binary message ends before its header or its payload does.
+    /// A binary message ends before the end of its header or payload.
     #[error("{what}: need {need} bytes, have {have}")]
     Short {
-        /// The part that is cut.
+        /// Name of the part that is cut.
         what: &'static str,
         /// Bytes needed for it.
         need: usize,
@@ -44,7 +44,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// A field of the wrong type or range.
+    /// Creates an error for a field of the wrong type or range.
     pub fn field(field: &'static str, reason: impl Into<String>) -> Self {
         Self::Field { field, reason: reason.into() }
     }

@@ -1,75 +1,75 @@
-//! The one table of what a client is told when something is wrong: code, HTTP status, WebSocket
-//! close code, and whether trying again may help. Not for why it went wrong inside.
+//! Table of the faults that are reported to clients: code, HTTP status, WebSocket close code, and
+//! whether a retry may help. Not for internal causes.
 
-/// What a client is told.
+/// Fault reported to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The server is shutting down or restarting.
     GoingAway,
-    /// The peer said nothing for as long as it may.
+    /// The peer was silent for longer than allowed.
     Idle,
     /// No hello came in time.
     NoHello,
     /// A message is larger than its limit.
     TooLarge,
-    /// The peer broke the WebSocket protocol.
+    /// The peer violated the WebSocket protocol.
     Protocol,
-    /// A text message of a WebSocket, or the reason of its Close, is no UTF-8.
+    /// A text message or Close reason of a WebSocket is not UTF-8.
     NotText,
-    /// The server carries as many connections or turns as it may.
+    /// The server has the maximum number of connections or turns.
     Busy,
-    /// Another connection of the same device took over.
+    /// Another connection of the same device replaced this one.
     Replaced,
-    /// No such address.
+    /// There is no such address.
     NotFound,
     /// The request cannot be read.
     BadRequest,
-    /// Nobody that we know: the token is missing, expired, forged or of another.
+    /// The caller is unknown: the token is missing, expired, forged or belongs to somebody else.
     Unauthorized,
-    /// Somebody that we know, and do not let in.
+    /// The caller is known, but has no access.
     Forbidden,
-    /// The device is known, but not here.
+    /// The device is known, but not connected.
     NotConnected,
-    /// What is asked for is at odds with what is there.
+    /// The request conflicts with the current state.
     Conflict,
-    /// Wrong codes were tried too often.
+    /// Wrong codes were entered too often.
     TooMany,
-    /// The client asks too often.
+    /// The client sends requests too often.
     RateLimited,
-    /// A part of the server, such as its store, does not answer.
+    /// A part of the server, such as its store, does not respond.
     Unavailable,
     /// No chat session has this id.
     SessionNotFound,
-    /// A chat session, or the state of its world, was changed meanwhile.
+    /// A chat session, or its state, was changed meanwhile.
     VersionConflict,
     /// The model did not stop calling tools.
     MaxIterations,
-    /// What a chat session is asked does not fit its limits.
+    /// A request about a chat session violates its limits.
     InvalidRequest,
     /// The language model failed.
     LlmUnavailable,
     /// The state server failed.
     StateServer,
-    /// Events came faster than they were read.
+    /// Events arrived faster than they were read.
     Lagging,
-    /// Our own mistake.
+    /// Internal error of the server.
     Internal,
 }
 
-/// One row of the table.
+/// Row of the fault table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultRow {
-    /// The fault.
+    /// Fault of this row.
     pub fault: Fault,
-    /// Its name in JSON bodies and logs.
+    /// Code in JSON bodies and logs.
     pub code: &'static str,
-    /// Status of an HTTP answer.
+    /// HTTP status.
     pub http_status: u16,
     /// Code of a WebSocket close (RFC 6455, section 7.4).
     pub close_code: u16,
-    /// Trying again later may help.
+    /// Set if a retry may help.
     pub retryable: bool,
-    /// For people.
+    /// Meaning, for people.
     pub meaning: &'static str,
 }
 
@@ -121,18 +121,18 @@ pub const TABLE: [FaultRow; 25] = [
 ];
 
 impl Fault {
-    /// The fault's row.
+    /// Returns the row of the fault.
     pub fn row(self) -> &'static FaultRow {
         TABLE.iter().find(|r| r.fault == self).expect("the table holds every fault, as tested")
     }
 
-    /// Its name in JSON bodies and logs.
+    /// Returns the code in JSON bodies and logs.
     pub fn code(self) -> &'static str {
         self.row().code
     }
 }
 
-/// The table as Markdown, as it stands in the crate's README.
+/// Returns the table as Markdown, as in the crate's README.
 pub fn markdown() -> String {
     let mut out =
         String::from("| Code | HTTP | Close | Retry | Meaning |\n|---|---|---|---|---|\n");

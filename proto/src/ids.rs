@@ -1,5 +1,5 @@
-//! Names of things that cross wires, as types that cannot be mixed up. Not for generating them
-//! from anything but randomness.
+//! Identifiers on the wire, as distinct types that cannot be confused. Not for generating ids,
+//! except random ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ macro_rules! string_id {
         pub struct $name(String);
 
         impl $name {
-            /// Takes the text as it stands.
+            /// Creates an id from a text, unchanged.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
 
-            /// The text of the id.
+            /// Returns the text of the id.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -31,23 +31,23 @@ macro_rules! string_id {
 }
 
 string_id! {
-    /// A device: its Wi-Fi MAC address, lower case, as in the `Device-Id` header.
+    /// Device id: its Wi-Fi MAC address in lower case, as in the `Device-Id` header.
     DeviceId
 }
 
 string_id! {
-    /// A stored dialogue; under 64 bytes, since clients keep it in fixed buffers.
+    /// Id of a stored dialogue. Under 64 bytes, because clients keep it in fixed buffers.
     SessionId
 }
 
 impl SessionId {
-    /// A fresh random id (UUID v4, 36 characters).
+    /// Creates a random id (UUID v4, 36 characters).
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().to_string())
     }
 }
 
-/// A turn, counted from 1 within one connection.
+/// Number of a turn within one connection, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TurnId(pub u64);

@@ -1,7 +1,7 @@
-//! The JSON-RPC 2.0 envelope, as MCP uses it: requests, notifications and responses, one a
-//! message. Reading is lenient, as devices are loose (firmware leaves out an error's `code`, others
-//! answer with ids as strings); writing is strict. Not for what methods mean, nor for batches,
-//! which MCP has given up.
+//! JSON-RPC 2.0 messages as MCP uses them: requests, notifications and responses, one per message.
+//! Decoding is lenient, because devices are careless (firmware omits an error's `code`, others
+//! answer with ids as strings). Encoding is strict. Not for the meaning of methods, nor for
+//! batches, which MCP has removed.
 
 use serde_json::{Map, Value, json};
 
@@ -9,29 +9,29 @@ use crate::DecodeError;
 
 /// Error codes of the JSON-RPC 2.0 specification, section 5.1.
 pub mod code {
-    /// The text is no JSON.
+    /// The text is not JSON.
     pub const PARSE_ERROR: i64 = -32_700;
-    /// The JSON is no request.
+    /// The JSON is not a request.
     pub const INVALID_REQUEST: i64 = -32_600;
     /// There is no such method.
     pub const METHOD_NOT_FOUND: i64 = -32_601;
-    /// The parameters do not fit the method.
+    /// The parameters are invalid for the method.
     pub const INVALID_PARAMS: i64 = -32_602;
-    /// The method failed; also written where an error has no code of its own.
+    /// The method failed. Also used for an error without a code.
     pub const INTERNAL_ERROR: i64 = -32_603;
 }
 
-/// What ties a response to its request.
+/// Id that links a response to its request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Id {
-    /// A whole number; firmware reads it as a 32-bit integer.
+    /// Whole number. Firmware reads it as a 32-bit integer.
     Number(i64),
-    /// A string; firmware ignores requests that carry one.
+    /// String. Firmware ignores requests with a string id.
     Text(String),
 }
 
 impl Id {
-    /// The number, also where a peer has made a string of it.
+    /// Returns the number, also if a peer has converted it to a string.
     pub fn as_number(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -54,60 +54,60 @@ impl Id {
     }
 }
 
-/// One message of either side.
+/// JSON-RPC message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Wants a response with the same id.
+    /// Request. It expects a response with the same id.
     Request {
-        /// Chosen by the sender.
+        /// Id chosen by the sender.
         id: Id,
-        /// What to do.
+        /// Method to call.
         method: String,
-        /// An object or an array, where there is any.
+        /// Parameters, an object or an array, if there are any.
         params: Option<Value>,
     },
-    /// Wants no response.
+    /// Notification. It expects no response.
     Notification {
-        /// What happened.
+        /// Name of the notification.
         method: String,
-        /// An object or an array, where there is any.
+        /// Parameters, an object or an array, if there are any.
         params: Option<Value>,
     },
-    /// Answers a request.
+    /// Response to a request.
     Response {
-        /// Of the request; absent where that could not be read.
+        /// Id of the request. `None` if it could not be read.
         id: Option<Id>,
-        /// The result, or why there is none.
+        /// Result, or the error.
         outcome: Result<Value, RpcError>,
     },
 }
 
-/// Why a request failed.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcError {
-    /// One of [`code`], or the peer's own; firmware sends none.
+    /// One of [`code`], or the peer's own. Firmware sends none.
     pub code: Option<i64>,
-    /// For people and models; may be empty.
+    /// Text for people and models; may be empty.
     pub message: String,
-    /// Anything more.
+    /// Additional data.
     pub data: Option<Value>,
 }
 
 impl Message {
-    /// Reads one message.
+    /// Parses one message from text.
     ///
     /// # Errors
-    /// The text is no JSON object, or an object as [`Message::from_value`] refuses it.
+    /// Returns an error if the text is no JSON object, or the errors of [`Message::from_value`].
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         Self::from_value(serde_json::from_str(text)?)
     }
 
-    /// Reads one message from its JSON. `jsonrpc` may be absent; unknown fields are ignored; an
-    /// `error` that is not null wins over a `result`.
+    /// Parses one message from its JSON. `jsonrpc` may be absent. Unknown fields are ignored. A
+    /// non-null `error` takes precedence over a `result`.
     ///
     /// # Errors
-    /// Neither `method`, `result` nor `error` is there, or the id is neither string nor whole
-    /// number.
+    /// Returns an error if `method`, `result` and `error` are all absent, or the id is neither a
+    /// string nor a whole number.
     pub fn from_value(value: Value) -> Result<Self, DecodeError> {
         let Value::Object(mut object) = value else {
             return Err(DecodeError::NotJson { reason: "the message is not an object".into() });
@@ -128,13 +128,13 @@ impl Message {
         }
     }
 
-    /// A request whose id firmware can read.
+    /// Creates a request with an id that firmware can read.
     pub fn request(id: i32, method: impl Into<String>, params: Value) -> Self {
         let params = Some(params).filter(|p| !p.is_null());
         Self::Request { id: Id::Number(id.into()), method: method.into(), params }
     }
 
-    /// The JSON of the message.
+    /// Returns the message as JSON.
     pub fn to_value(&self) -> Value {
         let mut out = Map::new();
         out.insert("jsonrpc".into(), "2.0".into());
@@ -155,7 +155,7 @@ impl Message {
         Value::Object(out)
     }
 
-    /// The JSON text of the message.
+    /// Returns the message as JSON text.
     pub fn encode(&self) -> String {
         self.to_value().to_string()
     }
@@ -177,7 +177,7 @@ fn outcome(object: &mut Map<String, Value>) -> Result<Result<Value, RpcError>, D
 }
 
 impl RpcError {
-    /// An error of this code.
+    /// Creates an error with this code.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code: Some(code), message: message.into(), data: None }
     }
@@ -208,7 +208,7 @@ impl RpcError {
     }
 }
 
-/// A whole number, also written as `3.0`.
+/// Parses a whole number, also if written as `3.0`.
 fn whole(value: &Value) -> Option<i64> {
     let exact = |number: f64| number.fract() == 0.0 && number.abs() < 9.0e15;
     #[allow(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]

@@ -1,7 +1,8 @@
-//! The words on every wire that Hearken speaks: messages, byte layouts, faults and the session
-//! recording format. Pure data: no I/O, no clock, no behaviour and no defaults of behaviour.
+//! Wire formats of Hearken: messages, byte layouts, faults and the session recording format. Pure
+//! data: no I/O, no clock, no behaviour and no defaults of behaviour.
 //!
-//! Reading order: [`ids`], [`json`], [`device`], [`jsonrpc`], [`litemcp`], [`gateway`], [`chat`], [`museum`], [`speech`], [`recording`], [`fault`].
+//! Reading order: [`ids`], [`json`], [`device`], [`jsonrpc`], [`litemcp`], [`gateway`], [`chat`],
+//! [`museum`], [`speech`], [`recording`], [`fault`].
 #![doc = include_str!("../README.md")]
 
 pub mod chat;

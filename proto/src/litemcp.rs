@@ -1,7 +1,7 @@
-//! LiteMCP 1.0.0, by which a client asks a single tool what it is and calls it: over WebSocket and
-//! standard streams each message in an envelope with an id, over HTTP bare. Reading is lenient
-//! where the document contradicts itself or leaves a hole; writing follows its examples. Not for
-//! when an id was used before, nor for what a tool does with its arguments.
+//! LiteMCP 1.0.0, a protocol to query and call a single tool. Over WebSocket and standard streams
+//! each message is in an envelope with an id, over HTTP it is bare. Decoding is lenient where the
+//! document is contradictory or incomplete. Encoding follows its examples. Not for detecting reused
+//! ids, nor for executing tools.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,32 +13,32 @@ use serde_json::Value;
 use crate::DecodeError;
 use crate::json::{self, JsonError, Step};
 
-/// The version that we speak.
+/// Supported version.
 pub const VERSION: Version = Version { major: 1, minor: 0, patch: 0 };
 
-/// What ends a message on standard streams.
+/// End of a message on standard streams.
 pub const STDIO_END: &[u8] = b"\n\n\n";
 
-/// Names of the headers that carry `Bearer TOKEN`: the document's words name the first and its
-/// example the second, so a client sends both and a server takes either.
+/// Names of the headers with `Bearer TOKEN`. The document's text names the first and its example
+/// the second: a client sends both and a server accepts either.
 pub const TOKEN_HEADERS: [&str; 2] = ["authorization", "authentication"];
 
-/// The most characters that are kept of a `type`.
+/// Maximum number of characters kept of a `type`.
 const MAX_KIND_CHARS: usize = 64;
 
-/// A version of the protocol: `[major, minor, patch]`.
+/// Protocol version: `[major, minor, patch]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
-    /// Versions of another major one do not understand each other.
+    /// Major number. Different major versions are incompatible.
     pub major: u32,
-    /// Of additions.
+    /// Minor number, for additions.
     pub minor: u32,
-    /// Of corrections.
+    /// Patch number, for corrections.
     pub patch: u32,
 }
 
 impl Version {
-    /// Messages of this version mean what ours do.
+    /// Reports whether this version is compatible with the supported one.
     pub fn is_ours(self) -> bool {
         self.major == VERSION.major
     }
@@ -63,7 +63,7 @@ impl Serialize for Version {
 }
 
 impl<'de> Deserialize<'de> for Version {
-    /// Also from `{"major", "minor", "patch"}`, which the document has for calls in one place.
+    /// Accepts `{"major", "minor", "patch"}` too, which the document uses for calls in one place.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let number = |v: &Value| v.as_u64().and_then(|n| u32::try_from(n).ok());
@@ -81,121 +81,121 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// What a tool says of itself.
+/// Self-description of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tool {
-    /// The protocol's.
+    /// Protocol version.
     #[serde(default)]
     pub version: Version,
-    /// Any text; calls carry it.
+    /// Name of the tool, any text. Calls contain it.
     pub name: String,
-    /// What it does, for the model.
+    /// Description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What one may ask of it, for the model.
+    /// Example request, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
-    /// In the order of a call's arguments.
+    /// Parameters in the order of a call's arguments.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub parameters: Vec<Parameter>,
 }
 
-/// One parameter of a tool. Its argument is a string, whatever the type.
+/// Parameter of a tool. Its argument is always a string.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Parameter {
-    /// Any text.
+    /// Name of the parameter, any text.
     pub name: String,
-    /// Any text, for the model: `number`, `a date`.
+    /// Type as any text, for the model: `number`, `a date`.
     #[serde(rename = "type", default, deserialize_with = "null_is_empty")]
     pub kind: String,
-    /// For the model.
+    /// Description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// For the model.
+    /// Example for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
 }
 
-/// A call of a tool.
+/// Tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The protocol's.
+    /// Protocol version.
     #[serde(default)]
     pub version: Version,
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: String,
-    /// In the order of the parameters; those at the end may be left out.
+    /// Arguments in the order of the parameters. Trailing ones may be omitted.
     #[serde(default, deserialize_with = "texts")]
     pub arguments: Vec<String>,
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CallResult {
-    /// The protocol's.
+    /// Protocol version.
     #[serde(default)]
     pub version: Version,
-    /// The arguments, by the parameters' names.
+    /// Arguments by the parameters' names.
     #[serde(default, deserialize_with = "texts_by_name")]
     pub params: BTreeMap<String, String>,
-    /// The answer.
+    /// Answer of the tool.
     pub response: Response,
 }
 
-/// The answer of a call.
+/// Answer of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Response {
-    /// In order; why it failed, where it did.
+    /// Parts in order. After a failure, the reason for it.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub content: Vec<Content>,
-    /// The call failed.
+    /// Set if the call failed.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub error: bool,
 }
 
-/// A part of an answer.
+/// Part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Content {
-    /// Any text: `text`, `number`.
+    /// Type as any text: `text`, `number`.
     #[serde(rename = "type", default, deserialize_with = "null_is_empty")]
     pub kind: String,
-    /// Always a string.
+    /// Data, always a string.
     #[serde(default, deserialize_with = "text")]
     pub data: String,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// What are you?
+    /// Request for the tool's description.
     Get,
-    /// The answer to that.
+    /// Answer to `get`.
     Info(Tool),
-    /// Do something.
+    /// Tool call.
     Call(ToolCall),
-    /// The answer to that.
+    /// Answer to `call`.
     Result(CallResult),
 }
 
-/// A message in its envelope, its content not read yet.
+/// Message in its envelope, with unparsed content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
-    /// The protocol's.
+    /// Protocol version.
     pub version: Version,
-    /// Chosen by who asks; the answer has the same.
+    /// Id chosen by the requester. The answer has the same id.
     pub id: i64,
-    /// `get`, `info`, `call`, `result`, or what a peer made up.
+    /// Type: `get`, `info`, `call`, `result`, or a peer's own.
     pub kind: String,
     content: Value,
-    /// A name that stands twice; the last holds where we do not refuse it.
+    /// Duplicate name. The last value is used where duplicates are accepted.
     twice: Option<JsonError>,
 }
 
 impl Envelope {
-    /// Reads the envelope.
+    /// Parses the envelope.
     ///
     /// # Errors
-    /// The text is no JSON object, or has no version, whole id or type.
+    /// Returns an error if the text is no JSON object, or has no version, whole id or type.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         let (mut fields, twice) = match json::object(text.as_bytes()) {
             Ok(fields) => (fields, None),
@@ -216,11 +216,11 @@ impl Envelope {
         Ok(Self { version, id, kind, content, twice })
     }
 
-    /// Reads what is in it. A `get` may hold anything: the document's words say null, its examples
-    /// an empty object. A name may stand twice in an answer, but not in a call.
+    /// Parses the content. A `get` may contain anything: the document's text says null, its
+    /// examples an empty object. Duplicate names are accepted in an answer, but not in a call.
     ///
     /// # Errors
-    /// The type is unknown, or the content does not fit it.
+    /// Returns an error if the type is unknown, or the content does not fit it.
     pub fn body(self) -> Result<Body, DecodeError> {
         Ok(match self.kind.as_str() {
             "get" => Body::Get,
@@ -244,7 +244,7 @@ fn content<T: DeserializeOwned>(value: Value) -> Result<T, JsonError> {
 }
 
 impl Body {
-    /// The message with this id, of our version.
+    /// Returns the message with this id and the supported version.
     pub fn encode(&self, id: i64) -> String {
         #[derive(Serialize)]
         struct Nothing {}
@@ -270,24 +270,24 @@ fn encode<T: Serialize>(id: i64, kind: &str, content: &T) -> String {
         .expect("every key is a string, which is all that JSON asks for")
 }
 
-/// Ids of one connection: whole numbers from 1 to 2^31 - 1 in an order that looks random, none
-/// twice before all were used.
+/// Generator of the ids of one connection: whole numbers from 1 to 2^31 - 1 in a pseudo-random
+/// order, without repetition until all were used.
 #[derive(Debug, Clone)]
 pub struct Ids(u32);
 
 impl Ids {
-    /// Begins at a place that this number gives.
+    /// Creates a generator with this seed.
     pub fn new(seed: u32) -> Self {
         Self(seed & Self::MASK)
     }
 
     const MASK: u32 = (1 << 31) - 1;
 
-    /// An id that was not used yet.
+    /// Returns the next unused id.
     pub fn draw(&mut self) -> i64 {
         loop {
-            // A linear congruential generator of full period: the increment is odd, and the
-            // factor is one more than a multiple of four.
+            // Linear congruential generator with full period: the increment is odd, and the factor
+            // is one more than a multiple of four.
             self.0 = self.0.wrapping_mul(1_103_515_245).wrapping_add(12_345) & Self::MASK;
             if self.0 != 0 {
                 return i64::from(self.0);
@@ -304,7 +304,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A string as it stands, null as nothing, anything else as JSON.
+/// Converts a string unchanged, null to nothing, and anything else to JSON.
 fn as_text(value: Value) -> String {
     match value {
         Value::String(text) => text,

@@ -1,6 +1,5 @@
-//! Museum clients over REST: what they say and are told. Source: the MuseumAgent document, chapters
-//! 3 and 4, and what its original clients send. Not for what their functions may look like, nor for
-//! who may ask.
+//! REST messages of museum clients. Source: the MuseumAgent document, chapters 3 and 4, and the
+//! requests of its original clients. Not for the format of their functions, nor for access control.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,28 +8,28 @@ use utoipa::ToSchema;
 
 use crate::json::{JsonError, Step};
 
-/// Longest words of a person, in characters.
+/// Maximum length of a person's text, in characters.
 pub const MAX_INPUT_CHARS: usize = 2_000;
-/// Longest name of a client's type, or of a spirit, in characters.
+/// Maximum length of the name of a client's type or of a spirit, in characters.
 pub const MAX_NAME_CHARS: usize = 100;
-/// Most of what a client tells of itself, in bytes of JSON.
+/// Maximum size of a client's metadata, in bytes of JSON.
 pub const MAX_METADATA_BYTES: usize = 16 * 1024;
 
-/// What a server can do, as clients are told.
+/// Features of the server, as reported to clients.
 pub const FEATURES: [&str; 4] =
     ["dynamic_operations", "session_management", "heartbeat", "function_calling"];
 
-/// Something that is wrong with a request.
+/// Mistake in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mistake {
-    /// Where, from the outside in.
+    /// Path of the mistake, from the outside in.
     pub loc: Vec<String>,
-    /// What.
+    /// Text for people.
     pub msg: String,
 }
 
 impl Mistake {
-    /// A mistake in a field of the body.
+    /// Creates a mistake in a field of the body.
     pub fn at(path: &[&str], msg: impl Into<String>) -> Self {
         let body = std::iter::once("body").chain(path.iter().copied());
         Self { loc: body.map(str::to_owned).collect(), msg: msg.into() }
@@ -51,26 +50,26 @@ impl std::fmt::Display for Mistake {
     }
 }
 
-/// `POST /api/session/register`.
+/// Body of `POST /api/session/register`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Register {
-    /// What the client tells of itself: `client_type`, `client_version`, `platform`,
-    /// `capabilities`, `custom_fields`, and whatever else.
+    /// Metadata of the client: `client_type`, `client_version`, `platform`, `capabilities`,
+    /// `custom_fields`, and any others.
     #[schema(value_type = Object)]
     pub client_metadata: Map<String, Value>,
-    /// What the client can do, as OpenAI functions, bare or as `{"type": "function", "function"}`;
-    /// without any there is only talk.
+    /// Functions of the client as OpenAI functions, bare or as `{"type": "function", "function"}`.
+    /// Without any, the model only talks.
     #[serde(default)]
     #[schema(value_type = Vec<Object>)]
     pub functions: Vec<Value>,
 }
 
 impl Register {
-    /// Reads a body. Clients of an older server send the names of their functions alone, as
+    /// Parses a body. Clients of an older server send only the names of their functions, as
     /// `operation_set`.
     ///
     /// # Errors
-    /// Every mistake in it.
+    /// Returns all mistakes in the body.
     pub fn read(body: &Value) -> Result<Self, Vec<Mistake>> {
         let fields = object(body)?;
         let mut mistakes = Vec::new();
@@ -108,7 +107,7 @@ impl Register {
     }
 }
 
-/// A function of which only the name is known.
+/// Returns a function of which only the name is known.
 fn named_alone(name: Value) -> Value {
     let Value::String(name) = name else { return name };
     let parameters = serde_json::json!({"type": "object", "properties": {}});
@@ -119,95 +118,95 @@ fn object(body: &Value) -> Result<&Map<String, Value>, Vec<Mistake>> {
     body.as_object().ok_or_else(|| vec![Mistake::at(&[], "must be a JSON object")])
 }
 
-/// The answer to a registration.
+/// Response to a registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Registered {
-    /// To be sent as the header `session-id`.
+    /// Session id, to be sent as the header `session-id`.
     pub session_id: String,
-    /// The session is over then, unless it is used.
+    /// Time when the session expires, unless it is used.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
-    /// The server's clock.
+    /// Current time of the server.
     #[schema(value_type = String, format = DateTime)]
     pub server_timestamp: Timestamp,
-    /// What the server can do.
+    /// Features of the server.
     pub supported_features: Vec<String>,
 }
 
-/// The answer to `POST /api/session/heartbeat`.
+/// Response to `POST /api/session/heartbeat`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Alive {
-    /// `alive`.
+    /// Always `alive`.
     pub status: String,
-    /// The server's clock.
+    /// Current time of the server.
     #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
-    /// True.
+    /// Always true.
     pub session_valid: bool,
-    /// The session is over then, unless it is used.
+    /// Time when the session expires, unless it is used.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
 }
 
-/// The answer to `DELETE /api/session/unregister`.
+/// Response to `DELETE /api/session/unregister`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Unregistered {
-    /// `unregistered`.
+    /// Always `unregistered`.
     pub status: String,
-    /// The server's clock.
+    /// Current time of the server.
     #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
-    /// For people.
+    /// Text for people.
     pub message: String,
 }
 
-/// The answer to `GET /api/session/stats`.
+/// Response to `GET /api/session/stats`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stats {
-    /// Sessions that are not over.
+    /// Number of sessions that have not expired.
     pub active_sessions: u64,
-    /// Sessions registered since the server started.
+    /// Number of sessions registered since the server started.
     pub total_sessions: u64,
-    /// The server's clock.
+    /// Current time of the server.
     #[schema(value_type = String, format = DateTime)]
     pub server_time: Timestamp,
 }
 
-/// The answer to `GET /api/session/info`.
+/// Response to `GET /api/session/info`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionTold {
-    /// The session.
+    /// Id of the session.
     pub session_id: String,
-    /// What the client told of itself.
+    /// Metadata of the client.
     #[schema(value_type = Object)]
     pub client_metadata: Value,
     /// Names of the client's functions.
     pub functions: Vec<String>,
-    /// When it was registered.
+    /// Registration time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// It is over then, unless it is used.
+    /// Time when the session expires, unless it is used.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
-    /// True.
+    /// Always true.
     pub is_active: bool,
 }
 
-/// Where a client is.
+/// Place of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SceneType {
-    /// Where people study.
+    /// Place to study.
     Study,
-    /// Where they rest.
+    /// Place to rest.
     Leisure,
-    /// Among others.
+    /// Public place.
     #[default]
     Public,
 }
 
 impl SceneType {
-    /// Its word on the wire.
+    /// Returns the word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Study => "study",
@@ -217,28 +216,28 @@ impl SceneType {
     }
 }
 
-/// `POST /api/agent/parse`.
+/// Body of `POST /api/agent/parse`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ParseRequest {
-    /// What a person says.
+    /// Words of a person.
     #[schema(min_length = 1, max_length = 2000)]
     pub user_input: String,
-    /// The client's type, where it is another than that of its session.
+    /// Type of the client, if it differs from that of its session.
     #[serde(default)]
     pub client_type: Option<String>,
-    /// Which spirit of an artifact speaks.
+    /// Spirit of an artifact that speaks.
     #[serde(default)]
     pub spirit_id: Option<String>,
-    /// Where the client is.
+    /// Place of the client.
     #[serde(default)]
     pub scene_type: SceneType,
 }
 
 impl ParseRequest {
-    /// Reads a body. Texts that are empty count as missing, as some clients send them.
+    /// Parses a body. Empty texts count as missing, because some clients send them.
     ///
     /// # Errors
-    /// Every mistake in it.
+    /// Returns all mistakes in the body.
     pub fn read(body: &Value) -> Result<Self, Vec<Mistake>> {
         let fields = object(body)?;
         let mut mistakes = Vec::new();
@@ -283,51 +282,50 @@ impl ParseRequest {
     }
 }
 
-/// What a person's words came to.
+/// Result of parsing a person's words.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parsed {
-    /// The artifact that is meant, where the called function has such an argument.
+    /// Id of the artifact, if the called function has such an argument.
     pub artifact_id: Option<String>,
-    /// Its name, likewise.
+    /// Name of the artifact, if the called function has such an argument.
     pub artifact_name: Option<String>,
-    /// The function that the client is to carry out.
+    /// Function that the client must execute.
     pub operation: Option<String>,
-    /// Its arguments.
+    /// Arguments of the function.
     #[schema(value_type = Object)]
     pub operation_params: Map<String, Value>,
-    /// Words to look for, where the called function has such an argument.
+    /// Search words, if the called function has such an argument.
     pub keywords: Vec<String>,
-    /// A hint for people, likewise.
+    /// Hint for people, if the called function has such an argument.
     pub tips: Option<String>,
-    /// The answer in words.
+    /// Answer in words.
     pub response: String,
 }
 
-/// What surrounds the answer to `POST /api/agent/parse`.
+/// Envelope of the response to `POST /api/agent/parse`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Envelope {
-    /// 200, or the HTTP status of what went wrong.
+    /// 200, or the HTTP status of the failure.
     pub code: u16,
-    /// `success`, or what went wrong, for people.
+    /// `success`, or the failure, for people.
     pub msg: String,
-    /// What the words came to; null where something went wrong.
+    /// Result. Null after a failure.
     pub data: Option<Parsed>,
 }
 
-/// What a client is told where something went wrong: the envelope, and the same in `detail`, where
-/// clients look for it.
+/// Response to a failed request: the envelope, and its text again in `detail`, which clients read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Refused {
-    /// The HTTP status.
+    /// HTTP status.
     pub code: u16,
-    /// What went wrong, for people.
+    /// Failure, for people.
     pub msg: String,
-    /// Null.
+    /// Always null.
     #[schema(value_type = Option<Object>)]
     pub data: Option<Value>,
-    /// The same as `msg`. Of a dead session it contains 会话.
+    /// Copy of `msg`. For an expired session it contains 会话.
     pub detail: String,
-    /// Each mistake in the request.
+    /// All mistakes in the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Mistake>,
 }

@@ -1,4 +1,4 @@
-//! The file format of a recorded session: JSON lines, the first a header, each further one a
+//! File format of a recorded session: JSON lines. The first line is a header. Each other line is a
 //! WebSocket frame with its direction and time. Not for reading or writing files.
 //!
 //! ```text
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! - `t` is in seconds since the first frame, with three decimals.
-//! - `up` is what the device sent, `down` what the server sent: the JSON message as it stands.
-//! - `up_text` and `down_text` are text frames that were no JSON object, as strings.
+//! - `up` is from the device, `down` from the server: the unchanged JSON message.
+//! - `up_text` and `down_text` are text frames that are no JSON object, as strings.
 //! - `up_audio` and `down_audio` are single Opus packets in base64, without the framing header.
 //!
-//! Unknown fields are ignored, optional ones have defaults, blank lines are skipped. A last line
-//! that lacks its line end and does not parse was cut off by a crash, and is left out.
+//! Unknown fields are ignored, optional ones have defaults, blank lines are skipped. If the last
+//! line has no line end and cannot be parsed, a crash has cut it off, and it is skipped.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -29,22 +29,22 @@ use crate::device::AudioParams;
 
 /// Value of `format` in every header.
 pub const FORMAT: &str = "hearken-recording";
-/// Highest `version` that this reader knows.
+/// Highest supported `version`.
 pub const VERSION: u32 = 1;
 
-/// Latest time of a frame: so far a number of seconds tells milliseconds apart with ease.
+/// Latest time of a frame. Up to this number of seconds, milliseconds remain exact.
 const MAX_SECONDS: f64 = 1e9;
 
-/// One recorded session.
+/// Recorded session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recording {
-    /// What was recorded, from where, and what a replay should bring.
+    /// Metadata of the recording and the expectations of a replay.
     pub header: Header,
-    /// Frames in the order in which they crossed the socket.
+    /// Frames in the order in which they passed the socket.
     pub frames: Vec<Frame>,
 }
 
-/// First line of a recording. Everything but `format` and `version` may be absent.
+/// First line of a recording. All fields except `format` and `version` are optional.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
@@ -52,7 +52,7 @@ pub struct Header {
     pub format: String,
     /// Always [`VERSION`].
     pub version: u32,
-    /// One line on what is in here.
+    /// Short description of the recording, one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// MAC address of the device, as in its `Device-Id` header.
@@ -73,23 +73,23 @@ pub struct Header {
     /// Language spoken by the person, as an ISO 639-1 code: `zh`, `en`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
-    /// Who speaks, as far as known.
+    /// Speaker, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speaker: Option<String>,
-    /// Where the speech comes from, and what was done to it.
+    /// Origin of the speech and its processing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// Licence of the speech.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
-    /// When the person has finished speaking, in seconds since the first frame: the moment from
-    /// which a replay counts how long the answer takes.
+    /// End of the person's speech, in seconds since the first frame. A replay measures the response
+    /// time from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speech_end_s: Option<f64>,
-    /// Anything else a reader should know.
+    /// Further notes for readers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// What a replay should bring.
+    /// Expectations of a replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
 }
@@ -117,76 +117,76 @@ impl Default for Header {
     }
 }
 
-/// What a replay should bring. What is absent is not asked for.
+/// Expectations of a replay. Absent fields are not checked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Expect {
-    /// What the person says.
+    /// Words of the person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<String>,
-    /// Most errors allowed in the transcript, as a part of its length (0.2 = 20 %): characters
-    /// for Chinese, words for other languages. 0 where absent.
+    /// Maximum error rate of the transcript, as a fraction of its length (0.2 = 20 %): characters
+    /// for Chinese, words for other languages. 0 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_error: Option<f64>,
-    /// Whether words and audio must come back.
+    /// Set if words and audio must be returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<bool>,
-    /// Least part of the reply's words (characters for Chinese) that recognition reads back from
-    /// its audio.
+    /// Minimum fraction of the reply's words (characters for Chinese) that speech recognition reads
+    /// from its audio.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readback: Option<f64>,
-    /// Messages that must come in this order, others between them allowed: `hello`, `stt`, `llm`,
+    /// Messages that must arrive in this order, others between them allowed: `hello`, `stt`, `llm`,
     /// `tts start`, `tts sentence_start`, `audio`, `tts stop`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
-    /// Calls of the device's tools that must come, others allowed.
+    /// Calls of the device's tools that must occur, others allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ExpectedCall>,
 }
 
-/// A call of one of the device's tools.
+/// Expected call of one of the device's tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExpectedCall {
-    /// The tool, as the device calls it.
+    /// Name of the tool on the device.
     pub name: String,
-    /// All its arguments, those with defaults too.
+    /// All arguments, including those with defaults.
     #[serde(default)]
     pub arguments: Map<String, Value>,
 }
 
-/// One WebSocket frame.
+/// WebSocket frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
     /// Time since the first frame; whole milliseconds in a file.
     pub at: Duration,
-    /// What crossed, and which way.
+    /// Content and direction of the frame.
     pub content: Content,
 }
 
-/// What crossed the socket. `Up` is from the device, `Down` to it.
+/// Content of a frame. `Up` is from the device, `Down` to it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// A JSON object from the device.
+    /// JSON object from the device.
     Up(Value),
-    /// A text frame from the device that is no JSON object.
+    /// Text frame from the device that is no JSON object.
     UpText(String),
-    /// An Opus packet from the device.
+    /// Opus packet from the device.
     UpAudio(Bytes),
-    /// A JSON object to the device.
+    /// JSON object to the device.
     Down(Value),
-    /// A text frame to the device that is no JSON object.
+    /// Text frame to the device that is no JSON object.
     DownText(String),
-    /// An Opus packet to the device.
+    /// Opus packet to the device.
     DownAudio(Bytes),
 }
 
 impl Content {
-    /// A text frame from the device.
+    /// Creates a text frame from the device.
     pub fn up(text: &str) -> Self {
         object(text).map_or_else(|| Self::UpText(text.to_owned()), Self::Up)
     }
 
-    /// A text frame to the device.
+    /// Creates a text frame to the device.
     pub fn down(text: &str) -> Self {
         object(text).map_or_else(|| Self::DownText(text.to_owned()), Self::Down)
     }
@@ -196,15 +196,15 @@ fn object(text: &str) -> Option<Value> {
     serde_json::from_str::<Value>(text).ok().filter(Value::is_object)
 }
 
-/// Why a file is no recording, and where.
+/// Reason why a file is no recording, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {}{reason}", field.map(|f| format!("field `{f}`: ")).unwrap_or_default())]
 pub struct RecordingError {
     /// Line in the file, from 1.
     pub line: usize,
-    /// The field that is wrong, where it is one.
+    /// Name of the wrong field, if the mistake is in a field.
     pub field: Option<&'static str>,
-    /// What was expected.
+    /// Expected content.
     pub reason: String,
 }
 
@@ -215,11 +215,11 @@ impl RecordingError {
 }
 
 impl Recording {
-    /// Reads a whole file.
+    /// Parses a whole file.
     ///
     /// # Errors
-    /// The first line is no header of this format, or a frame's line cannot be read; names the
-    /// line and the field.
+    /// Returns an error if the first line is no header of this format, or a frame's line is
+    /// unreadable. It names the line and the field.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text
@@ -242,7 +242,7 @@ impl Recording {
         Ok(Self { header, frames })
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub fn render(&self) -> String {
         let mut out = self.header.to_line();
         for frame in &self.frames {
@@ -274,7 +274,7 @@ impl Header {
             .map_err(|e| RecordingError::new(number, None, format!("in the header: {e}")))
     }
 
-    /// The header's line, with its line end.
+    /// Returns the header's line, with its line end.
     pub fn to_line(&self) -> String {
         let mut line =
             serde_json::to_string(self).expect("strings, numbers and booleans always serialise");
@@ -309,7 +309,7 @@ impl Frame {
         Err(err(None, format!("holds none of {names}")))
     }
 
-    /// The frame's line, with its line end.
+    /// Returns the frame's line, with its line end.
     pub fn to_line(&self) -> String {
         let ms = self.at.as_millis();
         let mut line = format!("{{\"t\":{}.{:03},", ms / 1_000, ms % 1_000);

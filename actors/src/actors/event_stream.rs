@@ -1,7 +1,8 @@
-//! WatchActor: the socket of somebody who watches a chat session. Writes what happens, as far as
-//! the watcher wants it. Not for what happens.
+//! `WatchActor`: the WebSocket of a client that watches a chat session. Sends the events that match
+//! the watcher's filter. Not for producing events.
 //!
-//! - Events come by a bounded lane that ends where the watcher is too slow; nobody waits for it.
+//! - Events arrive through a bounded queue. It ends if the watcher is too slow: nobody waits for
+//!   it.
 
 use std::time::Duration;
 
@@ -18,23 +19,23 @@ use tokio_util::sync::CancellationToken;
 use crate::ports::Watch;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
-/// Most types of a filter, and the longest.
+/// Maximum number of types in a filter, and maximum length of a type.
 const MAX_TYPES: usize = 64;
 const MAX_TYPE_BYTES: usize = 128;
 
-/// Messages of a watcher that are not understood before it is closed.
+/// Maximum number of invalid messages from a watcher before it is closed.
 const MAX_UNFIT: u32 = 100;
 
-/// How a watcher is served.
+/// Settings of watchers' connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchSettings {
-    /// It is pinged this often.
+    /// Interval between pings.
     pub ping_every: Duration,
-    /// One that sends nothing at all for this long is gone.
+    /// Longest time without any message from a watcher. Then it is considered gone.
     pub dead_after: Duration,
 }
 
-/// The socket of one watcher.
+/// WebSocket of one watcher.
 pub struct WatchActor {
     session: SessionId,
     types: Vec<String>,
@@ -50,13 +51,13 @@ pub struct WatchActor {
 
 type Ctx = SocketContext<WatchActor>;
 
-/// A filter that is not absurdly long.
+/// Reports whether a filter is within the limits.
 pub fn fits(types: &[String]) -> bool {
     types.len() <= MAX_TYPES && types.iter().all(|t| !t.is_empty() && t.len() <= MAX_TYPE_BYTES)
 }
 
 impl WatchActor {
-    /// A socket that tells what `watch` brings, of these types, and ends with `process`.
+    /// Creates a watcher that sends the events of `watch` with these types. It ends with `process`.
     pub fn new(
         session: SessionId,
         types: Vec<String>,
@@ -156,7 +157,7 @@ impl StreamHandler<SocketFrame> for WatchActor {
         }
     }
 
-    /// The peer dropped the connection.
+    /// Stops the actor, because the peer dropped the connection.
     fn finished(&mut self, ctx: &mut Ctx) {
         ctx.stop();
     }
@@ -167,7 +168,7 @@ impl StreamHandler<Event> for WatchActor {
         self.tell(&event, ctx);
     }
 
-    /// The watcher did not read as fast as things happened.
+    /// Closes the connection, because the watcher read too slowly.
     fn finished(&mut self, ctx: &mut Ctx) {
         let _in = self.span.clone().entered();
         self.leave(Fault::Lagging, ctx);

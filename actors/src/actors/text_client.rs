@@ -38,23 +38,23 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Messages on their way to the client; beyond, the turn waits.
 const OUTBOX: usize = 16;
 
-/// The socket of one text client.
+/// WebSocket of one text client.
 pub struct TextClientActor {
     turns: TurnFactory,
     inbound: Inbound,
     preferences: Preferences,
     counter: Arc<RequestExecutor>,
     conversation: Conversation,
-    /// Requests that wait, each with the session that is kept for it.
+    /// Waiting requests, each with the session that is held for it.
     waiting: VecDeque<(Request, Option<InUse>)>,
     running: Option<Turn>,
     last_heard: Instant,
-    /// When the frames began that are counted, and how many there were.
+    /// Start of the current counting interval, and number of frames in it.
     frames: (Instant, u32),
-    /// What is to be sent, until the actor runs.
+    /// Receiver of the outgoing messages, until the actor starts.
     messages: Option<mpsc::Receiver<ServerMessage>>,
-    /// Given back when the connection and its last request have ended; none where there was no
-    /// room.
+    /// Connection slot, released when the connection and its last request have ended. `None` if no
+    /// slot was free.
     place: Option<Arc<OwnedSemaphorePermit>>,
     span: tracing::Span,
 }
@@ -62,8 +62,8 @@ pub struct TextClientActor {
 type Ctx = SocketContext<TextClientActor>;
 
 impl TextClientActor {
-    /// A socket that ends with `process`. Without a place it is closed at once, and told to try
-    /// again later.
+    /// Creates an actor that ends with `process`. Without a slot (`place`), the connection is
+    /// closed at once, and the client is asked to try again later.
     pub fn new(
         service: GatewayService,
         place: Option<OwnedSemaphorePermit>,
@@ -150,13 +150,13 @@ impl TextClientActor {
             let message = format!("Too many requests: {MAX_WAITING} are waiting already");
             return self.refuse(ErrorCode::SessionError, message, ctx);
         }
-        // From its arrival on it counts as a use of the session that it names.
+        // From its arrival on, the request counts as a use of the session that it names.
         let held = request.named().and_then(|id| self.counter.service.sessions.hold(id));
         self.waiting.push_back((request, held));
         self.go_on(ctx);
     }
 
-    /// Begins the next request, unless one is worked on.
+    /// Starts the next request, unless one is running.
     fn go_on(&mut self, ctx: &mut Ctx) {
         if self.running.is_some() {
             return;
@@ -169,7 +169,7 @@ impl TextClientActor {
         self.counter.service.sessions.work(async move {
             let conversation = counter.serve(own, &turn, request).await;
             drop((held, place));
-            // Who has left does not go on.
+            // A client that has left starts no further request.
             drop(done.send(conversation));
         });
         ctx.spawn(conversation.into_actor(self).map(|conversation, act, ctx| {
@@ -179,7 +179,7 @@ impl TextClientActor {
         }));
     }
 
-    /// Counts a frame; after too many nothing is read for a while.
+    /// Counts a frame. Pauses reading after too many frames.
     fn pace(&mut self, ctx: &mut Ctx) {
         let (since, frames) = &mut self.frames;
         if since.elapsed() >= SECOND {
@@ -200,7 +200,7 @@ impl TextClientActor {
     }
 }
 
-/// The one answer to the registration of tools.
+/// Returns the response to a registration of tools.
 fn registration(tools: Vec<Registration>) -> ServerMessage {
     if tools.is_empty() || tools.iter().any(|tool| tool.error.is_none()) {
         return ServerMessage::ToolsRegistered { tools };
@@ -272,7 +272,7 @@ impl StreamHandler<SocketFrame> for TextClientActor {
         }
     }
 
-    /// The peer dropped the connection.
+    /// Stops the actor, because the peer dropped the connection.
     fn finished(&mut self, ctx: &mut Ctx) {
         ctx.stop();
     }
@@ -283,6 +283,6 @@ impl StreamHandler<ServerMessage> for TextClientActor {
         self.send(&message, ctx);
     }
 
-    /// The outbox lives as long as the actor.
+    /// Does nothing: the outbox lives as long as the actor.
     fn finished(&mut self, _: &mut Ctx) {}
 }

@@ -1,6 +1,5 @@
-//! An application's face of a turn: the model's words as they come, calls made all at once, and
-//! what all of it cost. Who reads the words may leave. Not for what is made of it when the turn is
-//! over.
+//! Output of an application's turn: streams the model's words, executes all calls of a round at
+//! once, and counts tokens. The receiver of the words may leave. Not for storing the finished turn.
 
 use hearken_proto::chat::Event;
 use tokio::sync::mpsc;
@@ -15,33 +14,33 @@ use crate::dialogue::{Turn, TurnError};
 use crate::ports::{Prompt, ToolError, ToolRequest, Usage};
 use crate::tools::{Offer, Toolbox};
 
-/// What a turn tells while it runs.
+/// Streamed part of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChatPiece {
-    /// Some more words.
+    /// More words.
     Delta(String),
-    /// Something happened in the session's world.
+    /// Event in the session's state.
     Event(Event),
 }
 
-/// What a turn tells.
+/// Output of a chat turn.
 pub(super) struct ApiOutput<'a> {
     turn: &'a Turn,
     world: Option<&'a World>,
-    /// Where words go as they come, where somebody wants them.
+    /// Channel for streamed words, if the client wants them.
     out: Option<&'a mpsc::Sender<ChatPiece>>,
     budget: usize,
-    /// Tokens of the prompt that is being answered, as we count them.
+    /// Number of tokens of the current prompt, counted by the server.
     asked: u64,
-    /// What must be on disk before the first call.
+    /// Data that must be on disk before the first call.
     beginning: Beginning<'a>,
-    /// Why the turn may not call anything.
+    /// Reason why the turn must not call tools.
     pub(super) refused: Option<ChatError>,
-    /// All calls of the last round worked.
+    /// Set if all calls of the last round succeeded.
     pub(super) worked: bool,
-    /// The words so far.
+    /// Words written until now.
     pub(super) parts: Parts,
-    /// What it cost so far.
+    /// Tokens used until now.
     pub(super) usage: Usage,
 }
 
@@ -106,7 +105,7 @@ impl TurnOutput for ApiOutput<'_> {
         tokio::select! {
             biased;
             () = self.turn.cancelled() => {}
-            // Who has left needs none.
+            // A receiver that has left needs no words.
             sent = out.send(ChatPiece::Delta(piece)) => sent.unwrap_or_default(),
         }
     }
@@ -160,7 +159,7 @@ impl TurnOutput for ApiOutput<'_> {
     }
 }
 
-/// A round of calls that ends its turn.
+/// Returns the error of a round of calls that ends its turn.
 fn failed(calls: &[ToolRequest], why: &str) -> TurnError {
     let tool = calls.first().map(|call| call.name.clone()).unwrap_or_default();
     TurnError::Tool { tool, error: ToolError::Failed(why.into()) }

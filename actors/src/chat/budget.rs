@@ -1,15 +1,15 @@
-//! How many tokens a prompt has, and which of the older exchanges must be left out. Not for what
-//! is said.
+//! Token count of a prompt, and removal of older exchanges above the budget. Not for the content of
+//! messages.
 
 use serde_json::json;
 
 use crate::ports::{ChatMessage, OfferedTool, Prompt, Role};
 
-/// Tokens of a message beside its text (OpenAI's own reckoning: 3 a message, 1 for its role).
+/// Tokens of a message besides its text (OpenAI's own estimate: 3 a message, 1 for its role).
 const EACH_MESSAGE: usize = 4;
 
-/// Tokens of a text, as OpenAI's newer models count them (`o200k_base`). Other models count
-/// differently, Chinese most of all; the budget is to be set with that in mind.
+/// Returns the number of tokens of a text in OpenAI's `o200k_base` encoding of newer models. Other
+/// models count differently, especially Chinese. Allow for that when setting the budget.
 pub(super) fn tokens(text: &str) -> usize {
     bpe_openai::o200k_base().count(text)
 }
@@ -26,15 +26,15 @@ fn of_tool(tool: &OfferedTool) -> usize {
     EACH_MESSAGE + tokens(&shown.to_string())
 }
 
-/// Tokens of a whole prompt.
+/// Returns the number of tokens of a whole prompt.
 fn of_prompt(prompt: &Prompt) -> usize {
     let messages: usize = prompt.messages.iter().map(of_message).sum();
     messages + prompt.tools.iter().map(of_tool).sum::<usize>()
 }
 
-/// Leaves out the oldest exchanges, each a person's words with everything that answered them,
-/// until the prompt fits or only the last is left. The system's message stays. Tells how many
-/// tokens are left.
+/// Removes the oldest exchanges until the prompt fits or only the last exchange is left. An
+/// exchange is a person's words with all answers to them. The system message stays. Returns the
+/// number of remaining tokens.
 pub(super) fn fit(prompt: &mut Prompt, budget: usize) -> usize {
     let mut left = of_prompt(prompt);
     let is_user = |m: &ChatMessage| m.role == Role::User;
@@ -42,7 +42,7 @@ pub(super) fn fit(prompt: &mut Prompt, budget: usize) -> usize {
         let begin = prompt.messages.iter().position(is_user);
         let Some(begin) = begin else { break };
         let next = prompt.messages[begin + 1..].iter().position(is_user);
-        // The last exchange is what is answered now.
+        // The last exchange is the one to answer now.
         let Some(next) = next else { break };
         let gone = prompt.messages.drain(begin..=begin + next);
         left -= gone.map(|m| of_message(&m)).sum::<usize>();
@@ -50,7 +50,8 @@ pub(super) fn fit(prompt: &mut Prompt, budget: usize) -> usize {
     left
 }
 
-/// Of messages that were read from the middle of a dialogue, those from the first question on.
+/// Drops the messages before the first question. Use it on messages that were read from the middle
+/// of a dialogue.
 pub(super) fn whole_exchanges(mut messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     let first = messages.iter().position(|m| m.role == Role::User).unwrap_or(messages.len());
     messages.drain(..first);

@@ -1,5 +1,5 @@
-//! What the model is told: the instructions with the world and the tools as they are, what was
-//! said before, and the new message. Not for how much of it fits.
+//! Builds the prompt: instructions with the current state and tools, earlier messages, and the new
+//! message. Not for the token budget.
 
 use hearken_proto::chat::{ChatRequest, ChatSession, FunctionCall, Message, Role, ToolCall};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use crate::dialogue::CURRENT_TIME;
 use crate::dialogue::template::fill;
 use crate::ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
 
-/// The prompt of a turn.
+/// Builds the prompt of a turn.
 pub(super) fn prompt(
     service: &ChatService,
     session: &ChatSession,
@@ -55,7 +55,7 @@ fn listed(tools: &[OfferedTool]) -> String {
     tools.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A person's words, with who said them where the client told.
+/// Returns a person's words, prefixed with the speaker if the client named one.
 fn words(player: Option<&str>, message: &str) -> String {
     player.map_or_else(|| message.to_owned(), |player| format!("[{player}] {message}"))
 }
@@ -78,7 +78,7 @@ fn as_told(message: &Message) -> ChatMessage {
     }
 }
 
-/// A message of ours as it is kept and shown.
+/// Converts a message to the form in which it is stored and shown.
 pub(super) fn as_kept(message: &ChatMessage, player_id: Option<&str>, at: Timestamp) -> Message {
     let call = |call: &ToolRequest| ToolCall {
         id: call.id.clone(),

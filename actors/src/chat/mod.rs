@@ -1,11 +1,11 @@
-//! Chat sessions of applications: a message in, the model and its tools round by round, an answer
-//! and events out; the same rounds of a turn as devices and text clients have. Nothing is kept in
-//! memory between two requests, so that any instance takes any; a message that has called a tool
-//! runs to its end, also when its client leaves. Not for HTTP, nor for where sessions, states and
-//! events are kept.
+//! Chat sessions of applications. A message starts a turn of the model with its tools; an answer
+//! and events come out. Turns run in the same rounds as those of devices and text clients. Nothing
+//! is kept in memory between two requests, which lets any instance handle any request. A message
+//! that has called a tool runs to its end, even if its client leaves. Not for HTTP, nor for storing
+//! sessions, states and events.
 //!
-//! Reading order: this file, [`turns`], `running`, `context`, `narration`, `world`, `rolls`,
-//! `budget`, [`sessions`], `snapshots`, [`watching`].
+//! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `state_tools`, `rolls`,
+//! `budget`, [`sessions`], `snapshots`, [`event_stream`].
 
 mod api_output;
 mod budget;
@@ -35,56 +35,56 @@ use crate::tasks::{NotBegun, Tasks};
 pub use api_output::ChatPiece;
 pub use settings::ChatSettings;
 
-/// Gives a session the server's tools beside those of the state server.
+/// Returns the server's tool sources for a session, besides the state server's.
 pub type ChatTools = Arc<dyn Fn(&SessionId) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
-/// What all chat sessions share.
+/// Shared dependencies of all chat sessions.
 #[derive(Clone)]
 pub struct ChatService {
     /// The language model.
     pub llm: Arc<dyn Llm>,
-    /// Where sessions are kept.
+    /// Store of the sessions.
     pub store: Arc<dyn ChatStore>,
-    /// Who keeps their worlds; none where there is no such server.
+    /// State server; `None` if there is no such server.
     pub state: Option<Arc<dyn StateServer>>,
-    /// Where events go through.
+    /// Event bus.
     pub events: Arc<dyn EventBus>,
-    /// One turn at a time in a session.
+    /// Session locks: one turn at a time in a session.
     pub locks: Arc<dyn SessionLocks>,
-    /// The server's own tools for a session.
+    /// Server's own tools for a session.
     pub tools: ChatTools,
-    /// What looks at pictures that tools answer with, where there is any.
+    /// Describer of pictures in tool results, if there is one.
     pub describer: Option<Arc<dyn ImageDescriber>>,
-    /// The date and time that the model is told.
+    /// Clock that returns the date and time for the model.
     pub now: LocalTime,
-    /// How sessions are served.
+    /// Settings of chat sessions.
     pub settings: Reloadable<ChatSettings>,
-    /// Where messages are answered, until the server's end.
+    /// Tasks that answer messages, until the server stops.
     pub tasks: Tasks,
 }
 
-/// Why a request about a session was not carried out.
+/// Reason why a request about a session failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
-    /// There is none of this id, or no longer.
+    /// There is no session with this id, or no longer.
     #[error("Session not found: {0}")]
     NotFound(SessionId),
-    /// It does not stand so that this could be done.
+    /// The status of the session or request does not allow this.
     #[error("{0}")]
     Status(String),
     /// Another request about the session takes too long.
     #[error("another request about this session is being carried out")]
     Busy,
-    /// Somebody else went on with the session, or its world, meanwhile.
+    /// Another request changed the session or its state meanwhile.
     #[error("the session was changed meanwhile")]
     Overtaken,
     /// The model did not stop calling tools.
     #[error("tools were called in {0} rounds, and more were wanted")]
     TooManyRounds(usize),
-    /// The message took longer than any may.
+    /// The message took longer than the limit.
     #[error("the message was not answered within {} s", .0.as_secs())]
     TooLong(Duration),
-    /// As many messages are being answered as may be.
+    /// The maximum number of messages is being answered.
     #[error(transparent)]
     Full(NotBegun),
     /// The model failed.
@@ -93,19 +93,19 @@ pub enum ChatError {
     /// The state server failed.
     #[error(transparent)]
     State(StateError),
-    /// There is no state server, or it knows no such thing.
+    /// There is no state server, or it does not know this session or snapshot.
     #[error("{0}")]
     NoState(String),
     /// The store failed.
     #[error("the store failed")]
     Store(#[source] BoxError),
-    /// The server stops.
+    /// The server is stopping.
     #[error("the server is stopping")]
     GoingAway,
 }
 
 impl ChatError {
-    /// What a client is told.
+    /// Returns the fault for the client.
     pub fn fault(&self) -> Fault {
         match self {
             Self::NotFound(_) => Fault::SessionNotFound,

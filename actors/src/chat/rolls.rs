@@ -1,13 +1,13 @@
-//! Whether an answer asks the player to roll dice, where no tool says so: dice, or what they are
-//! rolled for, must be spoken of in the same clause. Pure. Not for what is rolled.
+//! Detects whether an answer asks the player to roll dice, if no tool says it. Dice, or a purpose
+//! of rolling, must occur in the same clause. Pure functions. Not for rolling dice.
 
-/// What ends a clause.
+/// Characters that end a clause.
 const ENDS: &[char] = &[
     '.', '!', '?', ';', ':', ',', '\n', '(', ')', '"', '。', '！', '？', '；', '：', '，', '、',
     '（', '）', '“', '”', '…', '—',
 ];
 
-/// What is rolled, and what for; beside `d20` and the like.
+/// Words for dice and for purposes of rolling, besides `d20` and similar.
 const ENGLISH_DICE: [&str; 30] = [
     "die",
     "dice",
@@ -41,18 +41,18 @@ const ENGLISH_DICE: [&str; 30] = [
     "charisma",
 ];
 const CHINESE_DICE: [&str; 6] = ["骰", "色子", "检定", "豁免", "先攻", "鉴定"];
-/// What makes a clause a request.
+/// Words that make a clause a request.
 const CHINESE_ASKS: [&str; 11] =
     ["请", "需要", "轮到", "现在", "可以", "该你", "麻烦", "试着", "你来", "你要", "让我们"];
 const CHINESE_REFUSALS: [&str; 6] = ["不要", "不用", "不必", "不需要", "无需", "别"];
 
-/// The answer asks its reader to roll dice.
+/// Reports whether the answer asks its reader to roll dice.
 pub(super) fn asks_to_roll(answer: &str) -> bool {
     let text = answer.to_lowercase();
     text.split(ENDS).any(|clause| asks_in_english(clause) || asks_in_chinese(clause))
 }
 
-/// `d20`, `2d6`, `d%`.
+/// Reports whether a word is a die such as `d20`, `2d6` or `d%`.
 fn is_die(word: &str) -> bool {
     let Some((count, sides)) = word.split_once('d') else { return false };
     let sides = sides.split(['+', '-']).next().unwrap_or_default();
@@ -74,7 +74,7 @@ fn asks_in_english(clause: &str) -> bool {
     (0..words.len()).any(|n| is_asked_for(&words, n))
 }
 
-/// The word at `n` is a roll that the reader is to make.
+/// Reports whether the word at `n` is a roll that the reader must make.
 fn is_asked_for(words: &[&str], n: usize) -> bool {
     let (before, next) = (&words[..n], words.get(n + 1).copied());
     let of_dice = next != Some("of") || words[n..].iter().any(is_english_dice);
@@ -93,11 +93,11 @@ fn is_asked_for(words: &[&str], n: usize) -> bool {
     }
 }
 
-/// These words end in "make a ...", "need an ...".
+/// Reports whether these words end in "make a ..." or "need an ...".
 fn is_made(before: &[&str]) -> bool {
     let article = before.iter().rposition(|word| ["a", "an", "another", "your"].contains(word));
     let Some(article) = article.filter(|at| before.len() - at <= 4) else { return false };
-    // "Give me a": one word may stand between.
+    // "Give me a": one word may be between.
     let verb = article.checked_sub(1).filter(|&at| before[at] != "me");
     let Some(verb) = verb.or(article.checked_sub(2)) else { return false };
     match before[verb] {
@@ -107,7 +107,7 @@ fn is_made(before: &[&str]) -> bool {
     }
 }
 
-/// After these words a verb tells the reader to do something.
+/// Reports whether a verb after these words is an order to the reader.
 fn is_order(before: &[&str]) -> bool {
     let speaks_of_reader = || before.iter().any(|word| ["you", "your", "please"].contains(word));
     match before.last().copied() {
@@ -134,13 +134,13 @@ fn asks_in_chinese(clause: &str) -> bool {
         let rest = &clause[at + verb.len_utf8()..];
         let begins = at == 0 || clause[..at].chars().all(|c| "再来先快进".contains(c));
         let is_asked = begins || clause.ends_with('吧') || asked.is_some_and(|ask| ask < at);
-        // What was rolled already is told, not asked for.
+        // A roll that is already done is not a request.
         let is_done = rest.starts_with(['了', '出', '得', '到', '中', '过']);
         is_asked && !is_done && is_rolled(verb, rest)
     })
 }
 
-/// What follows this verb is rolled.
+/// Reports whether the text after this verb is rolled.
 fn is_rolled(verb: char, rest: &str) -> bool {
     let of_dice = CHINESE_DICE.iter().any(|dice| rest.contains(dice)) || has_die(rest);
     match verb {
@@ -154,7 +154,7 @@ fn is_rolled(verb: char, rest: &str) -> bool {
     }
 }
 
-/// A die stands somewhere among other signs.
+/// Reports whether the text contains a die among other characters.
 fn has_die(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '%').any(is_die)
 }

@@ -1,10 +1,11 @@
-//! A message that is being answered: whether anybody waits for it, what it has begun, and until
-//! when it may go on. Not for answering it.
+//! Lifetime of a message that is being answered: whether a client waits for it, what it has
+//! started, and its time limit. Not for answering it.
 //!
-//! - Before its first call of a tool a message may be dropped: nothing has happened. Who leaves is
-//!   not answered, unless the request has a name and may be asked again.
-//! - From its first call on, and while it is kept and told, it runs to its end, whoever leaves; a
-//!   server that stops gives it its grace.
+//! - Before its first tool call a message may be dropped: nothing has happened. If its client
+//!   leaves, it is not answered. Exception: a request with an idempotency key, which the client may
+//!   repeat.
+//! - From its first tool call on, and while it is stored and published, it runs to its end, even if
+//!   the client leaves. A server that stops gives it the grace period.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,16 +18,16 @@ use super::ChatError;
 use crate::ports::{ChatStore, RequestKey, SessionLock, TurnKept};
 use crate::tasks::Tasks;
 
-/// A message that is being answered.
+/// Message that is being answered.
 pub(super) struct Running {
     tasks: Tasks,
-    /// Nobody waits for the answer any more.
+    /// Cancelled when nobody waits for the answer any more.
     left: CancellationToken,
-    /// The client may ask for the answer again.
+    /// Set if the client may ask for the answer again.
     repeatable: bool,
-    /// A tool was called, or is about to be, or the turn is kept.
+    /// Set when tools were called or are about to be, or the turn is stored.
     begun: AtomicBool,
-    /// Something outside the state server may have changed.
+    /// Set if something outside the state server may have changed.
     acted: AtomicBool,
 }
 
@@ -36,8 +37,8 @@ impl Running {
         Self { tasks, left, repeatable, begun, acted }
     }
 
-    /// Resolves when the message is to be dropped, which it may be as long as nothing has begun.
-    /// To be polled by the same task as the work.
+    /// Waits until the message may be dropped, which is possible until something has begun. Must be
+    /// polled by the same task as the work.
     pub(super) async fn dropped(&self) {
         let left = async {
             if self.repeatable {
@@ -54,7 +55,7 @@ impl Running {
         }
     }
 
-    /// Resolves when the message must end, whatever it has begun, and why.
+    /// Waits until the message must end, whatever it has begun. Returns the reason.
     pub(super) async fn ends(&self, lock: &SessionLock, limit: Duration) -> ChatError {
         tokio::select! {
             biased;
@@ -64,24 +65,24 @@ impl Running {
         }
     }
 
-    /// Tools are about to be called, or the turn to be kept: from now on it is not dropped. True
-    /// where that was so before.
+    /// Marks the message as begun, because tools are about to be called or the turn to be stored.
+    /// From now on it is not dropped. Returns true if it was begun before.
     pub(super) fn begins(&self) -> bool {
         self.begun.swap(true, Ordering::Relaxed)
     }
 
-    /// A tool was called that is not the state server's.
+    /// Records the call of a tool that is not the state server's.
     pub(super) fn acts(&self) {
         self.acted.store(true, Ordering::Relaxed);
     }
 
-    /// Something outside the state server may have changed.
+    /// Reports whether something outside the state server may have changed.
     pub(super) fn has_acted(&self) -> bool {
         self.acted.load(Ordering::Relaxed)
     }
 }
 
-/// What must be on disk before the first call of a turn.
+/// Data that must be on disk before the first call of a turn.
 #[derive(Clone, Copy)]
 pub(super) struct Beginning<'a> {
     pub(super) store: &'a dyn ChatStore,
@@ -92,10 +93,11 @@ pub(super) struct Beginning<'a> {
 }
 
 impl Beginning<'_> {
-    /// The turn is about to call tools. A request with a name is noted as begun, so that a repeated
-    /// one does not do it twice, whatever becomes of this one.
+    /// Prepares the first tool call of the turn. Records the idempotency key as begun: a repeated
+    /// request then does not repeat the calls, however this one ends.
     pub(super) async fn begin(&self) -> Result<(), ChatError> {
-        // From now on it is not dropped; where it cannot be noted, it ends by itself.
+        // From now on the message is not dropped. If the key cannot be recorded, the message ends
+        // with an error.
         if self.running.begins() {
             return Ok(());
         }
@@ -103,7 +105,7 @@ impl Beginning<'_> {
         kept(self.store.begin_request(self.session, key, self.fence).await?)
     }
 
-    /// The turn brought no answer. Where nothing has changed, its request may be asked again.
+    /// Handles a turn without an answer. If nothing has changed, its request may be repeated.
     pub(super) async fn failed(&self, changed: bool) {
         let Some(key) = self.key.filter(|_| self.running.begun.load(Ordering::Relaxed)) else {
             return;
@@ -118,7 +120,7 @@ impl Beginning<'_> {
     }
 }
 
-/// What became of something that was to be kept.
+/// Converts the outcome of storing a turn.
 pub(super) fn kept(outcome: TurnKept) -> Result<(), ChatError> {
     match outcome {
         TurnKept::Kept => Ok(()),

@@ -1,5 +1,5 @@
-//! Chat sessions as such: made, listed, archived, deleted, restored, forgotten; their worlds read.
-//! Not for what is said in them, nor for snapshots.
+//! Management of chat sessions: creates, lists, archives, deletes, restores and purges them, and
+//! reads their states. Not for messages, nor for snapshots.
 
 use hearken_proto::chat::{ChatSession, ChatStatus, CreateSession, MessagesBody};
 use hearken_proto::ids::SessionId;
@@ -11,14 +11,14 @@ use super::{ChatError, ChatService};
 use crate::ports::{SessionFilter, SessionPage, StateError};
 use crate::wall_clock::now;
 
-/// Sessions that one round of purging forgets.
+/// Number of sessions that one round of purging reads.
 const PURGED_AT_ONCE: u32 = 100;
 
 impl ChatService {
-    /// Makes a session that was checked, and its world.
+    /// Creates a session from a validated request, and its state.
     ///
     /// # Errors
-    /// The store or the state server failed; nothing was made then.
+    /// Returns an error if the store or the state server failed. Nothing is created then.
     pub async fn create(&self, wanted: CreateSession) -> Result<ChatSession, ChatError> {
         let at = now();
         let session = ChatSession {
@@ -45,44 +45,46 @@ impl ChatService {
         Ok(session)
     }
 
-    /// A session that is not deleted.
+    /// Returns a session that is not deleted.
     ///
     /// # Errors
-    /// There is none, or the store failed.
+    /// Returns an error if there is no such session, or the store failed.
     pub async fn session(&self, id: &SessionId) -> Result<ChatSession, ChatError> {
         let session = self.store.session(id).await?;
         let there = session.filter(|session| session.status != ChatStatus::Deleted);
         there.ok_or_else(|| ChatError::NotFound(id.clone()))
     }
 
-    /// The sessions that fit.
+    /// Returns the sessions that match the filter.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store failed.
     pub async fn sessions(&self, filter: &SessionFilter) -> Result<SessionPage, ChatError> {
         Ok(self.store.sessions(filter).await?)
     }
 
-    /// Deletes a session; it can be restored until it is purged, and so its world is kept as long.
+    /// Deletes a session. It can be restored until it is purged, therefore its state is kept until
+    /// then.
     ///
     /// # Errors
-    /// There is none, a request about it takes too long, or the store failed.
+    /// Returns an error if there is no such session, another request about it takes too long, or
+    /// the store failed.
     pub async fn delete(&self, id: &SessionId) -> Result<(), ChatError> {
         self.turn_to(id, &[ChatStatus::Active, ChatStatus::Archived], ChatStatus::Deleted).await
     }
 
-    /// Archives an active session; an archived one stays so.
+    /// Archives an active session. An archived session stays archived.
     ///
     /// # Errors
-    /// As [`ChatDesk::delete`].
+    /// Returns the same errors as [`ChatService::delete`].
     pub async fn archive(&self, id: &SessionId) -> Result<(), ChatError> {
         self.turn_to(id, &[ChatStatus::Active, ChatStatus::Archived], ChatStatus::Archived).await
     }
 
-    /// Makes a session active again, a deleted one too.
+    /// Makes a session active again, also a deleted one.
     ///
     /// # Errors
-    /// As [`ChatDesk::delete`].
+    /// Returns the same errors as [`ChatService::delete`].
     pub async fn restore(&self, id: &SessionId) -> Result<(), ChatError> {
         let any = [ChatStatus::Active, ChatStatus::Archived, ChatStatus::Deleted];
         self.turn_to(id, &any, ChatStatus::Active).await
@@ -99,7 +101,7 @@ impl ChatService {
         if !from.contains(&session.status) {
             return Err(missing());
         }
-        // A message that is being answered is kept first.
+        // Wait until a message that is being answered is stored.
         let _lock = self.lock(id).await?;
         let changed = self.store.set_status(id, from, to, now()).await?;
         changed.ok_or_else(missing)?;
@@ -112,10 +114,10 @@ impl ChatService {
         Ok(())
     }
 
-    /// The last messages of a session, or those before a number.
+    /// Returns the last messages of a session, or those before the number `before`.
     ///
     /// # Errors
-    /// There is no such session, or the store failed.
+    /// Returns an error if there is no such session, or the store failed.
     pub async fn messages(
         &self,
         id: &SessionId,
@@ -129,10 +131,11 @@ impl ChatService {
         Ok(MessagesBody { messages, total: session.message_count, first })
     }
 
-    /// A session's world as it is now. Without a state server it is empty.
+    /// Returns the current state of a session. It is empty without a state server.
     ///
     /// # Errors
-    /// There is no such session, the state server knows nothing of it, or failed.
+    /// Returns an error if there is no such session, or the state server does not know it or
+    /// failed.
     pub async fn state(&self, id: &SessionId) -> Result<Map<String, Value>, ChatError> {
         self.session(id).await?;
         let Some(server) = &self.state else { return Ok(nowhere(id)) };
@@ -144,7 +147,7 @@ impl ChatService {
         })
     }
 
-    /// Forgets the sessions that were deleted long ago, with their worlds, for ever and ever.
+    /// Purges sessions that were deleted long ago, with their states. Never returns.
     pub async fn keep_purging(&self) {
         let mut ticks = tokio::time::interval(self.settings.get().purge_every);
         loop {
@@ -156,11 +159,11 @@ impl ChatService {
         }
     }
 
-    /// Forgets the sessions that were deleted long ago; tells how many. One that cannot be
-    /// forgotten is left for the next time.
+    /// Purges sessions that were deleted long ago, and returns their number. A session that cannot
+    /// be purged is tried again the next time.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store failed.
     pub async fn purge(&self) -> Result<usize, ChatError> {
         let Ok(before) = now().checked_sub(self.settings.get().purge_after) else { return Ok(0) };
         let (mut purged, mut left) = (0, 0);
@@ -184,7 +187,8 @@ impl ChatService {
         }
     }
 
-    /// Forgets a session with its world, if it is still deleted, and was before this time.
+    /// Purges a session and its state, if it is still deleted and was changed last before this
+    /// time.
     async fn forget(&self, id: &SessionId, before: Timestamp) -> Result<bool, ChatError> {
         let _lock = self.lock(id).await?;
         let session = self.store.session(id).await?;

@@ -1,5 +1,5 @@
-//! Snapshots of chat sessions: a dialogue and the version of its world, made and gone back to under
-//! the session's lock, so that both are of one moment. Not for where they are kept.
+//! Snapshots of chat sessions: a dialogue and the version of its state. They are made and restored
+//! under the session's lock, which keeps both parts consistent. Not for storing them.
 
 use hearken_proto::chat::{CreateSnapshot, Snapshot};
 use hearken_proto::ids::SessionId;
@@ -11,10 +11,11 @@ use crate::ports::StateError;
 use crate::wall_clock::now;
 
 impl ChatService {
-    /// Makes a snapshot that was checked.
+    /// Creates a snapshot from a validated request.
     ///
     /// # Errors
-    /// There is no such session, a message is being answered, or a server failed.
+    /// Returns an error if there is no such session, a message is being answered, or a server
+    /// failed.
     pub async fn make_snapshot(
         &self,
         id: &SessionId,
@@ -34,26 +35,26 @@ impl ChatService {
         };
         match self.store.keep_snapshot(&snapshot, lock.fence).await? {
             Some(made) => Ok(made),
-            // Deleted, or locked by somebody else.
+            // Deleted, or locked by another request.
             None => self.session(id).await.and(Err(ChatError::Overtaken)),
         }
     }
 
-    /// A session's snapshots, oldest first.
+    /// Returns a session's snapshots, oldest first.
     ///
     /// # Errors
-    /// There is no such session, or the store failed.
+    /// Returns an error if there is no such session, or the store failed.
     pub async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, ChatError> {
         self.session(id).await?;
         Ok(self.store.snapshots(id).await?)
     }
 
-    /// Goes back to a snapshot: the world first, where its server can, then the dialogue. Where the
-    /// dialogue cannot, the world is made again what it was.
+    /// Restores a snapshot: first the state, if its server can, then the dialogue. If restoring the
+    /// dialogue fails, the old state is restored.
     ///
     /// # Errors
-    /// There is no such session or snapshot, it is not active, a message is being answered, or a
-    /// server failed.
+    /// Returns an error if there is no such session or snapshot, the session is not active, a
+    /// message is being answered, or a server failed.
     pub async fn go_back(&self, id: &SessionId, snapshot_id: &str) -> Result<Snapshot, ChatError> {
         self.active(id).await?;
         let missing = || ChatError::NoState(format!("the session has no snapshot {snapshot_id}"));
@@ -81,7 +82,7 @@ impl ChatService {
         }
     }
 
-    /// The version of a session's world; none where there is no world.
+    /// Returns the version of a session's state. `None` if there is no state.
     async fn world_version(&self, id: &SessionId) -> Result<Option<i64>, ChatError> {
         let Some(server) = &self.state else { return Ok(None) };
         match server.state(id).await {
@@ -91,8 +92,8 @@ impl ChatService {
         }
     }
 
-    /// Makes a session's world what it was at this version; gives the version that it had before,
-    /// where it was changed.
+    /// Restores a session's state to this version. Returns the version before, if the state was
+    /// changed.
     async fn world_back(&self, id: &SessionId, version: i64) -> Result<Option<i64>, ChatError> {
         let Some(server) = &self.state else { return Ok(None) };
         let before = self.world_version(id).await?;
@@ -103,7 +104,7 @@ impl ChatService {
                 Ok(None)
             }
             Err(error) => {
-                // It may have been done, though nobody told.
+                // The server may have done it without a response.
                 if let Some(before) = before
                     && matches!(error, StateError::Timeout(_) | StateError::Failed(_))
                 {
@@ -114,7 +115,7 @@ impl ChatService {
         }
     }
 
-    /// Makes a session's world again what it was before it was to go back.
+    /// Restores the state that the session had before a failed restore.
     async fn world_again(&self, id: &SessionId, version: i64) {
         let Some(server) = &self.state else { return };
         let error = match server.restore(id, version).await {

@@ -1,6 +1,6 @@
-//! The state server as a source of tools for one turn: calls carry the session and the version
-//! that we know, and what they change and cause is noted and told. A call that has begun runs to
-//! its end, also when its turn is cut. Not for the protocol, which is the port's implementation.
+//! The state server as a tool source for one turn. Calls carry the session and the known state
+//! version. Their changes and events are recorded and published. A call that has begun runs to its
+//! end, even if its turn is cut. Not for the protocol, which the port's implementation handles.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,29 +20,29 @@ use crate::ports::{
 };
 use crate::wall_clock::now;
 
-/// The source's name in a conversation.
+/// Name of the source in a conversation.
 const NAME: &str = "state";
 
-/// What a turn has done to its session's world so far.
+/// Changes that a turn has made to its session's state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct TurnEffects {
-    /// The state's version, as last told.
+    /// Latest state version from the server.
     pub(super) version: Option<i64>,
-    /// What changed, by the id of whom or what.
+    /// Changes, by the id of the changed character or thing.
     pub(super) changes: Map<String, Value>,
-    /// A tool said that the player is to roll.
+    /// Set if a tool said that the player must roll dice.
     pub(super) requires_roll: bool,
-    /// A call came too late twice.
+    /// Set if a call had a version conflict twice.
     pub(super) conflict: bool,
-    /// Some call was answered.
+    /// Set if a call was answered.
     pub(super) touched: bool,
-    /// Something may have changed, or been told.
+    /// Set if something may have changed, or events were published.
     pub(super) changed: bool,
-    /// More than one call of the round that is under way is for the state server.
+    /// Set if more than one call of the current round is for the state server.
     pub(super) many: bool,
 }
 
-/// A session's world as one turn has it; clones share it.
+/// Session's state as used by one turn. Clones share it.
 #[derive(Clone)]
 pub(super) struct World {
     means: Arc<Means>,
@@ -53,10 +53,10 @@ struct Means {
     session: SessionId,
     tools: Arc<[Tool]>,
     events: Arc<dyn EventBus>,
-    /// Who asked sees events too, where they want to.
+    /// Channel for events to the client that asked, if it wants them.
     out: Option<mpsc::Sender<ChatPiece>>,
     effects: Mutex<TurnEffects>,
-    /// Calls under way.
+    /// Calls in progress.
     calls: TaskTracker,
 }
 
@@ -74,23 +74,24 @@ impl World {
         Self { means: Arc::new(Means { server, session, tools, events, out, effects, calls }) }
     }
 
-    /// What was done so far; hold it only as long as it takes to read or change it.
+    /// Locks and returns the effects until now. Hold the guard only to read or change them.
     pub(super) fn effects(&self) -> MutexGuard<'_, TurnEffects> {
         self.means.effects()
     }
 
-    /// The tools of a round are called next: so many of them are for the state server.
+    /// Announces the next round of calls, with the number of calls for the state server.
     pub(super) fn round(&self, calls: usize) {
         self.effects().many = calls > 1;
     }
 
-    /// Waits until all calls have ended and what they did is known and told; each has a deadline.
+    /// Waits until all calls have ended and their effects are recorded and published. Each call has
+    /// a deadline.
     pub(super) async fn settled(&self) {
         self.means.calls.close();
         self.means.calls.wait().await;
     }
 
-    /// This source is the one of that name.
+    /// Reports whether `source` is the name of this source.
     pub(super) fn is(source: &str) -> bool {
         source == NAME
     }
@@ -101,8 +102,9 @@ impl Means {
         self.effects.lock().expect("nothing panics while it holds the deeds")
     }
 
-    /// Calls, and once more with the version of now where ours is old. Calls of one round would
-    /// only be in each other's way by their versions: the session is ours while the turn runs.
+    /// Calls a tool, and retries once with the current version after a conflict. Calls of one round
+    /// send no version, because they would conflict with each other: the session is locked during
+    /// the turn.
     async fn call(&self, call: ToolCall) -> Result<StateOutcome, StateError> {
         let version = self.effects().version_to_send();
         let (name, arguments) = (call.name.as_str(), call.arguments);
@@ -116,7 +118,7 @@ impl Means {
         self.server.call(&self.session, name, arguments, Some(fresh)).await
     }
 
-    /// Calls, notes what it came to, and tells everybody what happened.
+    /// Calls a tool, records its effects, and publishes its events.
     async fn carry_out(&self, call: ToolCall) -> Result<(StateOutcome, Vec<Event>), StateError> {
         let outcome = self.call(call).await;
         self.effects().note(&outcome);
@@ -140,7 +142,7 @@ impl Means {
         }
     }
 
-    /// Tells who asked; waits for nobody who has left.
+    /// Sends events to the client that asked. Does not wait if the client has left.
     async fn show(&self, events: Vec<Event>) {
         let Some(out) = &self.out else { return };
         for event in events {
@@ -155,12 +157,12 @@ impl TurnEffects {
             Ok(outcome) => outcome,
             Err(StateError::Conflict(_)) => return self.conflict = true,
             Err(StateError::Unknown(_) | StateError::Refused(_)) => return,
-            // It may have been done, though nobody told.
+            // The server may have done it without a response.
             Err(StateError::Timeout(_) | StateError::Failed(_)) => return self.changed = true,
         };
         self.touched = true;
         self.changed |= outcome.error.is_none() || !outcome.events.is_empty();
-        // Answers of one round may come in any order.
+        // Responses of one round may arrive in any order.
         self.version = self.version.max(outcome.version);
         self.requires_roll |= outcome.result.get("requires_roll") == Some(&Value::Bool(true));
         match outcome.result.get("state_changes").and_then(Value::as_object) {
@@ -186,7 +188,7 @@ impl ToolSource for World {
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let (means, name) = (Arc::clone(&self.means), call.name.clone());
         let own = Arc::clone(&means);
-        // Dropping what is given back does not end it.
+        // Dropping the returned future does not end the call.
         let work = async move { own.carry_out(call).await }.in_current_span();
         let work = means.calls.spawn(work);
         Box::pin(async move {
@@ -233,14 +235,14 @@ fn as_tool(error: StateError, tool: String) -> ToolError {
     }
 }
 
-/// The version that a state itself tells, as a number or as its digits.
+/// Returns the version in a state, given as a number or as digits.
 pub(super) fn version_of(state: &Map<String, Value>) -> Option<i64> {
     let version = state.get("version")?;
     version.as_i64().or_else(|| version.as_str()?.parse().ok())
 }
 
-/// What events say of changes, where the tool itself said nothing: of a character what is told
-/// beside its id.
+/// Derives changes from events, if the tool itself reported none: for a character, the event's
+/// fields besides its id.
 fn changes_of(events: &[StateEvent]) -> Map<String, Value> {
     let mut changes = Map::new();
     for event in events.iter().filter(|e| e.kind.starts_with("character.")) {
@@ -253,7 +255,7 @@ fn changes_of(events: &[StateEvent]) -> Map<String, Value> {
     changes
 }
 
-/// Lays later changes over earlier ones, field by field.
+/// Merges later changes into earlier ones, field by field.
 fn merge(changes: &mut Map<String, Value>, later: &Map<String, Value>) {
     for (key, value) in later {
         match (changes.get_mut(key), value) {
@@ -265,7 +267,7 @@ fn merge(changes: &mut Map<String, Value>, later: &Map<String, Value>) {
     }
 }
 
-/// What a model is told of the world: the fields of the document first, others as they stand.
+/// Renders the state for the model: first the fields of the document, then the others.
 pub(super) fn summary(state: &Map<String, Value>) -> String {
     const LONGEST: usize = 600;
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -299,7 +301,7 @@ fn cut(text: &str, max_chars: usize) -> &str {
     text.char_indices().nth(max_chars).map_or(text, |(end, _)| &text[..end])
 }
 
-/// A session's world where there is no state server.
+/// Returns the state of a session without a state server.
 pub(super) fn nowhere(session: &SessionId) -> Map<String, Value> {
     let state = json!({ "session_id": session, "characters": [], "combat": { "active": false } });
     state.as_object().cloned().unwrap_or_default()

@@ -1,6 +1,6 @@
-//! One message in a chat session, from the request to the answer: the session locked, the prompt
-//! made, the rounds run, the turn kept. All of that is done by a task of the server; the request
-//! only waits for it. Not for sessions otherwise.
+//! One message in a chat session, from request to answer: locks the session, builds the prompt,
+//! runs the rounds, and stores the turn. A task of the server does this; the request only waits for
+//! it. Not for managing sessions.
 
 use std::sync::Arc;
 
@@ -31,36 +31,35 @@ use crate::ports::{
 use crate::tools::{SourceProvider, ToolSettings, Toolbox};
 use crate::wall_clock::now;
 
-/// What a turn begins from.
+/// Inputs of a turn.
 struct Scene {
     session: ChatSession,
-    /// The messages that are read, oldest first.
+    /// Messages that were read from the store, oldest first.
     before: Vec<KeptMessage>,
     state: Map<String, Value>,
     world: Option<World>,
     toolbox: Toolbox,
 }
 
-/// A request about a session: what is said, how the client names it, and where pieces of the
-/// answer go as they come.
+/// Request about a session: its idempotency key and the channel for the streamed answer.
 #[derive(Debug, Default)]
 pub struct Ask {
-    /// By which a repeated request is known; within the session.
+    /// Idempotency key of the request, unique within the session.
     pub key: Option<RequestKey>,
-    /// Where the answer is told as it comes.
+    /// Channel for the streamed answer.
     pub out: Option<mpsc::Sender<ChatPiece>>,
 }
 
-/// What is known of a request.
+/// Stored knowledge about a request.
 enum Known {
-    /// Nothing.
+    /// Unknown request.
     Not,
-    /// It called tools, and has no answer, or none yet.
+    /// The request called tools, and has no answer, or none yet.
     Begun,
     Answered(Box<ChatResponse>),
 }
 
-/// A message on its way to its answer.
+/// Message with its request, until it is answered.
 struct Said {
     id: SessionId,
     request: ChatRequest,
@@ -69,11 +68,11 @@ struct Said {
 }
 
 impl ChatService {
-    /// Answers a message that was checked. Dropping the future ends what was begun as long as no
-    /// tool was called and the request has no name; else it goes on to its end and is kept.
+    /// Answers a validated message. Dropping the future cancels the work only if no tool was called
+    /// and the request has no idempotency key. Otherwise the work runs to its end and is stored.
     ///
     /// # Errors
-    /// See [`ChatError`]; nothing is kept of the turn then.
+    /// See [`ChatError`]. Nothing of the turn is stored then.
     pub async fn chat(
         &self,
         id: &SessionId,
@@ -109,7 +108,7 @@ impl ChatService {
         }
     }
 
-    /// Waits for the session, and answers.
+    /// Waits for the session's lock, and answers.
     async fn in_turn(&self, said: &Said) -> Result<ChatResponse, ChatError> {
         let Said { id, ask, .. } = said;
         self.active(id).await?;
@@ -117,7 +116,7 @@ impl ChatService {
             return Ok(*answered);
         }
         let lock = self.lock(id).await?;
-        // The request may be a repeated one whose first has ended meanwhile.
+        // This may be a repeated request whose first attempt has ended meanwhile.
         match self.known(id, ask).await? {
             Known::Answered(answered) => return Ok(*answered),
             Known::Begun => {
@@ -146,7 +145,7 @@ impl ChatService {
         answered
     }
 
-    /// Answers, or cuts the turn where it must end.
+    /// Answers, or cuts the turn when it must end.
     async fn in_time(
         &self,
         said: &Said,
@@ -168,13 +167,13 @@ impl ChatService {
         }
     }
 
-    /// The session, for one request at a time.
+    /// Locks the session for one request.
     pub(super) async fn lock(&self, id: &SessionId) -> Result<SessionLock, ChatError> {
         let lock = self.locks.lock(id.as_str(), self.settings.get().lock_wait).await?;
         lock.ok_or(ChatError::Busy)
     }
 
-    /// What is known of the request by its name.
+    /// Looks up the request by its idempotency key.
     async fn known(&self, id: &SessionId, ask: &Ask) -> Result<Known, ChatError> {
         let Some(key) = &ask.key else { return Ok(Known::Not) };
         let Some(known) = self.store.request(id, &key.name).await? else { return Ok(Known::Not) };
@@ -187,7 +186,7 @@ impl ChatService {
         Ok(Known::Answered(answer))
     }
 
-    /// A session that can be talked in.
+    /// Returns the session if it is active.
     pub(super) async fn active(&self, id: &SessionId) -> Result<ChatSession, ChatError> {
         let session = self.session(id).await?;
         match session.status {
@@ -199,7 +198,7 @@ impl ChatService {
         }
     }
 
-    /// Everything that the turn needs to know.
+    /// Loads all inputs of the turn.
     async fn scene(
         &self,
         session: ChatSession,
@@ -247,7 +246,7 @@ impl ChatService {
         prompt(self, session, state, offer.tools(), before, request)
     }
 
-    /// What the model would be told.
+    /// Returns the context that the model would receive, without calling the model.
     fn context(&self, scene: &Scene, request: &ChatRequest) -> ChatResponse {
         let offer = scene.toolbox.offer();
         let mut prompt = self.prompt(scene, request);
@@ -275,7 +274,7 @@ impl ChatService {
         }
     }
 
-    /// Runs the rounds, and keeps the turn before it is answered.
+    /// Runs the rounds, and stores the turn before answering.
     async fn answer(
         &self,
         said: &Said,
@@ -290,7 +289,7 @@ impl ChatService {
         let mut output = ApiOutput::new(turn, world, out, budget, beginning);
         let prompt = self.prompt(scene, request);
         let outcome = answer(&mut output, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
-        // Who has done what was asked need not say so: what changed is told.
+        // No words are needed after successful calls: the client receives the changes.
         let silent = output.parts.content.trim().is_empty() && !output.worked;
         let outcome = match outcome {
             Ok(()) if silent && turn.is_live() => Err(TurnError::NoWords),
@@ -343,7 +342,7 @@ impl ChatService {
     ) -> ChatResponse {
         let effects = scene.world.as_ref().map(|world| world.effects().clone()).unwrap_or_default();
         let after = match &self.state {
-            // What the turn itself has done may have begun a fight, or ended it.
+            // Changes of this turn may have started or ended a fight.
             Some(server) if effects.touched => server.state(&scene.session.id).await.ok(),
             _ => None,
         };
@@ -385,7 +384,7 @@ impl ChatService {
             state_version: effects.flatten(),
             at,
         };
-        // What is kept is told as well.
+        // A stored turn must also be published, therefore it is not dropped from here on.
         said.running.begins();
         kept(self.store.keep_turn(&turn).await?)?;
         let told = json!({
@@ -397,7 +396,7 @@ impl ChatService {
         Ok(())
     }
 
-    /// Tells everybody who watches a session of something that we did.
+    /// Publishes an event of the server to all watchers of a session.
     pub(super) async fn tell(&self, id: &SessionId, kind: &str, data: Value) {
         let event = Event {
             id: uuid::Uuid::now_v7().to_string(),
@@ -412,14 +411,14 @@ impl ChatService {
     }
 }
 
-/// Everything that was said in a turn, in order: an application reads all of it.
+/// Returns everything that was said in a turn, in order. An application reads all of it.
 fn messages_of(record: &TurnRecord) -> Vec<ChatMessage> {
     let mut memory = Memory::new(usize::MAX, Vec::new());
     memory.commit(record, PlayedBack::ALL);
     memory.messages().to_vec()
 }
 
-/// Whose turn it is, where there is a fight.
+/// Returns whose turn it is in a fight, if there is one.
 fn turn_info(state: &Map<String, Value>) -> Option<TurnInfo> {
     let combat = state.get("combat")?;
     let active = combat.get("active")?.as_bool()?;

@@ -1,5 +1,5 @@
-//! One dialogue: what the model is told, in the person's language, before what is remembered.
-//! Not for what is remembered, which is [`super::memory`]'s.
+//! One dialogue: builds the prompt from instructions, language and remembered messages. Not for the
+//! remembered messages themselves: see [`super::memory`].
 
 use super::memory::{Memory, push_user};
 use super::phrases::Language;
@@ -9,30 +9,31 @@ use crate::audio::playout::PlayedBack;
 use crate::ports::{ChatMessage, Prompt, Role};
 use crate::reloadable::Reloadable;
 
-/// Said to the model after its instructions when the person speaks Chinese: small models answer in
-/// the language of their instructions otherwise.
+/// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
+/// the language of their instructions.
 const IN_CHINESE: &str = "\n请用中文回答。";
 
-/// How a session talks.
+/// Settings of a session's dialogues.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DialogueSettings {
-    /// Tells the model how to behave; `{current_time}` becomes the local date and time of the
-    /// turn.
+    /// Instructions for the model's behaviour. `{current_time}` is replaced by the local date and
+    /// time of the turn.
     pub system_prompt: String,
-    /// Asks the model for an emoji, which becomes the device's face and is never spoken; stands
-    /// after the system prompt. Empty shows the neutral face.
+    /// Instructions that ask the model for an emoji. The emoji becomes the device's emotion and is
+    /// never spoken. Appended to the system prompt. If empty, the device shows the neutral emotion.
     pub emotion_prompt: String,
-    /// Messages that are remembered: of both sides, and the tools' calls and results.
+    /// Maximum number of remembered messages. Counts messages of both sides, tool calls and tool
+    /// results.
     pub max_messages: usize,
-    /// Longest reply, in tokens.
+    /// Maximum length of a reply, in tokens.
     pub max_tokens: u32,
-    /// 0.0 to 1.0.
+    /// Sampling temperature, 0.0 to 1.0.
     pub temperature: f64,
-    /// Spoken before the first words of a person are known.
+    /// Language to speak until the person's first words are known.
     pub language: Language,
 }
 
-/// One dialogue.
+/// Dialogue of one session.
 pub struct Dialogue {
     settings: Reloadable<DialogueSettings>,
     style: CurrentStyle,
@@ -42,8 +43,8 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// A dialogue that has not begun, talked to in this manner; where that has no instructions,
-    /// those of the settings hold, as they are at each prompt.
+    /// Creates an empty dialogue with this conversation style. If the style has no instructions,
+    /// each prompt uses the current ones from the settings.
     pub fn new(
         settings: impl Into<Reloadable<DialogueSettings>>,
         style: CurrentStyle,
@@ -55,36 +56,36 @@ impl Dialogue {
         Self { settings, style, now, memory, language }
     }
 
-    /// The language last spoken to us.
+    /// Returns the language that the person last spoke.
     pub fn language(&self) -> Language {
         self.language
     }
 
-    /// Notes the language of what a person said.
+    /// Records the language of the person's words.
     pub fn heard_words(&mut self, text: &str) {
         self.language = Language::from_key(text).unwrap_or(self.language);
     }
 
-    /// Keeps words that will be answered together with the next ones.
+    /// Remembers words that will be answered together with the next ones.
     pub fn keep_words(&mut self, words: &str) {
         self.heard_words(words);
         self.memory.push_words(words);
     }
 
-    /// Takes back the words at the end that nobody has answered.
+    /// Removes and returns the last words if they were not answered.
     pub fn take_unanswered(&mut self) -> Option<String> {
         self.memory.take_unanswered()
     }
 
-    /// What the model is asked when a person says this. Words that were never answered, because
-    /// the person went on speaking, stand before them in the same message.
+    /// Returns the prompt for the model when the person says `words`. Earlier words that were not
+    /// answered, because the person went on speaking, come first in the same message.
     pub fn prompt(&self, words: &str) -> Prompt {
         let mut prompt = self.opening();
         push_user(&mut prompt.messages, words);
         prompt
     }
 
-    /// What the next prompt begins with, whatever the person says.
+    /// Returns the beginning of the next prompt, which does not depend on the person's next words.
     pub fn opening(&self) -> Prompt {
         let settings = self.settings.get();
         let mut system = (self.style)().instructions(&settings.system_prompt, &(self.now)());
@@ -105,9 +106,9 @@ impl Dialogue {
         }
     }
 
-    /// Remembers a finished turn, as far as it was heard. The words of one that was not answered
-    /// are forgotten, unless the person went on speaking while it was thought about: then they are
-    /// answered together with the next ones.
+    /// Remembers a finished turn, as far as it was played back. Words that got no answer are
+    /// forgotten, except when the person went on speaking before the answer (`continued`). Then
+    /// they are kept and answered together with the next words.
     pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack, continued: bool) {
         let continued = continued && !record.is_refused();
         let before = continued.then(|| self.memory.unanswered().map(str::to_owned)).flatten();
@@ -116,7 +117,7 @@ impl Dialogue {
         }
     }
 
-    /// What is remembered, oldest first.
+    /// Returns the remembered messages, oldest first.
     pub fn messages(&self) -> &[ChatMessage] {
         self.memory.messages()
     }
@@ -157,7 +158,7 @@ mod tests {
         Dialogue::new(settings, Arc::new(move || style.clone()), Arc::new(|| "noon".into()))
     }
 
-    /// The turn is over and was heard whole.
+    /// Commits a turn that is over and was played back completely.
     fn commit(dialogue: &mut Dialogue, record: &TurnRecord) {
         dialogue.commit(record, ALL, false);
     }

@@ -1,6 +1,6 @@
-//! What may stand in a prompt, whoever wrote it: every model's API refuses a whole request for one
-//! name, id or result that it does not take, and would refuse each later one that repeats it. Not
-//! for what is remembered, nor for checking a call against its tool.
+//! Makes messages valid for every model's API. An API refuses a whole request for one invalid name,
+//! id or result, and would refuse each later request that repeats it. Not for remembering messages,
+//! nor for checking a call against its tool.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 use crate::ports::{ChatMessage, Role, ToolRequest};
 use crate::tools::names;
 
-/// Longest id of a call that is kept.
+/// Maximum length of a call's id, in bytes. Longer ids are replaced.
 const MAX_ID: usize = 64;
-/// Longest text of one message; tools' results are cut long before.
+/// Maximum length of one message, in bytes. Tool results are cut to a much shorter length earlier.
 const MAX_CONTENT: usize = 1 << 20;
-/// Stands for a result that is empty.
+/// Replacement for an empty result.
 const NO_RESULT: &str = "done";
 
-/// Makes these messages legal, in place: calls have legal names, ids of their own and arguments
-/// that are a JSON object, and each has its result right behind it. What cannot be mended is left
-/// out: calls without a result, results without a call, answers without words.
+/// Makes these messages valid, in place. After this, calls have valid names, unique ids and JSON
+/// objects as arguments, and each call is directly followed by its result. Removes what cannot be
+/// repaired: calls without a result, results without a call, and answers without words.
 pub fn mend(messages: &mut Vec<ChatMessage>) {
     let mut used = HashSet::new();
     let mut kept = Vec::with_capacity(messages.len());
@@ -41,7 +41,7 @@ pub fn mend(messages: &mut Vec<ChatMessage>) {
     *messages = kept;
 }
 
-/// A message with calls and the results behind it.
+/// Returns a message with its calls, followed by their results.
 fn round(
     message: ChatMessage,
     results: Vec<ChatMessage>,
@@ -65,8 +65,8 @@ fn round(
     round
 }
 
-/// Gives each of these calls, which follow these messages, an id of its own: some bases leave the
-/// ids of calls out, or use one twice.
+/// Gives each of these calls an id that is unique among them and in the messages before them. Some
+/// model APIs leave the ids of calls out, or use one id twice.
 pub(super) fn number(calls: &mut [ToolRequest], before: &[ChatMessage]) {
     let mut used = before.iter().flat_map(|m| &m.calls).map(|c| c.id.clone()).collect();
     for call in calls {
@@ -74,7 +74,7 @@ pub(super) fn number(calls: &mut [ToolRequest], before: &[ChatMessage]) {
     }
 }
 
-/// The id, or another where it is not legal or in use.
+/// Returns the id, or a new one if it is invalid or in use.
 fn id(id: &str, used: &mut HashSet<String>) -> String {
     let legal = (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
     let own = Some(id.to_owned()).filter(|_| legal);
@@ -85,20 +85,20 @@ fn id(id: &str, used: &mut HashSet<String>) -> String {
     id
 }
 
-/// The arguments as they stand where they are a JSON object, else none.
+/// Returns the arguments unchanged if they are a JSON object, else `{}`.
 pub(super) fn arguments(arguments: String) -> String {
     let is_object = serde_json::from_str::<Map<String, Value>>(&arguments).is_ok();
     if is_object { arguments } else { "{}".to_owned() }
 }
 
-/// A result that says something.
+/// Returns the cleaned result, or [`NO_RESULT`] if it is empty.
 pub(super) fn result(result: String) -> String {
     let result = text(result);
     if result.trim().is_empty() { NO_RESULT.to_owned() } else { result }
 }
 
-/// Text of bounded length without control characters, which databases and some bases refuse; line
-/// ends and tabs stay.
+/// Removes control characters, which databases and some model APIs refuse, and limits the length.
+/// Line ends and tabs stay.
 pub(super) fn text(mut text: String) -> String {
     let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if text.contains(is_odd) {

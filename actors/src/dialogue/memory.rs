@@ -1,6 +1,6 @@
-//! The messages that a dialogue remembers: the person's words, the calls of tools with their
-//! results, and of our words what was heard. Whole turns are forgotten, oldest first. Not for what
-//! the model is told besides, nor for storing it.
+//! The messages that a dialogue remembers: the person's words, tool calls with their results, and
+//! the part of the answers that was played back. Forgets whole turns, oldest first. Not for the
+//! rest of the prompt, nor for storing messages.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
 use crate::audio::playout::PlayedBack;
 use crate::ports::{ChatMessage, Role};
 
-/// Characters a second spoken, for a sentence whose length is not known yet: Han, and others.
+/// Estimated characters spoken per second, for a sentence whose duration is not known yet.
 const HAN_PER_SECOND: f64 = 4.5;
 const LATIN_PER_SECOND: f64 = 15.0;
-/// Words that nobody answered are kept up to this length, beside the newest.
+/// Maximum length of older unanswered words, together with the newest, in bytes.
 const UNANSWERED_BYTES: usize = 16 << 10;
 
-/// What is remembered, in order.
+/// Messages that a dialogue remembers, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     messages: Vec<ChatMessage>,
     max_messages: usize,
-    /// The model refused the last turn.
+    /// Set if the model refused the last turn.
     refused: bool,
 }
 
 impl Memory {
-    /// A memory of at most this many messages, which holds these. Of them is left out what is too
-    /// old, what no prompt may hold, and words that were not answered.
+    /// Creates a memory of at most `max_messages` messages from stored ones. Leaves out messages
+    /// that are too old, invalid in a prompt, or not answered.
     pub fn new(max_messages: usize, messages: Vec<ChatMessage>) -> Self {
         let mut memory = Self { messages, max_messages, refused: false };
         legal::mend(&mut memory.messages);
@@ -44,35 +44,36 @@ impl Memory {
         memory
     }
 
-    /// What is remembered, oldest first.
+    /// Returns the remembered messages, oldest first.
     pub fn messages(&self) -> &[ChatMessage] {
         &self.messages
     }
 
-    /// Adds words of the person; to the last message where that was theirs too.
+    /// Adds words of the person. Appends them to the last message if that is also the person's.
     pub(super) fn push_words(&mut self, words: &str) {
         push_user(&mut self.messages, words);
     }
 
-    /// The words at the end that nobody has answered.
+    /// Returns the last words if they were not answered.
     pub(super) fn unanswered(&self) -> Option<&str> {
         self.messages.last().filter(|m| m.role == Role::User).map(|m| m.content.as_str())
     }
 
-    /// Takes back the words at the end that nobody has answered.
+    /// Removes and returns the last words if they were not answered.
     pub(super) fn take_unanswered(&mut self) -> Option<String> {
         let last = self.messages.pop_if(|m| m.role == Role::User)?;
         Some(last.content)
     }
 
-    /// Remembers a finished turn, as far as it was heard, and gives whether it was answered at all:
+    /// Remembers a finished turn, as far as it was played back. Returns false if nothing of it is
+    /// remembered.
     ///
-    /// - Of a turn of which nothing was heard and in which no tool was called nothing is
-    ///   remembered, nor of words before it that were still to be answered.
-    /// - Of a turn that failed only what was heard is remembered: a model may have failed because
-    ///   of a tool's result.
-    /// - Of a turn that the model refused nothing is remembered; where it refuses two turns in a
-    ///   row, what is wrong stands in what is remembered, and all of it is forgotten.
+    /// - If nothing was played back and no tool was called, the turn is forgotten, together with
+    ///   earlier unanswered words.
+    /// - If the turn failed, only the played part is remembered: a tool result may have made the
+    ///   model fail.
+    /// - If the model refused the turn, it is forgotten. If the model refuses two turns in a row,
+    ///   the cause is in the remembered messages: all of them are forgotten.
     pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack) -> bool {
         if record.is_refused() {
             self.take_unanswered();
@@ -105,8 +106,8 @@ impl Memory {
         true
     }
 
-    /// Forgets whole turns, the oldest first; of a turn that is too long in itself its first
-    /// rounds of calls, each with its results: a model's API refuses the one without the other.
+    /// Forgets whole turns, oldest first. If the last turn alone is too long, forgets its first
+    /// rounds of calls. A round goes with its results: a model's API refuses one without the other.
     fn forget(&mut self) {
         let max = self.max_messages;
         let is = |role: Role| move |m: &ChatMessage| m.role == role;
@@ -126,8 +127,9 @@ impl Memory {
     }
 }
 
-/// Adds a person's words; to the last message where that is theirs too, whose beginning is
-/// forgotten where it gets too long: no model answers for hours, and the person goes on asking.
+/// Adds a person's words. Appends them to the last message if that is also the person's. The
+/// beginning of a message that gets too long is dropped: a model may not answer for hours while the
+/// person goes on asking.
 pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
     match messages.last_mut() {
         Some(last) if last.role == Role::User => {
@@ -140,7 +142,7 @@ pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
     }
 }
 
-/// A round of calls and its results, with what was heard before it.
+/// Returns the messages of a round: the text played before it, its calls and their results.
 fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
     let mut messages = vec![ChatMessage::calling(text, round.calls.clone())];
     let results = round.calls.iter().zip(&round.results);
@@ -148,7 +150,7 @@ fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
     messages
 }
 
-/// Of these sentences the remembered ones that were heard, the last one cut at the heard fraction.
+/// Joins the remembered sentences that were played back. Cuts the last one at the played part.
 fn heard_text(said: &[Said], range: Range<usize>, heard: &PlayedBack) -> String {
     let mut text = String::new();
     for (i, sentence) in said.iter().enumerate().take(range.end).skip(range.start) {
@@ -166,8 +168,8 @@ fn heard_text(said: &[Said], range: Range<usize>, heard: &PlayedBack) -> String 
     text
 }
 
-/// The beginning of a sentence of which so much was heard: by its length where that is known, else
-/// by the usual pace of speech. Never ends inside a word.
+/// Returns the beginning of a sentence that was played for `heard`. Uses the duration of the
+/// sentence if it is known, else an average speaking rate. Never ends inside a word.
 pub(super) fn cut(text: &str, heard: Duration, length: Option<Duration>) -> &str {
     let total = length.map_or_else(|| estimated_seconds(text), |d| d.as_secs_f64());
     let fraction = (heard.as_secs_f64() / total.max(0.001)).min(1.0);
@@ -188,7 +190,7 @@ pub(super) fn cut(text: &str, heard: Duration, length: Option<Duration>) -> &str
     text[..end].trim_end()
 }
 
-/// How long a text takes to speak, roughly.
+/// Estimates the time to speak a text, in seconds.
 fn estimated_seconds(text: &str) -> f64 {
     text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
 }

@@ -1,8 +1,8 @@
-//! Pure talk: what is said, in what order, and what is remembered. No actix, no audio codecs, no
-//! SQL, no vendor's JSON.
+//! Dialogue logic: the order of spoken sentences and the remembered messages. No actix, no audio
+//! codecs, no SQL, no vendor's JSON.
 //!
-//! Reading order: [`turn`], [`mod@run_turn`], `reply`, `spoken`, [`speakable`], [`sentence`],
-//! [`legal`], [`memory`], [`history`], [`style`], [`phrases`].
+//! Reading order: [`turn`], [`mod@run_turn`], `spoken_output`, `spoken`, [`speakable`],
+//! [`sentence`], [`legal`], [`memory`], [`history`], [`style`], [`phrases`].
 
 pub mod history;
 pub mod legal;

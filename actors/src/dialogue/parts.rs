@@ -1,25 +1,25 @@
-//! What a turn has written so far, for faces that show text: the words of each round on a line of
-//! its own. Not for where it shows.
+//! Text that a turn has written until now, for outputs that show text. The words of each round are
+//! on their own lines. Not for showing the text.
 
 use super::turn::Said;
 
-/// What stands between the words before a call and those after it.
+/// Separator between the words before a call and those after it.
 const BETWEEN: &str = "\n";
 
-/// The words of a turn.
+/// Words of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// Since the last call.
+    /// Words since the last call.
     part: String,
-    /// All words so far.
+    /// All words until now.
     pub(crate) content: String,
-    /// Each part, once it is complete.
+    /// Completed parts.
     pub(crate) said: Vec<Said>,
 }
 
 impl Parts {
-    /// Adds some more words, and gives them as they stand behind those before them; none where
-    /// there are none.
+    /// Adds words and returns them with the separator that must precede them. Returns `None` if
+    /// there is nothing to add.
     pub(crate) fn add(&mut self, text: &str) -> Option<String> {
         if text.is_empty() {
             return None;
@@ -31,7 +31,7 @@ impl Parts {
         Some(piece)
     }
 
-    /// The words so far are complete: calls follow, or nothing more.
+    /// Completes the current part: calls follow, or nothing more.
     pub(crate) fn end_part(&mut self) {
         let text = std::mem::take(&mut self.part).trim().to_owned();
         if !text.is_empty() {

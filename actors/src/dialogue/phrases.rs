@@ -1,27 +1,27 @@
-//! Fixed phrases in both languages, and which of the two a text is in. Not for what the model
-//! says.
+//! Fixed phrases in Chinese and English, and detection of a text's language. Not for the model's
+//! words.
 
-/// A phrase in the two languages that we speak.
+/// Phrase in the two supported languages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phrase {
-    /// In Chinese.
+    /// Chinese text.
     pub zh: String,
-    /// In English.
+    /// English text.
     pub en: String,
 }
 
 impl Phrase {
-    /// A phrase from its two forms.
+    /// Creates a phrase from its Chinese and English texts.
     pub fn new(zh: impl Into<String>, en: impl Into<String>) -> Self {
         Self { zh: zh.into(), en: en.into() }
     }
 
-    /// Both forms, without empty ones.
+    /// Returns both texts, without empty ones.
     pub fn all(&self) -> Vec<String> {
         [&self.zh, &self.en].into_iter().filter(|p| !p.is_empty()).cloned().collect()
     }
 
-    /// The form for this language.
+    /// Returns the text in this language.
     pub fn in_language(&self, language: Language) -> &str {
         match language {
             Language::Chinese => &self.zh,
@@ -30,19 +30,19 @@ impl Phrase {
     }
 }
 
-/// The languages that we have phrases for.
+/// Languages that have fixed phrases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Language {
     /// Chinese.
     #[default]
     Chinese,
-    /// English, and every language without Han characters.
+    /// English, and every other language without Han characters.
     English,
 }
 
 impl Language {
-    /// The language of a text: Chinese where it holds any Han character; none where it has no
-    /// letters at all.
+    /// Returns the language of a text: Chinese if it contains a Han character, `None` if it has no
+    /// letters.
     pub fn from_key(text: &str) -> Option<Self> {
         if text.chars().any(is_han) {
             return Some(Self::Chinese);
@@ -51,7 +51,7 @@ impl Language {
     }
 }
 
-/// A Han character.
+/// Reports whether `c` is a Han character.
 pub fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
 }
@@ -59,19 +59,19 @@ pub fn is_han(c: char) -> bool {
 /// All fixed phrases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phrases {
-    /// Answers a wake word.
+    /// Answer to a wake word.
     pub greeting: Phrase,
-    /// Said when a provider failed.
+    /// Spoken when a provider failed.
     pub apology: Phrase,
-    /// Said before the server closes a quiet connection; empty for a silent close.
+    /// Spoken before the server closes an idle connection. Empty for a silent close.
     pub farewell: Phrase,
-    /// Said while a tool takes its time; empty for silence.
+    /// Spoken while a tool call takes long. Empty for silence.
     pub filler: Phrase,
-    /// Said while it goes on taking its time; empty for silence.
+    /// Spoken while the tool call still takes long. Empty for silence.
     pub filler_again: Phrase,
-    /// Said where tools did what was asked and the model says nothing more; empty for silence.
+    /// Spoken when the tools succeeded and the model says nothing more. Empty for silence.
     pub done: Phrase,
-    /// Said instead of an answer where there is more to do than can be done; empty for silence.
+    /// Spoken instead of an answer when the server has no capacity. Empty for silence.
     pub busy: Phrase,
 }
 
@@ -96,7 +96,8 @@ impl Default for Phrases {
 }
 
 impl Phrases {
-    /// Every phrase in both languages, for making their audio beforehand; empty ones left out.
+    /// Returns every phrase in both languages, to synthesise their audio in advance. Leaves out
+    /// empty ones.
     pub fn all(&self) -> Vec<String> {
         let Self { greeting, apology, farewell, filler, filler_again, done, busy } = self;
         [greeting, apology, farewell, filler, filler_again, done, busy]

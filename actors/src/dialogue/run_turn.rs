@@ -1,6 +1,6 @@
-//! Runs one turn: asks the model, cuts its answer into sentences as it comes, and hands them on;
-//! calls the tools that it asks for, and asks again with their results. Knows nothing of sound or
-//! sockets; borrows nothing that lives longer than the turn.
+//! Runs one turn: asks the model, splits its answer into sentences as it streams, and sends them
+//! on. Calls the tools that the model asks for, and asks again with their results. Not for audio or
+//! sockets. Borrows nothing that lives longer than the turn.
 
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
@@ -12,25 +12,25 @@ use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolReq
 use crate::tools::names::nearest;
 use crate::tools::{Offer, Toolbox};
 
-/// What a turn works with.
+/// Dependencies of one turn.
 pub struct TurnMeans<'a> {
     /// The language model.
     pub llm: &'a dyn Llm,
-    /// What the model may call.
+    /// Tools that the model may call.
     pub tools: &'a Toolbox,
-    /// Said where the model fails.
+    /// Phrase for a failure of the model.
     pub apology: &'a str,
-    /// Said while a tool takes its time.
+    /// Phrase for a tool call that takes long.
     pub filler: &'a str,
-    /// Said while it goes on taking its time.
+    /// Phrase for a tool call that still takes long.
     pub filler_again: &'a str,
-    /// Said where tools did what was asked and the model says nothing more.
+    /// Phrase for tools that succeeded when the model says nothing more.
     pub done: &'a str,
 }
 
-/// Asks the model and hands its answer on, sentence by sentence, to `out`. Where the model fails,
-/// the apology is handed on instead of what is missing. Ends early when the turn is cut or nobody
-/// listens any more; calls of tools end with it, but for those that are to finish.
+/// Asks the model and sends its answer to `out`, sentence by sentence. If the model fails, sends
+/// the apology instead of the rest. Ends early if the turn is cut or the receiver is gone. Tool
+/// calls end with the turn, except those that must finish.
 pub async fn run_turn(
     turn: &Turn,
     words: String,
@@ -56,7 +56,7 @@ pub async fn run_turn(
     TurnRecord { user: Some(words), said: reply.said, rounds, end }
 }
 
-/// Hands on one fixed phrase.
+/// Sends one fixed phrase to `out`.
 pub async fn say_phrase(
     turn: &Turn,
     phrase: &str,
@@ -75,7 +75,8 @@ pub async fn say_phrase(
     TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
 }
 
-/// Hands on a text of somebody else's as an answer is: made plain, and cut into sentences.
+/// Sends a text that the model did not write. Like an answer, it is converted to plain text and
+/// split into sentences.
 pub async fn say_text(turn: &Turn, text: &str, out: &TurnSink) -> TurnRecord {
     let mut reply = SpokenOutput::new(turn, FillerPhrases::default(), out);
     reply.read(text).await;
@@ -83,38 +84,39 @@ pub async fn say_text(turn: &Turn, text: &str, out: &TurnSink) -> TurnRecord {
     TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
 }
 
-/// Where a turn shows, in order: its words as the model writes them, its calls as they are made.
+/// Output of a turn, in order: the model's words as they stream, and its tool calls.
 pub(crate) trait TurnOutput {
-    /// The turn.
+    /// Returns the turn.
     fn turn(&self) -> &Turn;
 
-    /// The turn was cut, or nobody listens any more.
+    /// Reports whether the turn was cut or its receiver is gone.
     fn is_over(&self) -> bool;
 
-    /// How many pieces were handed on so far, as [`ToolRound::after`] counts them.
+    /// Returns the number of pieces sent until now, counted like [`ToolRound::after`].
     fn said(&self) -> usize;
 
-    /// After the last round of calls that it may have, a turn whose model wants more ends with an
-    /// error; else the model is asked once more and may not call, so that it answers with what it
+    /// Reports whether a turn ends with an error if its model wants calls after the last allowed
+    /// round. If false, the model is asked once more without calls, and answers with what it
     /// knows.
     fn must_end_by_itself(&self) -> bool {
         false
     }
 
-    /// The model is asked this next.
+    /// Receives the next prompt before it is sent to the model, and may change it.
     fn asks(&mut self, _prompt: &mut Prompt) {}
 
-    /// The model has written all this in one go, and it cost this where the provider tells.
+    /// Receives one complete response of the model: its text, calls and, if the provider reports
+    /// it, usage.
     fn finished(&mut self, _written: &str, _calls: &[ToolRequest], _usage: Option<Usage>) {}
 
-    /// The model has written some more text, cut anywhere.
+    /// Receives more of the model's text, cut anywhere.
     async fn words(&mut self, text: &str);
 
-    /// The text so far is complete: calls follow, or nothing more.
+    /// Completes the text until now: calls follow, or nothing more.
     async fn pause(&mut self);
 
-    /// Makes the calls of one round for a person who asked this, each ended by `until`, and gives
-    /// what the model is told of each.
+    /// Executes the calls of one round, each until the deadline `until`. `asked` holds the person's
+    /// words. Returns the results for the model, one for each call.
     async fn calls(
         &mut self,
         tools: &Toolbox,
@@ -125,7 +127,7 @@ pub(crate) trait TurnOutput {
     ) -> Result<Vec<String>, TurnError>;
 }
 
-/// Round after round, until the model calls nothing more, or may not.
+/// Asks the model in rounds until it makes no more calls, or may make no more.
 pub(crate) async fn answer(
     output: &mut impl TurnOutput,
     mut prompt: Prompt,
@@ -168,7 +170,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// The model has said this, called that, and is told what it brought.
+/// Appends the model's text, its calls and their results to the prompt.
 fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
     let ToolRound { calls, results, .. } = round;
     let told = calls.iter().zip(results).map(|(c, r)| ChatMessage::result(&c.id, r));
@@ -176,8 +178,8 @@ fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
     prompt.messages.extend(told);
 }
 
-/// The calls under the names of the tools that they mean, or names that stand for none, and ids of
-/// their own. Their arguments are as the model wrote them.
+/// Replaces the names in calls by the names of the tools that they mean, or by valid names that no
+/// tool has. Gives the calls unique ids. The arguments stay as the model wrote them.
 fn as_meant(mut calls: Vec<ToolRequest>, offer: &Offer, prompt: &Prompt) -> Vec<ToolRequest> {
     for call in &mut calls {
         call.name =
@@ -187,7 +189,7 @@ fn as_meant(mut calls: Vec<ToolRequest>, offer: &Offer, prompt: &Prompt) -> Vec<
     calls
 }
 
-/// A round as models may be told it again and again.
+/// Returns a round in a form that is valid in later prompts.
 fn told_round(after: usize, mut calls: Vec<ToolRequest>, results: Vec<String>) -> ToolRound {
     for call in &mut calls {
         call.arguments = legal::arguments(std::mem::take(&mut call.arguments));
@@ -195,7 +197,7 @@ fn told_round(after: usize, mut calls: Vec<ToolRequest>, results: Vec<String>) -
     ToolRound { after, calls, results: results.into_iter().map(legal::result).collect() }
 }
 
-/// What the model wrote in one go.
+/// Text and calls of one response of the model.
 struct Written {
     text: String,
     calls: Vec<ToolRequest>,

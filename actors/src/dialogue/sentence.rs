@@ -1,13 +1,13 @@
-//! A stream of plain text cut into sentences, Chinese and English, as early as can be. Where a cut
-//! falls depends on the characters alone, never on how the stream was chunked. Not for making
-//! text plain.
+//! Splits streamed plain text into sentences, Chinese and English, as early as possible. The cuts
+//! depend only on the characters, never on the chunks of the stream. Not for converting text to
+//! plain text.
 
 use super::phrases::is_han;
 
-/// Weight (2 a Han character, 1 any other) that a first clause needs to go alone at a comma.
+/// Minimum weight of a first clause that is cut at a comma (a Han character weighs 2, others 1).
 const FIRST_CLAUSE_WEIGHT: usize = 10;
-/// Beyond this weight a sentence is cut at the next comma, beyond twice at the next space, beyond
-/// three times anywhere: no sentence is unbounded.
+/// Maximum weight of a sentence. Above it the sentence is cut at the next comma, above twice at the
+/// next space, above three times anywhere. This bounds every sentence.
 const LONG_WEIGHT: usize = 120;
 
 /// English words that end in a full stop without ending a sentence.
@@ -16,39 +16,39 @@ const ABBREVIATIONS: [&str; 19] = [
     "co", "jr", "sr", "u.s", "a.m",
 ];
 
-/// Cuts one reply into sentences.
+/// Splitter of one reply into sentences.
 #[derive(Debug, Default)]
 pub struct SentenceSplitter {
-    /// Text of the sentence that is being gathered.
+    /// Text of the current, incomplete sentence.
     buffer: String,
     weight: usize,
-    /// The last character could end the sentence; the next one tells.
+    /// Set if the last character may end the sentence. The next character decides.
     ending: Option<Ending>,
-    /// A sentence has been cut already.
+    /// Set after the first cut.
     begun: bool,
-    /// The number that the last item of a list began with.
+    /// Number of the last list item.
     listed: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// A full stop of Chinese, or of English with a space to come.
+    /// Full stop. Chinese ones end at once, English ones need a space after them.
     Stop { needs_space: bool },
-    /// A comma, where the clause may go alone.
+    /// Comma at which the clause may be cut.
     Comma { needs_space: bool },
-    /// The full stop behind the number of a list's next item, which begins at this byte.
+    /// Full stop after the number of the next list item. The item begins at byte `at`.
     Item { at: usize },
 }
 
 impl SentenceSplitter {
-    /// Takes some text and returns the sentences that are now complete, untrimmed.
+    /// Adds text and returns the sentences that are now complete, untrimmed.
     pub fn push(&mut self, text: &str) -> Vec<String> {
         let mut done = Vec::new();
         text.chars().for_each(|c| self.add(c, &mut done));
         done
     }
 
-    /// Takes one character, and adds what is now complete to `done`.
+    /// Adds one character. Appends the sentences that are now complete to `done`.
     pub(super) fn add(&mut self, c: char, done: &mut Vec<String>) {
         if self.cut_before(c) {
             done.extend(self.cut());
@@ -61,7 +61,7 @@ impl SentenceSplitter {
         }
     }
 
-    /// White space comes next, or the end of a line: returns the sentence that this ends.
+    /// Handles following white space or a line end. Returns the sentence that it ends.
     pub(super) fn gap(&mut self, line_ends: bool) -> Option<String> {
         if line_ends {
             return self.take();
@@ -69,14 +69,14 @@ impl SentenceSplitter {
         self.cut_before(' ').then(|| self.cut()).flatten()
     }
 
-    /// The text has ended: what is left is the last sentence.
+    /// Ends the text and returns the rest as the last sentence.
     pub fn finish(&mut self) -> Option<String> {
         let last = self.take();
         *self = Self::default();
         last
     }
 
-    /// The sentence gathered so far ends before this character.
+    /// Reports whether the current sentence ends before this character.
     fn cut_before(&self, next: char) -> bool {
         let Some(ending) = self.ending else { return false };
         if is_stop(next) || is_closer(next) {
@@ -92,12 +92,12 @@ impl SentenceSplitter {
         }
     }
 
-    /// Before the mark at the end stands a digit, as in `10：30`.
+    /// Reports whether a digit precedes the mark at the end, as in `10：30`.
     fn number_before_mark(&self) -> bool {
         self.buffer.chars().rev().nth(1).is_some_and(char::is_numeric)
     }
 
-    /// Gives the sentence that has ended: a list's next item stays.
+    /// Removes and returns the finished sentence. The next list item stays in the buffer.
     fn cut(&mut self) -> Option<String> {
         let Some(Ending::Item { at }) = self.ending else { return self.take() };
         let item = self.buffer.split_off(at);
@@ -133,8 +133,8 @@ impl SentenceSplitter {
         self.weight >= needed
     }
 
-    /// The full stop at the end belongs to a number that counts something: one that stands alone
-    /// or behind 第 ends nothing; the next one of a list ends what stands before it.
+    /// Handles a full stop at the end that follows a number. A number alone or after 第 ends
+    /// nothing. The next number of a list ends the sentence before it.
     #[allow(clippy::option_option, reason = "no number of this kind, or one that ends nothing")]
     fn item(&mut self) -> Option<Option<Ending>> {
         let text = self.buffer.strip_suffix('.')?;
@@ -154,7 +154,8 @@ impl SentenceSplitter {
         (parted && (begins || next)).then_some(Some(Ending::Item { at }))
     }
 
-    /// The full stop at the end of the buffer belongs to an abbreviation or to initials.
+    /// Reports whether the full stop at the end of the buffer belongs to an abbreviation or to
+    /// initials.
     fn is_abbreviation(&self) -> bool {
         let text = self.buffer.trim_end_matches('.');
         let word = text.rsplit(|c: char| c.is_whitespace() || is_han(c)).next().unwrap_or("");
@@ -177,7 +178,7 @@ impl SentenceSplitter {
     }
 }
 
-/// How much a character counts of a sentence's length.
+/// Returns the weight of a character in a sentence's length.
 fn weight(c: char) -> usize {
     if is_han(c) { 2 } else { 1 }
 }

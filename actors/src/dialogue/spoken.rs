@@ -1,18 +1,18 @@
-//! What a device's voice is given: an answer as it comes, made plain and then cut into sentences.
-//! Not for how either is done.
+//! Converts a streamed answer to plain text and splits it into sentences for speech. Not for the
+//! conversion or the splitting themselves.
 
 use super::sentence::SentenceSplitter;
 use super::speakable::{Cleaner, Outlet};
 
-/// Sentences to say, from one answer. They hold the same words as [`Cleaner::whole`] of it, and
-/// come as soon as they are certain, however the answer was chunked.
+/// Sentences to speak, from one answer. They contain the same words as [`Cleaner::whole`] of it.
+/// Each is returned as soon as it is certain, and does not depend on the chunks.
 #[derive(Debug, Default)]
 pub(super) struct SpokenSentences {
     cleaner: Cleaner,
     splitter: SentenceSplitter,
 }
 
-/// Plain text on its way into sentences.
+/// Outlet that splits plain text into sentences.
 struct Cut<'a> {
     splitter: &'a mut SentenceSplitter,
     done: Vec<String>,
@@ -29,14 +29,14 @@ impl Outlet for Cut<'_> {
 }
 
 impl SpokenSentences {
-    /// Takes a chunk and returns the sentences that are now complete.
+    /// Adds a chunk and returns the sentences that are now complete.
     pub(super) fn push(&mut self, chunk: &str) -> Vec<String> {
         let mut cut = Cut { splitter: &mut self.splitter, done: Vec::new() };
         self.cleaner.feed(chunk, &mut cut);
         sayable(cut.done)
     }
 
-    /// The answer has ended or pauses: returns the rest of it, and begins anew.
+    /// Ends or pauses the answer: returns the rest of it, and resets the splitter.
     pub(super) fn finish(&mut self) -> Vec<String> {
         let mut cut = Cut { splitter: &mut self.splitter, done: Vec::new() };
         self.cleaner.end(&mut cut);
@@ -46,7 +46,7 @@ impl SpokenSentences {
     }
 }
 
-/// Sentences with a word in them, without the white space around them.
+/// Returns the sentences that contain a word, trimmed.
 fn sayable(sentences: Vec<String>) -> Vec<String> {
     sentences
         .into_iter()

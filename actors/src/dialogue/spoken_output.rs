@@ -1,5 +1,5 @@
-//! One turn's words on their way to the face: made speakable, with a face shown once, and with an
-//! eye on when the device falls silent. Not for where they come from.
+//! Sends one turn's words to speech synthesis: makes them speakable, sends the emotion once, and
+//! fills silence during tool calls with phrases. Not for producing the words.
 
 use std::time::Duration;
 
@@ -13,35 +13,35 @@ use super::turn::{Said, Sentence, Spoken, Turn, TurnError, TurnEvent, TurnSink};
 use crate::ports::{ToolRequest, Usage};
 use crate::tools::{Offer, ToolSettings, Toolbox};
 
-/// A call that is over sooner is not bridged, however long the silence before it was.
+/// Minimum duration of a call before another filler phrase, however long the silence before it was.
 const SHORT_CALL: Duration = Duration::from_millis(500);
 
-/// What is said while a tool takes its time; an empty phrase is not spoken.
+/// Phrases for a tool call that takes long. An empty phrase is not spoken.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FillerPhrases<'a> {
-    /// At first.
+    /// First phrase.
     pub(super) filler: &'a str,
-    /// While it goes on taking its time.
+    /// Later phrases.
     pub(super) filler_again: &'a str,
 }
 
-/// What is said in a turn.
+/// Spoken output of a turn.
 pub(super) struct SpokenOutput<'a> {
     pub(super) turn: &'a Turn,
     pub(super) said: Vec<Said>,
     mood: Mood,
-    /// A phrase has bridged a tool's time.
+    /// Set after the first filler phrase.
     bridged: bool,
-    /// The last of these phrases was an empty one.
+    /// Set if the last filler phrase was empty.
     left_out: bool,
-    /// The calls of the last round all did what was asked, and the model wants no more of them.
+    /// Set if all calls of the last round succeeded, and the model wants no more.
     done: bool,
-    /// Nobody listens any more: the turn was cut, or its voice has failed.
+    /// Set if nobody receives the output: the turn was cut, or speech synthesis has failed.
     unheard: bool,
     phrases: FillerPhrases<'a>,
     out: &'a TurnSink,
     spoken: SpokenSentences,
-    /// When the last sentence was handed on, or a phrase was left out.
+    /// Time when the last sentence was sent, or a phrase was left out.
     handed_on: Instant,
 }
 
@@ -62,16 +62,16 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// The model has said something.
+    /// Reports whether the model has said anything.
     pub(super) fn has_words(&self) -> bool {
         self.said.iter().any(|s| s.remembered)
     }
 
-    /// The model has said nothing that can be spoken: shows its face, where it showed one, and
-    /// speaks `done` where its calls did what was asked.
+    /// Ends a turn whose model said nothing speakable. Sends the model's emotion if it wrote an
+    /// emoji, and speaks `done` if its calls succeeded.
     ///
     /// # Errors
-    /// It has given no answer at all.
+    /// Returns an error if the model gave no answer at all.
     pub(super) async fn end_without_words(&mut self, done: &str) -> Result<(), TurnError> {
         if self.done {
             let phrase = Some(done.to_owned()).filter(|done| !done.is_empty());
@@ -83,7 +83,7 @@ impl<'a> SpokenOutput<'a> {
         if self.mood.is_seen() && self.show_face().await { Ok(()) } else { Err(TurnError::NoWords) }
     }
 
-    /// Hands on a whole text that is none of the dialogue's.
+    /// Sends a whole text that is not part of the dialogue.
     pub(super) async fn read(&mut self, text: &str) {
         self.mood.look(text);
         if self.mood.is_seen() && !self.show_face().await {
@@ -98,7 +98,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Hands on the face, where it was not yet. False where nobody listens any more.
+    /// Sends the emotion if it was not sent yet. Returns false if nobody receives the output.
     async fn show_face(&mut self) -> bool {
         match self.mood.take() {
             Some(emotion) => self.send(TurnEvent::Emotion(emotion)).await,
@@ -106,7 +106,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Hands on these sentences. False where nobody listens any more.
+    /// Sends these sentences. Returns false if nobody receives the output.
     async fn hand_on(&mut self, sentences: impl IntoIterator<Item = String>) -> bool {
         for text in sentences {
             if !self.show_face().await || !self.say(text, true).await {
@@ -125,8 +125,8 @@ impl<'a> SpokenOutput<'a> {
         sent
     }
 
-    /// Waits until the silence of calls begun at `begun` has lasted long enough for a phrase. While
-    /// words are on their way to the device none is due: it would stand behind them.
+    /// Waits until the silence of calls begun at `begun` has lasted long enough for a phrase. No
+    /// phrase is due while words are on their way to the device: it would be queued after them.
     async fn silent(&self, begun: Instant, settings: &ToolSettings) {
         let mut voice = self.turn.spoken();
         loop {
@@ -145,7 +145,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// When the next phrase is due; none while the device has not been sent all words.
+    /// Returns when the next phrase is due. `None` until all words were sent to the device.
     fn filler_due(
         &self,
         spoken: Spoken,
@@ -166,8 +166,8 @@ impl<'a> SpokenOutput<'a> {
         Some((quiet_from + wait).max(begun + SHORT_CALL))
     }
 
-    /// How long the last phrase was silence, if a phrase was said last; the next is handed on so
-    /// much earlier.
+    /// Returns the delay between sending the last filler phrase and its playback. Zero if the last
+    /// sentence was no phrase. The next phrase is sent this much earlier.
     fn lag(&self, spoken: Spoken) -> Duration {
         match self.said.last() {
             Some(last) if !last.remembered => spoken.began.duration_since(self.handed_on),
@@ -175,8 +175,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Bridges the silence with a phrase; an empty one is not spoken. False where nobody listens
-    /// any more.
+    /// Speaks a filler phrase, or skips an empty one. Returns false if nobody receives the output.
     async fn bridge(&mut self, phrase: &str) -> bool {
         self.bridged = true;
         self.left_out = phrase.is_empty();
@@ -226,7 +225,7 @@ impl TurnOutput for SpokenOutput<'_> {
         self.hand_on(rest).await;
     }
 
-    /// Bridges the time with phrases.
+    /// Executes the calls and fills long silence with phrases.
     async fn calls(
         &mut self,
         tools: &Toolbox,
@@ -258,7 +257,7 @@ impl TurnOutput for SpokenOutput<'_> {
     }
 }
 
-/// Chooses the face: the first emoji that the model writes before its first sentence ends.
+/// Emotion of the turn: the first emoji that the model writes before its first sentence ends.
 #[derive(Default)]
 struct Mood {
     seen: Option<Emotion>,
@@ -274,12 +273,12 @@ impl Mood {
         }
     }
 
-    /// The model has written an emoji, which may be one that no device can show.
+    /// Reports whether the model has written an emoji. No device may be able to show it.
     fn is_seen(&self) -> bool {
         self.seen.is_some() || self.written
     }
 
-    /// The face, once.
+    /// Returns the emotion to show; `None` on later calls.
     fn take(&mut self) -> Option<Emotion> {
         let first = !std::mem::replace(&mut self.taken, true);
         first.then(|| self.seen.unwrap_or_default())

@@ -1,20 +1,21 @@
-//! How a session is talked to: in which language, in which role, after whose instructions. Not for
-//! the tools that change it, nor for what was said.
+//! Conversation style of a session: its language, character and instructions. Not for the tools
+//! that change the style, nor for the messages.
 
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-/// The local date and time as a model is told them, such as `2025-02-21 20:15 Friday +08:00`.
+/// Clock that returns the local date and time for a model, such as `2025-02-21 20:15 Friday
+/// +08:00`.
 pub type LocalTime = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// The manner of one dialogue as it is now; asked before each turn.
+/// Lookup of a dialogue's current style, called before each turn.
 pub type CurrentStyle = Arc<dyn Fn() -> ConversationStyle + Send + Sync>;
 
-/// What instructions hold in place of the date and time.
+/// Placeholder for the date and time in instructions.
 pub const CURRENT_TIME: &str = "{current_time}";
 
-/// A language to answer in.
+/// Language of the answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "ISO 639-1 codes")]
@@ -32,7 +33,7 @@ pub enum ReplyLanguage {
 }
 
 impl ReplyLanguage {
-    /// All of them, in the order of the gateway's document.
+    /// All languages, in the order of the gateway's document.
     pub const ALL: [Self; 10] = [
         Self::Zh,
         Self::En,
@@ -46,7 +47,7 @@ impl ReplyLanguage {
         Self::It,
     ];
 
-    /// Its code (ISO 639-1), its name in Chinese, and its name in English.
+    /// Returns the ISO 639-1 code, the Chinese name and the English name.
     fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Zh => ("zh", "中文", "Chinese"),
@@ -62,23 +63,22 @@ impl ReplyLanguage {
         }
     }
 
-    /// Its code (ISO 639-1).
+    /// Returns the ISO 639-1 code.
     pub fn code(self) -> &'static str {
         self.names().0
     }
 
-    /// Its name in Chinese.
+    /// Returns the Chinese name.
     pub fn name_zh(self) -> &'static str {
         self.names().1
     }
 
-    /// Its name in English.
+    /// Returns the English name.
     pub fn name_en(self) -> &'static str {
         self.names().2
     }
 
-    /// The language that somebody names: by its code, also with a region (`en-US`), or by one of
-    /// its names.
+    /// Finds a language by its code, also with a region (`en-US`), or by one of its names.
     pub fn named(text: &str) -> Option<Self> {
         let text = text.trim();
         let code = text.split(['-', '_']).next().unwrap_or_default();
@@ -89,33 +89,34 @@ impl ReplyLanguage {
     }
 }
 
-/// Somebody whom the model can play.
+/// Character that the model can play.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Character {
-    /// By which it is asked for.
+    /// Name by which people ask for the character.
     pub name: String,
-    /// Who it is and how it speaks, for the model.
+    /// Description of the character and its way of speaking, for the model.
     pub persona: String,
 }
 
-/// How one session is talked to.
+/// Conversation style of one session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConversationStyle {
-    /// The language of all answers; none follows the person.
+    /// Language of all answers. `None` follows the person.
     pub language: Option<ReplyLanguage>,
-    /// Who is played.
+    /// Character that the model plays.
     pub character: Option<Character>,
-    /// Instructions in place of the deployment's; empty for those.
+    /// Instructions that replace the deployment's. Empty to use the deployment's.
     pub system_prompt: String,
 }
 
-/// The manner of a session, as its turns and its tools share it.
+/// Style of a session, shared by its turns and its tools.
 pub type SharedStyle = Arc<Mutex<ConversationStyle>>;
 
 impl ConversationStyle {
-    /// What the model is told, from the deployment's instructions and the time of day.
+    /// Returns the instructions for the model, from the deployment's instructions and the time of
+    /// day.
     pub fn instructions(&self, deployment: &str, now: &str) -> String {
         let own = self.system_prompt.as_str();
         let base = if own.trim().is_empty() { deployment } else { own };

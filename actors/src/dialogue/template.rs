@@ -1,6 +1,6 @@
-//! Instructions with places to be filled in. Not for what stands in them.
+//! Templates of instructions with placeholders. Not for the values.
 
-/// Fills a template in one pass, so that nothing that was filled in is read as a place again.
+/// Fills a template in one pass. Placeholders within the values are not replaced.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! A turn: one thing said to us and everything done to answer it. Not for doing it.
+//! A turn: one input and all work to answer it. Not for doing the work.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,73 +12,73 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use crate::admission::{Admission, TurnPermit};
 use crate::ports::{ProviderError, ToolError, ToolRequest};
 
-/// One turn's identity and the means to end it. Travels in every message; a stage whose turn is
-/// no longer live does nothing, so what is late dies where it is.
+/// Identity of one turn and the means to end it. Travels in every message. A stage ignores messages
+/// of a turn that is no longer live, which drops late work early.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// Counted from 1 within a connection.
+    /// Number of the turn within its connection, from 1.
     pub id: TurnId,
-    /// Ends the hearing of the words, and with it the reply.
+    /// Cancels speech recognition, and with it the reply.
     words: CancellationToken,
-    /// Ends the reply.
+    /// Cancels the reply.
     reply: CancellationToken,
-    /// What the turn's voice tells.
+    /// Playback progress of the turn.
     spoken: Arc<watch::Sender<Option<Spoken>>>,
-    /// Its place among the turns that run, once it has one, until it is over.
+    /// Admission permit of the turn, from admission until the turn ends.
     place: Arc<Mutex<Option<TurnPermit>>>,
 }
 
-/// How far a turn's voice has come.
+/// Playback progress of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spoken {
-    /// Sentences whose sound has all been sent; `usize::MAX` where no more will be.
+    /// Number of sentences whose audio was sent completely; `usize::MAX` if no more will be sent.
     pub sentences: usize,
-    /// When the last of them began to play.
+    /// Time when the last of these sentences began to play.
     pub began: Instant,
-    /// When all that was sent will have been played.
+    /// Time when all sent audio will have been played.
     pub quiet_from: Instant,
 }
 
 impl Turn {
-    /// A live turn that ends when its connection does.
+    /// Creates a live turn that ends when its connection ends.
     pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
         let words = connection.child_token();
         let (spoken, place) = (Arc::default(), Arc::default());
         Self { id, reply: words.child_token(), words, spoken, place }
     }
 
-    /// The turn is to be answered: neither cut nor continued by another.
+    /// Reports whether the turn is to be answered: neither cut nor continued by another.
     pub fn is_live(&self) -> bool {
         !self.reply.is_cancelled()
     }
 
-    /// The words of the turn count, though another turn will answer them.
+    /// Reports whether the words of the turn count, though another turn will answer them.
     pub fn is_continued(&self) -> bool {
         self.reply.is_cancelled() && !self.words.is_cancelled()
     }
 
-    /// Resolves when the turn is not to be answered any more; at once if so.
+    /// Waits until the turn is not to be answered any more. Resolves at once if it already is not.
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
         self.reply.cancelled()
     }
 
-    /// Resolves when not even the words of the turn are wanted any more; at once if so.
+    /// Waits until not even the words of the turn are needed. Resolves at once if they already are
+    /// not.
     pub fn forgotten(&self) -> WaitForCancellationFuture<'_> {
         self.words.cancelled()
     }
 
-    /// What the turn's voice tells of itself, as it goes on; nothing where the face has no voice.
+    /// Returns a receiver of the playback progress. It stays `None` for outputs without speech.
     pub fn spoken(&self) -> watch::Receiver<Option<Spoken>> {
         self.spoken.subscribe()
     }
 
-    /// The voice tells how far it has come.
+    /// Publishes the playback progress.
     pub fn speaks(&self, spoken: Spoken) {
         self.spoken.send_replace(Some(spoken));
     }
 
-    /// Takes a place among the turns that run; false where there is none, and it is not to be
-    /// answered.
+    /// Acquires an admission permit. Returns false if none is free: the turn is not answered then.
     pub fn enters(&self, admission: &Admission) -> bool {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if place.is_none() {
@@ -91,85 +91,85 @@ impl Turn {
         drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Ends the turn everywhere. Being cut is an ending, not an error.
+    /// Cancels all stages of the turn. A cut is not an error.
     pub fn cut(&self) {
         self.words.cancel();
         self.yield_to_newer();
     }
 
-    /// Ends the reply, because the person goes on speaking; the words are still heard and will be
-    /// answered together with the next.
+    /// Cancels the reply because the person goes on speaking. The words are still recognised and
+    /// will be answered together with the next ones.
     pub fn continued(&self) {
         self.reply.cancel();
         self.yield_to_newer();
     }
 }
 
-/// What a turn answers.
+/// Input of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnInput {
     /// Words of a person, recognised or typed.
     Words(String),
-    /// Words understood before and not answered: the person seemed to go on speaking, and then
-    /// said nothing more.
+    /// Earlier words that were recognised but not answered: the person seemed to go on speaking,
+    /// and then said nothing more.
     Resumed(String),
-    /// A wake word: greeted with a fixed phrase, without asking the model. Who goes on speaking
-    /// within the grace is not greeted but heard.
+    /// Wake word. It is answered with a fixed phrase, without the model. There is no greeting if
+    /// the person goes on speaking within the grace period: that speech is answered.
     Wake {
-        /// As the device reports it.
+        /// Wake word as reported by the device.
         word: String,
-        /// From the wake word to the greeting.
+        /// Delay between the wake word and the greeting.
         grace: Duration,
     },
-    /// Nothing: a text is spoken that somebody else wrote, in any form.
+    /// Text to speak that the model did not write, in any form.
     Say(String),
-    /// Silence for so long that the connection is about to be closed.
+    /// Silence that lasted until the connection is about to be closed.
     Farewell,
-    /// Speech that could not be recognised: an apology is spoken.
+    /// Speech that could not be recognised. It is answered with an apology.
     Unrecognised,
-    /// Words for which there is no time: a phrase says so.
+    /// Words for which there is no capacity. They are answered with a fixed phrase.
     Busy,
 }
 
-/// A speakable unit of a reply.
+/// Speakable unit of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentence {
-    /// Plain words, no Markdown, no emoji.
+    /// Plain words, without Markdown or emoji.
     pub text: String,
 }
 
-/// What a turn produces, in order. Each face renders the same stream in its own way.
+/// Event of a turn, in order. Each output renders the same stream in its own way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnEvent {
-    /// The face to show; at most one, before the first sentence.
+    /// Emotion to show. At most one, before the first sentence.
     Emotion(Emotion),
-    /// Something to say.
+    /// Sentence to speak.
     Sentence(Sentence),
 }
 
-/// Where a turn's events go: bounded, so that a slow listener slows the model down.
+/// Channel for a turn's events. It is bounded: a slow receiver slows the model down (backpressure).
 pub type TurnSink = mpsc::Sender<TurnEvent>;
 
-/// How a turn ended.
+/// Outcome of a turn.
 #[derive(Debug)]
 pub enum TurnEnd {
-    /// Everything was said.
+    /// Everything was spoken.
     Completed,
-    /// Somebody cut it.
+    /// The turn was cut.
     Interrupted,
-    /// There was no time for it, as the person was told.
+    /// The server had no capacity, and the person was informed.
     Refused,
-    /// A stage failed; the apology has been said or shown.
+    /// A stage failed. The apology was spoken or shown.
     Failed(TurnError),
 }
 
-/// The stage that failed, and why.
+/// Failed stage of a turn, with the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
-    /// The recogniser.
+    /// Speech recognition failed.
     #[error("recognition failed")]
     Recognition,
-    /// The language model.
+    /// The language model failed.
     #[error("the language model failed")]
     Llm(#[source] ProviderError),
     /// The model answered nothing that can be spoken.
@@ -178,54 +178,54 @@ pub enum TurnError {
     /// The model wanted more rounds of calls than it may have.
     #[error("the model does not stop calling tools")]
     TooManyRounds,
-    /// A tool, where its failure ends the turn and is not the model's to deal with.
+    /// A tool failed, and its failure ends the turn instead of going to the model.
     #[error("the tool `{tool}` failed")]
     Tool {
-        /// Its name at its source.
+        /// Name of the tool at its source.
         tool: String,
-        /// What happened.
+        /// Cause of the failure.
         #[source]
         error: ToolError,
     },
 }
 
-/// What a turn leaves behind.
+/// Record of a finished turn.
 #[derive(Debug)]
 pub struct TurnRecord {
-    /// The person's words, where there were any.
+    /// Words of the person, if there were any.
     pub user: Option<String>,
-    /// Every sentence handed to the face, in order; apologies and other fixed phrases are not
-    /// among those remembered.
+    /// Every sentence sent to the output, in order. Apologies and other fixed phrases are not among
+    /// those remembered.
     pub said: Vec<Said>,
-    /// The tools that were called for it, in order.
+    /// Rounds of tool calls, in order.
     pub rounds: Vec<ToolRound>,
-    /// How it ended.
+    /// Outcome of the turn.
     pub end: TurnEnd,
 }
 
 impl TurnRecord {
-    /// The model understood what it was asked, and refused it.
+    /// Reports whether the model refused the request as invalid or too large.
     pub fn is_refused(&self) -> bool {
         matches!(&self.end, TurnEnd::Failed(TurnError::Llm(error)) if error.kind.is_of_the_request())
     }
 }
 
-/// Calls of tools that the model asked for at once.
+/// Tool calls that the model asked for at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRound {
-    /// Sentences of the turn that had been handed to the face before.
+    /// Number of sentences of the turn sent to the output before these calls.
     pub after: usize,
-    /// The calls.
+    /// Calls of the round.
     pub calls: Vec<ToolRequest>,
-    /// What the model was told of each.
+    /// Results sent to the model, one for each call.
     pub results: Vec<String>,
 }
 
-/// A sentence that was handed to the face.
+/// Sentence that was sent to the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// Its words.
+    /// Words of the sentence.
     pub text: String,
-    /// It belongs to the dialogue; false for apologies and greetings.
+    /// Set if the sentence belongs to the dialogue. False for apologies and greetings.
     pub remembered: bool,
 }

@@ -1,6 +1,6 @@
-//! The tools that one client registered on its connection, as a source: a call goes out as a
-//! callback and waits for the client's result. They die with the connection. Not for what the
-//! model makes of a result.
+//! Tool source of the tools that one client registered on its connection. A call is sent as a
+//! callback and waits for the client's result. The tools end with the connection. Not for handling
+//! results.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,12 +17,12 @@ use super::ClientToolSettings;
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use crate::tools::schema::Schema;
 
-/// The name of the source.
+/// Name of the source.
 pub(crate) const SOURCE: &str = "client";
 
 type Outcome = Result<Value, String>;
 
-/// The tools of one connection; clones share them.
+/// Tools of one connection. Clones share them.
 #[derive(Clone)]
 pub(crate) struct ClientTools {
     settings: ClientToolSettings,
@@ -31,7 +31,7 @@ pub(crate) struct ClientTools {
     pending: Pending,
 }
 
-/// Calls whose results are waited for, by their ids.
+/// Calls that wait for a result, by call id.
 type Pending = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 
 impl ClientTools {
@@ -40,7 +40,7 @@ impl ClientTools {
         Self { settings, outbox, tools, pending: Pending::default() }
     }
 
-    /// Registers what can be; tells of each what became of it.
+    /// Registers the valid tools. Returns one result for each tool.
     pub(crate) fn register(
         &self,
         wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
@@ -84,7 +84,7 @@ impl ClientTools {
         Ok(Tool { name, description, parameters, finishes: false })
     }
 
-    /// Hands a result to the call that waits for it; false where none does.
+    /// Delivers a result to the call that waits for it. Returns false if no call waits.
     pub(crate) fn answer(&self, result: ToolResult) -> bool {
         let waits = locked(&self.pending).remove(&result.call_id);
         waits.is_some_and(|waits| waits.send(result.outcome).is_ok())
@@ -141,7 +141,7 @@ impl ToolSource for ClientTools {
     }
 }
 
-/// A call on its way; its late result finds nobody.
+/// Guard of a pending call. Dropping it discards a late result.
 struct WaitedFor {
     call_id: String,
     pending: Pending,

@@ -1,5 +1,5 @@
-//! What one connection asks for, carried out one request after the other: each is answered in a
-//! session, which remembers it. Exactly one message ends a request. Not for the socket.
+//! Executes the requests of one connection one after the other. Each is answered in a session,
+//! which remembers it. Exactly one message ends a request. Not for the socket.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,24 +26,24 @@ use crate::ports::{
 use crate::reloadable::Reloadable;
 use crate::tools::{SourceProvider, Toolbox};
 
-/// What all connections share.
+/// Shared dependencies of all connections.
 #[derive(Clone)]
 pub struct GatewayService {
     /// The language model.
     pub llm: Arc<dyn Llm>,
-    /// The sessions.
+    /// Text sessions.
     pub sessions: Arc<Sessions>,
-    /// The server's tools for each session.
+    /// Server's tools for each session.
     pub tools: ConversationSources,
-    /// What looks at pictures that tools answer with, where there is any.
+    /// Describer of pictures in tool results, if there is one.
     pub describer: Option<Arc<dyn ImageDescriber>>,
-    /// The date and time that the model is told.
+    /// Clock that returns the date and time for the model.
     pub now: LocalTime,
-    /// How text clients are served.
+    /// Settings of text clients.
     pub settings: Reloadable<GatewaySettings>,
 }
 
-/// How a connection wants its requests answered; what it did not choose is the server's.
+/// Preferences of a connection. Unset values use the server's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Preferences {
     temperature: Option<f64>,
@@ -61,21 +61,21 @@ impl Preferences {
     }
 }
 
-/// Something that is done in a session, in its turn.
+/// Request that is executed in a session, in order.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Answer this, in the connection's session or another.
+    /// Answers a text, in the connection's session or another.
     Answer { text: String, session_id: Option<SessionId>, preferences: Preferences },
-    /// Go on with this session, or a new one.
+    /// Resumes this session, or begins a new one.
     Start { session_id: Option<SessionId> },
-    /// End the session.
+    /// Ends the session.
     End,
-    /// Talk after these instructions in this session.
+    /// Sets the instructions of the session.
     Instruct { system_prompt: String },
 }
 
 impl Request {
-    /// The session that it names.
+    /// Returns the session that the request names.
     pub(crate) fn named(&self) -> Option<&SessionId> {
         match self {
             Self::Answer { session_id, .. } | Self::Start { session_id } => session_id.as_ref(),
@@ -84,7 +84,7 @@ impl Request {
     }
 }
 
-/// What somebody wants answered.
+/// Text to answer.
 struct Question<'a> {
     turn: &'a Turn,
     text: String,
@@ -92,12 +92,12 @@ struct Question<'a> {
     preferences: Preferences,
 }
 
-/// A session as one connection has it. Calls that are to finish though their turn is cut live as
-/// long as this does.
+/// Session as used by one connection. Calls that must finish after their turn is cut live as long
+/// as this.
 #[derive(Clone)]
 pub(crate) struct Conversation {
     session: Arc<TextSession>,
-    /// The client's tools, and the server's for this session.
+    /// Tools of the client and of the server for this session.
     toolbox: Arc<Toolbox>,
 }
 
@@ -107,7 +107,7 @@ impl Conversation {
     }
 }
 
-/// One connection's end of the work.
+/// Executor of one connection's requests.
 pub(crate) struct RequestExecutor {
     pub(crate) service: GatewayService,
     pub(crate) tools: ClientTools,
@@ -117,7 +117,7 @@ pub(crate) struct RequestExecutor {
 }
 
 impl RequestExecutor {
-    /// Carries out one request, and gives the conversation that the connection has then.
+    /// Executes one request and returns the connection's conversation after it.
     pub(crate) async fn serve(
         &self,
         own: Conversation,
@@ -152,8 +152,8 @@ impl RequestExecutor {
         }
     }
 
-    /// Has the connection's own session talked in after these instructions; another, where that is
-    /// over before.
+    /// Sets the instructions of the connection's session. If that session has ended, begins
+    /// another.
     async fn instruct(&self, mut own: Conversation, system_prompt: String) -> Conversation {
         let sessions = &self.service.sessions;
         loop {
@@ -169,8 +169,8 @@ impl RequestExecutor {
         }
     }
 
-    /// Answers in the session that is asked for. In place of the connection's own, where that is
-    /// over before the answer begins, another is begun and told.
+    /// Answers in the requested session. If the connection's own session ends before the answer
+    /// begins, begins another and reports it to the client.
     async fn respond(&self, mut own: Conversation, question: Question<'_>) -> Conversation {
         let sessions = &self.service.sessions;
         let mut is_told = false;
@@ -207,7 +207,8 @@ impl RequestExecutor {
         }
     }
 
-    /// The connection's own session in use; another, which is told, where it is over.
+    /// Returns the connection's own session, in use. If it has ended, begins another and reports it
+    /// to the client.
     async fn own(&self, own: Conversation) -> (Conversation, InUse) {
         match self.service.sessions.find(own.session.id()).await {
             Ok(found) => (self.go_on(own, &found), found),
@@ -219,14 +220,15 @@ impl RequestExecutor {
         }
     }
 
-    /// The conversation in this session: the connection's own, where it is the same.
+    /// Returns the conversation in this session. Reuses the connection's own if it is the same
+    /// session.
     fn go_on(&self, own: Conversation, used: &InUse) -> Conversation {
         let session = used.session();
         if Arc::ptr_eq(&own.session, session) { own } else { self.converse(Arc::clone(session)) }
     }
 
     async fn tell(&self, message: ServerMessage) {
-        // Who has left needs no answer.
+        // A client that has left needs no answer.
         self.outbox.send(message).await.unwrap_or_default();
     }
 
@@ -257,7 +259,7 @@ impl RequestExecutor {
         }
     }
 
-    /// Answers, and gives the message that ends the request; none where somebody ended the session
+    /// Answers, and returns the message that ends the request. `None` if the session was ended
     /// before.
     async fn answer(
         &self,
@@ -279,12 +281,12 @@ impl RequestExecutor {
         let mut rounds = Vec::new();
         let outcome = answer(&mut output, prompt, &*self.service.llm, toolbox, &mut rounds).await;
         let outcome = match outcome {
-            // Who has done what was asked need not say so: the calls show.
+            // No words are needed after a successful call: the client sees the calls.
             Ok(()) if output.calls.last().is_some_and(|call| call.success) => Ok(()),
             Ok(()) if output.parts.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
-        // What a cancelled request wrote last was told, too.
+        // The last words of a cancelled request were sent, too.
         output.parts.end_part();
         let TextOutput { parts: Parts { content, said, .. }, calls, .. } = output;
         let (end, last) = match outcome {
@@ -302,7 +304,7 @@ impl RequestExecutor {
         meters().turns.count(&end);
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
         if self.remembers(&mut memory, &record, *preferences) {
-            // On disk before the client hears of it.
+            // Stored before the client receives the answer.
             self.keep(session, &memory).await;
         } else {
             self.note_use(session).await;
@@ -310,13 +312,14 @@ impl RequestExecutor {
         Some(last)
     }
 
-    /// Remembers what is to be remembered of a turn; false where that changes nothing.
+    /// Stores the parts of a turn that must be remembered. Returns false if the memory does not
+    /// change.
     fn remembers(&self, memory: &mut Memory, record: &TurnRecord, wanted: Preferences) -> bool {
         if self.is_kept(record) {
             memory.commit(record, PlayedBack::ALL);
             return true;
         }
-        // What the model was not told it cannot have refused.
+        // The model cannot have refused messages that it did not receive.
         let before = memory.messages().len();
         if self.has_context(wanted) {
             memory.commit(record, PlayedBack::default());
@@ -328,9 +331,9 @@ impl RequestExecutor {
         wanted.enable_context.unwrap_or(self.service.settings.get().enable_context)
     }
 
-    /// A turn is remembered where it was answered; one that was cancelled, where it wrote or called
-    /// something; one whose client left, where it called something. Of others nothing is left that
-    /// could be joined to the next.
+    /// Reports whether a turn is remembered. An answered turn is remembered. A cancelled one is
+    /// remembered if it wrote or called something, and one whose client left if it called
+    /// something. No words of other turns are left for the next turn.
     fn is_kept(&self, TurnRecord { said, rounds, end, .. }: &TurnRecord) -> bool {
         let has_left = self.connection.is_cancelled();
         match end {
@@ -340,7 +343,7 @@ impl RequestExecutor {
         }
     }
 
-    /// A conversation in this session.
+    /// Creates a conversation in this session.
     pub(crate) fn converse(&self, session: Arc<TextSession>) -> Conversation {
         let service = &self.service;
         let (id, style) = (session.id().clone(), Arc::clone(session.shared_manner()));
@@ -380,7 +383,7 @@ fn cancelled(content: String, tool_calls: Vec<CallShown>) -> ServerMessage {
     ServerMessage::LlmResponse { content, tool_calls, cancelled: true }
 }
 
-/// What a client is told of a session that it cannot have.
+/// Returns the error message for an unavailable session.
 pub(crate) fn lost_session(lost: &SessionLost) -> ServerMessage {
     match lost {
         SessionLost::Unknown(_) => ServerMessage::error(ErrorCode::SessionError, lost.to_string()),
@@ -391,8 +394,8 @@ pub(crate) fn lost_session(lost: &SessionLost) -> ServerMessage {
     }
 }
 
-/// What a client is told of a turn that failed. One without words after a tool failed is that
-/// tool's failure.
+/// Returns the error message for a failed turn. If a tool failed and the model said nothing, the
+/// tool's failure is reported.
 fn failed(error: &TurnError, calls: &[hearken_proto::gateway::CallShown]) -> ServerMessage {
     tracing::warn!(%error, cause = std::error::Error::source(error).map(tracing::field::display), "a request failed");
     let failure = calls.last().filter(|call| matches!(error, TurnError::NoWords) && !call.success);
@@ -417,7 +420,7 @@ fn failed(error: &TurnError, calls: &[hearken_proto::gateway::CallShown]) -> Ser
         | TurnError::TooManyRounds
         | TurnError::Recognition => (ErrorCode::LlmError, "Failed to process request".to_owned()),
     };
-    // The log tells more; a client need not know where the model is.
+    // The log has more details. A client need not know the model's address.
     let details = match error {
         TurnError::Llm(e) => e.kind.to_string(),
         TurnError::Tool { error, .. } => error.to_string(),

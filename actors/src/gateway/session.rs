@@ -1,5 +1,5 @@
-//! One session of a text client: what it remembers, how it is talked to, and who uses it. Not for
-//! finding, keeping or ending it, which is [`super::sessions`].
+//! One session of a text client: its memory, its conversation style and its use. Not for finding,
+//! storing or ending it: see [`super::sessions`].
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,20 +12,20 @@ use tokio::time::Instant;
 use crate::dialogue::{ConversationStyle, Memory, SharedStyle};
 use crate::ports::SessionLock;
 
-/// One session.
+/// One text session.
 pub struct TextSession {
     id: SessionId,
     style: SharedStyle,
     pub(super) memory: tokio::sync::Mutex<Memory>,
-    /// Requests in it that are worked on or wait.
+    /// Number of its requests that run or wait.
     users: AtomicUsize,
     used: Mutex<Instant>,
-    /// When it was used last, as the store knew it when it was last read or written.
+    /// Time of the last use in the stored copy, when it was last read or written.
     known: Mutex<Option<SystemTime>>,
-    /// When the store was last told of a use.
+    /// Time of the last use that the store was informed of.
     told: Mutex<Option<SystemTime>>,
     ended: AtomicBool,
-    /// The store was told that it ended.
+    /// Set when the store has removed the session.
     pub(super) forgotten: AtomicBool,
 }
 
@@ -53,22 +53,22 @@ impl TextSession {
         }
     }
 
-    /// Its id.
+    /// Returns the id.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// How it is talked to; hold it only as long as it takes to read or change it.
+    /// Locks and returns the conversation style. Hold the guard only to read or change it.
     pub fn style(&self) -> MutexGuard<'_, ConversationStyle> {
         locked(&self.style)
     }
 
-    /// How it is talked to, for the tools that change it.
+    /// Returns the shared conversation style, for the tools that change it.
     pub fn shared_manner(&self) -> &SharedStyle {
         &self.style
     }
 
-    /// Somebody ended it.
+    /// Reports whether the session was ended.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -78,12 +78,13 @@ impl TextSession {
         self.touch();
     }
 
-    /// A request in it is worked on or waits.
+    /// Reports whether a request in the session runs or waits.
     pub(super) fn is_in_use(&self) -> bool {
         self.users.load(Ordering::Relaxed) > 0
     }
 
-    /// Since its last request ended; since the last one came where one is there.
+    /// Returns the time since the last request ended. If one is running or waiting, the time since
+    /// the latest one arrived.
     pub(super) fn unused_for(&self) -> Duration {
         locked(&self.used).elapsed()
     }
@@ -92,8 +93,8 @@ impl TextSession {
         *locked(&self.used) = Instant::now();
     }
 
-    /// When it was used last, as the store has it with what is remembered here; none where the
-    /// store does not have it.
+    /// Returns the time of the last use in the stored copy that this memory came from. `None` if
+    /// the store does not have the session.
     pub(super) fn known(&self) -> Option<SystemTime> {
         *locked(&self.known)
     }
@@ -103,19 +104,20 @@ impl TextSession {
         self.is_told(last_used);
     }
 
-    /// When the store was last told of a use.
+    /// Returns the time of the last use that the store was informed of.
     pub(super) fn expiry_notified_at(&self) -> Option<SystemTime> {
         *locked(&self.told)
     }
 
-    /// The store was told of a use, and may remember more than is remembered here.
+    /// Records a use that the store was informed of. The stored copy may now be newer than this
+    /// memory.
     pub(super) fn is_told(&self, used: SystemTime) {
         *locked(&self.told) = Some(used);
     }
 }
 
-/// A use of a session, from the arrival of a request to its end: meanwhile the session is not
-/// over, unless somebody ends it.
+/// Guard of a session in use, from the arrival of a request to its end. Meanwhile the session does
+/// not expire, but it can be ended.
 pub struct InUse(Arc<TextSession>);
 
 impl InUse {
@@ -125,7 +127,7 @@ impl InUse {
         Self(Arc::clone(session))
     }
 
-    /// The session.
+    /// Returns the session.
     pub fn session(&self) -> &Arc<TextSession> {
         &self.0
     }
@@ -146,10 +148,10 @@ impl Drop for InUse {
     }
 }
 
-/// What a session remembers, held by whoever talks in it.
+/// Exclusive access to a session's memory.
 pub struct Held<'a> {
     pub(super) memory: tokio::sync::MutexGuard<'a, Memory>,
-    /// Where other instances may talk in it.
+    /// Lock of the session, if other instances serve the same sessions.
     pub(super) _lock: Option<SessionLock>,
 }
 

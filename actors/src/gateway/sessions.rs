@@ -1,12 +1,13 @@
-//! The sessions of text clients: who may go on with each, and when it is over. A session outlives
-//! its connections, and through its store the server. Not for answering.
+//! Sessions of text clients: access to them and their expiry. A session outlives its connections
+//! and, through its store, the server. Not for answering.
 //!
-//! - Sessions in memory are a cache of the store: what was never answered is in memory alone.
-//! - What is in use is not over: neither swept from memory nor, since the store is told of each
-//!   use, from the store by any instance.
-//! - Who talks in a session holds its memory; another connection waits its turn.
-//! - Where other instances serve the same sessions, who talks in one holds its lock too, and reads
-//!   what they have kept of it meanwhile.
+//! - Sessions in memory are a cache of the store. Sessions that were never answered exist only in
+//!   memory.
+//! - A session in use does not expire. It is not swept from memory. No instance removes it from the
+//!   store either, because each use is reported to the store.
+//! - A request in a session holds its memory. Other connections wait.
+//! - If other instances serve the same sessions, a request also holds the session's lock, and reads
+//!   what they have stored meanwhile.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -24,47 +25,49 @@ use crate::ports::{BoxError, ChatMessage, KeptSession, SessionLocks, SessionStor
 use crate::reloadable::Reloadable;
 use crate::wall_clock::{self, Clock};
 
-/// How often who waits for another instance that talks in a session is told so in the log.
+/// Interval between log messages while waiting for another instance to release a session.
 const OTHERS_FINISH: Duration = Duration::from_secs(120);
-/// Sessions in memory; beyond, those unused for longest leave it.
+/// Maximum number of sessions in memory. Above it, the ones unused for longest are evicted.
 const MOST_IN_MEMORY: usize = 10_000;
-/// A session that ended is known as such for so long, so that nobody who just looked it up in the
-/// store goes on with it.
+/// Time for which an ended session is remembered as ended. This stops a request that has just
+/// loaded it from the store.
 const KNOWN_AS_ENDED: Duration = Duration::from_secs(60);
 
-/// Why somebody cannot go on with a session.
+/// Reason why a session is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionLost {
-    /// There is none of this id, or no longer.
+    /// There is no session with this id, or no longer.
     #[error("Session not found or expired: {0}")]
     Unknown(SessionId),
-    /// The store does not tell.
+    /// The store cannot be read.
     #[error("The session cannot be looked up")]
     Store(#[source] BoxError),
 }
 
-/// What is kept of a session.
+/// Stored content of a session.
 #[derive(Serialize, Deserialize)]
 struct StoredSessions {
     messages: Vec<ChatMessage>,
     style: ConversationStyle,
 }
 
-/// All sessions.
+/// All text sessions.
 pub struct Sessions {
     live: Mutex<HashMap<SessionId, Arc<TextSession>>>,
     store: Arc<dyn SessionStore>,
-    /// Where other instances serve the same sessions.
+    /// Locks, if other instances serve the same sessions.
     locks: Option<Arc<dyn SessionLocks>>,
     idle: Reloadable<Duration>,
     max_messages: usize,
     clock: Clock,
-    /// Requests that are worked on: one whose client leaves may have begun to change the world.
+    /// Running requests. They outlive their connection, because a request whose client left may
+    /// have begun to change something.
     requests: Mutex<JoinSet<()>>,
 }
 
 impl Sessions {
-    /// Sessions that are over when nobody used them for `idle`, and remember this many messages.
+    /// Creates a registry of sessions that expire after `idle` without use. Each remembers at most
+    /// `max_messages` messages.
     pub fn new(
         store: Arc<dyn SessionStore>,
         idle: impl Into<Reloadable<Duration>>,
@@ -81,35 +84,35 @@ impl Sessions {
         }
     }
 
-    /// By this clock instead of the time of day.
+    /// Sets a clock in place of the wall clock.
     pub fn clocked(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// The time as the store keeps it, in milliseconds.
+    /// Returns the current time as the store keeps it, in milliseconds.
     fn now(&self) -> SystemTime {
         (self.clock)().into()
     }
 
-    /// After how long without use a session is over, which may be changed.
+    /// Returns the time without use after which a session expires. It can be reloaded.
     pub fn idle(&self) -> &Reloadable<Duration> {
         &self.idle
     }
 
-    /// Other instances serve the same sessions, under these locks.
+    /// Sets the locks, because other instances serve the same sessions.
     pub fn shared(self, locks: Arc<dyn SessionLocks>) -> Self {
         Self { locks: Some(locks), ..self }
     }
 
-    /// Works on a request, whatever becomes of the connection that it came from. There are never
-    /// more of them than the connections that may be.
+    /// Runs a request independently of its connection. The number of requests is bounded by the
+    /// number of connections.
     pub(crate) fn work(&self, request: impl Future<Output = ()> + Send + 'static) {
         let mut requests = locked(&self.requests);
         while requests.try_join_next().is_some() {}
         requests.spawn(request);
     }
 
-    /// A new session.
+    /// Begins a new session.
     pub fn begin(&self) -> InUse {
         let memory = Memory::new(self.max_messages, Vec::new());
         let session =
@@ -120,7 +123,7 @@ impl Sessions {
         InUse::from_session(&session)
     }
 
-    /// The sessions in memory, with room for one more.
+    /// Locks the sessions in memory and makes room for one more.
     fn room(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<TextSession>>> {
         let mut live = locked(&self.live);
         if live.len() >= MOST_IN_MEMORY {
@@ -129,19 +132,19 @@ impl Sessions {
         live
     }
 
-    /// The session can still be gone on with.
+    /// Reports whether the session can still be used.
     fn is_alive(&self, session: &TextSession) -> bool {
         let in_time = || session.unused_for() < *self.idle.get();
         !session.has_ended() && (session.is_in_use() || in_time())
     }
 
-    /// The session of this id, where it is in memory and not over: it is in use from now on.
+    /// Returns the session with this id, in use, if it is in memory and alive.
     pub fn hold(&self, id: &SessionId) -> Option<InUse> {
         let live = locked(&self.live);
         live.get(id).filter(|session| self.is_alive(session)).map(InUse::from_session)
     }
 
-    /// The session of this id, if it is not over.
+    /// Returns the session with this id, in use, if it is alive.
     ///
     /// # Errors
     /// See [`SessionLost`].
@@ -153,7 +156,7 @@ impl Sessions {
                 Some(over) if self.locks.is_none() || over.has_ended() => {
                     return Err(SessionLost::Unknown(id.clone()));
                 }
-                // Unless others have gone on with it.
+                // Expired here, but other instances may have used it.
                 Some(_) => live.remove(id),
                 None => None,
             };
@@ -161,8 +164,8 @@ impl Sessions {
         self.found(id).await
     }
 
-    /// Takes a session's memory once nobody else talks in it, as it is then; the session is over
-    /// where somebody ended it. Where the store or the locks fail it is as it was here.
+    /// Waits for exclusive access to a session's memory and refreshes it. The session has ended if
+    /// somebody ended it. If the store or the locks fail, uses the memory of this instance.
     pub async fn enter<'a>(&self, session: &'a TextSession) -> Held<'a> {
         let mut memory = session.memory.lock().await;
         let Some(locks) = &self.locks else { return Held { memory, _lock: None } };
@@ -188,10 +191,10 @@ impl Sessions {
         Held { memory, _lock: lock }
     }
 
-    /// Brings a session to what others have kept of it.
+    /// Updates a session to the version that other instances have stored.
     fn refresh(&self, session: &TextSession, memory: &mut Memory, kept: Option<KeptSession>) {
         let Some(kept) = kept else {
-            // What was never kept is in memory alone.
+            // A session that was never stored exists only in memory.
             if session.known().is_some() {
                 session.ends();
             }
@@ -223,16 +226,16 @@ impl Sessions {
             serde_json::from_str(&kept.state).map_err(|e| SessionLost::Store(e.into()))?;
         let memory = Memory::new(self.max_messages, messages);
         let session = TextSession::new(id.clone(), memory, style, Some(kept.last_used));
-        // Others may have looked it up meanwhile, or ended it.
+        // Another request may have loaded or ended it meanwhile.
         let mut live = self.room();
         let session = live.entry(id.clone()).or_insert_with(|| Arc::new(session));
         if self.is_alive(session) { Ok(InUse::from_session(session)) } else { Err(unknown()) }
     }
 
-    /// Keeps what a session remembers now.
+    /// Stores the memory of a session.
     ///
     /// # Errors
-    /// The store failed; the session goes on in memory.
+    /// Returns an error if the store failed. The session continues in memory.
     pub async fn keep(&self, session: &TextSession, memory: &Memory) -> Result<(), BoxError> {
         if session.has_ended() {
             return Ok(());
@@ -252,16 +255,17 @@ impl Sessions {
         }
         session.is_known_since(kept.last_used);
         if session.has_ended() {
-            // Ended while it was being kept.
+            // Ended while it was being stored.
             self.store.forget(session.id()).await?;
         }
         Ok(())
     }
 
-    /// Tells the store that a session is used now. Ends it where another instance did.
+    /// Reports to the store that a session is used now. Ends the session if another instance ended
+    /// it.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store failed.
     pub async fn note_use(&self, session: &TextSession) -> Result<(), BoxError> {
         if session.known().is_none() || session.has_ended() {
             return Ok(());
@@ -275,7 +279,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Does something in a session. However long it takes, the store knows that it is used.
+    /// Runs work in a session. Reports the use to the store again and again, however long it takes.
     pub(crate) async fn using<T>(&self, session: &TextSession, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let third = *self.idle.get() / 3;
@@ -297,16 +301,17 @@ impl Sessions {
         }
     }
 
-    /// For how long the store has not heard of a session that it has.
+    /// Returns the time since the store was last informed of a use. Zero if it does not have the
+    /// session.
     fn unknown_for(&self, session: &TextSession) -> Duration {
         let since = session.expiry_notified_at().map(|told| self.now().duration_since(told));
         since.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// Ends a session: it is forgotten everywhere.
+    /// Ends a session and removes it everywhere.
     ///
     /// # Errors
-    /// The store failed, and is told again when sessions are swept.
+    /// Returns an error if the store failed. The next sweep tries again.
     pub async fn end(&self, session: &TextSession) -> Result<(), BoxError> {
         session.ends();
         self.store.forget(session.id()).await?;
@@ -314,10 +319,10 @@ impl Sessions {
         Ok(())
     }
 
-    /// Clears away the sessions that are over.
+    /// Removes expired sessions.
     ///
     /// # Errors
-    /// The store failed; memory is cleared.
+    /// Returns an error if the store failed. Memory is swept anyway.
     pub async fn sweep(&self) -> Result<(), BoxError> {
         let third = *self.idle.get() / 3;
         let (mut ended, mut in_use) = (Vec::new(), Vec::new());
@@ -347,7 +352,7 @@ impl Sessions {
         }
     }
 
-    /// Sweeps this often, for ever.
+    /// Sweeps at this interval. Never returns.
     pub async fn keep_sweeping(&self, every: Duration) {
         let mut ticks = tokio::time::interval(every);
         loop {
@@ -359,7 +364,7 @@ impl Sessions {
     }
 }
 
-/// Lets a tenth of the sessions that no connection has leave memory, those unused for longest.
+/// Evicts a tenth of the sessions that no connection holds, those unused for longest.
 fn make_room(live: &mut HashMap<SessionId, Arc<TextSession>>) {
     let free = live.values().filter(|session| Arc::strong_count(session) == 1);
     let mut ages: Vec<_> = free.map(|s| (s.unused_for(), s.id().clone())).collect();

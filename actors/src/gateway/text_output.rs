@@ -1,6 +1,6 @@
-//! The text client's face of a turn: words cleaned as they come, calls told as they end. Calls of
-//! the server's tools are made first, then those of the client's, as the gateway's document shows
-//! them. Not for what happens when the turn is over.
+//! Output of a text client's turn: sends cleaned words as they stream, and calls as they end. Calls
+//! the server's tools first, then those of the client, in the order of the gateway's document. Not
+//! for the end of the turn.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::tools::calls::{Ended, arguments};
 use crate::tools::outcome::CUT_SHORT;
 use crate::tools::{Offer, Toolbox};
 
-/// What a client is told of a call without a result, whose request it cancelled.
+/// Error text of a call without a result, because its request was cancelled.
 const CANCELLED: &str = "the request was cancelled before there was a result";
 
-/// What a turn writes.
+/// Output of a turn.
 pub(super) struct TextOutput<'a> {
     turn: &'a Turn,
     /// Cancelled when the client has left.
@@ -30,11 +30,11 @@ pub(super) struct TextOutput<'a> {
     outbox: &'a mpsc::Sender<ServerMessage>,
     streams: bool,
     cleaner: Cleaner,
-    /// The client has left.
+    /// Set if the client has left.
     gone: bool,
-    /// The words so far.
+    /// Words written until now.
     pub(super) parts: Parts,
-    /// The calls so far.
+    /// Calls made until now.
     pub(super) calls: Vec<CallShown>,
 }
 
@@ -74,8 +74,9 @@ impl<'a> TextOutput<'a> {
         }
     }
 
-    /// Makes these calls at once, and tells of each that is a server's. Calls end with their turn
-    /// where it is cancelled; where the client leaves, those that began run to their end.
+    /// Makes these calls at once, and reports each call of a server's tool. If the turn is
+    /// cancelled, the calls end with it. If the client leaves, calls that have begun run to their
+    /// end.
     async fn make(
         &mut self,
         tools: &Toolbox,
@@ -141,7 +142,8 @@ impl TurnOutput for TextOutput<'_> {
         self.parts.end_part();
     }
 
-    /// A tool that takes too long ends the turn, as the document says (7.7 and 9.8).
+    /// Executes a round of calls. A tool that takes too long ends the turn, as the document says
+    /// (7.7 and 9.8).
     async fn calls(
         &mut self,
         tools: &Toolbox,
@@ -175,12 +177,13 @@ impl TurnOutput for TextOutput<'_> {
     }
 }
 
-/// The names of a call's source and tool; without a source, as the model wrote it.
+/// Returns the names of a call's source and tool. Without a source, the name is as the model wrote
+/// it.
 fn origin<'a>(offer: &'a Offer, call: &'a ToolRequest) -> (&'a str, &'a str) {
     offer.origin(&call.name).unwrap_or(("", &call.name))
 }
 
-/// A call's failure as the gateway's document names it.
+/// Returns the gateway's error code for a call's failure.
 pub(super) fn code_of(error: &ToolError, source: &str) -> ErrorCode {
     match error {
         ToolError::Unknown(_) => ErrorCode::ToolNotFound,
@@ -210,12 +213,12 @@ fn shown(offer: &Offer, call: &ToolRequest, ended: &Ended) -> CallShown {
     }
 }
 
-/// In milliseconds, to a tenth.
+/// Returns a time in milliseconds, rounded to a tenth.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
-/// What a client is told of a call of a server's tool.
+/// Returns the message about a call of a server's tool.
 fn to_wire(shown: &CallShown, ended: &Ended) -> ServerMessage {
     ServerMessage::ToolCall {
         tool_name: shown.tool_name.clone(),
@@ -226,7 +229,7 @@ fn to_wire(shown: &CallShown, ended: &Ended) -> ServerMessage {
     }
 }
 
-/// A result as an object, which it must be on the wire.
+/// Returns a result as an object, as required on the wire.
 fn result_of(ended: &Ended) -> Map<String, Value> {
     if let Some(error) = &ended.failure {
         return Map::from_iter([("error".to_owned(), error.to_string().into())]);

@@ -1,37 +1,37 @@
-//! The recogniser's port: one utterance of audio in, one transcript out.
+//! Port of speech recognition: one utterance of audio in, one transcript out.
 
 use async_trait::async_trait;
 
 use super::ProviderError;
 
-/// A recogniser.
+/// Speech recogniser.
 #[async_trait]
 pub trait Asr: Send + Sync {
-    /// Opens one utterance. Dropping the stream abandons it.
+    /// Opens a stream for one utterance. Dropping the stream cancels the recognition.
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError>;
 }
 
-/// One utterance on its way to the recogniser.
+/// Stream of one utterance to the recogniser.
 #[async_trait]
 pub trait AsrStream: Send {
-    /// Sends audio while the person still speaks; 16 kHz mono.
+    /// Sends audio while the person still speaks (16 kHz, mono).
     async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError>;
 
-    /// Says that the utterance is complete, and waits for its transcript, within the provider's
+    /// Marks the utterance as complete and waits for its transcript, within the provider's
     /// deadline. An utterance without words gives an empty text, not an error.
     async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError>;
 }
 
-/// What is known of an utterance before its audio.
+/// Parameters of an utterance, known before its audio.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UtteranceSpec {
-    /// BCP 47 tag of the language, where the deployment fixes one; absent means detect.
+    /// BCP 47 tag of the language, if the deployment fixes one. `None` means automatic detection.
     pub language: Option<String>,
 }
 
-/// What the person said.
+/// Transcript of an utterance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transcript {
-    /// The words, trimmed; empty where there were none.
+    /// Trimmed words; empty if there were none.
     pub text: String,
 }

@@ -1,5 +1,6 @@
-//! The chat sessions' port: where the dialogues of applications are kept, so that any instance of
-//! the server takes any request. Not for what is said in them, nor for text clients' sessions.
+//! Port of the store of chat sessions. It keeps the dialogues of applications, which lets any
+//! instance of the server handle any request. Not for the content of dialogues, nor for text
+//! clients' sessions.
 
 use async_trait::async_trait;
 use hearken_proto::chat::{ChatSession, ChatStatus, Message, Snapshot};
@@ -8,103 +9,104 @@ use jiff::Timestamp;
 
 use super::BoxError;
 
-/// Which sessions are asked for.
+/// Filter and page of a list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionFilter {
-    /// Only those of this person: its creator, its game master or one of its players.
+    /// Only sessions of this person: as creator, game master or player.
     pub user_id: Option<String>,
-    /// Only those with this status; none for all but the deleted ones.
+    /// Only sessions with this status. `None` for all except deleted ones.
     pub status: Option<ChatStatus>,
-    /// So many of the first are left out.
+    /// Number of sessions to skip.
     pub offset: u32,
-    /// At most this many.
+    /// Maximum number of sessions to return.
     pub limit: u32,
 }
 
-/// Part of the list of sessions, the ones used last first.
+/// Page of the list of sessions, most recently used first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionPage {
-    /// The sessions.
+    /// Sessions of this page.
     pub sessions: Vec<ChatSession>,
-    /// How many fit the filter in all.
+    /// Total number of sessions that match the filter.
     pub total: u64,
 }
 
-/// A message as it is kept. Messages of a session are numbered from 1, without gaps.
+/// Stored message. Messages of a session are numbered from 1, without gaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptMessage {
-    /// Its number.
+    /// Number of the message.
     pub number: i64,
-    /// What it says.
+    /// Content of the message.
     pub message: Message,
 }
 
-/// The client's name for a request, by which a repeated one is known; unique in a session.
+/// Idempotency key of a request, unique in a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestKey {
-    /// As the client gives it.
+    /// Key as sent by the client.
     pub name: String,
-    /// Of what is asked; a request of this name that asks for something else is another.
+    /// Hash of the request's content. A request with this key but another hash is a different
+    /// request.
     pub hash: String,
 }
 
-/// What is known of a request that its client named.
+/// Stored state of a request with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownRequest {
-    /// Of what it asked; empty where that was not kept.
+    /// Hash of the request's content; empty if it was not stored.
     pub hash: String,
-    /// The answer as the client was told it; none where the request called tools and brought no
-    /// answer, or not yet.
+    /// Answer as sent to the client. `None` if the request called tools and has no answer, or not
+    /// yet.
     pub answer: Option<String>,
 }
 
-/// A turn of a session, once it is complete.
+/// Finished turn of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptTurn {
-    /// The session.
+    /// Id of the session.
     pub session_id: SessionId,
-    /// The number of the last message that the turn was built on; 0 where there was none.
+    /// Number of the last message before the turn; 0 if there was none.
     pub after: i64,
-    /// The fencing number of the lock under which the turn ran.
+    /// Fencing number of the lock under which the turn ran.
     pub fence: i64,
-    /// The client's name for the request.
+    /// Idempotency key of the request, if the client sent one.
     pub key: Option<RequestKey>,
-    /// The answer as the client is told it, for a repeated request.
+    /// Answer as sent to the client, for a repeated request.
     pub answer: String,
-    /// What was said, in order: the question, calls with their results, the answer.
+    /// Messages in order: the question, calls with their results, the answer.
     pub messages: Vec<Message>,
-    /// The version of the state server's state after the turn, where it told one.
+    /// Version of the state after the turn, if the state server reported one.
     pub state_version: Option<i64>,
-    /// When it was complete.
+    /// Completion time.
     pub at: Timestamp,
 }
 
-/// What became of a turn that was to be kept.
+/// Outcome of storing a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnKept {
-    /// It is on disk.
+    /// The turn was stored.
     Kept,
-    /// The session went on without it, or under a later lock: nothing was written.
+    /// The session changed meanwhile, or was locked later: nothing was stored.
     Overtaken,
-    /// The session is not active (any more), or there is none: nothing was written.
+    /// The session is not active (any more), or there is none: nothing was stored.
     Closed,
 }
 
-/// Where chat sessions are kept. Every call ends within seconds, with an error where the store is
-/// down. Times are the caller's, so that they can be tested.
+/// Store of chat sessions. Every call ends within seconds, with an error if the store is down. The
+/// caller supplies times, for tests.
 #[async_trait]
 pub trait ChatStore: Send + Sync {
-    /// Keeps a new session.
+    /// Stores a new session.
     async fn create(&self, session: &ChatSession) -> Result<(), BoxError>;
 
-    /// A session, deleted ones too.
+    /// Returns a session, also a deleted one.
     async fn session(&self, id: &SessionId) -> Result<Option<ChatSession>, BoxError>;
 
-    /// The sessions that fit.
+    /// Returns the sessions that match the filter.
     async fn sessions(&self, filter: &SessionFilter) -> Result<SessionPage, BoxError>;
 
-    /// Gives a session with one of these states another, and tells how it is then. None where
-    /// there is no such session, or in none of these states.
+    /// Changes the status of a session that has one of the statuses `from`, and returns it. `None`
+    /// if there is no such session, or it has another status.
     async fn set_status(
         &self,
         id: &SessionId,
@@ -113,8 +115,7 @@ pub trait ChatStore: Send + Sync {
         at: Timestamp,
     ) -> Result<Option<ChatSession>, BoxError>;
 
-    /// At most this many sessions that were deleted before this time, the oldest first; so many of
-    /// the first are left out.
+    /// Returns sessions that were deleted before this time, oldest first. Skips `offset` sessions.
     async fn purgeable(
         &self,
         before: Timestamp,
@@ -122,11 +123,11 @@ pub trait ChatStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<SessionId>, BoxError>;
 
-    /// Forgets a deleted session with all that belongs to it. False where there is none.
+    /// Removes a deleted session with all its data. Returns false if there is none.
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError>;
 
-    /// The last messages, at most this many, oldest first; with `before` those whose numbers are
-    /// smaller.
+    /// Returns the last messages, at most `limit`, oldest first. With `before`, only messages with
+    /// smaller numbers.
     async fn messages(
         &self,
         id: &SessionId,
@@ -134,8 +135,8 @@ pub trait ChatStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<KeptMessage>, BoxError>;
 
-    /// Notes that a request begins to call tools, under the lock of this fencing number: from now
-    /// on its name is known, without an answer.
+    /// Records that a request begins to call tools, under the lock with this fencing number. From
+    /// now on its idempotency key is known, without an answer.
     async fn begin_request(
         &self,
         id: &SessionId,
@@ -143,32 +144,31 @@ pub trait ChatStore: Send + Sync {
         fence: i64,
     ) -> Result<TurnKept, BoxError>;
 
-    /// Forgets a request that was begun under the lock of this fencing number and brought no
-    /// answer.
+    /// Removes a request that was begun under the lock with this fencing number and has no answer.
     async fn forget_request(&self, id: &SessionId, key: &str, fence: i64) -> Result<(), BoxError>;
 
-    /// Keeps a turn, all of it or nothing; the session counts as used.
+    /// Stores a turn atomically, and marks the session as used.
     async fn keep_turn(&self, turn: &KeptTurn) -> Result<TurnKept, BoxError>;
 
-    /// What is known of the request of this name. The last 256 of a session are known.
+    /// Returns the stored state of the request with this key. The last 256 keys of a session are
+    /// stored.
     async fn request(&self, id: &SessionId, key: &str) -> Result<Option<KnownRequest>, BoxError>;
 
-    /// Keeps the dialogue and the named requests of a session as they are now, with this
-    /// snapshot's id, name and version of the world, under the lock of this fencing number; tells
-    /// the snapshot with what it holds. None where there is no such session that is not deleted,
-    /// or it was locked later.
+    /// Stores a snapshot of a session's current dialogue and idempotency keys, with this id, name
+    /// and state version, under the lock with this fencing number. Returns the snapshot with its
+    /// content counts. `None` if there is no such session, it is deleted, or it was locked later.
     async fn keep_snapshot(
         &self,
         snapshot: &Snapshot,
         fence: i64,
     ) -> Result<Option<Snapshot>, BoxError>;
 
-    /// A session's snapshots, oldest first.
+    /// Returns a session's snapshots, oldest first.
     async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, BoxError>;
 
-    /// Makes a session's dialogue and named requests what they were, under the lock of this fencing
-    /// number; tells the snapshot. None where there is no such snapshot, or the session is not active, or was
-    /// locked later.
+    /// Restores a session's dialogue and idempotency keys, under the lock with this fencing number,
+    /// and returns the snapshot. `None` if there is no such snapshot, or the session is not active,
+    /// or it was locked later.
     async fn restore_snapshot(
         &self,
         id: &SessionId,

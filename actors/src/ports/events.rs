@@ -1,5 +1,5 @@
-//! The events' port: what happens in a session, told to whoever watches it, wherever they are
-//! connected. Not for what an event means.
+//! Port of the event bus: delivers events of a session to its watchers, on any instance. Not for
+//! the meaning of events.
 
 use futures_util::future::BoxFuture;
 use hearken_proto::chat::Event;
@@ -8,15 +8,15 @@ use tokio::sync::mpsc;
 
 use super::BoxError;
 
-/// Events of a session that are kept for who comes back.
+/// Number of events kept per session for watchers that reconnect.
 pub const KEPT_EVENTS: usize = 1_000;
 
-/// Where events go through.
+/// Event bus.
 pub trait EventBus: Send + Sync {
-    /// Tells an event to all who watch its session, in the order in which events are published.
+    /// Publishes an event to all watchers of its session. Events arrive in order of publication.
     fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>>;
 
-    /// Watches a session from now on; with `after` from the event of this id on.
+    /// Watches a session from now on. With `after`, starts behind the event with this id.
     fn watch(
         &self,
         session: &SessionId,
@@ -24,13 +24,13 @@ pub trait EventBus: Send + Sync {
     ) -> BoxFuture<'static, Result<Watch, BoxError>>;
 }
 
-/// A session being watched; dropping it ends that.
+/// Subscription to a session. Dropping it ends the subscription.
 pub struct Watch {
-    /// Everything since the event that was named is there; false where that is not known any
-    /// more, so that something may be missing. True where none was named.
+    /// True if all events after the named one are included, or none was named. False if the named
+    /// event is not known any more, and events may be missing.
     pub complete: bool,
-    /// The events that were missed, oldest first.
+    /// Missed events, oldest first.
     pub missed: Vec<Event>,
-    /// What comes. Bounded: it ends where its reader is too slow.
+    /// Future events. The channel is bounded and closes if its reader is too slow.
     pub events: mpsc::Receiver<Event>,
 }

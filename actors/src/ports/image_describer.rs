@@ -1,22 +1,23 @@
-//! The eyes' port: a model that tells in words what a picture shows, for models that cannot see.
+//! Port of the vision model: describes pictures in words for language models that accept no
+//! pictures.
 
 use futures_util::future::BoxFuture;
 
 use super::ProviderError;
 
-/// A picture on its way to a model.
+/// Picture for a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// For example `image/jpeg`.
+    /// MIME type, for example `image/jpeg`.
     pub mime_type: String,
-    /// In base64, as it came.
+    /// Base64 data as received.
     pub base64: String,
 }
 
-/// Looks at pictures.
+/// Describer of pictures.
 pub trait ImageDescriber: Send + Sync {
-    /// Answers a question about a picture, within a deadline of its own. Dropping the future ends
-    /// the request.
+    /// Answers a question about a picture, within a deadline of its own. Dropping the future
+    /// cancels the request.
     fn describe(
         &self,
         question: &str,

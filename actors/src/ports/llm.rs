@@ -1,4 +1,4 @@
-//! The language model's port: a conversation in, pieces of an answer out.
+//! Port of the language model: a conversation in, a streamed answer out.
 
 use std::sync::Arc;
 
@@ -10,120 +10,120 @@ use serde_json::Value;
 
 use super::ProviderError;
 
-/// A language model.
+/// Language model.
 pub trait Llm: Send + Sync {
-    /// Answers a conversation. Nothing is sent before the stream is polled; dropping it ends the
-    /// request. The stream ends after [`LlmDelta::Finished`] or an error.
+    /// Streams an answer to a conversation. Nothing is sent before the stream is polled. Dropping
+    /// it cancels the request. The stream ends after [`LlmDelta::Finished`] or an error.
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>>;
 
-    /// Reads ahead what a conversation's prompts begin with, where the first answer then comes
-    /// sooner; otherwise does nothing. Dropping it ends the request.
+    /// Prefetches the common beginning of a conversation's prompts, if that makes the first answer
+    /// faster. Does nothing by default. Dropping it cancels the request.
     fn read_ahead(&self, _opening: Prompt) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// A conversation to be continued.
+/// Conversation to continue.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Prompt {
-    /// In order; the first is the system's.
+    /// Messages in order; the first is the system message.
     pub messages: Vec<ChatMessage>,
-    /// What the model may call; empty offers nothing.
+    /// Tools that the model may call. An empty list offers none.
     pub tools: Arc<[OfferedTool]>,
-    /// Whether it may call them in this answer.
+    /// Permission to call tools in this answer.
     pub tool_choice: ToolChoice,
-    /// Longest answer, in tokens.
+    /// Maximum length of the answer, in tokens.
     pub max_tokens: u32,
-    /// 0.0 to 1.0.
+    /// Sampling temperature, 0.0 to 1.0.
     pub temperature: f64,
 }
 
-/// What a model may do with the tools that it is offered.
+/// Use of the offered tools by the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolChoice {
-    /// It calls them or not, as it likes.
+    /// The model decides whether to call them.
     #[default]
     Auto,
-    /// It only answers. The tools are offered all the same, since bases refuse a conversation with
-    /// calls of tools that nobody offers.
+    /// The model only answers. The tools are still sent, because model APIs refuse a conversation
+    /// with calls of tools that are not offered.
     None,
 }
 
-/// A tool as a model sees it.
+/// Tool as presented to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfferedTool {
-    /// 1 to 64 letters, digits, `_` and `-`; unique in a prompt.
+    /// Name of 1 to 64 letters, digits, `_` and `-`; unique in a prompt.
     pub name: String,
-    /// What it does.
+    /// Description for the model.
     pub description: String,
-    /// JSON Schema of its arguments, an object.
+    /// JSON Schema of the arguments, an object.
     pub parameters: Value,
 }
 
-/// A call of a tool, as the model wrote it.
+/// Tool call as written by the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRequest {
-    /// The call's id; unique in a conversation.
+    /// Id of the call, unique in a conversation.
     pub id: String,
-    /// The tool's name as it was offered, if the model kept to it.
+    /// Offered name of the tool, if the model wrote it correctly.
     pub name: String,
-    /// The arguments: JSON of an object, if the model wrote it well.
+    /// Arguments: a JSON object, if the model wrote it correctly.
     pub arguments: String,
 }
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatMessage {
-    /// Who said it.
+    /// Role of the author.
     pub role: Role,
-    /// What was said, or what the tool answered.
+    /// Words, or the result of a tool.
     pub content: String,
-    /// The calls that the model asked for beside its words; each is followed by its result.
+    /// Calls that the model made beside its words. Each is followed by its result.
     pub calls: Vec<ToolRequest>,
-    /// The call that a tool's message answers; empty for the others.
+    /// Id of the call that a tool message answers; empty for other roles.
     pub answers: String,
 }
 
 impl ChatMessage {
-    /// A message of this role.
+    /// Creates a message with this role.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: content.into(), calls: Vec::new(), answers: String::new() }
     }
 
-    /// What the model said and called at once.
+    /// Creates a message of the model with words and calls.
     pub fn calling(content: impl Into<String>, calls: Vec<ToolRequest>) -> Self {
         Self { calls, ..Self::new(Role::Assistant, content) }
     }
 
-    /// What a call brought.
+    /// Creates the result message of a call.
     pub fn result(id: impl Into<String>, content: impl Into<String>) -> Self {
         Self { answers: id.into(), ..Self::new(Role::Tool, content) }
     }
 }
 
-/// A piece of an answer.
+/// Piece of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LlmDelta {
-    /// Some more text, cut anywhere.
+    /// More text, cut anywhere.
     Text(String),
-    /// The model begins to write calls of tools: the text before is complete.
+    /// The model begins to write tool calls: the text before is complete.
     Calling,
-    /// A whole call of a tool, once the model has written it.
+    /// Complete tool call.
     Call(ToolRequest),
     /// The answer is complete.
     Finished {
-        /// The answer was cut at its longest length.
+        /// Set if the answer was cut at its maximum length.
         truncated: bool,
-        /// What it cost, where the provider tells.
+        /// Token usage, if the provider reports it.
         usage: Option<Usage>,
     },
 }
 
-/// Tokens that an answer cost.
+/// Token usage of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Read.
+    /// Tokens read.
     pub prompt_tokens: u64,
-    /// Written.
+    /// Tokens written.
     pub completion_tokens: u64,
 }

@@ -1,5 +1,5 @@
-//! The locks' port: one turn at a time in a session, whichever instance of the server has it. Not
-//! for waiting in a fair order.
+//! Port of session locks: one turn at a time in a session, across all instances. Waiting is not
+//! fair.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::BoxError;
 
-/// Where sessions are locked.
+/// Locks of sessions.
 pub trait SessionLocks: Send + Sync {
-    /// Locks a session. None where somebody else held it for as long as one would wait.
+    /// Locks a session. `None` if another holder kept it during the whole `wait`.
     fn lock(
         &self,
         session: &str,
@@ -18,13 +18,13 @@ pub trait SessionLocks: Send + Sync {
     ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>>;
 }
 
-/// A session's lock; given up when dropped.
+/// Lock of a session, released when dropped.
 pub struct SessionLock {
-    /// Greater than that of every lock of this session before: the store refuses what was done
-    /// under an earlier one.
+    /// Fencing number, greater than that of every earlier lock of this session. The store refuses
+    /// writes under an earlier one.
     pub fence: i64,
-    /// Cancelled when the lock was lost: what is done under it will not be kept.
+    /// Cancelled when the lock was lost. Work under it will not be stored.
     pub lost: CancellationToken,
-    /// Gives it up.
+    /// Releases the lock when dropped.
     pub held: Box<dyn std::any::Any + Send + Sync>,
 }

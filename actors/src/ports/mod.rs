@@ -1,14 +1,14 @@
-//! What the outside must supply, as traits; implementations live in the root package, scripted
-//! doubles in `testkit`. This is where the cycle between the pipeline and its vendors is
-//! broken:
+//! Traits that the outside must implement. Implementations are in other crates, scripted test
+//! doubles in `testkit`. These traits break the dependency cycle between the pipeline and its
+//! vendors:
 //!
 //! ```text
 //!      proto  <----------  actors (these traits)  <----------  hearken (providers, recorder)
 //! ```
 //!
 //! Rules for every port: object safe; futures are `Send`; dropping a stream or future cancels the
-//! work behind it; user text is never logged; retry and fallback are implementations that wrap
-//! others, so callers never see them.
+//! work behind it; user text is never logged. Retry and fallback are implementations that wrap
+//! others: callers do not notice them.
 
 pub mod asr;
 pub mod chat;

@@ -1,16 +1,16 @@
-//! A port for whoever watches a device's socket: every frame, both ways, as it crosses. Not on
-//! any path that speech waits for.
+//! Port for recording a device's socket: receives every frame in both directions. Never delays
+//! speech.
 
 use bytes::Bytes;
 
-/// Watches one connection. Dropped when the connection ends.
+/// Recorder of one connection. Dropped when the connection ends.
 pub trait RecordingSink: Send {
-    /// A frame crossed the socket. Must not block: an implementation that cannot keep up drops
-    /// frames and says so.
+    /// Receives a frame of the socket. Must not block: an implementation that cannot keep up drops
+    /// frames and reports it.
     fn frame(&mut self, frame: RecordedFrame);
 }
 
-/// One WebSocket frame as it crossed.
+/// One WebSocket frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedFrame {
     /// JSON from the device.

@@ -1,5 +1,5 @@
-//! The sessions' port: where a text client's dialogue is kept, so that it outlives its connection
-//! and a restart. Not for what is in it, which is the session's own.
+//! Port of the store of text clients' dialogues, which lets them outlive their connection and a
+//! restart. Not for their content, which belongs to the session.
 
 use std::time::SystemTime;
 
@@ -8,36 +8,35 @@ use hearken_proto::ids::SessionId;
 
 use super::BoxError;
 
-/// A session as it is kept.
+/// Stored session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptSession {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// What it remembers, as text that only the session reads.
+    /// Serialised state, read only by the session.
     pub state: String,
-    /// When it was last used.
+    /// Time of the last use.
     pub last_used: SystemTime,
 }
 
-/// Where sessions are kept. Every call ends within seconds, with an error where the store is down.
+/// Store of sessions. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
-    /// A session; none where there is no such.
+    /// Returns a session, or `None` if there is no such session.
     async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError>;
 
-    /// Keeps a session in place of what was kept of it.
+    /// Stores a session and replaces an older copy.
     async fn keep(&self, session: &KeptSession) -> Result<(), BoxError>;
 
-    /// Keeps a session in place of what was kept of it. False where nothing is kept of it: somebody
-    /// forgot it.
+    /// Replaces a stored session. Returns false if there is none, because it was removed.
     async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError>;
 
-    /// A session was used then. False where there is no such.
+    /// Records the time of use of a session. Returns false if there is no such session.
     async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError>;
 
-    /// Forgets a session, where there is such.
+    /// Removes a session, if it exists.
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError>;
 
-    /// Forgets the sessions that were last used before this time; tells how many.
+    /// Removes the sessions that were last used before this time, and returns their number.
     async fn forget_unused(&self, since: SystemTime) -> Result<u64, BoxError>;
 }

@@ -1,5 +1,5 @@
-//! The state server's port: who keeps what is true in a session's world, and changes it by rules
-//! of its own. Not for what a model makes of it.
+//! Port of the state server, which keeps the state of a session's world and changes it by its own
+//! rules. Not for the model's use of the state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 
 use super::tools::Tool;
 
-/// A server of sessions' states. Every call has a deadline; dropping its future ends the request.
+/// Server of session states. Every call has a deadline. Dropping its future cancels the request.
 pub trait StateServer: Send + Sync {
-    /// What it can do.
+    /// Lists its tools.
     fn tools(&self) -> BoxFuture<'static, Result<Arc<[Tool]>, StateError>>;
 
-    /// Changes a session's state by one of its tools. `version` is the one that the caller knows;
-    /// none does not look at it.
+    /// Changes a session's state with one of its tools. `version` is the version that the caller
+    /// knows. Without it there is no version check.
     fn call(
         &self,
         session: &SessionId,
@@ -26,72 +26,72 @@ pub trait StateServer: Send + Sync {
         version: Option<i64>,
     ) -> BoxFuture<'static, Result<StateOutcome, StateError>>;
 
-    /// A session's state as it is now.
+    /// Returns the current state of a session.
     fn state(
         &self,
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Map<String, Value>, StateError>>;
 
-    /// Makes the state of a new session; nothing where it is there.
+    /// Creates the state of a new session. Does nothing if it exists.
     fn create(&self, session: &SessionId, name: &str)
     -> BoxFuture<'static, Result<(), StateError>>;
 
-    /// Forgets a session's state; nothing where there is none.
+    /// Removes a session's state. Does nothing if there is none.
     fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>>;
 
-    /// Makes a session's state what it was at this version. False where the server cannot.
+    /// Restores a session's state to this version. Returns false if the server cannot.
     fn restore(
         &self,
         session: &SessionId,
         version: i64,
     ) -> BoxFuture<'static, Result<bool, StateError>>;
 
-    /// Longest time for a call.
+    /// Returns the longest time for a call.
     fn timeout(&self) -> Duration;
 }
 
-/// What a call of a tool came to.
+/// Result of a tool call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StateOutcome {
-    /// What the tool answers, for the model.
+    /// Result for the model.
     pub result: Value,
-    /// The state's version after the call, where the server tells one.
+    /// Version of the state after the call, if the server reports one.
     pub version: Option<i64>,
-    /// What happened in the world, in order.
+    /// Events of the call, in order.
     pub events: Vec<StateEvent>,
-    /// The tool itself says that it failed, and why.
+    /// Failure reported by the tool itself.
     pub error: Option<String>,
 }
 
-/// Something that happened in a session's world.
+/// Event in a session's state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateEvent {
-    /// Its id, where the server gave one.
+    /// Id of the event, if the server sent one.
     pub id: Option<String>,
-    /// When it happened, where the server told.
+    /// Time of the event, if the server sent one.
     pub at: Option<Timestamp>,
-    /// For example `combat.attack_resolved`.
+    /// Kind of the event, for example `combat.attack_resolved`.
     pub kind: String,
-    /// What is to be known of it.
+    /// Data of the event.
     pub data: Map<String, Value>,
 }
 
-/// Why a state server did not do what it was asked.
+/// Failure of a request to a state server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// It has no such tool, or no state of this session.
+    /// The server has no such tool, or no state of this session.
     #[error("the state server knows no such thing: {0}")]
     Unknown(String),
-    /// It does not take the arguments.
+    /// The server refused the arguments.
     #[error("the state server refused: {0}")]
     Refused(String),
-    /// The state has another version; the one that it has now, where it told.
+    /// The state has another version: the current one, if the server reported it.
     #[error("the state was changed meanwhile")]
     Conflict(Option<i64>),
     /// No answer in time.
     #[error("the state server did not answer within {} s", .0.as_secs())]
     Timeout(Duration),
-    /// It cannot be reached, is down, or answers in words that are not its protocol.
+    /// The server cannot be reached, is down, or violates the protocol.
     #[error("the state server failed: {0}")]
     Failed(String),
 }

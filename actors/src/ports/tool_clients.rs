@@ -1,5 +1,5 @@
-//! The port to tool clients that have dialled in: those of this instance, for the others to call,
-//! and those of the others, to be offered here. Not for one client's tools: see
+//! Port to connected tool clients: those of this instance, which other instances call, and those of
+//! other instances, which are offered here. Not for one client's tools: see
 //! [`ToolSource`](super::ToolSource).
 
 use std::sync::Arc;
@@ -10,47 +10,48 @@ use tokio::sync::watch;
 
 use super::{Tool, ToolCall, ToolError, ToolOutput};
 
-/// Calls a tool at its instance.
+/// Function that calls a tool on another instance.
 pub type RemoteCall =
     Arc<dyn Fn(ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;
 
-/// A tool client that is connected to another instance; clones are the same.
+/// Tool client that is connected to another instance. Clones are equal.
 #[derive(Clone)]
 pub struct RemoteToolClient {
-    /// The agent that it serves.
+    /// Agent that it serves.
     pub agent: String,
-    /// Its name there.
+    /// Name of the client on its instance.
     pub name: String,
-    /// Its tools.
+    /// Tools of the client.
     pub tools: Arc<[Tool]>,
     /// Longest time for a call.
     pub timeout: Duration,
-    /// Calls one of its tools.
+    /// Function that calls one of its tools.
     pub call: RemoteCall,
 }
 
-/// A tool client of this instance, as the others are told of it.
+/// Tool client of this instance, as reported to other instances.
 pub struct LocalToolClient {
-    /// The agent that it serves.
+    /// Agent that it serves.
     pub agent: String,
-    /// Its name.
+    /// Name of the client.
     pub name: String,
-    /// Its tools.
+    /// Tools of the client.
     pub tools: Arc<[Tool]>,
 }
 
-/// The tool clients that have dialled in.
+/// Connected tool clients.
 pub trait ToolClients: Send + Sync {
     /// Lists the tool clients of this instance.
     fn local(&self) -> Vec<LocalToolClient>;
 
-    /// Tells whenever a tool client of this instance comes or goes, or has other tools.
+    /// Returns a receiver that is notified when a tool client of this instance connects, leaves or
+    /// changes its tools.
     fn changes(&self) -> watch::Receiver<()>;
 
-    /// Takes the tool clients of all other instances in place of those known before.
+    /// Replaces the known tool clients of all other instances.
     fn set_remote(&self, clients: Vec<RemoteToolClient>);
 
-    /// Longest wait for a call.
+    /// Returns the longest wait for a call.
     fn call_timeout(&self) -> Duration;
 
     /// Calls a tool of a tool client of this instance.

@@ -1,5 +1,5 @@
-//! The tools' port: one source of tools, wherever it lives. Which sources a conversation has, and
-//! what the model calls them, is the host's part.
+//! Port of a tool source. Not for selecting the sources of a conversation, nor for the names that
+//! models use: the host decides these.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,89 +7,91 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-/// A place where tools live: a device, a remote server, a client, this server itself.
+/// Source of tools: a device, a remote server, a client or this server itself.
 pub trait ToolSource: Send + Sync {
-    /// A short name, unique among the sources of a conversation: `device`, `weather-server`.
+    /// Returns a short name, unique among the sources of a conversation: `device`,
+    /// `weather-server`.
     fn name(&self) -> &str;
 
-    /// The tools as they are known now; cheap, and asked anew before each round of a turn.
+    /// Returns the currently known tools. Must be cheap: called before each round of a turn.
     fn tools(&self) -> Arc<[Tool]>;
 
-    /// Calls a tool by the name that [`ToolSource::tools`] gives. Dropping the future cancels the
-    /// call. The host bounds it by [`ToolSource::timeout`].
+    /// Calls a tool by a name from [`ToolSource::tools`]. Dropping the future cancels the call. The
+    /// host limits it to [`ToolSource::timeout`].
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
 
-    /// Longest wait for a result.
+    /// Returns the longest wait for a result.
     fn timeout(&self) -> Duration {
         Duration::from_secs(10)
     }
 
-    /// What sort of source it is, for counting: a word of ours, never a name given by others.
+    /// Returns the kind of source for metrics. It is a fixed word of the server, never a name from
+    /// outside.
     fn kind(&self) -> &'static str {
         "other"
     }
 
-    /// How many calls it takes at once, at least one: devices take one.
+    /// Returns the maximum number of concurrent calls, at least one. Devices take one.
     fn at_once(&self) -> usize {
         8
     }
 }
 
-/// A tool, as its source describes it.
+/// Tool as described by its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// Its name at the source; may hold any characters.
+    /// Name at the source. It may contain any characters.
     pub name: String,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: String,
-    /// JSON Schema of its arguments, an object; passed on unchanged.
+    /// JSON Schema of the arguments, an object. Passed on unchanged.
     pub parameters: Value,
-    /// A call goes on when its turn is cut.
+    /// Set if a call continues when its turn is cut.
     pub finishes: bool,
 }
 
-/// One call of a tool.
+/// One tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// The model's id of the call; answers carry it.
+    /// Id of the call from the model. Results carry it.
     pub id: String,
-    /// The tool's name at its source.
+    /// Name of the tool at its source.
     pub name: String,
-    /// The arguments, an object.
+    /// Arguments, an object.
     pub arguments: Map<String, Value>,
 }
 
-/// What a tool answered.
+/// Result of a tool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
-    /// In order.
+    /// Parts of the result, in order.
     pub content: Vec<ToolContent>,
-    /// The tool itself says that it failed; the model is told so.
+    /// Set if the tool itself reports a failure, which is passed to the model.
     pub failed: bool,
 }
 
 impl ToolOutput {
-    /// An output of plain text.
+    /// Creates an output of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![ToolContent::Text(text.into())], failed: false }
     }
 }
 
-/// A part of a tool's answer.
+/// Part of a tool's result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolContent {
-    /// Words or JSON.
+    /// Text or JSON.
     Text(String),
     /// A picture.
     Image {
-        /// For example `image/jpeg`.
+        /// MIME type, for example `image/jpeg`.
         mime_type: String,
-        /// In base64, as it came.
+        /// Base64 data as received.
         base64: String,
     },
 }
 
-/// Why a call brought no answer. Given to the model as the call's result.
+/// Reason for a call without a result. Given to the model as the call's result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     /// The source has no such tool (any more).
@@ -101,7 +103,7 @@ pub enum ToolError {
     /// No answer in time.
     #[error("the tool did not answer within {} s", .0.as_secs())]
     Timeout(Duration),
-    /// The source is away or broken.
+    /// The source is disconnected or broken.
     #[error("the tool cannot be reached: {0}")]
     Unavailable(String),
     /// The source refused the call.

@@ -1,4 +1,4 @@
-//! The synthesiser's port: one sentence in, audio out as it is made.
+//! Port of speech synthesis: one sentence in, streamed audio out.
 
 use std::sync::Arc;
 
@@ -6,27 +6,27 @@ use futures_util::stream::BoxStream;
 
 use super::ProviderError;
 
-/// A synthesiser.
+/// Speech synthesiser.
 pub trait Tts: Send + Sync {
-    /// Speaks one sentence. Nothing is sent before the stream is polled; dropping it cancels the
-    /// request. The stream ends when the sentence is complete; one without any audio is an error
-    /// of kind `Protocol`, never silence.
+    /// Speaks one sentence. Nothing is sent before the stream is polled. Dropping it cancels the
+    /// request. The stream ends when the sentence is complete. A sentence without any audio is an
+    /// error of kind `Protocol`, never silence.
     fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>>;
 
-    /// The highest rate that it has spoken at; none while that is not known.
+    /// Returns the highest sample rate used until now. `None` if it is not known.
     fn sample_rate_hz(&self) -> Option<u32> {
         None
     }
 }
 
-/// A sentence to speak: plain words, no Markdown, no emoji.
+/// Sentence to speak: plain words, without Markdown or emoji.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Line {
-    /// The words.
+    /// Words of the sentence.
     pub text: Arc<str>,
 }
 
-/// Some audio: mono, 16 bit.
+/// Audio block: mono, 16 bit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pcm {
     /// The samples.

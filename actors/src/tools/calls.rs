@@ -1,5 +1,5 @@
-//! Runs the calls of one round: finds the tool, checks the arguments, waits its turn at the
-//! source, and makes of whatever happens a text for the model. Not for what is said meanwhile.
+//! Executes the tool calls of one round: finds the tool, checks the arguments, waits for a free
+//! slot of the source, and renders each outcome as text for the model. Not for speech meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use super::toolbox::{Offer, Offered, SourceSlot, Toolbox};
 use crate::metrics::{CallEnd, tool_called};
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest};
 
-/// Calls of one round that are carried out; what is beyond is refused.
+/// Maximum number of executed calls in one round. Further calls are refused.
 const MAX_CALLS: usize = 16;
 
 pub(super) type Outcome = Result<ToolOutput, ToolError>;
 
-/// How a call ended.
+/// End of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// What the model is told.
+    /// Text for the model.
     pub told: String,
-    /// Why there is no result, where the call was made or refused and not just cut short.
+    /// Reason for a missing or bad result. `None` if the call succeeded or was cut short.
     pub failure: Option<ToolError>,
-    /// Its turn ended before there was a result.
+    /// Set if the turn ended before there was a result.
     pub cut_short: bool,
-    /// From the begin of its round.
+    /// Time since the round began.
     pub took: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Ended {
     }
 }
 
-/// The calls of one round on their way. Dropping it cancels them, but for those that finish.
+/// Running calls of one round. Dropping it cancels them, except those that must finish.
 pub struct Calls {
     running: FuturesUnordered<BoxFuture<'static, (usize, Outcome)>>,
     results: Vec<Option<Ended>>,
@@ -57,8 +57,8 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Waits for the next result and gives the number of its call; none where all are here. May be
-    /// dropped and called again.
+    /// Waits for the next result and returns the number of its call. `None` if all calls have
+    /// ended. Cancel-safe: may be dropped and called again.
     pub async fn next(&mut self) -> Option<usize> {
         let (number, outcome) = self.running.next().await?;
         self.note(number, outcome);
@@ -70,12 +70,12 @@ impl Calls {
         self.results[number] = Some(ended);
     }
 
-    /// How a call ended, if it has.
+    /// Returns the end of a call, if it has ended.
     pub fn ended(&self, number: usize) -> Option<&Ended> {
         self.results.get(number)?.as_ref()
     }
 
-    /// How each call ended, in their order. Calls without a result are cancelled.
+    /// Returns the end of each call, in their order. Cancels calls without a result.
     pub fn end(self) -> Vec<Ended> {
         let took = self.begun.elapsed();
         let missing = |finishes| {
@@ -88,8 +88,8 @@ impl Calls {
 }
 
 impl Toolbox {
-    /// Begins these calls; each ends by `until` at the latest. `asked` are the person's words, with
-    /// which pictures are looked at.
+    /// Begins these calls. Each ends by the deadline `until`. `asked` holds the person's words,
+    /// which are part of the question to the image describer.
     pub fn begin(
         &self,
         offer: &Offer,
@@ -133,7 +133,7 @@ impl Toolbox {
         begun
     }
 
-    /// The source, the tool and the call that the model means.
+    /// Returns the source, the tool and the call that the model means.
     fn check<'a>(
         &self,
         offer: &'a Offer,
@@ -150,7 +150,7 @@ impl Toolbox {
     }
 }
 
-/// Counts a call when it is over, also one that was dropped.
+/// Records the metrics of a call when it is dropped, also if the call was cancelled.
 struct Counted {
     source: &'static str,
     began: Instant,
@@ -174,7 +174,7 @@ fn end(outcome: &Outcome) -> CallEnd {
     }
 }
 
-/// Waits its turn at the source, and calls.
+/// Waits for a free slot of the source, and calls the tool.
 fn carried_out(place: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'static, Outcome> {
     Box::pin(async move {
         let began = Instant::now();
@@ -195,17 +195,17 @@ fn carried_out(place: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'
     })
 }
 
-/// Models write nothing, or `null`, where there is nothing to say.
+/// Parses the arguments of a call. Empty text and `null` mean no arguments: models write these.
 ///
 /// # Errors
-/// [`ToolError::Arguments`].
+/// [`ToolError::Arguments`] if the text is not a JSON object.
 pub fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(arguments)) => Ok(arguments),
-        // Some write the whole as a string once more.
+        // Some models encode the object once more as a JSON string.
         Ok(Value::String(inner)) if !inner.trim_start().starts_with('"') => arguments(&inner),
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(ToolError::Arguments("they are not a JSON object".into())),

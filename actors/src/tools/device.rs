@@ -1,5 +1,5 @@
-//! The tools of a device that speaks MCP, as a source of tools. Not for its socket, which is
-//! [`super::link`], nor for when it is asked, which is the host's part.
+//! Tool source of a device that is an MCP server. Not for its socket: see [`super::link`]. Not for
+//! the time of requests: the host decides it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use tokio::sync::{Notify, watch};
 use super::toolset_interner::ToolsetInterner;
 use crate::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 
-/// Pages of a list that are read; firmware with 40 tools has five.
+/// Maximum number of pages read from a list of tools. Firmware with 40 tools has five pages.
 const MAX_PAGES: usize = 64;
 
-/// Tools of a device that are kept.
+/// Maximum number of tools kept for one device.
 const MAX_TOOLS: usize = 512;
 
-/// The tools of one device; none until it has told them.
+/// Tools of one device; none until the device has listed them.
 pub struct DeviceTools {
     timeout: Duration,
     interner: ToolsetInterner,
     state: watch::Sender<State>,
-    /// Calls that want the line, or are on it.
+    /// Number of calls that wait for the line or use it.
     calls: Arc<AtomicUsize>,
-    /// Notified when a call wants the line.
+    /// Notified when a call needs the line.
     wanted: Arc<Notify>,
 }
 
@@ -43,42 +43,42 @@ struct State {
     line: Line,
 }
 
-/// Whether the device can be talked to.
+/// State of the JSON-RPC line to the device.
 #[derive(Clone, Default)]
 enum Line {
-    /// It has told nothing yet.
+    /// The device has not listed its tools yet.
     #[default]
     Untold,
-    /// It can, once the host has taken it up again.
+    /// Idle: the host must reopen the line before a call.
     Resting,
-    /// It can.
+    /// Open for calls.
     Open(Peer<RoleClient>),
 }
 
 impl DeviceTools {
-    /// A device that has told nothing yet, and answers within `timeout`; its list is shared with
-    /// those `interner`.
+    /// Creates an empty source. The device must answer within `timeout`. Its list of tools is
+    /// shared through `interner`.
     pub fn new(timeout: Duration, interner: ToolsetInterner) -> Self {
         let (state, calls, wanted) = (watch::Sender::default(), Arc::default(), Arc::default());
         Self { timeout, interner, state, calls, wanted }
     }
 
-    /// Forgets the device: it says hello anew, or is gone.
+    /// Forgets the device, because it says hello again or is gone.
     pub fn forget(&self) {
         self.state.send_replace(State::default());
     }
 
-    /// Waits until a call wants the line.
+    /// Waits until a call needs the line.
     pub(crate) async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// The line is open.
+    /// Marks the line as open.
     pub(crate) fn open(&self, peer: &Peer<RoleClient>) {
         self.state.send_modify(|state| state.line = Line::Open(peer.clone()));
     }
 
-    /// Lets the line rest; false where a call is on it, which keeps it open.
+    /// Marks the line as idle. Returns false if a call uses it, which keeps it open.
     pub(crate) fn rest(&self, peer: &Peer<RoleClient>) -> bool {
         self.state.send_modify(|state| state.line = Line::Resting);
         let quiet = self.calls.load(Ordering::SeqCst) == 0;
@@ -88,8 +88,7 @@ impl DeviceTools {
         quiet
     }
 
-    /// Asks the device for all its tools, page by page. A list that does not come to its end is
-    /// kept as far as it came.
+    /// Fetches all tools of the device, page by page. Keeps the pages until a failure.
     pub async fn refresh(&self, peer: &Peer<RoleClient>) {
         let mut tools: Vec<Tool> = Vec::new();
         let mut seen = HashSet::new();
@@ -137,7 +136,8 @@ fn described(tool: &rmcp::model::Tool) -> Tool {
     }
 }
 
-/// Introduces us; done once more it gives a device a fresh token for its camera.
+/// Returns the `initialize` request of the server. Sent again, it gives a device a fresh token for
+/// its camera.
 pub fn introduction() -> ClientRequest {
     let params = serde_json::to_value(us()).ok();
     ClientRequest::CustomRequest(CustomRequest::new("initialize", params))
@@ -168,7 +168,7 @@ impl ToolSource for DeviceTools {
         Box::pin(async move {
             let _on_the_line = on_the_line;
             let peer = peer(state, &wanted).await?;
-            // xiaozhi-sdk fails on calls without arguments, so that they are always there.
+            // xiaozhi-sdk fails on calls without arguments, therefore they are always sent.
             let params = CallToolRequestParams::new(call.name).with_arguments(call.arguments);
             match peer.call_tool_once(params).await {
                 Ok(CallToolResponse::Complete(result)) => Ok(output(result)),
@@ -187,7 +187,7 @@ impl ToolSource for DeviceTools {
     }
 }
 
-/// Counted as long as it lives.
+/// Counter guard: counts a call while it lives.
 struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
@@ -203,7 +203,7 @@ impl Drop for InFlight {
     }
 }
 
-/// The line, once it is open.
+/// Waits for the line to open and returns its peer.
 async fn peer(
     mut state: watch::Receiver<State>,
     wanted: &Notify,
@@ -231,7 +231,7 @@ fn refused(error: ServiceError) -> ToolError {
     }
 }
 
-/// Devices send words and pictures; [`super::repair`] lets nothing else through.
+/// Converts a result. It holds only text and images: [`super::repair`] removes everything else.
 fn output(result: CallToolResult) -> ToolOutput {
     let part = |part| match part {
         ContentBlock::Text(text) => Some(ToolContent::Text(text.text)),
@@ -244,9 +244,9 @@ fn output(result: CallToolResult) -> ToolOutput {
     ToolOutput { content, failed: result.is_error.unwrap_or(false) }
 }
 
-/// What a device is told of us, and who hears that its tools have changed.
+/// MCP client handler for a device.
 pub struct Caller {
-    /// Notified when the device says that its tools have changed.
+    /// Notified when the device reports that its tools have changed.
     pub changed: Arc<Notify>,
 }
 

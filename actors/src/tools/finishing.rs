@@ -1,5 +1,5 @@
-//! Calls that go on though their turn was cut or their connection has ended: they have begun to
-//! change something. Not for calls that end with their turn.
+//! Calls that continue after their turn was cut or their connection ended, because they have begun
+//! to change something. Not for calls that end with their turn.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,14 +10,14 @@ use tokio::task::JoinSet;
 use super::calls::Outcome;
 use crate::ports::ToolError;
 
-/// Calls of one conversation that may go on after their turns were cut; one more is cancelled with
-/// its turn.
+/// Maximum number of calls of one conversation that may outlive their turns. Further calls are
+/// cancelled with their turn.
 const MAX_OF_CONVERSATION: usize = 8;
-/// The same of all conversations of a server.
+/// Maximum number of such calls on a server.
 const MAX_IN_ALL: usize = 1_024;
 
-/// The calls of one conversation that are to finish. Each ends within its own time, and at the
-/// latest when the last conversation that shares them is gone.
+/// Calls of one conversation that must finish. Each ends within its own timeout, and at the latest
+/// when the last conversation that shares this is gone.
 pub struct Finishing {
     all: Arc<Mutex<JoinSet<()>>>,
     own: Arc<Semaphore>,
@@ -30,14 +30,15 @@ impl Default for Finishing {
 }
 
 impl Finishing {
-    /// The same for another conversation, whose calls outlive it as long as one of them is there.
+    /// Returns a copy for another conversation. Its calls live on as long as one of the
+    /// conversations that share it.
     #[must_use]
     pub fn for_another(&self) -> Self {
         Self { all: Arc::clone(&self.all), ..Self::default() }
     }
 
-    /// Lets a call go on whatever becomes of the future that is returned, where there is room; else
-    /// gives the call back.
+    /// Runs a call to its end, even if the returned future is dropped. Returns the call itself as
+    /// `Err` if there is no capacity.
     pub(super) fn keep(
         &self,
         work: BoxFuture<'static, Outcome>,
@@ -52,7 +53,7 @@ impl Finishing {
         all.spawn(async move {
             let outcome = work.await;
             drop(place);
-            // Nobody waits for it when the turn was cut.
+            // Nobody waits for the outcome if the turn was cut.
             tell.send(outcome).unwrap_or_default();
         });
         Ok(Box::pin(async move {

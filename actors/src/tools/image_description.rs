@@ -1,5 +1,5 @@
-//! Pictures that tools answer with, put into words by a model that sees, for one that does not.
-//! Not for which model that is.
+//! Converts pictures in tool results to text with a vision model, for a language model that accepts
+//! no pictures. Not for choosing the vision model.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use tokio::time::{Instant, timeout_at};
 use super::outcome::{seen, unseen};
 use crate::ports::{ImageDescriber, Picture, ToolContent, ToolOutput};
 
-/// Pictures of one answer that are looked at; the rest is noted.
+/// Maximum number of described pictures in one answer. Further pictures become notes.
 const MAX_PICTURES: usize = 4;
 
-/// Largest picture that is looked at, in base64: 6 MB.
+/// Maximum size of a described picture, in base64 bytes (6 MB of image data).
 const MAX_BASE64_BYTES: usize = 8 << 20;
 
-/// What a tool answered, its pictures put into words by `until`. One that nobody could describe
-/// becomes a note that says why.
+/// Replaces the pictures of a tool result by descriptions, by the deadline `until`. A picture
+/// without a description becomes a note with the reason.
 pub(super) async fn in_words(
     output: ToolOutput,
     describer: &Arc<dyn ImageDescriber>,
@@ -78,7 +78,8 @@ mod tests {
     use super::*;
     use crate::ports::{ProviderError, ProviderErrorKind};
 
-    /// Repeats the question, fails at pictures called `x`, and never ends at those called `y`.
+    /// Test describer: repeats the question, fails for pictures called `x`, and never ends for
+    /// those called `y`.
     struct Eye;
 
     impl ImageDescriber for Eye {

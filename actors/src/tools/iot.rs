@@ -1,5 +1,5 @@
-//! The things of firmware up to 1.7, which knows no MCP, as a source of tools: one tool for each
-//! method, and one that reads each property. Not for the messages themselves.
+//! Tool source of devices with firmware up to 1.7, which has no MCP: one tool for each method of a
+//! thing, and one for reading each property. Not for the messages themselves.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,17 +13,18 @@ use serde_json::{Map, Value, json};
 use crate::actors::messages::DeviceOrder;
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 
-/// Things of a device that are known; firmware has five at most.
+/// Maximum number of things kept for a device. Firmware has five at most.
 const MAX_THINGS: usize = 64;
 
-/// Properties of one thing whose values are kept, and the longest name and value together.
+/// Maximum number of kept properties of one thing, and maximum length of one name and value
+/// together.
 const MAX_PROPERTIES: usize = 64;
 const MAX_VALUE_BYTES: usize = 1024;
 
-/// Tools of a device that are offered.
+/// Maximum number of tools offered for a device.
 const MAX_TOOLS: usize = 256;
 
-/// The things of one device; none until it has told them.
+/// Things of one device; none until the device has listed them.
 pub struct ThingTools {
     device: Recipient<DeviceOrder>,
     known: Mutex<Known>,
@@ -37,7 +38,7 @@ struct Known {
 }
 
 impl ThingTools {
-    /// A device that has told nothing yet.
+    /// Creates an empty source.
     pub fn new(device: Recipient<DeviceOrder>) -> Self {
         Self { device, known: Mutex::default() }
     }
@@ -46,12 +47,12 @@ impl ThingTools {
         self.known.lock().expect("nothing panics while it holds a device's things")
     }
 
-    /// Forgets the device: it says hello anew, or is gone.
+    /// Forgets the device, because it says hello again or is gone.
     pub fn forget(&self) {
         *self.known() = Known::default();
     }
 
-    /// Notes what the device has, and how that is; a state is told in part.
+    /// Stores the things and the state that the device reports. A state may be partial.
     pub fn note(&self, report: IotReport) {
         let mut known = self.known();
         let described = !report.things.is_empty();
@@ -71,7 +72,7 @@ impl ThingTools {
         }
     }
 
-    /// What a call means: words already known, or an order to the device.
+    /// Converts a call to a known value or an order for the device.
     fn meaning(&self, call: &ToolCall) -> Result<Meaning, ToolError> {
         let known = self.known();
         let unknown = || ToolError::Unknown(call.name.clone());
@@ -93,7 +94,7 @@ impl ThingTools {
     }
 }
 
-/// Takes over what a thing told of its properties, as far as there is room.
+/// Merges reported properties into the stored ones, within the limits.
 fn keep(kept: &mut Map<String, Value>, told: Map<String, Value>) {
     for (property, value) in told {
         let room = kept.len() < MAX_PROPERTIES || kept.contains_key(&property);
@@ -103,7 +104,7 @@ fn keep(kept: &mut Map<String, Value>, told: Map<String, Value>) {
     }
 }
 
-/// Begins the name of a tool that reads a property.
+/// Prefix of the names of tools that read a property.
 const READ: &str = "get_";
 
 enum Meaning {
@@ -157,7 +158,7 @@ impl ToolSource for ThingTools {
         Arc::clone(&self.known().tools)
     }
 
-    /// The device does not say whether it has done what it was told.
+    /// Sends the order. The device does not report whether it carried it out.
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let outcome = self.meaning(&call).and_then(|meaning| match meaning {
             Meaning::Told(value) => Ok(ToolOutput::text(value)),

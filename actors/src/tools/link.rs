@@ -1,5 +1,5 @@
-//! A device's socket as an rmcp transport: MCP's messages travel within `mcp` frames. Not for
-//! what is said over it.
+//! rmcp transport over a device's socket: MCP messages travel in `mcp` frames. Not for the content
+//! of the messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,37 +17,38 @@ use tokio::sync::{Mutex, mpsc};
 use super::repair::{self, Extras};
 use crate::actors::messages::DeviceOrder;
 
-/// Messages of a device that wait to be read; beyond, the newest is dropped.
+/// Capacity of the queue of messages from a device. When it is full, the newest is dropped.
 pub const INBOUND: usize = 32;
 
-/// The socket did not take a message.
+/// Error: the socket did not accept a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The connection has ended.
     #[error("the device is gone")]
     Gone,
-    /// It has not carried out the orders before.
+    /// The connection has not carried out the earlier orders.
     #[error("the device has too many orders waiting")]
     Busy,
 }
 
-/// What a device has sent since its hello; read by one link after the other.
+/// Receiver of the messages since the device's hello. Links read it one after the other.
 pub type Inbound = Arc<Mutex<mpsc::Receiver<Value>>>;
 
-/// Some talk with a device's MCP server.
+/// Link to a device's MCP server.
 pub struct DeviceLink {
     device: Recipient<DeviceOrder>,
     inbound: Inbound,
-    /// The connection's next id: what rmcp counts from zero goes on from here.
+    /// Next id of the connection. rmcp counts its ids from zero, and they are offset from here.
     next_id: Arc<AtomicI64>,
     base: i64,
     extras: Extras,
-    /// What the device said before there was a link.
+    /// Message that the device sent before there was a link.
     first: Option<Value>,
 }
 
 impl DeviceLink {
-    /// A link that sends to `device` and reads `inbound`; `next_id` is the connection's.
+    /// Creates a link that sends to `device` and reads `inbound`. `next_id` belongs to the
+    /// connection.
     pub fn new(
         device: Recipient<DeviceOrder>,
         inbound: Inbound,
@@ -58,16 +59,17 @@ impl DeviceLink {
         Self { device, inbound, next_id, base, extras, first: None }
     }
 
-    /// The same link, which reads this before anything else.
+    /// Returns the link with a first message, which it reads before all others.
     #[must_use]
     pub fn after(self, first: Option<Value>) -> Self {
         Self { first, ..self }
     }
 
-    /// Sends a request whose answer nobody waits for; for a link that is not in use otherwise.
+    /// Sends a request without waiting for its answer. Only for a link that is not in use
+    /// otherwise.
     ///
     /// # Errors
-    /// The socket did not take it.
+    /// Returns an error if the socket did not accept the request.
     pub fn ask(&self, request: ClientRequest) -> Result<(), LinkError> {
         self.tell(&ClientJsonRpcMessage::request(request, RequestId::Number(0)))
     }
@@ -84,12 +86,12 @@ impl DeviceLink {
         })
     }
 
-    /// The message for rmcp; nothing where it is meant for nobody.
+    /// Parses a device's message for rmcp. `None` if it answers nothing.
     fn read(&self, message: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
         let repaired = repair::incoming(message, self.base)?;
         let id = repaired["id"].as_i64().filter(|_| repaired.get("method").is_none());
-        // From its text: what rmcp tells apart by looking has no place for whole numbers beyond
-        // 2^64 that are already values.
+        // Parsed from text: rmcp's untagged enums cannot represent whole numbers beyond 2^64 that
+        // are already `Value`s.
         match serde_json::from_str(&repaired.to_string()) {
             Ok(message) => Some(message),
             Err(error) => {
@@ -125,7 +127,7 @@ impl Transport<RoleClient> for DeviceLink {
     }
 
     async fn close(&mut self) -> Result<(), LinkError> {
-        // What comes meanwhile waits for the next link.
+        // Messages that arrive meanwhile wait for the next link.
         Ok(())
     }
 }

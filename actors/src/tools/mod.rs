@@ -1,9 +1,10 @@
-//! Tools between the model and wherever they live: names and descriptions, checking and running
-//! of calls, and what devices need beyond the protocol. Not for when a model may call, which is
-//! the turn's part; nor for sources outside a device.
+//! Tools between the model and their sources: names and descriptions, checking and executing calls,
+//! and the quirks of devices. Not for deciding when a model may call: the turn does. Not for
+//! sources outside a device.
 //!
-//! Reading order: [`toolbox`], [`interner`], [`names`], [`calls`], [`finishing`], [`schema`], `looking`, [`outcome`], then the device: [`device`],
-//! [`link`], [`repair`], [`iot`].
+//! Reading order: [`toolbox`], [`toolset_interner`], [`names`], [`calls`], [`finishing`],
+//! [`schema`], `image_description`, [`outcome`], then the device: [`device`], [`link`], [`repair`],
+//! [`iot`].
 
 pub mod calls;
 pub mod device;
@@ -27,26 +28,26 @@ pub use finishing::Finishing;
 pub use toolbox::{Offer, SourceProvider, Toolbox};
 pub use toolset_interner::ToolsetInterner;
 
-/// How tools are offered and called.
+/// Settings for offering and calling tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSettings {
-    /// Rounds of calls in a turn; then the model must answer with what it has.
+    /// Maximum number of rounds of calls in a turn. Then the model must answer with what it has.
     pub max_rounds: usize,
-    /// Most tools offered to the model; OpenAI takes 128, and 0 offers none.
+    /// Maximum number of tools offered to the model. OpenAI takes 128; 0 offers none.
     pub max_tools: usize,
-    /// Calls that begin in a turn end within this time of its first.
+    /// Time after the first call of a turn in which all its calls end.
     pub turn_total: Duration,
-    /// Longest wait for an answer of a device; its camera takes up to 30 s (its own HTTP limit).
+    /// Longest wait for an answer of a device. Its camera takes up to 30 s (its own HTTP limit).
     pub device_timeout: Duration,
-    /// Devices are asked for the tools meant for people too, such as a restart.
+    /// Set to request the device's tools meant for people too, such as a restart.
     pub user_tools: bool,
-    /// As whom devices are greeted.
+    /// Identity in the greeting of devices.
     pub introduction: Introduction,
-    /// Longest result given to the model, in bytes; what is beyond is cut.
+    /// Maximum size of a result for the model, in bytes. Longer results are cut.
     pub max_result_bytes: usize,
-    /// A tool that takes longer is bridged by a phrase.
+    /// Silence during a tool call before the first filler phrase.
     pub filler_after: Duration,
-    /// Silence after which another phrase follows.
+    /// Silence before a further filler phrase.
     pub filler_again: Duration,
 }
 
@@ -66,35 +67,34 @@ impl Default for ToolSettings {
     }
 }
 
-/// As whom devices' MCP servers are greeted.
+/// Identity in the greeting of devices' MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// What we call ourselves.
+    /// Client name.
     pub name: String,
-    /// The version of MCP that we ask for.
+    /// Requested MCP version.
     pub protocol_version: String,
 }
 
 impl Default for Introduction {
-    /// In the version that devices' firmware speaks.
+    /// Uses the version of the devices' firmware.
     fn default() -> Self {
         Self { name: "hearken".into(), protocol_version: "2024-11-05".into() }
     }
 }
 
-/// Where a device's camera sends its pictures, and what lets it in.
+/// Endpoint for a device's camera pictures, with its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vision {
-    /// The endpoint's URL.
+    /// URL of the endpoint.
     pub url: String,
     /// Bearer token of this device.
     pub token: String,
 }
 
-/// Gives each conversation, when it begins, what gives the sources of tools that it has beside the
-/// device's own. That is dropped when the conversation is over; it is asked before each round of a
-/// turn, so that it must not wait for anything.
+/// Returns the provider of extra tool sources for a conversation when it begins. The provider is
+/// dropped when the conversation ends. It is called before each round of a turn and must not block.
 pub type SourceLookup = Arc<dyn Fn(&DeviceId, &SessionId) -> SourceProvider + Send + Sync>;
 
-/// Gives each device its way to the vision endpoint.
+/// Returns the vision endpoint of a device.
 pub type VisionLookup = Arc<dyn Fn(&DeviceId) -> Vision + Send + Sync>;

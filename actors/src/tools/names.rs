@@ -1,18 +1,18 @@
-//! Names that every model's API takes, for tools that may be called anything. Not for which tools
-//! there are.
+//! Valid tool names for every model's API, derived from the names at the source. Not for listing
+//! tools.
 
 use std::collections::HashMap;
 
-/// Longest name that OpenAI takes.
+/// Maximum length of a name at OpenAI.
 pub const MAX_NAME: usize = 64;
 
-/// Names kept for tools that are not offered any more.
+/// Maximum number of names kept for tools that are not offered any more.
 const MAX_KEPT: usize = 2_048;
 
-/// A source's name and a tool's name there.
+/// Name of a source and name of a tool at that source.
 pub type Origin = (String, String);
 
-/// The names given so far: a tool keeps its own, and no two are the same.
+/// Names given to tools. A tool keeps its name, and no two tools share one.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     given: HashMap<Origin, String>,
@@ -20,7 +20,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name of a source's tool for models: 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`.
+    /// Returns the name of a source's tool for models: 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`.
     pub fn give(&mut self, source: &str, tool: &str) -> String {
         let origin = (source.to_owned(), tool.to_owned());
         if let Some(name) = self.given.get(&origin) {
@@ -39,7 +39,7 @@ impl Names {
         name
     }
 
-    /// Forgets the names of tools that are gone, where there are very many.
+    /// Forgets the names of removed tools when there are very many names.
     pub fn tidy(&mut self, offered: impl Fn(&Origin) -> bool) {
         if self.given.len() > MAX_KEPT {
             self.given.retain(|origin, _| offered(origin));
@@ -52,13 +52,13 @@ fn is_legal(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// The name where it is legal, else the nearest legal one.
+/// Returns the name if it is valid, else the nearest valid one.
 pub(crate) fn nearest(name: &str) -> String {
     legal(name.trim())
 }
 
-/// The nearest legal name. One that loses letters, or is cut, ends in a hash of the whole, so that
-/// different tools stay different.
+/// Returns the nearest valid name. A name that loses letters or is cut ends in a hash of the
+/// original, which keeps different tools apart.
 fn legal(tool: &str) -> String {
     let lost = tool.chars().any(|c| c.is_alphanumeric() && !is_legal(c));
     let kept: String = match lost {
@@ -78,13 +78,13 @@ fn or_underscore(c: char) -> char {
     if is_legal(c) { c } else { '_' }
 }
 
-/// FNV-1a, 32 bits.
+/// Returns the FNV-1a hash, 32 bits.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The text with tools called by their new names. A name is only replaced where it stands as a
-/// word of its own.
+/// Replaces the old names of tools in a text by the new ones. Replaces a name only where it is a
+/// separate word.
 pub fn rename(text: &str, renamed: &[(&str, &str)]) -> String {
     let mut longest_first: Vec<_> = renamed.iter().filter(|(old, _)| !old.is_empty()).collect();
     longest_first.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
@@ -106,7 +106,8 @@ pub fn rename(text: &str, renamed: &[(&str, &str)]) -> String {
     out
 }
 
-/// Chinese has no spaces between words, so a Latin name may stand right beside it.
+/// Reports whether a name is a separate word. Chinese has no spaces between words: a Latin name may
+/// touch Han characters.
 fn is_word(name: &str, before: Option<char>, after: &str) -> bool {
     let joins = |edge: Option<char>, beside: Option<char>| match (edge, beside) {
         (Some(edge), Some(c)) if edge.is_ascii() => c.is_ascii_alphanumeric() || c == '_',

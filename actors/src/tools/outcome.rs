@@ -1,14 +1,14 @@
-//! What the model is told of a call's end, as text. Not for how the call was made.
+//! Text for the model about the outcome of a call. Not for executing the call.
 
 use crate::ports::{ToolContent, ToolError, ToolOutput};
 
-/// What the model is told of a call that the person cut short.
+/// Text for the model if the person cut the call short.
 pub const CUT_SHORT: &str = "error: the person interrupted; the call was cancelled";
 
-/// What the model is told of a call that goes on though the person interrupted.
+/// Text for the model if the call continues though the person interrupted.
 pub const GOES_ON: &str = "the person interrupted; the call goes on without its result";
 
-/// The result of a call as the model reads it: at most about `max_bytes` long.
+/// Renders the result of a call as text of about `max_bytes` at most.
 pub fn render(outcome: Result<ToolOutput, ToolError>, max_bytes: usize) -> String {
     let output = match outcome {
         Ok(output) => output,
@@ -32,12 +32,12 @@ fn part(content: ToolContent) -> String {
     }
 }
 
-/// A picture of so many bytes in base64 that another model has described.
+/// Renders a picture of this base64 size that a vision model has described.
 pub(super) fn seen(mime_type: &str, base64_bytes: usize, words: &str) -> String {
     format!("[{}, described by a model that sees: {words}]", picture(mime_type, base64_bytes))
 }
 
-/// A picture of so many bytes in base64 that nobody has described, and why.
+/// Renders a picture of this base64 size that was not described, with the reason.
 pub(super) fn unseen(mime_type: &str, base64_bytes: usize, why: &str) -> String {
     format!("[{}, which you cannot see: {why}]", picture(mime_type, base64_bytes))
 }
@@ -46,7 +46,7 @@ fn picture(mime_type: &str, base64_bytes: usize) -> String {
     format!("a picture, {mime_type}, {} kB", base64_bytes * 3 / 4_000)
 }
 
-/// Cut between characters, with a note of what is missing.
+/// Cuts a text between characters and appends a note about the missing part.
 fn cut(mut text: String, max_bytes: usize) -> String {
     if text.len() > max_bytes {
         let all = text.len();

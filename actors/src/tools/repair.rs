@@ -1,6 +1,6 @@
-//! Makes JSON-RPC messages of real devices such as rmcp reads, and rmcp's such as real devices
-//! read. Pure: from JSON to JSON. Each repair names who needs it; the firmware is
-//! 78/xiaozhi-esp32, the other device PyPI's xiaozhi-sdk.
+//! Repairs JSON-RPC messages between real devices and rmcp, in both directions. Pure functions from
+//! JSON to JSON. Each repair names who needs it. Firmware means 78/xiaozhi-esp32; the other device
+//! is PyPI's xiaozhi-sdk.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use serde_json::{Map, Value, json};
 
 use super::{Introduction, Vision};
 
-/// Version that devices speak, now and for ever.
+/// MCP version of devices. It does not change.
 const VERSION: &str = "2024-11-05";
 
-/// JSON-RPC's "internal error", for errors that come without a code.
+/// JSON-RPC code "internal error", for errors that come without a code.
 const NO_CODE: i64 = -32_603;
 
-/// What devices are told beyond what rmcp would say.
+/// Extra content of messages to devices, beyond rmcp's own.
 #[derive(Clone, Default)]
 pub struct Extras {
-    /// For a device's camera, made for each introduction: its token lives but short.
+    /// Creates the camera endpoint for each introduction: its token is short-lived.
     pub vision: Option<Arc<dyn Fn() -> Vision + Send + Sync>>,
-    /// Tools meant for people are wanted too.
+    /// Set if tools meant for people are wanted too.
     pub user_tools: bool,
-    /// As whom they are greeted.
+    /// Identity in the greeting.
     pub introduction: Introduction,
 }
 
-/// A message of rmcp as a device reads it. Ids are counted from `base`, so that no two of a
-/// connection are the same though rmcp begins anew with each hello.
+/// Converts a message of rmcp for a device. Ids are offset by `base`: rmcp restarts its count with
+/// each hello, and ids must be unique within a connection.
 pub fn outgoing(mut message: Value, base: i64, extras: &Extras) -> Value {
     renumber(message.get_mut("id"), base);
     let method = message["method"].as_str().unwrap_or_default().to_owned();
@@ -37,7 +37,7 @@ pub fn outgoing(mut message: Value, base: i64, extras: &Extras) -> Value {
     }
     match method.as_str() {
         "initialize" => {
-            // xiaozhi-sdk does not answer without; firmware takes no pictures without.
+            // xiaozhi-sdk does not answer without them; firmware takes no pictures without them.
             let vision = extras.vision.as_ref().map(|vision| vision());
             let (url, token) = vision.map_or_else(Default::default, |v| (v.url, v.token));
             message["params"]["protocolVersion"] =
@@ -66,8 +66,8 @@ fn renumber(id: Option<&mut Value>, base: i64) {
     }
 }
 
-/// A message of a device as rmcp reads it; nothing where it answers what was asked before `base`,
-/// or nothing at all.
+/// Converts a message of a device for rmcp. `None` if it answers a request from before `base`, or
+/// no request.
 pub fn incoming(message: Value, base: i64) -> Option<Value> {
     let Value::Object(mut message) = message else { return None };
     message.insert("jsonrpc".into(), "2.0".into());
@@ -86,7 +86,7 @@ pub fn incoming(message: Value, base: i64) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-/// Firmware leaves the code out.
+/// Returns an error response with a code. Firmware leaves the code out.
 pub fn failed(id: i64, error: &Value) -> Value {
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok());
     let message = match &error["message"] {
@@ -98,8 +98,8 @@ pub fn failed(id: i64, error: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-/// The result with its known parts in order, and nothing else: one part that rmcp does not
-/// understand would make it give up the whole.
+/// Returns the known parts of a result in valid form, and nothing else. One part that rmcp does not
+/// understand would make it reject the whole result.
 fn result(result: Value) -> Value {
     match result {
         Value::Object(result) if result.contains_key("protocolVersion") => initialized(&result),
@@ -123,8 +123,8 @@ fn initialized(result: &Map<String, Value>) -> Value {
     })
 }
 
-/// Tools without a name are left out; one without a schema takes no arguments. An empty cursor,
-/// which devices other than firmware send, is the end.
+/// Converts a list of tools. Leaves out tools without a name. A tool without a schema takes no
+/// arguments. An empty cursor means the end: devices other than firmware send it.
 fn listed(result: &mut Map<String, Value>) -> Value {
     let Some(Value::Array(tools)) = result.remove("tools") else { return json!({"tools": []}) };
     let tool = |mut tool: Value| {
@@ -154,7 +154,7 @@ fn called(result: &mut Map<String, Value>) -> Value {
     json!({"content": parts, "isError": failed})
 }
 
-/// Firmware wraps a picture as JSON within a string.
+/// Converts a content part. Firmware wraps a picture as JSON in a string.
 fn part(part: Value) -> Value {
     let inner = match &part["image"] {
         Value::String(inner) => serde_json::from_str(inner).unwrap_or(Value::Null),

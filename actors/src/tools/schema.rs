@@ -1,18 +1,19 @@
-//! A tool's schema, made ready to check arguments. Not for what becomes of wrong ones.
+//! Compiled schema of a tool for checking arguments. Not for handling wrong ones.
 
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use crate::ports::{Tool, ToolError};
 
-/// Mistakes in the arguments that are told.
+/// Maximum number of reported mistakes.
 const MAX_MISTAKES: usize = 3;
 
-/// What the arguments of a tool must be. Making it costs far more than a check.
+/// Compiled JSON Schema of a tool's arguments. Compiling costs far more than a check.
 pub struct Schema(Option<Validator>);
 
 impl Schema {
-    /// The tool's own. One that is itself wrong checks nothing: the tool may know better.
+    /// Compiles the tool's own schema. An invalid schema accepts everything: the tool may do its
+    /// own checks.
     pub fn from_tool(tool: &Tool) -> Self {
         let validator = jsonschema::validator_for(&tool.parameters);
         if let Err(error) = &validator {
@@ -21,10 +22,10 @@ impl Schema {
         Self(validator.ok())
     }
 
-    /// The schema of an object.
+    /// Compiles the schema of an object.
     ///
     /// # Errors
-    /// The value is none, and why.
+    /// Returns the reason if the value is not the schema of an object.
     pub fn of_object(schema: &Value) -> Result<Self, String> {
         if schema["type"] != "object" {
             return Err("`parameters` must be a JSON Schema of type object".into());
@@ -39,10 +40,10 @@ impl Schema {
         }
     }
 
-    /// Whether arguments fit.
+    /// Checks arguments against the schema.
     ///
     /// # Errors
-    /// [`ToolError::Arguments`], which names some of the mistakes.
+    /// [`ToolError::Arguments`] with some of the mistakes.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
         let Some(validator) = &self.0 else { return Ok(()) };
         let arguments = Value::Object(arguments.clone());

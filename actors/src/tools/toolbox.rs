@@ -1,5 +1,5 @@
-//! The tools of one conversation, gathered from all its sources and named for the model. Not for
-//! calling them, which is [`super::calls`].
+//! Tools of one conversation, collected from all its sources and named for the model. Not for
+//! calling them: see [`super::calls`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -13,7 +13,7 @@ use super::schema::Schema;
 use super::toolset_interner::{Recipe, ToolsetInterner};
 use crate::ports::{ImageDescriber, OfferedTool, Tool, ToolSource};
 
-/// Gives the sources that a conversation has now, beside its device's own.
+/// Returns the current sources of a conversation, besides those of its device.
 pub type SourceProvider = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
 
 /// All tools of one conversation.
@@ -21,15 +21,15 @@ pub struct Toolbox {
     pub(super) settings: ToolSettings,
     own: Vec<Arc<dyn ToolSource>>,
     others: SourceProvider,
-    /// Looks at pictures that tools answer with.
+    /// Describes pictures in tool results.
     pub(super) describer: Option<Arc<dyn ImageDescriber>>,
     interner: ToolsetInterner,
     known: Mutex<Known>,
-    /// Calls that go on though their turn is cut.
+    /// Calls that continue though their turn is cut.
     pub(super) finishing: Finishing,
 }
 
-/// A source, and how many calls it takes now.
+/// Source with the semaphore that limits its concurrent calls.
 #[derive(Clone)]
 pub(super) struct SourceSlot {
     pub(super) source: Arc<dyn ToolSource>,
@@ -38,50 +38,50 @@ pub(super) struct SourceSlot {
 
 #[derive(Default)]
 struct Known {
-    /// The sources of the last offer; each name once.
+    /// Sources of the last offer. Each name occurs once.
     places: Vec<SourceSlot>,
     gathered: Arc<Gathered>,
 }
 
-/// An offer and what it was made of; conversations with the same tools have it together.
+/// Offer with its inputs. Conversations with the same tools share it.
 #[derive(Default)]
 pub(super) struct Gathered {
     number: u64,
     names: Names,
-    /// What each source had.
+    /// List of tools of each source.
     lists: Vec<Arc<[Tool]>>,
     offer: Arc<Offer>,
 }
 
-/// The tools offered in one round of a turn.
+/// Tools offered in one round of a turn.
 #[derive(Default)]
 pub struct Offer {
     tools: Arc<[OfferedTool]>,
     by_name: HashMap<String, Offered>,
 }
 
-/// A tool of an offer.
+/// Tool of an offer.
 pub(super) struct Offered {
-    /// The source's name.
+    /// Name of the source.
     pub(super) source: String,
     pub(super) tool: Tool,
-    /// Made at the first call.
+    /// Compiled schema, created at the first call.
     pub(super) schema: OnceLock<Schema>,
 }
 
 impl Offer {
-    /// As the model sees them.
+    /// Returns the tools as the model sees them.
     pub fn tools(&self) -> &Arc<[OfferedTool]> {
         &self.tools
     }
 
-    /// The names of the source and of its tool that a name stands for.
+    /// Returns the names of the source and its tool for an offered name.
     pub fn origin(&self, name: &str) -> Option<(&str, &str)> {
         self.find(name).map(|found| (found.source.as_str(), found.tool.name.as_str()))
     }
 
-    /// The offered name that a model means, which may have written it as its source has it, or in
-    /// other letter case; none where nothing, or more than one, is meant.
+    /// Returns the offered name that a model means. The model may have used the name at the source,
+    /// or other letter case. `None` if no name or more than one matches.
     pub fn resolve_name(&self, name: &str) -> Option<&str> {
         let legal = nearest(name);
         let exact = self.by_name.get_key_value(name).or_else(|| self.by_name.get_key_value(&legal));
@@ -92,22 +92,22 @@ impl Offer {
         own.or_else(|| self.only(|offered, _| offered.eq_ignore_ascii_case(&legal)))
     }
 
-    /// The one name of which this holds.
+    /// Returns the name that satisfies the condition, if exactly one does.
     fn only(&self, holds: impl Fn(&str, &Offered) -> bool) -> Option<&str> {
         let mut found = self.by_name.iter().filter(|(name, offered)| holds(name, offered));
         let (name, _) = found.next()?;
         found.next().is_none().then_some(name.as_str())
     }
 
-    /// The tool that a name stands for.
+    /// Returns the tool with this offered name.
     pub(super) fn find(&self, name: &str) -> Option<&Offered> {
         self.by_name.get(name)
     }
 }
 
 impl Toolbox {
-    /// The tools of the device's own sources, and of those that `others` gives; it is asked before
-    /// each round of a turn. Of sources with the same name the first counts.
+    /// Creates a toolbox of the device's own sources and the sources of `others`, which is called
+    /// before each round of a turn. If several sources have the same name, only the first is used.
     pub fn new(
         own: Vec<Arc<dyn ToolSource>>,
         others: SourceProvider,
@@ -125,34 +125,34 @@ impl Toolbox {
         }
     }
 
-    /// The same, sharing what is the same in other conversations.
+    /// Sets the interner that shares equal tool lists with other conversations.
     #[must_use]
     pub fn interner(mut self, interner: ToolsetInterner) -> Self {
         self.interner = interner;
         self
     }
 
-    /// The same, whose calls that are to finish live as long as one of the conversations that share
-    /// these.
+    /// Sets the calls that must finish. They live as long as one of the conversations that share
+    /// this.
     #[must_use]
     pub fn finishing(mut self, finishing: Finishing) -> Self {
         self.finishing = finishing;
         self
     }
 
-    /// The same, whose tools' pictures are put into words.
+    /// Sets the describer that converts pictures of tools to text.
     #[must_use]
     pub fn with_sight(mut self, describer: Option<Arc<dyn ImageDescriber>>) -> Self {
         self.describer = describer;
         self
     }
 
-    /// How tools are offered and called.
+    /// Returns the settings.
     pub fn settings(&self) -> &ToolSettings {
         &self.settings
     }
 
-    /// The source of this name, where the last offer still had it.
+    /// Returns the source with this name, if the last offer had it.
     pub(super) fn place(&self, name: &str) -> Option<SourceSlot> {
         self.known().places.iter().find(|p| p.source.name() == name).cloned()
     }
@@ -161,7 +161,7 @@ impl Toolbox {
         self.known.lock().expect("nothing panics while it holds the tools")
     }
 
-    /// The tools as they are now. A tool keeps its name from offer to offer.
+    /// Returns the current tools. A tool keeps its name from offer to offer.
     pub fn offer(&self) -> Arc<Offer> {
         let mut sources = self.own.clone();
         sources.extend((self.others)());
@@ -185,7 +185,7 @@ impl Toolbox {
         Arc::clone(&known.gathered.offer)
     }
 
-    /// What these lists of the sources come to, after what was known.
+    /// Returns the offer for these lists of the sources. Names continue from `known`.
     fn gathered(&self, known: &Known, lists: Vec<Arc<[Tool]>>) -> Arc<Gathered> {
         let lists: Vec<_> = lists.into_iter().map(|list| self.interner.list(list)).collect();
         let named = |(place, list): (&SourceSlot, &Arc<[Tool]>)| {
@@ -239,7 +239,7 @@ impl Toolbox {
                 devices = tools.len();
             }
         }
-        // The same for all devices first: models keep what many prompts begin with.
+        // Tools of all devices first: model APIs cache the common beginning of prompts.
         tools.rotate_left(devices);
         names.tidy(|(source, tool)| {
             offer.by_name.values().any(|o| o.tool.name == *tool && o.source == *source)
@@ -249,7 +249,7 @@ impl Toolbox {
     }
 }
 
-/// The sources, each with the gate that its name had before. Of the same name the first counts.
+/// Pairs each source with its existing semaphore. Only the first source with a name is used.
 fn placed(sources: Vec<Arc<dyn ToolSource>>, before: &[SourceSlot]) -> Vec<SourceSlot> {
     let mut places: Vec<SourceSlot> = Vec::with_capacity(sources.len());
     for source in sources {
@@ -378,7 +378,7 @@ mod tests {
         let first = one.offer();
         assert!(Arc::ptr_eq(&first, &two.offer()));
         assert_eq!(names(&other), ["b"]);
-        // One of them goes its own way, and the other notices nothing.
+        // One toolbox changes; the other is not affected.
         *device.1.lock().unwrap() = list(&["b"]);
         assert_eq!(names(&one), ["b"]);
         assert!(Arc::ptr_eq(&first, &two.offer()));
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(names(&toolbox), ["b", "a"]);
         let gate = toolbox.place("notes").unwrap().gate;
         let offer = toolbox.offer();
-        // Removed and added again with the same tools: calls reach the new one, none the old.
+        // Removed and added again with the same tools: calls reach the new source, none the old.
         let second: Arc<dyn ToolSource> = source("notes", &["b"]);
         *others.lock().unwrap() = vec![Arc::clone(&second)];
         assert!(Arc::ptr_eq(&offer, &toolbox.offer()), "nothing changed for the model");

@@ -1,5 +1,5 @@
-//! What conversations have alike, kept once: devices of one firmware tell the same tools, and a
-//! thousand of them need one list and one offer, not a thousand. Not for deciding what is offered.
+//! Interns tool lists and offers. Devices of one firmware report the same tools, and a thousand of
+//! them need one list and one offer. Not for deciding which tools are offered.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::toolbox::Gathered;
 use crate::ports::Tool;
 
-/// Entries that are looked through before those that nobody uses any more are dropped.
+/// Minimum number of entries before unused ones are dropped.
 const FEW: usize = 64;
 
-/// Lists of tools, and what was gathered from them. Clones share; nothing is kept alive by it.
+/// Interner of tool lists and of their offers. Clones share the tables. It holds weak references
+/// only.
 #[derive(Clone, Default)]
 pub struct ToolsetInterner(Arc<Mutex<Tables>>);
 
@@ -19,20 +20,20 @@ pub struct ToolsetInterner(Arc<Mutex<Tables>>);
 struct Tables {
     lists: HashMap<u64, Vec<Weak<[Tool]>>>,
     gathered: HashMap<Recipe, Weak<Gathered>>,
-    /// Entries at which both are tidied again.
+    /// Number of entries at which each table is cleaned up next.
     tidy_at: [usize; 2],
     made: u64,
 }
 
-/// What a [`Gathered`] was made of.
+/// Inputs of a [`Gathered`], used as key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Recipe {
-    /// The number of the one before, whose names go on; 0 for none.
+    /// Number of the previous [`Gathered`]. Its tool names are kept. 0 for none.
     pub(super) before: u64,
     pub(super) max_tools: usize,
-    /// How many of the sources are a device's own.
+    /// Number of sources that are the device's own.
     pub(super) own: usize,
-    /// Each source's name, and which list it had.
+    /// Name of each source, and the address of its list.
     pub(super) lists: Vec<(String, usize)>,
 }
 
@@ -41,7 +42,7 @@ impl ToolsetInterner {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This list, or one like it that is in use.
+    /// Returns an equal list that is in use, else this list.
     pub(super) fn list(&self, list: Arc<[Tool]>) -> Arc<[Tool]> {
         let mut hasher = DefaultHasher::new();
         for tool in &*list {
@@ -59,7 +60,7 @@ impl ToolsetInterner {
         list
     }
 
-    /// What was gathered by this recipe, or is now. `gather` is told its number.
+    /// Returns the value for this recipe, or creates it. `gather` receives its number.
     pub(super) fn gathered(
         &self,
         recipe: Recipe,
@@ -82,7 +83,7 @@ impl ToolsetInterner {
 }
 
 impl Tables {
-    /// Drops what nobody uses any more, each time that there is twice as much as was left.
+    /// Drops unused entries, each time a table has doubled since the last cleanup.
     fn tidy(&mut self) {
         if self.lists.len() >= self.tidy_at[0].max(FEW) {
             self.lists.retain(|_, like| like.iter().any(|known| known.strong_count() > 0));

@@ -1,5 +1,5 @@
-//! Bodies of requests about chat sessions and of their answers, and whether they fit their limits.
-//! Not for what is done with them.
+//! Bodies of requests about chat sessions and of their responses, with checks of their limits. Not
+//! for handling requests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,19 +8,19 @@ use utoipa::ToSchema;
 use super::{ChatSession, MAX_MESSAGE_CHARS, Message, Snapshot};
 use crate::ids::SessionId;
 
-/// Longest name or id that a client may give, in characters.
+/// Maximum length of a name or id from a client, in characters.
 const MAX_NAME_CHARS: usize = 128;
-/// Most players of a session.
+/// Maximum number of players of a session.
 const MAX_PLAYERS: u32 = 100;
-/// Players of a session where nobody says how many.
+/// Default number of players of a session.
 const USUAL_PLAYERS: u32 = 5;
 
-/// What does not fit, for people.
+/// Violated limit, as text for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unfit(pub String);
 
-/// A text of 1 to so many characters, without control characters.
+/// Checks that a text has 1 to `max_chars` characters, without control characters.
 fn text(field: &str, value: &str, max_chars: usize) -> Result<(), Unfit> {
     let chars = value.chars().count();
     if chars == 0 || chars > max_chars || value.trim().is_empty() {
@@ -32,39 +32,39 @@ fn text(field: &str, value: &str, max_chars: usize) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The id of a user fits.
+/// Checks the id of a user.
 ///
 /// # Errors
-/// It does not have 1 to 128 characters, or holds control characters.
+/// Returns an error if it does not have 1 to 128 characters, or contains control characters.
 pub fn check_user(field: &str, id: &str) -> Result<(), Unfit> {
     text(field, id, MAX_NAME_CHARS)
 }
 
-/// A new session.
+/// Request for a new session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreateSession {
-    /// 1 to 128 characters.
+    /// Name of the session, 1 to 128 characters.
     #[schema(min_length = 1, max_length = 128)]
     pub name: String,
-    /// Who makes it: 1 to 128 characters.
+    /// User who creates the session, 1 to 128 characters.
     #[schema(min_length = 1, max_length = 128)]
     pub creator_id: String,
-    /// Who leads the game; its creator unless told otherwise.
+    /// Game master; the creator by default.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     pub dm_user_id: Option<String>,
-    /// 1 to 100; 5 unless told otherwise.
+    /// Maximum number of players, 1 to 100; 5 by default.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub max_players: Option<u32>,
-    /// Who plays, at most `max_players`.
+    /// Players, at most `max_players`.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub players: Vec<String>,
 }
 
 impl CreateSession {
-    /// The same without blanks around its texts: nobody would find a user by them.
+    /// Trims all texts: a user would not be found by an id with blanks.
     #[must_use]
     pub fn trimmed(self) -> Self {
         let trim = |text: String| text.trim().to_owned();
@@ -77,10 +77,10 @@ impl CreateSession {
         }
     }
 
-    /// Everything is within its limits.
+    /// Checks that everything is within its limits.
     ///
     /// # Errors
-    /// What is not.
+    /// Returns the violated limit.
     pub fn check(&self) -> Result<(), Unfit> {
         text("name", &self.name, MAX_NAME_CHARS)?;
         check_user("creator_id", &self.creator_id)?;
@@ -100,54 +100,54 @@ impl CreateSession {
         self.players.iter().try_for_each(|player| check_user("players", player))
     }
 
-    /// How many may play.
+    /// Returns the maximum number of players.
     pub fn most_players(&self) -> u32 {
         self.max_players.unwrap_or(USUAL_PLAYERS)
     }
 }
 
-/// Some sessions, the ones used last first.
+/// Page of sessions, most recently used first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionsBody {
-    /// The sessions.
+    /// Sessions of this page.
     pub sessions: Vec<ChatSession>,
-    /// How many fit in all.
+    /// Total number of matching sessions.
     pub total: u64,
 }
 
-/// That something was done.
+/// Confirmation of a completed request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
-    /// For people.
+    /// Text for people.
     pub message: String,
 }
 
-/// Something said in a session.
+/// Message in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChatRequest {
-    /// 1 to 2000 characters.
+    /// Text of the message, 1 to 2000 characters.
     #[schema(min_length = 1, max_length = 2000)]
     pub message: String,
-    /// Who says it: 1 to 128 characters.
+    /// Player who speaks, 1 to 128 characters.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     pub player_id: Option<String>,
-    /// The session again, where a client repeats it.
+    /// Id of the session, if a client repeats it.
     #[serde(default)]
     pub session_id: Option<String>,
-    /// The answer comes as server-sent events.
+    /// Set to receive the answer as server-sent events.
     #[serde(default)]
     pub stream: bool,
-    /// Nothing is answered nor kept: only what the model would be told.
+    /// Set to get only the context that the model would receive. Nothing is answered or stored.
     #[serde(default)]
     pub context_only: bool,
 }
 
 impl ChatRequest {
-    /// Everything is within its limits, in this session.
+    /// Checks that everything is within its limits, in this session.
     ///
     /// # Errors
-    /// What is not.
+    /// Returns the violated limit.
     pub fn check(&self, session: &SessionId) -> Result<(), Unfit> {
         let chars = self.message.chars().count();
         if self.message.trim().is_empty() || chars > MAX_MESSAGE_CHARS {
@@ -166,116 +166,116 @@ impl ChatRequest {
     }
 }
 
-/// What something said came to.
+/// Answer to a message.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ChatResponse {
-    /// The model's words; empty where only the context was asked for.
+    /// Words of the model; empty if only the context was requested.
     pub response: String,
-    /// What changed in the world, by the id of whom or what it changed.
+    /// Changes of the state, by the id of the changed character or thing.
     #[schema(value_type = Object)]
     pub state_changes: Map<String, Value>,
-    /// The player is to roll dice.
+    /// Set if the player must roll dice.
     pub requires_roll: bool,
-    /// Of a fight that goes on whose turn it is.
+    /// Turn in a running fight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_info: Option<TurnInfo>,
-    /// What it cost.
+    /// Token usage.
     pub usage: AnswerUsage,
-    /// What the model would be told; only where that was asked for.
+    /// Context that the model would receive, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ChatContext>,
 }
 
-/// Whose turn it is in a fight.
+/// Turn in a fight.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct TurnInfo {
-    /// The fight goes on.
+    /// Set while the fight is running.
     pub active: bool,
-    /// Counted from 1.
+    /// Round, counted from 1.
     pub round: Option<i64>,
-    /// Whose turn it is.
+    /// Id of the character whose turn it is.
     pub current_turn: Option<String>,
 }
 
-/// Tokens that an answer cost, all calls of the model together; counted by us where the provider
-/// does not tell.
+/// Tokens of an answer, for all calls of the model together. The server counts them if the provider
+/// does not report them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct AnswerUsage {
-    /// Read.
+    /// Tokens read.
     pub prompt_tokens: u64,
-    /// Written.
+    /// Tokens written.
     pub completion_tokens: u64,
-    /// Both.
+    /// Sum of both.
     pub total_tokens: u64,
 }
 
-/// What a model would be told.
+/// Context that a model would receive.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ChatContext {
-    /// The instructions, with the world as it is.
+    /// Instructions, with the current state.
     pub system_prompt: String,
-    /// What was said before and is told again, and the new message.
+    /// Earlier messages and the new message.
     pub messages: Vec<Message>,
-    /// What the model may call.
+    /// Tools that the model may call.
     pub tools: Vec<ContextTool>,
-    /// What all of it costs.
+    /// Number of tokens of the context.
     pub prompt_tokens: u64,
 }
 
-/// A tool as a model would see it.
+/// Tool as a model would see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContextTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     #[schema(value_type = Object)]
     pub parameters: Value,
 }
 
-/// Some messages of a session, oldest first.
+/// Page of messages of a session, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MessagesBody {
-    /// The messages.
+    /// Messages of this page.
     pub messages: Vec<Message>,
-    /// How many the session holds.
+    /// Total number of messages of the session.
     pub total: i64,
-    /// The number of the first of them; ask for those before it to go back.
+    /// Number of the first message. Request messages before it to go back.
     pub first: Option<i64>,
 }
 
-/// Who is in a session's world.
+/// Characters in a session's state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CharactersBody {
-    /// As the state server has them.
+    /// Characters as stored by the state server.
     #[schema(value_type = Vec<Object>)]
     pub characters: Vec<Value>,
 }
 
-/// A snapshot to be made.
+/// Request for a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct CreateSnapshot {
-    /// 1 to 128 characters; without one it is named by its time.
+    /// Name, 1 to 128 characters; the creation time by default.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     pub name: Option<String>,
 }
 
 impl CreateSnapshot {
-    /// The name is within its limits.
+    /// Checks that the name is within its limits.
     ///
     /// # Errors
-    /// It is not.
+    /// Returns the violated limit.
     pub fn check(&self) -> Result<(), Unfit> {
         self.name.as_deref().map_or(Ok(()), |name| text("name", name, MAX_NAME_CHARS))
     }
 }
 
-/// A session's snapshots, oldest first.
+/// Snapshots of a session, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotsBody {
-    /// The snapshots.
+    /// Snapshots.
     pub snapshots: Vec<Snapshot>,
 }
 

@@ -1,6 +1,6 @@
-//! Chat sessions of applications: what REST requests and answers hold, and the events of a
-//! session's WebSocket. Source: the orchestrator's document, chapters 3 to 5. Not for who may ask,
-//! nor for how a request is refused, which is the fault table's.
+//! Chat sessions of applications: the fields of REST requests and responses, and the events of a
+//! session's WebSocket. Source: the orchestrator's document, chapters 3 to 5. Not for access
+//! control, nor for refusals, which are in the fault table.
 
 mod bodies;
 mod watch;
@@ -19,23 +19,23 @@ pub use bodies::{
 };
 pub use watch::{WatchRequest, WatchTold, matches};
 
-/// Longest message of a person, in characters.
+/// Maximum length of a person's message, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 2_000;
 
-/// Where a session stands.
+/// Status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChatStatus {
-    /// It can be talked in.
+    /// Accepts messages.
     Active,
-    /// It is kept, and cannot be talked in.
+    /// Stored, and accepts no messages.
     Archived,
-    /// It is gone for all but who restores it, and forgotten after 30 days.
+    /// Hidden until restored, and removed after 30 days.
     Deleted,
 }
 
 impl ChatStatus {
-    /// Its word on the wire.
+    /// Returns the word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -44,135 +44,135 @@ impl ChatStatus {
         }
     }
 
-    /// The status of this word.
+    /// Returns the status with this word.
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Active, Self::Archived, Self::Deleted].into_iter().find(|s| s.as_str() == word)
     }
 }
 
-/// A session, without what was said in it.
+/// Session without its messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChatSession {
-    /// Its id, a UUID.
+    /// Id of the session, a UUID.
     #[schema(value_type = String, format = Uuid)]
     pub id: SessionId,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
-    /// Who made it.
+    /// User who created the session.
     pub creator_id: String,
-    /// Who leads the game; its creator unless told otherwise.
+    /// Game master; the creator by default.
     pub dm_user_id: String,
-    /// Where it stands.
+    /// Status of the session.
     pub status: ChatStatus,
-    /// Most players.
+    /// Maximum number of players.
     pub max_players: u32,
-    /// Who plays.
+    /// Players.
     pub players: Vec<String>,
-    /// Messages that it holds.
+    /// Number of messages in the session.
     pub message_count: i64,
-    /// The version of the state server's state, as last told.
+    /// Latest version of the state, from the state server.
     pub state_version: Option<i64>,
-    /// When it was made.
+    /// Creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// When something of it was last changed.
+    /// Time of the last change.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
-    /// When it was last talked in.
+    /// Time of the last message.
     #[schema(value_type = String, format = DateTime)]
     pub last_access_at: Timestamp,
 }
 
-/// Who said a message.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The deployment: how to behave.
+    /// Deployment: instructions for the behaviour.
     System,
-    /// The person.
+    /// Person.
     User,
-    /// The model.
+    /// Model.
     Assistant,
-    /// A tool.
+    /// Tool.
     Tool,
 }
 
 /// One message of a dialogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Message {
-    /// Who said it.
+    /// Role of the author.
     pub role: Role,
-    /// What was said, or what the tool answered.
+    /// Words, or the result of a tool.
     pub content: String,
-    /// What the model called beside its words.
+    /// Calls that the model made beside its words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// Of a tool's message the call that it answers.
+    /// Id of the call that a tool's message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// Of a person's message who said it, where the client told.
+    /// Player who spoke, if the client named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub player_id: Option<String>,
-    /// When it was said.
+    /// Time of the message.
     #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
 }
 
-/// A call of a tool, in the shape of OpenAI's.
+/// Tool call, in the shape of OpenAI's API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCall {
-    /// Unique in a session.
+    /// Id, unique in a session.
     pub id: String,
-    /// Always `function`.
+    /// Type, always `function`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What is called.
+    /// Called function with its arguments.
     pub function: FunctionCall,
 }
 
-/// What is called, and with what.
+/// Called function with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionCall {
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// A JSON object, as text.
+    /// Arguments: a JSON object, as text.
     pub arguments: String,
 }
 
-/// A dialogue as it was once, to which one can go back.
+/// Snapshot of a dialogue that can be restored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
-    /// Its id, a UUID.
+    /// Id of the snapshot, a UUID.
     pub id: String,
-    /// Whose it is.
+    /// Session of the snapshot.
     #[schema(value_type = String, format = Uuid)]
     pub session_id: SessionId,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
-    /// Messages that it holds.
+    /// Number of messages in the snapshot.
     pub message_count: i64,
-    /// The version of the state server's state then, where one was told.
+    /// Version of the state at that time, if the state server reported one.
     pub state_version: Option<i64>,
-    /// When it was made.
+    /// Creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
 }
 
-/// Something that happened in a session.
+/// Event in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Its id, a UUID.
+    /// Id of the event, a UUID.
     pub id: String,
-    /// Where it happened.
+    /// Session of the event.
     #[schema(value_type = String, format = Uuid)]
     pub session_id: SessionId,
-    /// For example `combat.attack_resolved`.
+    /// Kind of event, for example `combat.attack_resolved`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What is to be known of it.
+    /// Data of the event.
     #[schema(value_type = Object)]
     pub data: Map<String, Value>,
-    /// When it happened.
+    /// Time of the event.
     #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
 }

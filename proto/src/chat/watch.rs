@@ -1,5 +1,5 @@
-//! What a session's WebSocket says and understands. Source: the orchestrator's document, 5.2; the
-//! filter and going on after an event are ours. Not for sending it.
+//! Messages of a session's WebSocket in both directions. Source: the orchestrator's document, 5.2;
+//! the filter and resuming after an event are additions of Hearken. Not for sending messages.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,24 +7,25 @@ use super::Event;
 use crate::ids::SessionId;
 use crate::json::{self, JsonError};
 
-/// What a watcher says.
+/// Message from a watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchRequest {
-    /// From now on tell events of these types only; `combat.*` stands for all that begin so, and
-    /// no type at all for every event.
+    /// Limits the events to these types from now on. `combat.*` matches all types with that prefix.
+    /// An empty list matches every event.
     Subscribe {
-        /// The types.
+        /// Types of the filter.
         types: Vec<String>,
     },
-    /// Are you there?
+    /// Asks for a `pong`.
     Ping,
 }
 
 impl WatchRequest {
-    /// Reads a text message.
+    /// Parses a text message.
     ///
     /// # Errors
-    /// No JSON object, a field that is missing or of another type, or an unknown `type`.
+    /// Returns an error for text that is no JSON object, a field that is missing or of another
+    /// type, or an unknown `type`.
     pub fn decode(text: &str) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         struct Subscribe {
@@ -42,59 +43,59 @@ impl WatchRequest {
     }
 }
 
-/// What a watcher is told.
+/// Message to a watcher.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum WatchTold<'a> {
-    /// The first message.
+    /// First message of a connection.
     Connected {
-        /// The session that is watched.
+        /// Watched session.
         session_id: &'a SessionId,
-        /// Everything since the event that the watcher named is told; false where some of it is
-        /// forgotten.
+        /// True if all events since the one that the watcher named follow; false if some of them
+        /// are lost.
         complete: bool,
     },
-    /// Something happened.
+    /// Event in the session.
     Event {
-        /// What.
+        /// Content of the event.
         event: &'a Event,
     },
-    /// The filter holds.
+    /// Confirms the filter.
     Subscribed {
-        /// The types.
+        /// Types of the filter.
         types: &'a [String],
     },
-    /// Yes.
+    /// Answers `ping`.
     Pong,
-    /// What the watcher said was not understood.
+    /// Reports an invalid message of the watcher.
     Error {
-        /// What was wrong.
+        /// Description of the mistake.
         error: WatchError<'a>,
     },
 }
 
-/// What was wrong with a watcher's message.
+/// Mistake in a watcher's message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WatchError<'a> {
-    /// A code of the fault table.
+    /// Code from the fault table.
     pub code: &'static str,
-    /// For people.
+    /// Text for people.
     pub message: &'a str,
 }
 
 impl<'a> WatchTold<'a> {
-    /// What was said was not understood.
+    /// Creates an error message.
     pub fn error(code: &'static str, message: &'a str) -> Self {
         Self::Error { error: WatchError { code, message } }
     }
 
-    /// As it is sent.
+    /// Returns the message as JSON text.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).expect("texts and plain values are JSON")
     }
 }
 
-/// An event of this type is wanted by a filter; an empty filter wants all.
+/// Reports whether a filter accepts an event of this type. An empty filter accepts all.
 pub fn matches(types: &[String], kind: &str) -> bool {
     types.is_empty()
         || types.iter().any(|wanted| match wanted.strip_suffix('*') {

@@ -1,5 +1,5 @@
-//! Text messages from the server to a device. Each carries the session id and `type`; a `tts`
-//! message always has `state`, since firmware up to 2.2 crashes without.
+//! Text messages from the server to a device. Each contains the session id and `type`. A `tts`
+//! message always contains `state`, because firmware up to 2.2 crashes without it.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,20 +8,21 @@ use super::iot::Command;
 use super::{AudioParams, Emotion};
 use crate::ids::SessionId;
 
-/// Answer to a device's hello. `transport` is not optional: firmware that misses it crashes.
+/// Answer to a device's hello. `transport` is mandatory: firmware crashes without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerHello {
-    /// Shape of the downlink audio that we really send.
+    /// Format of the downlink audio.
     pub audio_params: AudioParams,
-    /// The device's tools will be used: said as `features`, which firmware does not read.
+    /// Set if the server will use the device's tools. Sent as `features`, which firmware does not
+    /// read.
     pub mcp: bool,
 }
 
-/// What a device can be told to do as a whole.
+/// Command for the whole device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SystemCommand {
-    /// Start anew; the socket is dropped.
+    /// Restarts the device, which drops the socket.
     Reboot,
 }
 
@@ -30,57 +31,58 @@ pub enum SystemCommand {
 pub enum Downlink {
     /// Answers the device's hello.
     Hello(ServerHello),
-    /// What the person was understood to say.
+    /// Recognised words of the person.
     Stt {
         /// The transcript.
         text: String,
     },
-    /// The face to show.
+    /// Shows an emotion.
     Llm {
-        /// One of the 21 faces.
+        /// One of the 21 emotions.
         emotion: Emotion,
     },
-    /// Speech is about to come: the device goes to its speaking state.
+    /// Announces speech: the device enters its speaking state.
     TtsStart,
-    /// A sentence's audio follows.
+    /// Announces a sentence's audio.
     SentenceStart {
-        /// The sentence, shown as subtitle.
+        /// Text of the sentence, shown as subtitle.
         text: String,
     },
-    /// A sentence's audio is complete.
+    /// Ends a sentence's audio.
     SentenceEnd {
-        /// The sentence that ended.
+        /// Text of the sentence that ended.
         text: String,
     },
-    /// No more speech: the device goes back to listening or idle.
+    /// Ends speech: the device returns to listening or idle.
     TtsStop,
-    /// A JSON-RPC message to the device's MCP server.
+    /// Sends a JSON-RPC message to the device's MCP server.
     Mcp {
         /// The JSON-RPC message.
         payload: Value,
     },
-    /// A notice with vibration and sound.
+    /// Shows a notice with vibration and sound.
     Alert {
-        /// Head line.
+        /// Headline.
         status: String,
-        /// Text.
+        /// Text of the notice.
         message: String,
-        /// Face shown with it.
+        /// Emotion shown with the notice.
         emotion: Emotion,
     },
-    /// An order to the device as a whole.
+    /// Sends a command for the whole device.
     System {
-        /// What to do.
+        /// Command to execute.
         command: SystemCommand,
     },
-    /// Anything for firmware built with `CONFIG_RECEIVE_CUSTOM_MESSAGE`, which shows it.
+    /// Sends a custom object to firmware built with `CONFIG_RECEIVE_CUSTOM_MESSAGE`, which shows
+    /// it.
     Custom {
-        /// An object: firmware ignores anything else.
+        /// JSON object: firmware ignores anything else.
         payload: Map<String, Value>,
     },
-    /// Orders to the things of firmware up to 1.7.
+    /// Sends commands to the things of firmware up to 1.7.
     Iot {
-        /// Carried out in this order.
+        /// Commands, executed in this order.
         commands: Vec<Command>,
     },
 }
@@ -140,7 +142,7 @@ struct Features {
 }
 
 impl Downlink {
-    /// The JSON text of the message.
+    /// Returns the message as JSON text.
     pub fn encode(&self, session_id: &SessionId) -> String {
         let tts = |state, text| ("tts", Body::Tts { state, text });
         let (kind, body) = match self {

@@ -1,7 +1,7 @@
-//! The 21 faces that firmware can show, their names on the wire and the emoji that stand for
-//! them. Not for deciding which one to show.
+//! The 21 emotions that firmware can show as faces, with their names on the wire and their emoji.
+//! Not for deciding which one to show.
 
-/// A face. Names and emoji as in the firmware's emoji collection (78/xiaozhi-esp32).
+/// Emotion. Names and emoji are those of the firmware's emoji collection (78/xiaozhi-esp32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Emotion {
@@ -54,22 +54,22 @@ const TABLE: [(Emotion, &str, &str); 21] = [
 ];
 
 impl Emotion {
-    /// All faces, in the order of the table.
+    /// Returns all emotions, in the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|(e, ..)| *e)
     }
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         TABLE.iter().find(|(e, ..)| *e == self).map_or("neutral", |(_, name, _)| name)
     }
 
-    /// The emoji that stands for it.
+    /// Returns the emoji of the emotion.
     pub fn emoji(self) -> &'static str {
         TABLE.iter().find(|(e, ..)| *e == self).map_or("😶", |(.., emoji)| emoji)
     }
 
-    /// The face that an emoji stands for; common relatives count too (`😊` is happy).
+    /// Returns the emotion of an emoji. Common similar emoji count too (`😊` is happy).
     pub fn from_emoji(emoji: char) -> Option<Self> {
         let listed = TABLE.iter().find(|(.., e)| e.starts_with(emoji)).map(|(e, ..)| *e);
         listed.or(match emoji {

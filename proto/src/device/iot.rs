@@ -1,6 +1,6 @@
-//! What firmware up to 1.7 says about the things it can control, before MCP took that over (in
-//! 1.8): descriptors, states, and the commands that change them (78/xiaozhi-esp32 at v1.7.6,
-//! `main/iot`). Reading is lenient. Not for offering things to a model as tools.
+//! IoT messages of firmware up to 1.7, before MCP replaced them in 1.8: descriptors of things,
+//! their states, and commands (78/xiaozhi-esp32 at v1.7.6, `main/iot`). Decoding is lenient. Not
+//! for offering things to a model as tools.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,34 @@ use serde_json::{Map, Value};
 
 use crate::DecodeError;
 
-/// One `iot` message of a device: it holds either descriptors (one a message) or states.
+/// One `iot` message of a device. It contains either descriptors (one per message) or states.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct IotReport {
-    /// What the device has, as told after its hello.
+    /// Things of the device, sent after its hello.
     pub things: Vec<Thing>,
-    /// How things are, as told before each `listen` `start`: all at first, then what changed.
+    /// States of things, sent before each `listen` `start`: all at first, then the changes.
     pub states: Vec<ThingState>,
 }
 
-/// A thing that the device can control, for example its speaker.
+/// Thing that the device can control, for example its speaker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Thing {
-    /// Its name, unique on the device.
+    /// Name of the thing, unique on the device.
     pub name: String,
-    /// For models; may be empty.
+    /// Description for models; may be empty.
     pub description: String,
-    /// What can be known of it, by name.
+    /// Properties by name.
     pub properties: BTreeMap<String, Property>,
-    /// What can be done with it, by name.
+    /// Methods by name.
     pub methods: BTreeMap<String, Method>,
 }
 
-/// A property of a thing, or a parameter of a method.
+/// Property of a thing, or parameter of a method.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Property {
-    /// For models; may be empty.
+    /// Description for models; may be empty.
     pub description: String,
-    /// Type of its value.
+    /// Type of the value.
     #[serde(rename = "type")]
     pub kind: ValueKind,
 }
@@ -49,21 +49,20 @@ pub enum ValueKind {
     Boolean,
     /// A 32-bit integer.
     Number,
-    /// A text; also read where the type is one that no firmware knows.
+    /// Text. Also used for types that no firmware knows.
     String,
 }
 
-/// Something that can be done with a thing. All its parameters are required: the wire does not
-/// say which are not.
+/// Method of a thing. All its parameters are required: the wire does not say which are optional.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Method {
-    /// For models; may be empty.
+    /// Description for models; may be empty.
     pub description: String,
-    /// What it takes, by name.
+    /// Parameters by name.
     pub parameters: BTreeMap<String, Property>,
 }
 
-/// How a thing is.
+/// State of a thing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThingState {
     /// Name of the thing.
@@ -73,21 +72,21 @@ pub struct ThingState {
     pub values: Map<String, Value>,
 }
 
-/// An order to a device. Firmware crashes on a missing name or method, and before 1.7 also on a
-/// value of the wrong type: make one with [`Thing::command`].
+/// Command for a device. Firmware crashes on a missing name or method, and before 1.7 also on a
+/// value of the wrong type: create commands with [`Thing::command`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Command {
     /// Name of the thing.
     pub name: String,
-    /// What to do.
+    /// Name of the method.
     pub method: String,
-    /// With what, by name; left out on the wire where empty.
+    /// Parameters by name. Omitted on the wire if empty.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub parameters: Map<String, Value>,
 }
 
 impl IotReport {
-    /// Reads the message's `descriptors` and `states`. Entries without a name are left out.
+    /// Parses the message's `descriptors` and `states`. Skips entries without a name.
     pub fn from_object(message: &Map<String, Value>) -> Self {
         let entries = |field: &str| {
             message.get(field).and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
@@ -100,7 +99,7 @@ impl IotReport {
 }
 
 impl Thing {
-    /// Reads one descriptor; nothing where it has no name.
+    /// Parses one descriptor. `None` if it has no name.
     pub fn from_value(value: &Value) -> Option<Self> {
         let methods = fields(value, "methods").map(|(name, method)| {
             let parameters = properties(method, "parameters");
@@ -114,10 +113,10 @@ impl Thing {
         })
     }
 
-    /// The order to carry out a method. Parameters that the method does not know are left out.
+    /// Creates the command that calls a method. Drops parameters that the method does not have.
     ///
     /// # Errors
-    /// The method is unknown, or a parameter is missing or of the wrong type.
+    /// Returns an error if the method is unknown, or a parameter is missing or of the wrong type.
     pub fn command(
         &self,
         method: &str,
@@ -146,7 +145,7 @@ impl ThingState {
 }
 
 impl Command {
-    /// Reads one command, as a device does; nothing where the name or the method is missing.
+    /// Parses one command, like a device does. `None` if the name or the method is missing.
     pub fn from_value(value: &Value) -> Option<Self> {
         let parameters = value.get("parameters").and_then(Value::as_object).cloned();
         Some(Self {
@@ -166,7 +165,7 @@ impl ValueKind {
         }
     }
 
-    /// The value as firmware can take it, where it is of this type.
+    /// Returns the value in a form that firmware accepts, if it has this type.
     fn fit(self, value: &Value) -> Option<Value> {
         match self {
             Self::Boolean => value.as_bool().map(Value::from),

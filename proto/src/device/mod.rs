@@ -1,6 +1,6 @@
-//! What a xiaozhi device and the server say to each other over one WebSocket: JSON text frames
+//! Messages between a xiaozhi device and the server over one WebSocket: JSON text frames
 //! ([`Uplink`], [`Downlink`]) and binary audio frames ([`packet`]). Not for MCP payloads, which
-//! pass through as JSON ([`crate::jsonrpc`] reads them).
+//! pass through as JSON ([`crate::jsonrpc`] parses them).
 
 pub mod downlink;
 pub mod emotion;
@@ -17,11 +17,11 @@ pub use uplink::{Features, Hello, ListenMode, Uplink};
 
 use serde::{Deserialize, Serialize};
 
-/// Shape of the audio in one direction, as both hellos carry it. All fields have the firmware's
-/// own defaults where absent.
+/// Audio format of one direction, as in both hellos. Absent fields have the firmware's own
+/// defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AudioParams {
-    /// Codec; `opus` for everything we speak.
+    /// Codec; always `opus` from Hearken.
     #[serde(default = "default_format")]
     pub format: String,
     /// Samples per second: 8000, 12000, 16000, 24000 or 48000.
@@ -36,21 +36,21 @@ pub struct AudioParams {
 }
 
 impl AudioParams {
-    /// Mono Opus of this rate and packet length.
+    /// Returns mono Opus with this rate and packet length.
     pub fn opus(sample_rate: u32, frame_duration: u32) -> Self {
         Self { format: default_format(), sample_rate, channels: 1, frame_duration }
     }
 }
 
 impl AudioParams {
-    /// Rates that Opus knows, in samples per second.
+    /// Sample rates of Opus, in samples per second.
     pub const SAMPLE_RATES: [u32; 5] = [8_000, 12_000, 16_000, 24_000, 48_000];
     /// Packet lengths that firmware can make or play, in milliseconds.
     pub const FRAME_DURATIONS: [u32; 8] = [5, 10, 20, 40, 60, 80, 100, 120];
 }
 
 impl Default for AudioParams {
-    /// What firmware sends uplink: 16 kHz, 60 ms.
+    /// Returns the format that firmware sends: 16 kHz, 60 ms.
     fn default() -> Self {
         Self::opus(default_sample_rate(), default_frame_duration())
     }

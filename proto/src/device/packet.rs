@@ -1,12 +1,12 @@
 //! Binary audio frames: one Opus packet with a header of version 1 (none), 2 (16 bytes) or 3 (4
-//! bytes). Multi-byte fields are big-endian, as the firmware's `htons`/`htonl` make them. Not for
+//! bytes). Multi-byte fields are big-endian, as produced by the firmware's `htons`/`htonl`. Not for
 //! decoding Opus.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::DecodeError;
 
-/// Layout of the header before each Opus packet; from the hello's `version`, else from the
+/// Layout of the header before each Opus packet. It comes from the hello's `version`, else from the
 /// handshake's `Protocol-Version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
@@ -19,13 +19,13 @@ pub enum Framing {
     V3,
 }
 
-/// One Opus packet and, in version 2, the time stamped on it.
+/// One Opus packet with its timestamp in version 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AudioPacket {
-    /// The Opus packet; may be empty or a single byte while the device hears silence (DTX).
+    /// Opus packet. It may be empty or a single byte while the device detects silence (DTX).
     pub opus: Bytes,
-    /// Uplink: time of the last played packet, ms; downlink: our own playback time, ms. 0 unless
-    /// framing is V2.
+    /// Timestamp in milliseconds. Uplink: time of the last played packet. Downlink: playback time
+    /// of the server. 0 unless framing is V2.
     pub timestamp_ms: u32,
 }
 
@@ -35,7 +35,7 @@ const V3_HEADER: usize = 4;
 const TYPE_OPUS: u16 = 0;
 
 impl Framing {
-    /// Framing of a version number; unknown numbers mean version 1.
+    /// Returns the framing of a version number. Unknown numbers mean version 1.
     pub fn from_version(version: u32) -> Self {
         match version {
             2 => Self::V2,
@@ -44,7 +44,7 @@ impl Framing {
         }
     }
 
-    /// Bytes before the Opus packet.
+    /// Returns the number of bytes before the Opus packet.
     pub fn header_len(self) -> usize {
         match self {
             Self::V1 => 0,
@@ -53,11 +53,11 @@ impl Framing {
         }
     }
 
-    /// Strips the header of one binary message.
+    /// Strips the header of one binary message. Ignores bytes after the announced payload.
     ///
     /// # Errors
-    /// The message is shorter than its header says, or the header's version or type is unknown.
-    /// Bytes beyond the announced payload are ignored.
+    /// Returns an error if the message is shorter than its header says, or the header's version or
+    /// type is unknown.
     pub fn decode(self, message: &Bytes) -> Result<AudioPacket, DecodeError> {
         match self {
             Self::V1 => Ok(AudioPacket { opus: message.clone(), timestamp_ms: 0 }),
@@ -81,8 +81,8 @@ impl Framing {
         }
     }
 
-    /// Puts the header before one Opus packet. Version 3 cannot carry more than 65,535 bytes; no
-    /// Opus packet is longer than 1,275.
+    /// Prepends the header to one Opus packet. Version 3 is limited to 65,535 bytes; no Opus packet
+    /// is longer than 1,275.
     pub fn encode(self, packet: &AudioPacket) -> Bytes {
         let size = packet.opus.len();
         if self == Self::V1 {

@@ -1,22 +1,22 @@
-//! Reads what it can of a text frame that is no JSON because the device joined strings without
-//! escaping them (78/xiaozhi-esp32, `main/protocols/protocol.cc` and `main/mcp_server.cc`): a wake
-//! word or an error text that holds quotes, backslashes or control characters. Never sees a frame
-//! that is valid JSON. One pass; nothing is guessed of messages other than `listen`, `abort` and
-//! the answers of `mcp`.
+//! Recovers text frames that are invalid JSON because the device joined strings without escaping
+//! them (78/xiaozhi-esp32, `main/protocols/protocol.cc` and `main/mcp_server.cc`): a wake word or
+//! an error text that contains quotes, backslashes or control characters. Never changes a frame
+//! that is valid JSON. Works in one pass. Guesses nothing except `listen`, `abort` and the answers
+//! of `mcp`.
 
 use serde_json::{Map, Value, json};
 
 use super::Uplink;
 
-/// Stands in the error that takes the place of an answer that cannot be read.
+/// Text of the error that replaces an unreadable answer.
 const UNREADABLE: &str = "the device's answer is not valid JSON";
 
-/// Fields of `listen` and `abort`: only before one of these does a broken string end early.
+/// Fields of `listen` and `abort`. A broken string ends early only before one of these.
 const FIELDS: [&str; 6] = ["session_id", "type", "state", "mode", "text", "reason"];
 
-/// The message that was meant, where that is clear.
+/// Returns the intended message, if it is clear.
 pub(super) fn recover(text: &str) -> Option<Uplink> {
-    // Clients in C send the string's final zero along.
+    // Clients in C also send the terminating zero of the string.
     let bare = text.trim_start_matches('\u{feff}').trim_end_matches('\0');
     if bare.len() < text.len()
         && let Ok(Value::Object(object)) = serde_json::from_str(bare)
@@ -40,7 +40,7 @@ pub(super) fn recover(text: &str) -> Option<Uplink> {
                 unescape(raw)
             }
         };
-        // The first wins: firmware writes what people say last.
+        // The first value of a field is used: firmware writes the person's words last.
         found.entry(key).or_insert(Value::String(string));
     }
     if !members.is_done() {
@@ -51,8 +51,8 @@ pub(super) fn recover(text: &str) -> Option<Uplink> {
     (listen || kind == "abort").then(|| Uplink::from_object(found))
 }
 
-/// An unreadable answer as an error, so that its request fails instead of waiting. Only where the
-/// id comes before what is broken, as firmware writes it.
+/// Converts an unreadable answer to an error, which fails its request at once instead of after a
+/// timeout. Works only if the id precedes the broken part, as firmware writes it.
 fn answer(text: &str) -> Option<Uplink> {
     let mut id: Option<i64> = None;
     let mut message = UNREADABLE.to_owned();
@@ -88,8 +88,8 @@ fn error_message(text: &str) -> Option<String> {
     None
 }
 
-/// Where a string ends that holds unescaped quotes: before the next field that we know, else
-/// before the brace that ends the text. Returns the string, and where reading goes on.
+/// Finds the end of a string with unescaped quotes: before the next known field, else before the
+/// brace that ends the text. Returns the string and the position after it.
 fn broken_string(text: &str, start: usize) -> Option<(&str, usize)> {
     for (quote, _) in text[start..].match_indices('"') {
         let after = skip_blanks(text, start + quote + 1);
@@ -107,7 +107,7 @@ fn broken_string(text: &str, start: usize) -> Option<(&str, usize)> {
     Some((inner, text.len() - 1))
 }
 
-/// Whether a name of letters, digits and `_`, in quotes, and a colon come next.
+/// Reports whether a quoted name of letters, digits and `_` and a colon come next.
 fn begins_member(text: &str) -> bool {
     let name = text.strip_prefix('"').unwrap_or_default();
     let end = name.bytes().take(32).position(|b| !b.is_ascii_alphanumeric() && b != b'_');
@@ -120,40 +120,40 @@ fn skip_blanks(text: &str, at: usize) -> usize {
     text.len() - text[at..].trim_start().len()
 }
 
-/// What was meant by the characters between two quotes: JSON escapes where they all are, else
-/// the characters themselves.
+/// Unescapes the characters between two quotes. If any escape is not valid JSON, returns the
+/// characters unchanged.
 fn unescape(raw: &str) -> String {
     serde_json::from_str(&format!("\"{raw}\"")).unwrap_or_else(|_| raw.to_owned())
 }
 
-/// The value of one member, as far as it could be read. Positions are of the first character
+/// Value of one member, as far as it could be read. Positions are those of the first character
 /// after the opening quote, or of the opening bracket.
 enum Found<'a> {
-    /// A string, without its quotes.
+    /// String, without its quotes.
     Text(&'a str),
-    /// A number or a word.
+    /// Number or literal.
     Other(&'a str),
-    /// An object or array, not read; nothing after it is.
+    /// Object or array, not read. Nothing after it is read either.
     Nested(usize),
-    /// A string with no end, or with something other than `,` or `}` behind it.
+    /// String without an end, or followed by something other than `,` or `}`.
     Broken(usize),
 }
 
-/// Members of one object, in order, up to the first that cannot be read.
+/// Iterator over the members of one object, in order, up to the first that cannot be read.
 struct Members<'a> {
     text: &'a str,
     at: usize,
-    /// The object is part of another.
+    /// Set if the object is part of another.
     inner: bool,
 }
 
 impl<'a> Members<'a> {
-    /// The members of the object with which the text begins.
+    /// Returns the members of the object at the beginning of the text.
     fn from_text(text: &'a str, inner: bool) -> Option<Self> {
         text.starts_with('{').then_some(Self { text, at: 1, inner })
     }
 
-    /// Whether nothing is left but the object's end.
+    /// Reports whether only the object's end is left.
     fn is_done(&self) -> bool {
         self.text[self.at..].trim_start() == "}"
     }
@@ -163,7 +163,7 @@ impl<'a> Members<'a> {
         &self.text[self.at..]
     }
 
-    /// Takes the string whose opening quote comes next.
+    /// Reads the string whose opening quote comes next.
     fn string(&mut self) -> Option<&'a str> {
         let rest = self.rest().strip_prefix('"')?;
         let mut escaped = false;
@@ -176,8 +176,8 @@ impl<'a> Members<'a> {
         Some(&rest[..end])
     }
 
-    /// Whether the value that was read ends here; takes the comma. Behind it stands another
-    /// member, or the object's end, which for the outermost object is the text's end.
+    /// Reports whether the value ends here, and consumes the comma. After it comes another member
+    /// or the object's end. For the outermost object that is the end of the text.
     fn value_ends(&mut self) -> bool {
         let rest = self.rest();
         match rest.strip_prefix(',') {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     fn plain() -> impl Strategy<Value = String> {
-        // Words between which no field of ours can be seen.
+        // Words between which no known field can occur.
         "[a-z \"\\\\\t你{}:]{0,30}"
     }
 
@@ -334,7 +334,7 @@ mod tests {
         fn any_wake_word_survives(word in plain()) {
             let text = format!("{{\"session_id\":\"\",\"type\":\"listen\",\"state\":\"detect\",\"text\":\"{word}\"}}");
             let read = Uplink::decode(&text);
-            // Where it is JSON by chance, an escape means what it means in JSON.
+            // If it is valid JSON by chance, an escape has its JSON meaning.
             match serde_json::from_str::<Value>(&text) {
                 Ok(value) => {
                     let said = value["text"].as_str().unwrap().to_owned();

@@ -1,6 +1,5 @@
-//! Text messages from a device to the server. Decoding is lenient, as firmware and the clients in
-//! the wild are loose with fields, and with quotes; only a message that cannot be made out is an
-//! error.
+//! Text messages from a device to the server. Decoding is lenient, because firmware and other
+//! clients are careless with fields and quotes. Only a message without a clear meaning is an error.
 
 use serde_json::{Map, Value};
 
@@ -10,23 +9,23 @@ use crate::DecodeError;
 /// One text message from a device.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Uplink {
-    /// Opens the conversation.
+    /// Opens the connection.
     Hello(Hello),
     /// The microphone opened.
     ListenStart {
-        /// Who decides when speech ends.
+        /// Side that decides when speech ends.
         mode: ListenMode,
     },
     /// The microphone closed (push-to-talk release).
     ListenStop,
-    /// A wake word was heard, or a client typed a text.
+    /// A wake word was detected, or a client typed a text.
     ListenDetect {
         /// The wake word or text; may be empty.
         text: String,
     },
-    /// The person wants silence.
+    /// The person wants the server to stop speaking.
     Abort {
-        /// `wake_word_detected`, or nothing, or anything else of up to 64 characters.
+        /// `wake_word_detected`, nothing, or any other text of up to 64 characters.
         reason: Option<String>,
     },
     /// A JSON-RPC message of the device's MCP server.
@@ -36,49 +35,50 @@ pub enum Uplink {
     },
     /// Descriptors or states of firmware up to 1.7.
     Iot(IotReport),
-    /// The client is about to leave.
+    /// The client is about to disconnect.
     Goodbye,
-    /// A type, or a `listen` state, that we do not know.
+    /// Unknown type, or unknown `listen` state.
     Unknown {
-        /// Its `type`, with the state where the type is `listen`; up to 64 characters.
+        /// Value of `type`, with the state if the type is `listen`; up to 64 characters.
         kind: String,
     },
 }
 
-/// The device's first message. Everything may be absent.
+/// First message of the device. All fields are optional.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Hello {
-    /// Framing of binary messages, where the hello says so; wins over the handshake header.
+    /// Framing of binary messages, if the hello contains it. Takes precedence over the handshake
+    /// header.
     pub version: Option<u32>,
-    /// What the firmware can do.
+    /// Features of the firmware.
     pub features: Features,
-    /// Shape of the uplink audio.
+    /// Format of the uplink audio.
     pub audio_params: AudioParams,
 }
 
-/// Abilities announced in a hello; unknown ones are ignored.
+/// Features announced in a hello. Unknown ones are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
-    /// The device serves MCP tools over this socket.
+    /// Set if the device serves MCP tools over this socket.
     pub mcp: bool,
-    /// The device wants the server to cancel echo.
+    /// Set if the device wants the server to cancel echo.
     pub aec: bool,
 }
 
-/// Who decides when a person has finished speaking.
+/// Side that decides when a person has finished speaking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListenMode {
-    /// The server's endpointing; the microphone closes while the server speaks.
+    /// Endpointing by the server. The microphone closes while the server speaks.
     #[default]
     Auto,
-    /// The person, by a button.
+    /// The person, with a button (push-to-talk).
     Manual,
-    /// The server's endpointing; the microphone stays open while the server speaks.
+    /// Endpointing by the server. The microphone stays open while the server speaks.
     Realtime,
 }
 
 impl ListenMode {
-    /// The word on the wire.
+    /// Returns the word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -89,12 +89,12 @@ impl ListenMode {
 }
 
 impl Uplink {
-    /// Reads one text frame. A frame that is no JSON because the device did not escape a string is
-    /// read as far as its sense is clear: `listen` and `abort` as they were meant, an answer of
-    /// `mcp` as an error with the answer's id, so that its request need not wait.
+    /// Parses one text frame. A frame that is invalid JSON because of an unescaped string is
+    /// recovered if its meaning is clear: `listen` and `abort` as intended, an answer of `mcp` as
+    /// an error with the answer's id, which fails its request at once.
     ///
     /// # Errors
-    /// The text is not a JSON object, and not one of those.
+    /// Returns an error if the text is not a JSON object and cannot be recovered.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         match serde_json::from_str(text) {
             Ok(Value::Object(object)) => Ok(Self::from_object(object)),
@@ -129,7 +129,7 @@ fn hello(object: &Map<String, Value>) -> Hello {
     Hello { version, features, audio_params: audio_params(object.get("audio_params")) }
 }
 
-/// Each field by itself: what is odd has the firmware's default.
+/// Parses each field separately. Invalid fields get the firmware's default.
 fn audio_params(value: Option<&Value>) -> AudioParams {
     let default = AudioParams::default();
     let Some(fields) = value.and_then(Value::as_object) else { return default };
@@ -146,7 +146,7 @@ fn audio_params(value: Option<&Value>) -> AudioParams {
     }
 }
 
-/// A whole number, also written as `1.0`.
+/// Parses a whole number, also if written as `1.0`.
 fn number(value: &Value) -> Option<u32> {
     let whole =
         value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(n))?;
@@ -154,7 +154,7 @@ fn number(value: &Value) -> Option<u32> {
     Some(whole as u32)
 }
 
-/// What may stand in logs: no more than 64 characters of it.
+/// Cuts a text to 64 characters for logs.
 fn short(text: String) -> String {
     match text.char_indices().nth(64) {
         Some((end, _)) => text[..end].to_owned(),
@@ -213,7 +213,7 @@ mod tests {
         for params in odd {
             assert_eq!(read(params), AudioParams::default(), "{params}");
         }
-        // One odd field does not spoil the others.
+        // One invalid field does not affect the others.
         let mixed = read(r#"{"format":"pcm","sample_rate":24000.0,"frame_duration":-1}"#);
         let pcm = AudioParams { format: "pcm".into(), ..AudioParams::opus(24_000, 60) };
         assert_eq!(mixed, pcm);

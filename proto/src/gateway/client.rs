@@ -6,101 +6,101 @@ use super::{ErrorCode, MAX_TOKENS};
 use crate::ids::SessionId;
 use crate::json::{self, mismatch};
 
-/// Most characters of an unknown `type` that are told back.
+/// Maximum number of characters of an unknown `type` in an error message.
 const MAX_KIND_CHARS: usize = 64;
 
-/// One message of a text client.
+/// Message of a text client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientMessage {
-    /// Something to answer.
+    /// Text to answer.
     TextInput {
-        /// The words; never blank.
+        /// Text, never blank.
         text: String,
-        /// The session to answer in; none is the connection's own.
+        /// Session to answer in. `None` means the connection's own.
         session_id: Option<SessionId>,
     },
-    /// How later requests are answered.
+    /// Sets preferences for later requests.
     Configure(Configure),
-    /// Begin a session, or go on with this one.
+    /// Begins a session, or resumes one.
     StartSession {
-        /// The session to go on with.
+        /// Session to resume.
         session_id: Option<SessionId>,
     },
-    /// The session is over.
+    /// Ends the session.
     EndSession,
-    /// Tools of the client.
+    /// Registers tools of the client.
     RegisterTools {
-        /// Each tool, or why it is refused; in order.
+        /// Tools in order, each valid or refused with a reason.
         tools: Vec<Result<RegisteredTool, ToolRefusal>>,
     },
-    /// What a tool of the client brought.
+    /// Delivers the result of a client's tool.
     ToolResult(ToolResult),
-    /// A sign of life is wanted.
+    /// Asks for a `pong`.
     Ping,
-    /// End the running request; an addition of ours, for clients that stream.
+    /// Cancels the running request. An addition of Hearken for clients that stream.
     Cancel,
 }
 
-/// What `configure` changes; what is absent stays as it is.
+/// Preferences of `configure`. Absent fields do not change.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Configure {
-    /// 0.0 to 1.0.
+    /// Sampling temperature, 0.0 to 1.0.
     pub temperature: Option<f64>,
-    /// Longest answer, in tokens.
+    /// Maximum length of an answer, in tokens.
     pub max_tokens: Option<u32>,
-    /// The model is told what was said before.
+    /// Set to include earlier messages in the prompt.
     pub enable_context: Option<bool>,
-    /// Answers come in pieces too, and may be cancelled; an addition of ours.
+    /// Set to stream answers, which may then be cancelled. An addition of Hearken.
     pub stream: Option<bool>,
-    /// How the model is to behave in this session, empty for the deployment's words; an addition
-    /// of ours.
+    /// Instructions for the model in this session; empty for the deployment's. An addition of
+    /// Hearken.
     pub system_prompt: Option<String>,
 }
 
-/// A tool that a client has.
+/// Tool of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegisteredTool {
-    /// A legal name.
+    /// Valid name.
     pub name: String,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: String,
-    /// JSON Schema of its arguments; an object, not checked further.
+    /// JSON Schema of the arguments: an object, not checked further.
     pub parameters: Value,
 }
 
-/// Why a tool is not registered.
+/// Refusal of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRefusal {
-    /// Its name, as far as it has one.
+    /// Name of the tool, if it has one.
     pub name: String,
-    /// What sort of mistake.
+    /// Code of the mistake.
     pub code: ErrorCode,
-    /// The mistake, for people.
+    /// Mistake, as text for people.
     pub error: String,
 }
 
-/// What a client's tool brought.
+/// Result of a client's tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResult {
-    /// As in the callback.
+    /// Id of the call, from the callback.
     pub call_id: String,
-    /// The result, or why there is none.
+    /// Result, or the reason for its absence.
     pub outcome: Result<Value, String>,
 }
 
-/// Why a message is not understood.
+/// Reason why a message is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// No JSON object, or a field that is missing or wrong.
+    /// The text is no JSON object, or a field is missing or wrong.
     #[error("{0}")]
     Invalid(String),
-    /// A type that nobody knows.
+    /// The type is unknown.
     #[error("Unknown message type: {0}")]
     Unknown(String),
 }
 
 impl ReadError {
-    /// The code that the client is told.
+    /// Returns the code for the client.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Invalid(_) => ErrorCode::InvalidMessage,
@@ -114,7 +114,7 @@ fn invalid<T>(reason: impl Into<String>) -> Result<T, ReadError> {
 }
 
 impl ClientMessage {
-    /// Reads a text message. `cancel` is known only to clients that stream.
+    /// Parses a text message. `cancel` is known only to clients that stream.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -135,7 +135,7 @@ impl ClientMessage {
     }
 }
 
-/// The fields of one message; `null` counts as absent.
+/// Fields of one message. `null` counts as absent.
 struct Fields(Map<String, Value>);
 
 impl Fields {
@@ -163,7 +163,7 @@ impl Fields {
         }
     }
 
-    /// Empty counts as absent: clients send it before they have one.
+    /// Returns the session id. An empty one counts as absent: clients send it before they have one.
     fn session_id(&self) -> Result<Option<SessionId>, ReadError> {
         Ok(self.text("session_id")?.filter(|id| !id.is_empty()).map(SessionId::new))
     }
@@ -227,7 +227,7 @@ impl Fields {
     }
 }
 
-/// Also written as `2048.0`, as some JSON writers do.
+/// Parses a whole number, also if written as `2048.0`, as some JSON writers do.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just before")]
 fn whole_number(value: &Value) -> Option<u32> {
     let number = value.as_f64()?;

@@ -1,8 +1,8 @@
-//! The LLM gateway's messages: what a text client sends, what it is told, and the names that its
-//! tools may have. Not for when a message is sent, nor for sessions.
+//! Messages of the LLM gateway in both directions, and the rules for names of client tools. Not for
+//! the time of sending, nor for sessions.
 //!
-//! Reading is lenient where clients in the wild need it; writing gives every field that the
-//! document names, as a string where it says so: a client in C dies on a missing one.
+//! Decoding is lenient where existing clients need it. Encoding writes every field that the
+//! document names, as a string where it says that: a client in C crashes on a missing field.
 
 mod client;
 mod server;
@@ -10,14 +10,14 @@ mod server;
 pub use client::{ClientMessage, Configure, ReadError, RegisteredTool, ToolRefusal, ToolResult};
 pub use server::{CallShown, ErrorCode, Registration, ServerMessage, Status};
 
-/// Longest name of a client's tool, in characters.
+/// Maximum length of a client tool's name, in characters.
 pub const MAX_TOOL_NAME_CHARS: usize = 64;
 
-/// Longest answer that a client may ask for, in tokens.
+/// Maximum length of an answer that a client may request, in tokens.
 pub const MAX_TOKENS: u32 = 2_048;
 
-/// Whether a client's tool may have this name: a letter or underscore, then letters, digits,
-/// underscores and dots; no dot at the end, nor two in a row; at most 64 characters.
+/// Reports whether a client's tool may have this name: a letter or underscore, then letters,
+/// digits, underscores and dots; no dot at the end, nor two in a row; at most 64 characters.
 pub fn is_tool_name(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let goes_on = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));

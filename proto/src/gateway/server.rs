@@ -1,31 +1,31 @@
-//! Messages from the gateway to a text client. Each gets its timestamp when it is written.
+//! Messages from the gateway to a text client. Each gets its timestamp when it is encoded.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::ids::SessionId;
 
-/// What went wrong, as the document names it.
+/// Error codes of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
-    /// The message cannot be read, or a field of it is wrong.
+    /// The message is unreadable, or a field is wrong.
     InvalidMessage,
-    /// A type that nobody knows.
+    /// The type is unknown.
     UnknownMessageType,
     /// The language model failed.
     LlmError,
-    /// No such session, or too many requests wait in it.
+    /// There is no such session, or too many of its requests are waiting.
     SessionError,
     /// The language model did not answer in time.
     Timeout,
-    /// Our own mistake.
+    /// Internal error of the server.
     InternalError,
-    /// The model asked for a tool that there is not.
+    /// The model asked for a tool that does not exist.
     ToolNotFound,
     /// A tool failed.
     ToolExecutionFailed,
-    /// The schema of a tool's parameters, or a call's arguments, are wrong.
+    /// The schema of a tool's parameters is wrong, or the arguments of a call.
     InvalidToolParameters,
     /// The client did not give a tool's result in time.
     ToolResultTimeout,
@@ -50,116 +50,116 @@ impl ErrorCode {
     ];
 }
 
-/// A change of the connection's or a request's state.
+/// Change of the state of the connection or of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// The connection has this session now.
+    /// The connection uses this session from now on.
     Connected(SessionId),
-    /// A request is worked on.
+    /// A request is being processed.
     Processing,
-    /// This many calls of the client's tools follow, and are waited for.
+    /// This number of calls of client tools follows, and the server waits for their results.
     WaitingForTools(usize),
-    /// A session has ended; the connection goes on with a new one.
+    /// A session has ended. The connection continues with a new one.
     Idle {
-        /// The new one.
+        /// New session.
         session_id: SessionId,
-        /// The one that ended.
+        /// Session that ended.
         ended_session_id: SessionId,
     },
 }
 
-/// What became of one tool that was to be registered.
+/// Result of the registration of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Registration {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
     /// `registered` or `failed`.
     pub status: &'static str,
-    /// Why it failed.
+    /// Reason for a failure, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why, for programs.
+    /// Reason for a failure, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
 }
 
-/// One call of a tool in a finished answer.
+/// Tool call in a finished answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallShown {
-    /// The tool, by the name that its source gives it.
+    /// Name of the tool at its source.
     pub tool_name: String,
-    /// What it was called with.
+    /// Arguments of the call.
     pub arguments: Map<String, Value>,
-    /// It brought a result.
+    /// Set if there is a result.
     pub success: bool,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: f64,
-    /// Where the tool lives: `client`, or a server's name.
+    /// Source of the tool: `client`, or a server's name.
     pub source: String,
-    /// Why it brought none, for programs.
+    /// Reason for a failure, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
-    /// Why it brought none, for people.
+    /// Reason for a failure, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// One message to a text client.
+/// Message to a text client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerMessage {
-    /// A change of state.
+    /// Change of state.
     Status(Status),
-    /// A piece of an answer, for clients that stream.
+    /// Piece of an answer, for clients that stream.
     LlmDelta {
-        /// Cleaned text; all pieces of a request together are its answer.
+        /// Cleaned text. The joined pieces of a request are its answer.
         content: String,
     },
-    /// A whole answer: the end of its request.
+    /// Complete answer, which ends its request.
     LlmResponse {
         /// Cleaned text.
         content: String,
-        /// The calls that were made for it.
+        /// Calls made for the answer.
         tool_calls: Vec<CallShown>,
-        /// The client ended it; the text is what there was until then.
+        /// Set if the client cancelled the request. The text is incomplete then.
         cancelled: bool,
     },
-    /// A tool of the server was called.
+    /// Report of a call of a server's tool.
     ToolCall {
-        /// Its name.
+        /// Name of the tool.
         tool_name: String,
-        /// What it was called with.
+        /// Arguments of the call.
         arguments: Map<String, Value>,
-        /// What it brought; always an object.
+        /// Result; always an object.
         result: Map<String, Value>,
-        /// It did not fail.
+        /// Set if the call did not fail.
         success: bool,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         duration_ms: f64,
     },
-    /// Call this tool of yours.
+    /// Call of a client's tool.
     ToolCallback {
-        /// The result carries it.
+        /// Id of the call. The result must contain it.
         call_id: String,
-        /// The tool.
+        /// Name of the tool.
         tool_name: String,
-        /// What to call it with; always an object.
+        /// Arguments; always an object.
         arguments: Map<String, Value>,
     },
-    /// What became of the tools that were to be registered.
+    /// Results of a registration of tools.
     ToolsRegistered {
-        /// Each of them.
+        /// Result for each tool.
         tools: Vec<Registration>,
     },
-    /// Something is wrong; the end of its request, where it concerns one.
+    /// Error. It ends its request, if it concerns one.
     Error {
-        /// What sort.
+        /// Error code.
         code: ErrorCode,
-        /// For people.
+        /// Text for people.
         message: String,
-        /// More, for whoever looks for the cause.
+        /// Details for finding the cause.
         details: String,
     },
-    /// A sign of life.
+    /// Answers `ping`.
     Pong,
 }
 
@@ -189,12 +189,12 @@ macro_rules! fields {
 }
 
 impl ServerMessage {
-    /// An error without further details.
+    /// Creates an error without details.
     pub fn error(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Error { code, message: message.into(), details: String::new() }
     }
 
-    /// The message as JSON; `timestamp` is ISO 8601 with milliseconds and `Z`.
+    /// Returns the message as JSON. `timestamp` is ISO 8601 with milliseconds and `Z`.
     pub fn encode(&self, timestamp: &str) -> String {
         match self {
             Self::Status(status) => written("status", status.fields(), timestamp),

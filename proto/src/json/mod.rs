@@ -1,14 +1,14 @@
-//! Reads JSON that comes from outside: bytes to an object to a type, or which field is wrong and
-//! what was expected there. Not for what a field may hold beyond its type, nor for answers of
-//! services that we call, which `serde_json` reads as they come.
+//! Parses JSON from outside: bytes to an object, then to a type. Errors name the wrong field and
+//! the expected value. Not for checks beyond a field's type. Not for responses of external
+//! services, which `serde_json` parses directly.
 //!
-//! - A body or message is one object in UTF-8. One byte order mark before it is passed over.
-//! - A struct, also within another, is read from an object only.
-//! - A name that stands twice in an object is refused, at any depth.
+//! - A body or message is one object in UTF-8. One leading byte order mark is skipped.
+//! - A struct, also a nested one, is read from an object only.
+//! - A duplicate name in an object is an error, at any depth.
 //! - A field that is null counts as absent. Null within free-form values and lists stays.
 //! - A whole number may also be written as `5.0` or `5e0`.
-//! - At most 127 levels.
-//! - In free-form values numbers stay as they are written, but that an exponent has a small `e`
+//! - At most 127 levels of nesting.
+//! - In free-form values numbers stay as they are written, except that an exponent gets a small `e`
 //!   and a sign.
 
 mod text;
@@ -20,17 +20,17 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Number, Value};
 
-/// Most characters that are told of a name or a number of the peer.
+/// Maximum number of characters of a peer's name or number in an error message.
 const MAX_SHOWN_CHARS: usize = 40;
-/// Most steps of a path that are told.
+/// Maximum number of steps of a path in an error message.
 const MAX_SHOWN_STEPS: usize = 8;
 
-/// One step from a value to one within it.
+/// Step from a value to a nested one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The field of this name.
+    /// Field with this name.
     Field(String),
-    /// The item of this number, counted from 0.
+    /// Item with this index, counted from 0.
     Item(usize),
 }
 
@@ -43,10 +43,10 @@ impl fmt::Display for Step {
     }
 }
 
-/// What is wrong with some JSON, and where.
+/// Mistake in JSON, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError {
-    /// From the inside out.
+    /// Path from the inside out.
     path: Vec<Step>,
     what: String,
     is_json: bool,
@@ -66,22 +66,22 @@ impl JsonError {
         self
     }
 
-    /// The text is JSON, but not what was expected.
+    /// Reports whether the text is JSON, although not the expected one.
     pub fn is_json(&self) -> bool {
         self.is_json
     }
 
-    /// Where it is, from the outside in; empty for the whole text.
+    /// Returns the path of the mistake, from the outside in. Empty for the whole text.
     pub fn path(&self) -> impl DoubleEndedIterator<Item = &Step> {
         self.path.iter().rev()
     }
 
-    /// What is wrong there, as the end of a sentence: `must be text, not a number`.
+    /// Returns the mistake as the end of a sentence: `must be text, not a number`.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// The field as a person would write it, `players[2].name`; none for the whole text.
+    /// Returns the field in readable form, `players[2].name`. `None` for the whole text.
     pub fn field(&self) -> Option<String> {
         let mut shown = String::new();
         for (number, step) in self.path().enumerate() {
@@ -95,14 +95,14 @@ impl JsonError {
                     shown.push_str(dot);
                     shown.push_str(&short(name));
                 }
-                // A `String` takes everything.
+                // Writing to a `String` never fails.
                 Step::Item(number) => write!(shown, "[{number}]").unwrap_or_default(),
             }
         }
         (!self.path.is_empty()).then_some(shown)
     }
 
-    /// The whole sentence, where the text as a whole has this name: `the body`.
+    /// Returns the whole sentence. `whole` names the text as a whole: `the body`.
     pub fn about(&self, whole: &str) -> String {
         match self.field() {
             Some(field) => format!("`{field}` {}", self.what),
@@ -119,7 +119,7 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-/// Some characters of a stranger, fit for a log.
+/// Shortens text from a peer for a log.
 fn short(text: &str) -> String {
     let mut chars = text.chars();
     let mut shown: String = chars.by_ref().take(MAX_SHOWN_CHARS).collect();
@@ -129,7 +129,7 @@ fn short(text: &str) -> String {
     shown.replace(char::is_control, "�")
 }
 
-/// What a value is, for people.
+/// Returns the kind of a value, for people.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -141,16 +141,16 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What is wrong with a value that should be something else, as the end of a sentence: `must be
-/// text, not a number`.
+/// Describes a value of the wrong kind, as the end of a sentence: `must be text, not a number`.
 pub fn mismatch(expected: &str, found: &Value) -> String {
     format!("must be {expected}, not {}", kind(found))
 }
 
-/// Reads an object as it stands.
+/// Parses an object.
 ///
 /// # Errors
-/// No UTF-8, no JSON, no object, nested too deep, or a name stands twice.
+/// Returns an error for text that is no UTF-8, no JSON, no object, nested too deep, or contains a
+/// name twice.
 pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, JsonError> {
     match text::value(bytes)? {
         Value::Object(fields) => Ok(fields),
@@ -158,18 +158,18 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, JsonError> {
     }
 }
 
-/// Reads a `T` from an object.
+/// Parses a `T` from an object.
 ///
 /// # Errors
-/// As [`object`]; or a field is missing or is of another type.
+/// Returns the errors of [`object`], or an error if a field is missing or is of another type.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     typed(object(bytes)?)
 }
 
-/// Reads a `T` from an object that may be left out: nothing, blanks and null are none.
+/// Parses a `T` from an object that may be absent. Empty text, blanks and null mean `None`.
 ///
 /// # Errors
-/// As [`read`].
+/// Returns the errors of [`read`].
 pub fn read_optional<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<T>, JsonError> {
     match bytes.trim_ascii() {
         b"" | b"null" => Ok(None),
@@ -177,18 +177,19 @@ pub fn read_optional<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<T>, Jso
     }
 }
 
-/// Reads a `T` from the fields of an object.
+/// Parses a `T` from the fields of an object.
 ///
 /// # Errors
-/// A field is missing or is of another type.
+/// Returns an error if a field is missing or is of another type.
 pub fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, JsonError> {
     T::deserialize(typed::Node(Value::Object(fields)))
 }
 
-/// Takes a text out of an object, by which the rest is read: its `type`.
+/// Removes a text field such as `type` from an object. The remaining fields are parsed according to
+/// it.
 ///
 /// # Errors
-/// It is missing, or no text.
+/// Returns an error if the field is missing or not text.
 pub fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<String, JsonError> {
     let wrong = |what: String| JsonError::new(what).within(Step::Field(name.to_owned()));
     match fields.remove(name) {
@@ -198,26 +199,26 @@ pub fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<String, 
     }
 }
 
-/// Reads a float field of a type that is told apart by a `tag`: what stands beside the tag is kept
-/// first, numbers as their text.
+/// Deserialises a float field of an enum with a `tag`. serde buffers the fields beside the tag,
+/// with numbers as text.
 ///
 /// # Errors
-/// It is no number, or beyond a float.
+/// Returns an error if it is no number, or too large for a float.
 pub fn float<'de, D: Deserializer<'de>>(json: D) -> Result<f64, D::Error> {
     let number = Number::deserialize(json)?;
     number.as_f64().ok_or_else(|| D::Error::custom("the number is too large"))
 }
 
-/// The same of a field that may be absent.
+/// Deserialises a float field that may be absent. See [`float`].
 ///
 /// # Errors
-/// As [`float`].
+/// Returns the errors of [`float`].
 pub fn optional_float<'de, D: Deserializer<'de>>(json: D) -> Result<Option<f64>, D::Error> {
     let number = Option::<Number>::deserialize(json)?;
     number.map(float).transpose().map_err(D::Error::custom)
 }
 
-/// A field that holds none of the words that are known there.
+/// Returns the error for a field with an unknown word.
 pub(crate) fn unknown(name: &str, known: &'static [&'static str], word: &str) -> JsonError {
     let error = <JsonError as serde::de::Error>::unknown_variant(word, known);
     error.within(Step::Field(name.to_owned()))

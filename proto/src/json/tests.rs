@@ -1,4 +1,4 @@
-//! The reader: what is told of each mistake, and that it agrees with `serde_json`.
+//! Tests of the JSON reader: its error messages, and its agreement with `serde_json`.
 
 use std::collections::BTreeMap;
 
@@ -139,7 +139,7 @@ fn deep_nesting_is_refused_without_a_deep_stack() {
     assert_eq!(refused(nested(128)), "the body is nested deeper than 127 levels");
     assert_eq!(refused("[".repeat(1 << 20)), "the body is nested deeper than 127 levels");
     assert_eq!(refused(r#"{"a":"#.repeat(1 << 18)), "the body is nested deeper than 127 levels");
-    // What is told of a place far within is bounded.
+    // The path in an error message is bounded.
     let deep = format!("{}\"b\":1,\"b\":1{}", r#"{"a":"#.repeat(100) + "{", "}".repeat(101));
     assert_eq!(refused(&deep), "`a.a.a.a.a.a.a.a…` stands twice");
 }
@@ -171,7 +171,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Values near those of a [`Game`].
+/// Generates values similar to those of a [`Game`].
 fn near() -> impl Strategy<Value = Value> {
     let value = prop_oneof![
         any_json(),
@@ -195,8 +195,8 @@ proptest! {
         }
     }
 
-    /// Where this reader takes a text, `serde_json` reads the same from it without its nulls;
-    /// where it does not, either `serde_json` refuses it too or it is stricter on purpose.
+    /// Checks that `serde_json` reads the same from every accepted text, without its nulls. Each
+    /// refused text is refused by `serde_json` too, or this reader is stricter on purpose.
     #[test]
     fn a_type_is_read_as_serde_json_reads_it(value in near()) {
         let mut bare = value.clone();

@@ -1,4 +1,4 @@
-//! Bytes to a JSON value whose names are each there once.
+//! Parses bytes to a JSON value without duplicate names.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -33,7 +33,7 @@ fn unreadable(error: &serde_json::Error) -> JsonError {
     JsonError::no_json(format!("is not JSON: {why}"))
 }
 
-/// Looks for a name that stands twice in an object, here or within, and keeps the first.
+/// Visitor that finds a duplicate name in an object, at any depth, and keeps the first.
 struct Names<'a>(&'a mut Option<JsonError>);
 
 impl<'a> Names<'a> {
@@ -41,7 +41,7 @@ impl<'a> Names<'a> {
         Names(self.0)
     }
 
-    /// What ends reading: the mistake is kept, and tells more than this.
+    /// Ends reading. The duplicate is kept, because it is more specific than this error.
     fn found<E: serde::de::Error>(self, step: Step, error: E) -> E {
         if let Some(twice) = self.0.take() {
             *self.0 = Some(twice.within(step));

@@ -1,4 +1,4 @@
-//! A JSON value to a type. What is wrong is told with the field where it is.
+//! Deserialises a JSON value to a type. Errors name the field.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{JsonError, Step, mismatch, short};
 
-/// A value that is being read.
+/// Value that is being deserialised.
 pub(super) struct Node(pub(super) Value);
 
 impl Node {
@@ -17,14 +17,14 @@ impl Node {
     }
 }
 
-/// Free-form values, and what is told apart by looking at it.
+/// Deserialises free-form values and untagged enums.
 fn as_it_stands<'de, V: Visitor<'de>>(value: Value, visitor: V) -> Result<V::Value, JsonError> {
     value.deserialize_any(visitor).map_err(|error| JsonError::new(format!("is wrong: {error}")))
 }
 
-/// A whole number, also where it is written as `5.0`.
+/// Returns a whole number, also if written as `5.0`.
 fn whole(number: &Number) -> Option<i128> {
-    /// Beyond, not every whole number is a float of its own.
+    /// Largest range in which every whole number has an exact float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let plain = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     plain.or_else(|| {
@@ -203,7 +203,7 @@ impl<'de> de::SeqAccess<'de> for Items {
 
 struct Fields {
     left: serde_json::map::IntoIter,
-    /// The field whose name was read and whose value was not.
+    /// Field whose name was read and whose value was not.
     next: Option<(String, Value)>,
 }
 
@@ -231,7 +231,7 @@ impl<'de> de::MapAccess<'de> for Fields {
     }
 }
 
-/// `a`, `b` or `c`.
+/// Lists names such as `a`, `b` or `c`.
 fn one_of(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match names.split_last() {

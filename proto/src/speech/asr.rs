@@ -1,4 +1,4 @@
-//! The recognition service's messages. Text frames are JSON; binary frames are PCM (s16le, 16 kHz,
+//! Messages of the recognition service. Text frames are JSON. Binary frames are PCM (s16le, 16 kHz,
 //! mono, any length) or, after `set_audio_format opus`, one Opus packet each.
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::DecodeError;
 use crate::json::{self, JsonError};
 
-/// Sample rate of everything on this wire.
+/// Sample rate of all audio in this protocol.
 pub const SAMPLE_RATE_HZ: u32 = 16_000;
 
 /// Encoding of the binary frames.
@@ -21,28 +21,28 @@ pub enum AudioFormat {
     Opus,
 }
 
-/// A text message from the client.
+/// Text message from the client.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum AsrCommand {
     /// Asks for a `pong`.
     Ping,
-    /// Drops buffered audio, goes back to streaming mode and to PCM.
+    /// Drops buffered audio, and returns to streaming mode and to PCM.
     Reset,
-    /// Chooses the encoding of binary frames.
+    /// Sets the encoding of binary frames.
     SetAudioFormat {
-        /// The encoding from now on.
+        /// New encoding.
         format: AudioFormat,
     },
-    /// Opens one utterance: what follows is one piece of audio, without server-side endpointing.
+    /// Opens one utterance. The following audio is one piece, without server-side endpointing.
     BatchStart {
         /// Always 16000.
         sample_rate: u32,
-        /// Name of the language in Chinese (`中文`, `英文`), or absent to detect it.
+        /// Name of the language in Chinese (`中文`, `英文`). Absent means automatic detection.
         #[serde(skip_serializing_if = "Option::is_none")]
         language: Option<String>,
     },
-    /// Ends the utterance: recognise it now.
+    /// Ends the utterance and starts recognition.
     BatchEnd,
 }
 
@@ -50,19 +50,19 @@ fn default_rate() -> u32 {
     SAMPLE_RATE_HZ
 }
 
-/// Where a batch stands.
+/// State of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchState {
-    /// Audio may come.
+    /// Receiving audio.
     Receiving,
-    /// The recogniser runs.
+    /// The recogniser is running.
     Recognizing,
     /// The result has been sent.
     Complete,
 }
 
-/// A text message from the service. Timestamps are milliseconds since 1970.
+/// Text message from the service. Timestamps are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AsrEvent {
@@ -70,27 +70,27 @@ pub enum AsrEvent {
     Pong,
     /// Answers `reset`.
     Reset {
-        /// For people.
+        /// Text for people.
         #[serde(default)]
         message: String,
     },
     /// Answers `set_audio_format`.
     AudioFormatSet {
-        /// The encoding now in force.
+        /// Current encoding.
         format: AudioFormat,
-        /// When.
+        /// Time of the message.
         #[serde(default)]
         timestamp: u64,
     },
-    /// A batch moved on.
+    /// Reports a new state of a batch.
     BatchProgress {
-        /// Where it stands.
+        /// State of the batch.
         state: BatchState,
-        /// For people.
+        /// Text for people.
         #[serde(default)]
         message: String,
     },
-    /// A batch's transcript; `text` may be empty.
+    /// Transcript of a batch; `text` may be empty.
     BatchResult {
         /// The transcript.
         text: String,
@@ -100,11 +100,11 @@ pub enum AsrEvent {
         /// Number of samples recognised.
         #[serde(default)]
         samples: u64,
-        /// When.
+        /// Time of the message.
         #[serde(default)]
         timestamp: u64,
     },
-    /// Streaming mode: speech began or ended.
+    /// Streaming mode: start or end of speech.
     Vad {
         /// `speech_start` or `speech_end`.
         event: VadEvent,
@@ -118,34 +118,34 @@ pub enum AsrEvent {
         /// Samples in the segment, at its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         samples: Option<u64>,
-        /// When.
+        /// Time of the message.
         #[serde(default)]
         timestamp: u64,
     },
-    /// Streaming mode: a segment's transcript. May never come for noise.
+    /// Streaming mode: transcript of a segment. May never arrive for noise.
     Result {
         /// The transcript.
         text: String,
         /// Always true.
         #[serde(default)]
         is_final: bool,
-        /// The original's spelling.
+        /// Spelling of the original protocol.
         #[serde(default)]
         is_speeching: bool,
-        /// When.
+        /// Time of the message.
         #[serde(default)]
         timestamp: u64,
-        /// Counts segments from 1.
+        /// Number of the segment, from 1.
         #[serde(default)]
         segment_id: u64,
     },
-    /// Something was wrong with the last command or its audio.
+    /// Error of the last command or its audio.
     Error {
-        /// For people.
+        /// Text for people.
         message: String,
         /// One of [`code`].
         code: u32,
-        /// When.
+        /// Time of the message.
         #[serde(default)]
         timestamp: u64,
     },
@@ -165,7 +165,7 @@ pub enum VadEvent {
 pub mod code {
     /// The text frame is not JSON.
     pub const BAD_JSON: u32 = 1;
-    /// The service failed; also when it is too busy.
+    /// The service failed or is too busy.
     pub const EXCEPTION: u32 = 2;
     /// The command is unknown.
     pub const UNKNOWN_COMMAND: u32 = 3;
@@ -180,15 +180,15 @@ pub mod code {
 }
 
 impl AsrEvent {
-    /// Reads one text frame of the service.
+    /// Parses one text frame of the service.
     ///
     /// # Errors
-    /// Not JSON, an unknown `type`, or a field of the wrong type.
+    /// Returns an error for text that is not JSON, an unknown `type`, or a field of the wrong type.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         Ok(serde_json::from_str(text)?)
     }
 
-    /// The JSON text of the event.
+    /// Returns the event as JSON text.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).expect("strings and numbers always serialise")
     }
@@ -197,18 +197,19 @@ impl AsrEvent {
 impl AsrCommand {
     const NAMES: [&str; 5] = ["ping", "reset", "set_audio_format", "batch_start", "batch_end"];
 
-    /// Reads one text frame of a client.
+    /// Parses one text frame of a client.
     ///
     /// # Errors
-    /// No JSON object, an unknown `command`, or a field that is missing or of the wrong type.
+    /// Returns an error for text that is no JSON object, an unknown `command`, or a field that is
+    /// missing or of the wrong type.
     pub fn decode(text: &str) -> Result<Self, JsonError> {
         Self::from_fields(json::object(text.as_bytes())?)
     }
 
-    /// Reads the fields of one text frame.
+    /// Parses the fields of one text frame.
     ///
     /// # Errors
-    /// As [`AsrCommand::decode`].
+    /// Returns the errors of [`AsrCommand::decode`].
     pub fn from_fields(mut fields: Map<String, Value>) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         struct Format {
@@ -236,7 +237,7 @@ impl AsrCommand {
         })
     }
 
-    /// The JSON text of the command.
+    /// Returns the command as JSON text.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).expect("strings and numbers always serialise")
     }

@@ -1,5 +1,6 @@
-//! The synthesis service's messages: JSON text frames both ways, and audio as binary frames from
-//! the service. The end of a request is `complete` (or `error`), never a flag in a frame.
+//! Messages of the synthesis service: JSON text frames in both directions, and audio as binary
+//! frames from the service. A request ends with `complete` (or `error`), never with a flag in a
+//! frame.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
@@ -8,45 +9,46 @@ use serde_json::{Map, Value};
 use crate::DecodeError;
 use crate::json::{self, JsonError};
 
-/// Longest text of one request, in characters.
+/// Maximum length of the text of one request, in characters.
 pub const MAX_TEXT_CHARS: usize = 5_000;
 
-/// A text message from the client.
+/// Text message from the client.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum TtsCommand {
-    /// Asks for speech.
+    /// Requests speech.
     TtsRequest {
-        /// Chosen by the client, unique on its connection.
+        /// Id chosen by the client, unique on its connection.
         request_id: String,
-        /// What to say, and how.
+        /// Text and voice parameters.
         params: TtsParams,
     },
-    /// Ends a request early; answered by `complete` with `cancelled`.
+    /// Ends a request early. The answer is `complete` with `cancelled`.
     Cancel {
-        /// The request to end.
+        /// Id of the request to end.
         request_id: String,
     },
     /// Asks for a `pong`.
     Ping {
-        /// Echoed.
+        /// Timestamp, echoed in the `pong`.
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Option<Value>,
     },
 }
 
-/// What to say, and how. Fields of the original that change nothing here are accepted.
+/// Text and voice parameters. Fields of the original protocol that have no effect here are
+/// accepted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TtsParams {
-    /// Up to 5,000 characters.
+    /// Text of up to 5,000 characters.
     pub text: String,
-    /// Frames as they are made, or one at the end.
+    /// Delivery of frames: streamed, or one at the end.
     #[serde(default)]
     pub mode: TtsMode,
-    /// A voice of the service; leave it out for the default (`null` is an error there).
+    /// Voice of the service. Omit it for the default (`null` is an error there).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voice_id: Option<String>,
-    /// Speaking rate, 1.0 is normal; an extension of ours.
+    /// Speaking rate; 1.0 is normal. An extension of Hearken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
 }
@@ -55,61 +57,61 @@ pub struct TtsParams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TtsMode {
-    /// Frames as they are made.
+    /// Frames as they are produced.
     #[default]
     Streaming,
-    /// One frame with everything.
+    /// One frame with all audio.
     NonStreaming,
 }
 
-/// A text message from the service.
+/// Text message from the service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum TtsEvent {
-    /// A request moved on.
+    /// Reports progress of a request.
     Progress {
-        /// The request.
+        /// Id of the request.
         request_id: String,
         /// `queued`, `processing`, `generating` or `encoding`.
         state: String,
-        /// 0 to 1.
+        /// Progress, 0 to 1.
         #[serde(default, deserialize_with = "json::float")]
         progress: f64,
-        /// For people.
+        /// Text for people.
         #[serde(default)]
         message: String,
     },
-    /// A request ended well, or was cancelled.
+    /// A request was completed or cancelled.
     Complete {
-        /// The request.
+        /// Id of the request.
         request_id: String,
-        /// What was made.
+        /// Statistics of the audio.
         #[serde(default)]
         result: TtsResult,
     },
-    /// A request failed, or a message could not be read.
+    /// A request failed, or a message was unreadable.
     Error {
-        /// The request; absent where it could not be read.
+        /// Id of the request. Absent if it could not be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
-        /// Why.
+        /// Reason for the failure.
         error: TtsFailure,
     },
     /// Answers `ping`.
     Pong {
-        /// Echo of the ping's.
+        /// Timestamp of the `ping`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timestamp: Option<Value>,
     },
 }
 
-/// What a finished request made.
+/// Statistics of a finished request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TtsResult {
-    /// Seconds of audio.
+    /// Duration of the audio, in seconds.
     #[serde(default, deserialize_with = "json::float")]
     pub duration: f64,
-    /// Of the audio.
+    /// Sample rate of the audio, in samples per second.
     #[serde(default)]
     pub sample_rate: u32,
     /// Number of samples.
@@ -118,60 +120,60 @@ pub struct TtsResult {
     /// Number of binary frames.
     #[serde(default)]
     pub chunks: u64,
-    /// The request was ended by `cancel`.
+    /// Set if the request was ended by `cancel`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelled: bool,
 }
 
-/// Why a request failed.
+/// Reason for a failed request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TtsFailure {
     /// `INVALID_PARAMS`, `INVALID_JSON`, `TEXT_TOO_LONG`, `VOICE_NOT_FOUND`, `QUEUE_FULL`,
     /// `TIMEOUT`, `RATE_LIMITED`, `UNSUPPORTED_FORMAT` or `INTERNAL_ERROR`.
     pub code: String,
-    /// For people.
+    /// Text for people.
     #[serde(default)]
     pub message: String,
-    /// Anything more.
+    /// Additional details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }
 
-/// What a binary frame holds.
+/// Kind of a binary frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
     /// Part of a streamed answer (1).
     Stream,
-    /// The whole answer (2).
+    /// Complete answer (2).
     Whole,
-    /// Meta data alone (3).
+    /// Metadata only (3).
     Meta,
 }
 
-/// One binary frame: `AA 55 | kind | 00 | u32 meta length | meta JSON | u32 payload length | PCM
-/// s16le mono`, lengths big-endian.
+/// Binary frame: `AA 55 | kind | 00 | u32 meta length | meta JSON | u32 payload length | PCM s16le
+/// mono`, lengths big-endian.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AudioFrame {
-    /// What it holds.
+    /// Kind of the frame.
     pub kind: FrameKind,
-    /// Whose it is.
+    /// Metadata of the frame.
     pub meta: FrameMeta,
     /// PCM, s16le, mono.
     pub pcm: Bytes,
 }
 
-/// Meta data of a binary frame.
+/// Metadata of a binary frame.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FrameMeta {
-    /// The request it answers.
+    /// Id of the request that the frame answers.
     pub request_id: String,
-    /// Counts a request's frames from 0.
+    /// Number of the frame in its request, from 0.
     #[serde(default)]
     pub sequence: u64,
-    /// Of the PCM.
+    /// Sample rate of the PCM, in samples per second.
     #[serde(default = "default_rate")]
     pub sample_rate: u32,
-    /// Never true in the original; not the end of anything.
+    /// Never true in the original protocol. It marks the end of nothing.
     #[serde(default)]
     pub is_final: bool,
 }
@@ -183,11 +185,11 @@ fn default_rate() -> u32 {
 const MAGIC: [u8; 2] = [0xAA, 0x55];
 
 impl AudioFrame {
-    /// Reads one binary frame.
+    /// Parses one binary frame.
     ///
     /// # Errors
-    /// The magic, kind or reserved byte is wrong, a length exceeds the frame, the meta data is not
-    /// the JSON expected, or the PCM has an odd number of bytes.
+    /// Returns an error if the magic, kind or reserved byte is wrong, a length exceeds the frame,
+    /// the metadata is not the expected JSON, or the PCM has an odd number of bytes.
     pub fn decode(frame: &Bytes) -> Result<Self, DecodeError> {
         if frame.len() < 8 {
             return Err(DecodeError::Short { what: "frame header", need: 8, have: frame.len() });
@@ -214,7 +216,7 @@ impl AudioFrame {
         Ok(Self { kind, meta, pcm })
     }
 
-    /// The bytes of the frame.
+    /// Returns the bytes of the frame.
     pub fn encode(&self) -> Bytes {
         let meta = serde_json::to_vec(&self.meta).expect("strings and numbers always serialise");
         let mut out = BytesMut::with_capacity(12 + meta.len() + self.pcm.len());
@@ -233,7 +235,7 @@ impl AudioFrame {
     }
 }
 
-/// Reads `u32 length | bytes` at `at`; returns the bytes and where they end.
+/// Reads `u32 length | bytes` at `at`. Returns the bytes and their end position.
 fn sized(frame: &Bytes, at: usize, what: &'static str) -> Result<(Bytes, usize), DecodeError> {
     let start = at + 4;
     let short =
@@ -248,33 +250,34 @@ fn sized(frame: &Bytes, at: usize, what: &'static str) -> Result<(Bytes, usize),
 }
 
 impl TtsEvent {
-    /// Reads one text frame of the service.
+    /// Parses one text frame of the service.
     ///
     /// # Errors
-    /// Not JSON, an unknown `type`, or a field of the wrong type.
+    /// Returns an error for text that is not JSON, an unknown `type`, or a field of the wrong type.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         Ok(serde_json::from_str(text)?)
     }
 
-    /// The JSON text of the event.
+    /// Returns the event as JSON text.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).expect("JSON values always serialise")
     }
 }
 
 impl TtsCommand {
-    /// Reads one text frame of a client.
+    /// Parses one text frame of a client.
     ///
     /// # Errors
-    /// No JSON object, an unknown `type`, or a field that is missing or of the wrong type.
+    /// Returns an error for text that is no JSON object, an unknown `type`, or a field that is
+    /// missing or of the wrong type.
     pub fn decode(text: &str) -> Result<Self, JsonError> {
         Self::from_fields(json::object(text.as_bytes())?)
     }
 
-    /// Reads the fields of one text frame.
+    /// Parses the fields of one text frame.
     ///
     /// # Errors
-    /// As [`TtsCommand::decode`].
+    /// Returns the errors of [`TtsCommand::decode`].
     pub fn from_fields(mut fields: Map<String, Value>) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         struct Request {
@@ -306,7 +309,7 @@ impl TtsCommand {
         })
     }
 
-    /// The JSON text of the command.
+    /// Returns the command as JSON text.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).expect("JSON values always serialise")
     }

@@ -1,48 +1,49 @@
-//! How a line opens: quotes, headings, bullets, numbers, boxes to tick, fences of code, rules and
-//! definitions of links. Lenient where models are: `##标题` is a heading. Not for what stands in
+//! Parses the beginning of a line: quotes, headings, bullets, numbers, checkboxes, code fences,
+//! rules and link definitions. Accepts what models write: `##标题` is a heading. Not for the rest of
 //! the line.
 
 use super::links::{Definition, definition};
 use super::{Found, Line};
 
-/// A line that is all rule or markers so far is looked at no further, in characters.
+/// Maximum look-ahead in a line of only rules or markers, in characters.
 const REACH: usize = 256;
-/// Longer words behind the marks of a fence are no language's name, in bytes.
+/// Maximum length of a fence's language name, in bytes.
 const LANGUAGE_MAX: usize = 32;
 
-/// How a line opens, with the bytes that this takes.
+/// Beginning of a line, with its length in bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Opening<'a> {
-    /// Nothing stands in it, its newline included.
+    /// Blank line, its newline included.
     Blank(usize),
-    /// Nothing of it is said: a rule, a table's separator, a definition; its newline included.
+    /// Line that is not spoken: a rule, a table's separator or a definition. Its newline is
+    /// included.
     Unsaid(usize),
-    /// Code follows; the newline included.
+    /// Start of code, its newline included.
     Fence(usize, Fence),
-    /// Text follows.
+    /// Start of text.
     Text(usize, Markers<'a>),
 }
 
-/// The marks that open and close lines of code.
+/// Marks that open and close a code block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fence {
     mark: char,
     run: usize,
-    /// The fence stands in a quote.
+    /// Set if the fence is in a quote.
     quoted: bool,
 }
 
-/// What stood before the text of a line.
+/// Markers before the text of a line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Markers<'a> {
-    /// The number of a list's item.
+    /// Number of a list item.
     pub(super) number: Option<&'a str>,
     pub(super) heading: bool,
-    /// A bullet or number, so that a box to tick can follow.
+    /// Set for a bullet or number, which a checkbox may follow.
     item: bool,
 }
 
-/// How the line that begins here opens; none where more of it must be seen.
+/// Parses the beginning of the line at `rest`. Returns `None` if more text is needed.
 pub(super) fn open(rest: &str, end: bool) -> Option<Opening<'_>> {
     let line = Line::of(rest, REACH, end);
     let start = line.text.len() - unquoted(line.text).len();
@@ -79,12 +80,12 @@ pub(super) fn open(rest: &str, end: bool) -> Option<Opening<'_>> {
     Some(Opening::Text(start + len, markers))
 }
 
-/// Rules, and the separators of tables.
+/// Reports whether `c` can be part of a rule or of a table's separator.
 fn is_rule(c: char) -> bool {
     matches!(c, '|' | '-' | ':' | '*' | '_' | '=') || c.is_whitespace()
 }
 
-/// The text without white space and marks of quotes before it. `>=` compares.
+/// Returns the text without leading white space and quote marks. `>=` is a comparison, not a quote.
 fn unquoted(text: &str) -> &str {
     let mut text = text.trim_start();
     while let Some(inner) = text.strip_prefix('>') {
@@ -96,8 +97,7 @@ fn unquoted(text: &str) -> &str {
     text
 }
 
-/// Marks of a fence with a language's name at most, up to the end of the line and over its
-/// newline.
+/// Parses a fence with an optional language name, up to the end of the line and its newline.
 pub(super) fn fence(rest: &str, end: bool) -> Found<(usize, Fence)> {
     let line = Line::of(rest, REACH, end);
     let Some(mark @ ('`' | '~')) = line.text.chars().next() else { return Found::No };
@@ -124,8 +124,8 @@ pub(super) fn fence(rest: &str, end: bool) -> Found<(usize, Fence)> {
 }
 
 impl Fence {
-    /// Where the next line of code begins (none where the fence closes), with the bytes before
-    /// it, or the closing line's.
+    /// Returns the length of the text to skip, and whether it is the line that closes the fence. If
+    /// not, the next line of code begins after it.
     pub(super) fn next(self, rest: &str, end: bool) -> Found<(usize, bool)> {
         let line = Line::of(rest, REACH, end);
         let text = if self.quoted { unquoted(line.text) } else { line.text.trim_start() };
@@ -142,7 +142,8 @@ impl Fence {
     }
 }
 
-/// The markers that open a line, and their bytes; none where more must be seen.
+/// Parses the markers at the beginning of a line, with their length in bytes. Returns `None` if
+/// more text is needed.
 fn markers(body: &str, known: bool) -> Option<(usize, Markers<'_>)> {
     let mut markers = Markers::default();
     let mut at = 0;
@@ -157,7 +158,7 @@ fn markers(body: &str, known: bool) -> Option<(usize, Markers<'_>)> {
     }
 }
 
-/// The marker that stands here, in bytes.
+/// Returns the length of the marker at `here`, in bytes.
 fn marker<'a>(here: &'a str, markers: &mut Markers<'a>, known: bool) -> Found<usize> {
     let Some(first) = here.chars().next() else { return Found::ran_out(known) };
     match first {
@@ -218,7 +219,7 @@ fn bullet(here: &str, len: usize, known: bool) -> Found<usize> {
     }
 }
 
-/// A box to tick, `[ ]` or `[x]`.
+/// Parses a checkbox, `[ ]` or `[x]`.
 fn tick(here: &str, known: bool) -> Found<usize> {
     let mut chars = here.chars().skip(1);
     for fits in [|c| matches!(c, ' ' | 'x' | 'X'), |c| c == ']', char::is_whitespace] {
@@ -231,7 +232,7 @@ fn tick(here: &str, known: bool) -> Found<usize> {
     Found::Yes(3)
 }
 
-/// A number of at most three digits with its full stop or bracket.
+/// Parses a number of at most three digits with its full stop or bracket.
 fn number(here: &str, known: bool) -> Found<usize> {
     let digits = here.len() - here.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let mut behind = here[digits..].chars();

@@ -1,5 +1,5 @@
-//! What stands in a line, piece by piece: one step looks at the text that is there, writes what
-//! is certain and says how far it came. Not for how lines open.
+//! Parses the text within a line, one step at a time. A step reads the available text, writes the
+//! certain part and returns the length that it read. Not for the beginning of lines.
 
 use std::ops::Range;
 
@@ -9,51 +9,51 @@ use super::spacing::{Outlet, Spacing};
 use super::tags::{self, Tag};
 use super::{Found, links};
 
-/// Kinds of runs of marks.
+/// Number of kinds of mark runs.
 const KINDS: usize = 6;
 
-/// How far a step came.
+/// Result of a step.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// More text must come first.
+    /// More text is needed.
     Wait,
-    /// So many bytes are done with.
+    /// This number of bytes was read.
     Take(usize),
-    /// Of the next `whole` bytes, only the `inner` ones are to be read on.
+    /// Of the next `whole` bytes, only the `inner` ones are read further.
     Unwrap { whole: usize, inner: Range<usize> },
 }
 
-/// Where in the text the next character stands.
+/// Context of the next character.
 #[derive(Debug, Clone, Copy, Default)]
 enum Place {
     #[default]
     LineStart,
     Text,
-    /// In an address, in so many round brackets.
+    /// Inside an address, within this number of round brackets.
     Address(usize),
-    /// In a line's code, between runs of so many bytes.
+    /// Inside inline code that is delimited by runs of this many bytes.
     Code(usize),
-    /// In a line between fences.
+    /// Inside a line of a code block.
     Fenced,
 }
 
-/// Reads marks and writes plain text.
+/// Parser of marks that writes plain text.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     place: Place,
     fence: Option<Fence>,
     spacing: Spacing,
-    /// The character before, marks included; none where the line begins.
+    /// Previous character, marks included. `None` at the beginning of a line.
     before: Option<char>,
-    /// Runs of marks that are open in this line, by [`kind`].
+    /// Open runs of marks in this line, by [`kind`].
     open: [u8; KINDS],
     heading: bool,
-    /// A bar stood in this line.
+    /// Set if this line contained a bar.
     table: bool,
 }
 
 impl Writer {
-    /// Reads on from here. `rest` is not empty; `end` says that nothing will follow it.
+    /// Reads on from `rest`, which is not empty. `end` is true if no text will follow.
     pub(super) fn step(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
         match self.place {
             Place::LineStart => match self.fence {
@@ -115,7 +115,7 @@ impl Writer {
         }
     }
 
-    /// Code is said as it is written.
+    /// Writes a character of code unchanged.
     fn as_it_is(&mut self, rest: &str, out: &mut impl Outlet) -> Step {
         for (at, c) in rest.char_indices() {
             if c == '\n' {
@@ -150,13 +150,13 @@ impl Writer {
         self.before = Some(c);
     }
 
-    /// One character means what it is.
+    /// Writes one character as ordinary text.
     fn literal(&mut self, c: char, out: &mut impl Outlet) -> Step {
         self.say(c, out);
         Step::Take(c.len_utf8())
     }
 
-    /// So many bytes go without a trace.
+    /// Drops this many bytes without output.
     fn drop(&mut self, mark: char, len: usize) -> Step {
         self.before = Some(mark);
         Step::Take(len)
@@ -325,7 +325,7 @@ impl Writer {
         }
     }
 
-    /// `#` at the end of a heading closes it.
+    /// Handles `#` at the end of a heading, which closes it.
     fn heading_end(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
         let Found::Yes((len, _)) = marks::run(rest, '#', end) else { return Step::Wait };
         let mut behind = rest[len..].chars().take(marks::RUN_MAX);
@@ -372,8 +372,8 @@ impl Writer {
     }
 }
 
-/// The place in [`Writer::open`] of runs of this mark: single or longer asterisks, underscores and
-/// tildes.
+/// Returns the index in [`Writer::open`] for runs of this mark: single or longer asterisks,
+/// underscores and tildes.
 fn kind(mark: char, len: usize) -> usize {
     let mark = match mark {
         '*' => 0,
@@ -387,12 +387,12 @@ fn is_name(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_ascii_alphanumeric())
 }
 
-/// A character that can be a mark.
+/// Reports whether this character can be a mark.
 fn is_mark(c: char) -> bool {
     matches!(c, '\n' | '*' | '_' | '~' | '`' | '[' | '!' | '<' | '&' | '\\' | '$' | '|' | '#')
 }
 
-/// A letter that an address can begin with.
+/// Reports whether an address can begin with this letter.
 fn begins_address(c: char) -> bool {
     matches!(c.to_ascii_lowercase(), 'h' | 'w' | 'f' | 'm')
 }

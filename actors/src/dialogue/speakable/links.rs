@@ -1,30 +1,30 @@
-//! Links, images, footnotes and definitions in brackets: where they end and what of them is said.
-//! Not for addresses that stand in the open.
+//! Parses links, images, footnotes and definitions in brackets: their ends and their spoken part.
+//! Not for bare addresses.
 
 use super::{Found, Line};
 use std::ops::Range;
 
-/// The text of a link, in characters.
+/// Maximum length of a link's text, in characters.
 const TEXT_MAX: usize = 256;
-/// Its target and title.
+/// Maximum length of a link's target and title, in characters.
 const TARGET_MAX: usize = 1024;
-/// The label of a footnote.
+/// Maximum length of a footnote's label, in characters.
 const LABEL_MAX: usize = 32;
 
-/// Beginnings of addresses, as targets of definitions.
+/// Prefixes of addresses in link definitions.
 const ADDRESSES: [&str; 5] = ["http://", "https://", "www.", "mailto:", "<"];
 
-/// What a line that defines something defines.
+/// Kinds of definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Definition {
-    /// A link's target: the whole line.
+    /// Target of a link: the whole line.
     Link,
-    /// A footnote's text, behind so many bytes.
+    /// Text of a footnote, after this number of bytes.
     Footnote(usize),
 }
 
-/// A link that opens here with `[`: all its bytes, and those of its text. Behind a name, `[i][j]`
-/// are indices.
+/// Parses a link that opens with `[`. Returns its length and the range of its text, in bytes. After
+/// a name, `[i][j]` are indices.
 pub(super) fn link(rest: &str, behind_name: bool, end: bool) -> Found<(usize, Range<usize>)> {
     let close = match closing(rest, TEXT_MAX, end) {
         Found::Yes(close) => close,
@@ -35,7 +35,7 @@ pub(super) fn link(rest: &str, behind_name: bool, end: bool) -> Found<(usize, Ra
     let target = match behind.chars().next() {
         None => return Found::ran_out(end),
         Some('(') => target(behind, end),
-        // Two sources of a statement, `[1][2]`, are no link.
+        // Two citations, `[1][2]`, are not a link.
         Some('[') if !behind_name && rest[1..close].contains(|c: char| !c.is_ascii_digit()) => {
             closing(behind, TEXT_MAX, end).map(|close| close + 1)
         }
@@ -44,7 +44,7 @@ pub(super) fn link(rest: &str, behind_name: bool, end: bool) -> Found<(usize, Ra
     target.map(|len| (close + 1 + len, 1..close))
 }
 
-/// A footnote's mark `[^1]` that opens here, in bytes.
+/// Parses a footnote's mark such as `[^1]`. Returns its length in bytes.
 pub(super) fn footnote(rest: &str, end: bool) -> Found<usize> {
     for (at, c) in rest.char_indices() {
         match (at, c) {
@@ -57,7 +57,7 @@ pub(super) fn footnote(rest: &str, end: bool) -> Found<usize> {
     Found::ran_out(end)
 }
 
-/// What the line with this body defines.
+/// Parses the definition in the line with this body.
 pub(super) fn definition(body: &str, line: &Line<'_>) -> Found<Definition> {
     if !body.starts_with('[') {
         return Found::No;
@@ -89,8 +89,8 @@ pub(super) fn definition(body: &str, line: &Line<'_>) -> Found<Definition> {
     }
 }
 
-/// The bracket that closes the one that opens here, in bytes. Brackets nest; a line's end or too
-/// long a text closes nothing.
+/// Returns the position of the bracket that closes the one at the beginning, in bytes. Brackets
+/// nest. A line end stops the search, as does a text of more than `most` characters.
 fn closing(rest: &str, most: usize, end: bool) -> Found<usize> {
     let mut depth = 0;
     let mut escaped = false;
@@ -113,12 +113,13 @@ fn closing(rest: &str, most: usize, end: bool) -> Found<usize> {
     Found::ran_out(end)
 }
 
-/// A target in round brackets, with a title in quotes perhaps, in bytes.
+/// Parses a target in round brackets, with an optional title in quotes. Returns its length in
+/// bytes.
 fn target(rest: &str, end: bool) -> Found<usize> {
-    /// Where in a target a character stands.
+    /// Position within a target.
     enum At {
         Address,
-        /// In angle brackets.
+        /// Inside angle brackets.
         Angle,
         Gap,
         Title(char),

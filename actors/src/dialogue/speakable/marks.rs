@@ -1,45 +1,46 @@
-//! Marks in pairs: whether an asterisk, underscore or tilde emphasises or is meant as such, how
-//! far an address in the open goes, what is a formula. Not for anything in brackets.
+//! Interprets paired marks: decides whether an asterisk, underscore or tilde is emphasis or literal
+//! text. Finds the ends of bare addresses and formulas. Not for text in brackets.
 
 use super::Found;
 
-/// So far does emphasis in the middle of a word reach, and a formula, in characters.
+/// Maximum look-ahead for emphasis within a word, in characters.
 const REACH: usize = 64;
 const FORMULA_MAX: usize = 128;
-/// Longer runs of a mark are several.
+/// Maximum length of one run. A longer run is split into several.
 pub(super) const RUN_MAX: usize = 64;
 
 const ADDRESSES: [&[u8]; 5] = [b"http://", b"https://", b"www.", b"ftp://", b"mailto:"];
 
-/// A run of one mark, and what stands around it.
+/// Run of one mark with its context.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run<'a> {
     pub(super) mark: char,
     pub(super) len: usize,
     pub(super) before: Option<char>,
     pub(super) after: Option<char>,
-    /// The text behind it.
+    /// Text after the run.
     pub(super) rest: &'a str,
-    /// Runs of the same strength that opened before and have not closed.
+    /// Number of open runs of the same strength.
     pub(super) open: u8,
-    /// The last character that is said is a digit.
+    /// Set if the last spoken character is a digit.
     pub(super) behind_digit: bool,
-    /// The text ends behind `rest`.
+    /// Set if the text ends after `rest`.
     pub(super) end: bool,
 }
 
-/// What a run of marks does.
+/// Effect of a run of marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkEffect {
-    /// It is meant as such.
+    /// Literal text.
     Stay,
     Open,
     Close,
-    /// It has lost its partner.
+    /// Unpaired mark.
     Stray,
 }
 
-/// The run of `mark` that begins here: bytes and the character behind it; waits for the latter.
+/// Returns the length in bytes of the run of `mark` at the beginning, and the character after it.
+/// Waits for that character.
 pub(super) fn run(rest: &str, mark: char, end: bool) -> Found<(usize, Option<char>)> {
     let len = rest.chars().take(RUN_MAX).take_while(|c| *c == mark).count() * mark.len_utf8();
     match rest[len..].chars().next() {
@@ -49,13 +50,13 @@ pub(super) fn run(rest: &str, mark: char, end: bool) -> Found<(usize, Option<cha
 }
 
 impl Run<'_> {
-    /// What this run does, where that is certain.
+    /// Returns the effect of this run, if it is certain.
     pub(super) fn does(self) -> Found<MarkEffect> {
         let within = (wordy(self.before) || self.before == Some(')'))
             && (wordy(self.after) || self.after == Some('('));
         match self.mark {
             '~' if self.len < 2 => Found::Yes(MarkEffect::Stay),
-            // The box of a key cap, `*️⃣`.
+            // Keycap emoji, `*️⃣`.
             _ if matches!(self.after, Some('\u{fe0f}' | '\u{20e3}')) => {
                 Found::Yes(MarkEffect::Stay)
             }
@@ -71,7 +72,7 @@ impl Run<'_> {
         }
     }
 
-    /// A single asterisk that multiplies, or stands for anything.
+    /// Reports whether a single asterisk is a multiplication sign or a wildcard.
     fn is_sign(self) -> bool {
         let apart = blank(self.before) && blank(self.after);
         if apart || digit(self.before) && digit(self.after) {
@@ -84,7 +85,7 @@ impl Run<'_> {
         self.open == 0 && (factors || anything)
     }
 
-    /// Two asterisks between numbers.
+    /// Reports whether two asterisks are a power operator.
     fn is_power(self) -> bool {
         let close = digit(self.before) && digit(self.after) && self.open == 0;
         close || self.behind_digit && blank(self.before) && blank(self.after)
@@ -113,18 +114,18 @@ fn wordy(c: Option<char>) -> bool {
     c.is_some_and(char::is_alphanumeric)
 }
 
-/// A character of a name in code.
+/// Reports whether `c` can be part of an identifier in code.
 fn name_part(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A mark between these multiplies, or is part of a name.
+/// Reports whether a mark between these characters multiplies, or is part of a name.
 fn joins_factors(before: Option<char>, after: Option<char>) -> bool {
     (name_part(before) || matches!(before, Some(')' | '%')))
         && (name_part(after) || after == Some('('))
 }
 
-/// A single mark that can close stands near, on the same line.
+/// Reports whether a single closing mark is near, on the same line.
 fn closes_ahead(rest: &str, mark: char, end: bool) -> Found<bool> {
     let mut before = mark;
     let mut chars = rest.chars().enumerate().peekable();
@@ -144,7 +145,7 @@ fn closes_ahead(rest: &str, mark: char, end: bool) -> Found<bool> {
     if end { Found::Yes(false) } else { Found::Wait }
 }
 
-/// An address begins here.
+/// Reports whether an address begins here.
 pub(super) fn address(rest: &str, end: bool) -> Found<()> {
     let rest = rest.as_bytes();
     let mut found = Found::No;
@@ -160,7 +161,8 @@ pub(super) fn address(rest: &str, end: bool) -> Found<()> {
     found
 }
 
-/// The bytes of a formula that opens here with dollars, `$x^2$`; sums of money are none.
+/// Parses a formula in dollar signs such as `$x^2$`. Returns its length in bytes. Amounts of money
+/// are not formulas.
 pub(super) fn formula(rest: &str, end: bool) -> Found<usize> {
     let (run, after) = match run(rest, '$', end) {
         Found::Yes(run) => run,
@@ -189,14 +191,14 @@ pub(super) fn formula(rest: &str, end: bool) -> Found<usize> {
     Found::ran_out(end)
 }
 
-/// A mark of emphasis in an address belongs to it where more of the address follows.
+/// Reports whether an address continues after a mark of emphasis. Then the mark belongs to it.
 pub(super) fn goes_on(after: Option<char>) -> bool {
     after.is_some_and(|c| {
         c.is_ascii_alphanumeric() || matches!(c, '/' | '=' | '&' | '%' | '#' | '?' | '-')
     })
 }
 
-/// Ends an address in the open.
+/// Reports whether this character ends a bare address.
 pub(super) fn ends_address(c: char) -> bool {
     !c.is_ascii_graphic() || matches!(c, '<' | '>' | '"' | '`' | '|' | '[' | ']' | '\\')
 }

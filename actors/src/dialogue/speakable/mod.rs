@@ -1,9 +1,10 @@
-//! Written answers made plain speech, as they come: Markdown, emoji and ornaments go; words,
-//! digits, units and addresses stay, line by line. Where the chunks of a stream end changes
-//! nothing. Not for cutting into sentences, nor for numbers to words, which is the synthesiser's.
+//! Converts streamed Markdown answers to plain text for speech. Markdown, emoji and ornaments are
+//! removed. Words, digits, units and addresses stay, line by line. The result does not depend on
+//! the chunks of the stream. Not for splitting into sentences. Not for writing numbers as words:
+//! the synthesiser does that.
 //!
-//! `blocks` reads how lines open, `inline` what stands in them (`links`, `tags` and
-//! `marks` help it), `symbols` knows which characters are said, `spacing` writes them down.
+//! `blocks` parses the beginning of lines and `inline` the rest, with the help of `links`, `tags`
+//! and `marks`. `symbols` decides which characters are spoken. `spacing` writes the plain text.
 
 mod blocks;
 mod inline;
@@ -19,36 +20,36 @@ use inline::{Step, Writer};
 pub(super) use spacing::Outlet;
 pub(super) use symbols::is_emoji;
 
-/// Makes one answer plain speech, chunk by chunk. What it gives out never depends on the chunks,
-/// and what it holds back of a text that goes on is bounded by about 1,300 characters (a link
-/// with a very long target). Plain words go out at once, but for letters that can begin an address.
+/// Converter of one answer to plain text, chunk by chunk. The output never depends on the chunks.
+/// The held-back text is bounded by about 1,300 characters (a link with a very long target). Plain
+/// words are returned at once, except letters that can begin an address.
 ///
 /// The result has no space at its ends, one between words, one newline between lines and two
-/// between paragraphs. It can hold marks again where the text did not mean them as such (`\*`,
-/// code, `&lt;`), so cleaning twice can say less.
+/// between paragraphs. It can contain marks again if they were literal in the text (`\*`, code,
+/// `&lt;`). A second conversion can therefore remove more.
 #[derive(Debug, Default)]
 pub struct Cleaner {
-    /// Text that cannot be judged before more of it comes.
+    /// Text that cannot be interpreted before more of it arrives.
     held: String,
     writer: Writer,
 }
 
 impl Cleaner {
-    /// Takes a chunk and returns the plain text that is now certain.
+    /// Adds a chunk and returns the plain text that is now certain.
     pub fn push(&mut self, chunk: &str) -> String {
         let mut out = String::with_capacity(chunk.len());
         self.feed(chunk, &mut out);
         out
     }
 
-    /// The text has ended: returns the rest of it, and begins anew.
+    /// Ends the text, returns the rest of it, and resets the converter.
     pub fn finish(&mut self) -> String {
         let mut out = String::new();
         self.end(&mut out);
         out
     }
 
-    /// The plain text of a whole answer: what the pieces of its stream make together.
+    /// Returns the plain text of a whole answer. Equal to the joined output of its stream.
     pub fn whole(text: &str) -> String {
         let mut cleaner = Self::default();
         let mut out = cleaner.push(text);
@@ -56,13 +57,13 @@ impl Cleaner {
         out
     }
 
-    /// As [`Self::push`], telling of gaps as well.
+    /// Writes a chunk's plain text to `out`, like [`Self::push`], and reports gaps.
     pub(super) fn feed(&mut self, chunk: &str, out: &mut impl Outlet) {
         self.held.push_str(chunk);
         self.read(false, out);
     }
 
-    /// As [`Self::finish`], telling of gaps as well.
+    /// Writes the rest of the text to `out`, like [`Self::finish`], and reports gaps.
     pub(super) fn end(&mut self, out: &mut impl Outlet) {
         self.read(true, out);
         debug_assert!(self.held.is_empty(), "at the end nothing is undecided");
@@ -85,19 +86,19 @@ impl Cleaner {
     }
 }
 
-/// What a look ahead found.
+/// Result of a look-ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found<T> {
-    /// It is there.
+    /// Found.
     Yes(T),
-    /// It is not, whatever comes.
+    /// Not there, whatever text follows.
     No,
-    /// What comes will tell.
+    /// Undecided until more text arrives.
     Wait,
 }
 
 impl<T> Found<T> {
-    /// What it means that the text ran out: nothing more is looked at, or more is to come.
+    /// Returns the result for text that ran out: `No` if nothing more is examined, else `Wait`.
     fn ran_out(known: bool) -> Self {
         if known { Self::No } else { Self::Wait }
     }
@@ -111,14 +112,14 @@ impl<T> Found<T> {
     }
 }
 
-/// The line that begins here, without its newline, at most `most` characters of it.
+/// Line at the beginning of a text, without its newline, cut to at most `most` characters.
 struct Line<'a> {
     text: &'a str,
-    /// The newline or the end of the text follows.
+    /// Set if the newline or the end of the text follows.
     ended: bool,
-    /// Bytes of the newline.
+    /// Length of the newline, in bytes.
     newline: usize,
-    /// No more of it will be looked at.
+    /// Set if no more of the line will be examined.
     known: bool,
 }
 

@@ -1,16 +1,17 @@
-//! The plain text as it is written down: which characters go out, and what stands between words
-//! and lines where marks and ornaments have gone. Not for reading marks.
+//! Writes plain text: filters characters, and normalises spaces and line ends where marks and
+//! ornaments were removed. Not for parsing marks.
 
 use super::super::phrases::is_han;
 use super::symbols::{Voice, voice};
 
-/// Where plain text goes.
+/// Receiver of plain text.
 pub(in crate::dialogue) trait Outlet {
-    /// The next character.
+    /// Receives the next character.
     fn put(&mut self, c: char);
 
-    /// White space comes next, unless the text ends or an ornament is all that it stood before;
-    /// told at once, while the white space itself waits for what it stands before.
+    /// Reports white space at once, before it is written. The white space itself is written only
+    /// with the character after it. It is dropped at the end of the text, and where only an
+    /// ornament follows it.
     fn gap(&mut self, line_ends: bool);
 }
 
@@ -22,36 +23,36 @@ impl Outlet for String {
     fn gap(&mut self, _line_ends: bool) {}
 }
 
-/// What is to stand before the next character; the stronger one wins.
+/// Separator before the next character. The greater one wins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
     #[default]
     None,
     Space,
-    /// Between the cells of a table.
+    /// Separator of table cells.
     Cell,
-    /// Behind the number of a list's item.
+    /// Separator after the number of a list item.
     Number,
     Line,
     Paragraph,
 }
 
-/// Writes plain text down.
+/// Writer of plain text.
 #[derive(Debug, Default)]
 pub(super) struct Spacing {
     gap: Gap,
     last: Option<char>,
-    /// An ornament has gone since the last character.
+    /// Set if an ornament was removed since the last character.
     lost: bool,
 }
 
 impl Spacing {
-    /// The last character that went out.
+    /// Returns the last character that was written.
     pub(super) fn last(&self) -> Option<char> {
         self.last
     }
 
-    /// Writes a character as it is said, if it is.
+    /// Writes a character, if it is spoken.
     pub(super) fn write(&mut self, c: char, out: &mut impl Outlet) {
         if c.is_whitespace() {
             return self.space(out);
@@ -74,19 +75,19 @@ impl Spacing {
         out.gap(false);
     }
 
-    /// A bar between two cells.
+    /// Writes a bar between two cells.
     pub(super) fn cell(&mut self, out: &mut impl Outlet) {
         self.widen(Gap::Cell);
         out.gap(false);
     }
 
-    /// The number of a list's item.
+    /// Writes the number of a list item.
     pub(super) fn number(&mut self, digits: &str, out: &mut impl Outlet) {
         digits.chars().for_each(|digit| self.put(digit, out));
         self.widen(Gap::Number);
     }
 
-    /// The line ends; a blank one parts paragraphs.
+    /// Ends a line. A blank line separates paragraphs.
     pub(super) fn end_line(&mut self, blank: bool, out: &mut impl Outlet) {
         let parts = blank && self.gap >= Gap::Line;
         self.widen(if parts { Gap::Paragraph } else { Gap::Line });

@@ -1,27 +1,27 @@
-//! Which characters are said, by what Unicode knows of them. Not for marks of Markdown, which are
-//! ordinary characters elsewhere.
+//! Decides which characters are spoken, by their Unicode properties. Not for Markdown marks, which
+//! are ordinary characters elsewhere.
 
 use unicode_properties::{EmojiStatus, GeneralCategory, UnicodeEmoji, UnicodeGeneralCategory};
 
-/// Symbols that are said aloud, though their Unicode category is "other symbol".
+/// Symbols that are spoken, though their Unicode category is "other symbol".
 const SPOKEN_SYMBOLS: &str = "°℃℉№©®™";
 
-/// What becomes of a character.
+/// Treatment of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Voice {
-    /// It is said, or shapes how its sentence is said.
+    /// Spoken, or shapes how its sentence is spoken.
     Said,
-    /// It is no character of its own: joiners, selectors, what cannot be seen.
+    /// Part of another character, or invisible: joiners and selectors.
     Part,
-    /// An emoji or ornament.
+    /// Emoji or ornament, removed.
     Ornament,
-    /// It parts what stands around it: arrows, lines and bars.
+    /// Separator: arrows, lines and bars.
     Parting,
-    /// A number in a circle.
+    /// Number in a circle.
     Number(u32),
 }
 
-/// What becomes of `c`, which is no white space.
+/// Returns the treatment of `c`, which is no white space.
 pub(super) fn voice(c: char) -> Voice {
     match c {
         ' '..='~' | '\u{4e00}'..='\u{9fff}' | '，' | '。' | '、' | '\u{ff01}'..='\u{ff5e}' => {
@@ -52,7 +52,7 @@ pub(super) fn voice(c: char) -> Voice {
     }
 }
 
-/// An emoji, of which digits and ASCII signs are none.
+/// Reports whether `c` is an emoji. Digits and ASCII signs are not.
 pub(in crate::dialogue) fn is_emoji(c: char) -> bool {
     voice(c) == Voice::Ornament && !matches!(c.emoji_status(), EmojiStatus::NonEmoji)
 }

@@ -1,23 +1,23 @@
-//! HTML in answers: tags, comments, entities, and addresses in angle brackets. Only names that
-//! HTML knows are tags: `Vec<String>` and `<your name>` are text.
+//! Parses HTML in answers: tags, comments, entities, and addresses in angle brackets. Only known
+//! HTML names are tags: `Vec<String>` and `<your name>` are text.
 
 use super::{Found, Line};
 
-/// A tag is no longer, in characters.
+/// Maximum length of a tag, in characters.
 const TAG_MAX: usize = 256;
-/// Nor an entity, in bytes.
+/// Maximum length of an entity, in bytes.
 const ENTITY_MAX: usize = 12;
 
-/// Tags that end a line, but not the row of a table.
+/// Tags that end a line, but not a table row.
 const BREAKS: &str = "br div li ol p ul";
 
 /// Tags that end a line or row.
 const BLOCKS: &str = "blockquote h1 h2 h3 h4 h5 h6 hr table tr";
 
-/// Tags that open or close a table's cell.
+/// Tags that open or close a table cell.
 const CELLS: &str = "td th";
 
-/// Tags that leave no trace. The last ones are what models write of their own.
+/// Tags that are removed without a trace. The last ones are not HTML, but models write them.
 const TAGS: &str = "a abbr b big body center cite code dd del details dl dt em font html i img ins \
     kbd mark pre q s samp small span strike strong sub summary sup tbody thead tt u var \
     answer think thinking speak";
@@ -49,22 +49,22 @@ const ENTITIES: [(&str, char); 24] = [
     ("pound", '£'),
 ];
 
-/// What stands in angle brackets, with all its bytes.
+/// Content of angle brackets, with its length in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// A tag or comment without a trace.
+    /// Tag or comment that is removed without a trace.
     Silent(usize),
-    /// A tag that ends a line, but not the row of a table.
+    /// Tag that ends a line, but not a table row.
     Break(usize),
-    /// A tag that ends a line or row.
+    /// Tag that ends a line or row.
     Block(usize),
-    /// A tag of a table's cell.
+    /// Tag of a table cell.
     Cell(usize),
-    /// An address, which is said.
+    /// Address, which is spoken.
     Address(usize),
 }
 
-/// The tag that opens here with `<`.
+/// Parses the tag that opens with `<`.
 pub(super) fn tag(rest: &str, end: bool) -> Found<Tag> {
     let line = Line::of(rest, TAG_MAX, end);
     let inside = &line.text[1..];
@@ -120,7 +120,7 @@ fn element(name: &str, behind: &str, line: &Line<'_>) -> Found<Tag> {
     }
 }
 
-/// An address of the web or of mail, up to its bracket.
+/// Parses a web or mail address, up to its bracket.
 fn address(inside: &str, known: bool) -> Found<Tag> {
     match inside.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>')) {
         None => Found::ran_out(known),
@@ -131,7 +131,7 @@ fn address(inside: &str, known: bool) -> Found<Tag> {
     }
 }
 
-/// The character that an entity stands for which opens here with `&`, and its bytes.
+/// Parses an entity that opens with `&`. Returns its character and its length in bytes.
 pub(super) fn entity(rest: &str, end: bool) -> Found<(char, usize)> {
     for (at, c) in rest.char_indices().skip(1) {
         match c {

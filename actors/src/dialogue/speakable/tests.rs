@@ -1,4 +1,4 @@
-//! What becomes of written answers, and that chunks change none of it.
+//! Tests of the plain text of written answers, and of its independence of chunks.
 
 use proptest::prelude::*;
 
@@ -195,7 +195,7 @@ fn words_are_not_held_back() {
     }
 }
 
-/// Pieces that answers are made of, marks and halves of marks among them.
+/// Generates answers from pieces, among them marks and halves of marks.
 fn answer() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => "[a-z]{1,6}|[0-9]{1,4}|你好|重点|，|。|！| |\n|\n\n|, |\\. |! ",

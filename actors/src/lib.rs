@@ -1,8 +1,9 @@
-//! Everything that happens between two wires: hearing, dialogue, speaking. The outside (vendors,
-//! HTTP, files) is behind [`ports`].
+//! Conversation core of the server: speech recognition, dialogue and speech synthesis, as actors
+//! between two sockets. The outside (vendors, HTTP, files) is behind [`ports`].
 //!
 //! Reading order: [`messages`], [`pipeline`], [`device`], [`vad`], [`asr`], [`session`], [`tts`],
-//! [`mcp_host`], the text clients' [`gateway`], the applications' [`chat`], then the pure parts [`audio`], [`dialogue`] and [`tools`].
+//! [`mcp_host`], the text clients' [`gateway`], the applications' [`chat`], then the pure parts
+//! [`audio`], [`dialogue`] and [`tools`].
 #![doc = include_str!("../README.md")]
 
 pub mod admission;

@@ -1,15 +1,14 @@
-//! How many turns may run at once: as many as the server can, which it finds out by how late its
-//! packets leave and by how busy the threads are that make them. One more is told that the server
-//! is busy, at once, instead of making all of them stutter. Before that, speech is encoded with less
-//! effort. Not for how it is told, nor for connections, of which there are places.
+//! Admission control: limits the turns that run at once, by how late packets leave and how busy the
+//! encoding threads are. A turn above the limit is refused at once ("the server is busy"), instead
+//! of making all turns stutter. Before that, speech is encoded with less effort. Not for the
+//! wording of the refusal, nor for connections, which have slots of their own.
 //!
-//! The limit rises while it is nearly used up, the faster the less the busiest of these threads will
-//! have to do for the turns that run now; where that is too much, it falls to what would be just
-//! enough, before anything is late.
-//! Where packets are late again and again all the same, as when other programs take the cores, it
-//! falls by a tenth, and rises slowly for a while; once all goes well it finds back to where it
-//! began. Effort goes by how busy these threads and all cores are, and comes back when that is low
-//! for long.
+//! The limit rises while it is nearly used up, and faster the more headroom the busiest encoding
+//! thread has. If that thread is overloaded by the turns that run now, the limit falls to what it
+//! can just do, before any packet is late. If packets are late repeatedly all the same, as when
+//! other programs take the cores, the limit falls by a tenth, and rises slowly for a while; without
+//! trouble it returns to its initial value. The encoding effort depends on the utilisation of these
+//! threads and of all cores; full effort returns after a long calm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,59 +18,59 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::metrics::{meters, whole};
 
-/// How often the limit is looked at.
+/// Length of one control window: the interval between updates of the limit.
 pub const WINDOW: Duration = Duration::from_millis(500);
-/// Fewer packets than this say nothing of how late packets are.
+/// Fewest packets from which lateness is judged; until then counts carry over to the next window.
 const FEWEST_PACKETS: u64 = 50;
-/// So many turns are let in whatever happens: where engines share the cores, packets of a single
+/// Lower bound of the limit, in turns: where speech engines share the cores, packets of a single
 /// household may be late.
 const FEWEST_TURNS: usize = 8;
-/// What is left of the limit, at least, after a window.
+/// Smallest factor by which one window may reduce the limit.
 const DECREASE: f64 = 0.9;
-/// The limit's rise in a window, as a part of it, at least one turn: at most, and while packets were
-/// late not long ago.
+/// Largest increase of the limit per window, as a fraction of it (at least one turn): normally, and
+/// (`WARY_INCREASE`) for a while after late packets.
 const INCREASE: f64 = 0.25;
 const WARY_INCREASE: f64 = 0.01;
-/// Windows without late packets after which the limit may rise fast again, and after which late
-/// packets are thought to be a hiccup of the machine that will pass.
+/// Windows without late packets after which the limit may rise fast again. Late packets after so
+/// many are first taken for a transient of the machine.
 const WARY_WINDOWS: usize = 20;
-/// How much of the newest window goes into the mean load and the mean of turns: about five seconds
-/// are looked at, since turns come in bunches, and their load only when somebody has understood,
-/// thought and spoken.
+/// Weight of the newest window in the moving averages of the load and of the running turns, which
+/// cover about five seconds. Turns come in bunches, and cause load only after recognition, the
+/// model and synthesis have begun to answer.
 const NEWEST: f64 = 0.1;
-/// Part of the limit in use beyond which it rises.
+/// Fraction of the limit in use above which it rises.
 const NEARLY_FULL: f64 = 0.8;
-/// Turns for each core that are let in at first: everybody may come at once after a restart.
+/// Initial limit per core, in turns: all devices may reconnect at once after a restart.
 const FIRST_TURNS: usize = 48;
-/// A packet that is encoded this much after it was urgent is late: a voice that is behind by as long
-/// as a packet plays falls behind for good.
+/// Delay of encoding, after a packet became urgent, above which the packet is late. A turn that is
+/// behind by the length of a packet never catches up.
 const ENCODING_LATE: Duration = Duration::from_millis(45);
 
-/// Part of the cores in use beyond which effort is saved, and below which it need not be: saving
-/// brings it to about half.
+/// Fraction of the cores in use above which effort is reduced, which brings the use to about half.
 const STRAINED: f64 = 0.5;
-/// Effort is saved too where turns could be only so many times as many without that.
+/// Headroom factor below which encoding effort is reduced too.
 const LITTLE_ROOM: f64 = 1.25;
+/// Fraction of the cores in use below which full effort may return.
 const CALM: f64 = 0.2;
-/// What speech costs at full effort, in times of what it costs while effort is saved.
+/// Cost of encoding at full effort, as a multiple of its cost at reduced effort.
 const FULL_EFFORT: f64 = 2.25;
-/// Windows of calm before effort is spent again.
+/// Consecutive calm windows before full effort returns.
 const CALM_WINDOWS: usize = 20;
-/// Windows for which saved effort, and fewer turns, are given time to show, before turns are held
-/// back, or held back again.
+/// Windows in which reduced effort may take effect before the limit falls, and (`PATIENCE_AGAIN`)
+/// in which a lower limit may take effect before it falls again.
 const PATIENCE: usize = 4;
 const PATIENCE_AGAIN: usize = 1;
 
-/// When a turn is one too many.
+/// Settings of the admission control.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdmissionSettings {
-    /// Turns that may run at once, however well it goes.
+    /// Upper bound of the limit, in turns.
     pub max_turns: usize,
-    /// A packet that leaves later than this is late; devices have some to play meanwhile.
+    /// Delay from which a sent packet counts as late; devices have buffered audio meanwhile.
     pub late: Duration,
-    /// Packets that may be late, of all, %: beyond, fewer turns may run.
+    /// Share of late packets, in percent of all, above which the limit falls.
     pub late_percent: f64,
-    /// How much of its time a thread that makes speech may be busy, %: beyond, fewer turns may run.
+    /// Utilisation of an encoding thread, in percent, above which the limit falls.
     pub busy_percent: f64,
 }
 
@@ -86,46 +85,46 @@ impl Default for AdmissionSettings {
     }
 }
 
-/// Lets turns in. Clones count together.
+/// Admission control for turns. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Admission(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     settings: AdmissionSettings,
-    /// The limit that it begins with.
+    /// Initial limit.
     first: usize,
     running: AtomicUsize,
     limit: AtomicUsize,
-    /// Effort is saved.
+    /// True while encoding effort is reduced.
     strained: AtomicBool,
-    /// Since the last look.
+    /// Turns refused since the last window; packets (`sent`, `late`) since last judged.
     refused: AtomicU64,
     sent: AtomicU64,
     late: AtomicU64,
 }
 
-/// What looks at an admission's packets and changes what may be done.
+/// Control loop of an [`Admission`]: sets its limit and its encoding effort.
 struct Governor {
     admission: Admission,
-    /// Part of its time for which the busiest thread that makes speech was busy, of late.
+    /// Moving average of the utilisation of the busiest encoding thread, 0 to 1.
     load: f64,
-    /// The turns that ran, of late.
+    /// Moving average of the number of running turns.
     ran: f64,
-    /// Windows for which the limit rises slowly.
+    /// Remaining windows in which the limit rises slowly.
     wary: usize,
-    /// Windows of calm so far, while effort is saved.
+    /// Consecutive calm windows so far.
     calm: usize,
-    /// Windows for which the limit stays.
+    /// Remaining windows in which the limit does not fall.
     patience: usize,
 }
 
-/// A turn's place among those that run; given back when dropped.
+/// Permit of one running turn; dropping it releases the permit.
 #[derive(Debug)]
 pub struct TurnPermit(Arc<Inner>);
 
 impl Admission {
-    /// Nobody is in.
+    /// Creates an admission control with no running turns.
     pub fn new(settings: AdmissionSettings) -> Self {
         let first = settings.max_turns.min(FIRST_TURNS * cores());
         Self(Arc::new(Inner {
@@ -140,7 +139,7 @@ impl Admission {
         }))
     }
 
-    /// A place for one more turn, where there is any.
+    /// Returns a permit for one more turn, or `None` if the limit is reached.
     pub fn enter(&self) -> Option<TurnPermit> {
         let limit = self.0.limit.load(Ordering::Relaxed);
         let taken = self.0.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |running| {
@@ -154,12 +153,12 @@ impl Admission {
         Some(TurnPermit(Arc::clone(&self.0)))
     }
 
-    /// A packet has been sent this long after it was due.
+    /// Records that a packet was sent `late_by` after it was due.
     pub(crate) fn packet_sent(&self, late_by: Duration) {
         self.saw(late_by > self.0.settings.late);
     }
 
-    /// A packet is encoded this long after it was urgent.
+    /// Records that a packet is encoded `urgent_for` after it became urgent.
     pub(crate) fn packet_encoded(&self, urgent_for: Duration) {
         self.saw(urgent_for > ENCODING_LATE);
     }
@@ -171,13 +170,13 @@ impl Admission {
         }
     }
 
-    /// The server is near the end of its strength: what can be done with less effort should be.
+    /// Returns true while the server is strained (near its capacity): callers should save effort.
     pub fn is_strained(&self) -> bool {
         self.0.strained.load(Ordering::Relaxed)
     }
 
-    /// Looks at the packets, at the process's CPU time, and at the time for which each thread that
-    /// makes speech was busy, again and again and changes what may be done, until dropped.
+    /// Runs the control loop until dropped. `cpu_time` returns the CPU time of the process,
+    /// `voices_busy` the time for which each encoding thread was busy so far.
     pub async fn govern(
         self,
         cpu_time: impl Fn() -> Duration,
@@ -202,7 +201,7 @@ impl Admission {
         }
     }
 
-    /// Too many packets were late; none where there were too few to tell.
+    /// Returns true if too many packets were late, `None` if there were too few to judge.
     fn late(&self) -> Option<bool> {
         let Inner { settings, sent, late, .. } = &*self.0;
         if sent.load(Ordering::Relaxed) < FEWEST_PACKETS {
@@ -220,8 +219,8 @@ impl Governor {
         Self { admission, load: 0.0, ran: 0.0, wary: 0, calm: 0, patience: 0 }
     }
 
-    /// Ends a window in which this part of the cores was in use, and the busiest thread that makes
-    /// speech was busy for this part of it.
+    /// Ends a window and adjusts effort and limit. `busy` is the fraction of the cores in use,
+    /// `voices` the fraction of the window for which the busiest encoding thread was busy.
     fn look(&mut self, busy: f64, voices: f64) {
         self.load += NEWEST * (voices - self.load);
         meters().encoding_busy.set(self.load);
@@ -238,13 +237,14 @@ impl Governor {
         whole(self.admission.0.running.load(Ordering::Relaxed))
     }
 
-    /// What runs could be so many times as much: each turn makes as much load as those of late.
+    /// Returns the headroom: the factor by which running turns may grow, at their recent load each.
     fn room(&self) -> f64 {
         let load = self.load * self.running() / self.ran.max(whole(FEWEST_TURNS));
         self.admission.0.settings.busy_percent / 100.0 / load.max(0.01)
     }
 
-    /// Saves effort, or spends it again; turns from now on make less load, or more.
+    /// Reduces encoding effort, or restores it, and scales the load average accordingly: from now
+    /// on each turn causes less load, or more.
     fn spare(&mut self, strain: bool, calm: bool) {
         let strained = &self.admission.0.strained;
         self.calm = if calm && !strain { self.calm + 1 } else { 0 };
@@ -258,7 +258,8 @@ impl Governor {
         meters().strained.set(if self.admission.is_strained() { 1.0 } else { 0.0 });
     }
 
-    /// The limit after a while in which all went well: not below where it began for long.
+    /// Returns the limit after a window without trouble: one more while it is below its initial
+    /// value and no packets were late recently.
     fn recovered(&self) -> usize {
         let Inner { first, limit, .. } = &*self.admission.0;
         let now = limit.load(Ordering::Relaxed);
@@ -277,7 +278,7 @@ impl Governor {
         self.patience = self.patience.saturating_sub(1);
         let again = self.wary > 0;
         self.wary = if too_late { WARY_WINDOWS } else { self.wary.saturating_sub(1) };
-        // Of what runs, not of the limit: turns that were let in before it fell go on for seconds.
+        // A part of what runs, not of the limit: turns admitted before it fell run on for seconds.
         let fewer = |factor: f64| now.min(part(running.max(1), factor.max(DECREASE)));
         let next = if late.is_none() {
             self.recovered()
@@ -311,7 +312,7 @@ impl Drop for TurnPermit {
     }
 }
 
-/// Cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -412,8 +413,8 @@ mod tests {
         assert_eq!(limit(&admission), first, "nobody has to be refused for that");
     }
 
-    /// The least and the largest limit, once it has settled, where more ask than there are places
-    /// and a turn lasts for seven seconds. `load` is a window's, of the turns that began in each
+    /// Returns the smallest and the largest limit once settled, if more turns ask than are admitted
+    /// and each takes seven seconds. `load` is a window's, given the turns that began in each
     /// window so far.
     fn settled(mut load: impl FnMut(&[usize]) -> f64) -> (usize, usize) {
         const WINDOWS_OF_A_TURN: usize = 14;
@@ -444,7 +445,7 @@ mod tests {
         let evenly = |began: &[usize]| whole(began.iter().rev().take(14).sum()) / 400.0;
         let (least, most) = settled(evenly);
         assert!(least >= 290 && most <= 310, "{least} to {most}");
-        // The same, but all of it a second after the turn began, or when the thread comes to it.
+        // As much work, all due a second after the turn began, or when the thread comes to it.
         let mut work = 0.0;
         let late_and_at_once = |began: &[usize]| {
             work += whole(began.iter().rev().nth(2).copied().unwrap_or(0)) * 14.0 / 400.0;
@@ -473,7 +474,7 @@ mod tests {
         }
         governor.look(CALM - 0.01, 0.1);
         assert!(!admission.is_strained());
-        // The cores are idle, but one thread has so much to do that effort would strain it again.
+        // The cores are idle, but one thread is so busy that full effort would overload it again.
         let _places: Vec<_> = (0..FEWEST_TURNS).map(|_| admission.enter().unwrap()).collect();
         governor.look(STRAINED + 0.01, 0.4);
         for _ in 0..CALM_WINDOWS * 2 {

@@ -1,5 +1,5 @@
-//! The roster: which devices are connected now, and how to reach one by its id. Kept by the
-//! sockets themselves; not for what a device is told, nor for devices that are away.
+//! Registry of the devices that are connected now: delivers orders to a device by its id. Sockets
+//! register themselves. Not for the content of orders, nor for devices that are not connected.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::actors::messages::DeviceOrder;
 
-/// Every connected device, by its id; clones show the same devices.
+/// Connected devices by id. Clones share the registry.
 #[derive(Clone, Default)]
 pub struct DeviceRegistry(Arc<Mutex<Registrations>>);
 
@@ -21,7 +21,7 @@ pub struct DeviceRegistry(Arc<Mutex<Registrations>>);
 struct Registrations {
     by_id: HashMap<DeviceId, Entry>,
     last: u64,
-    /// Told whenever a device comes or goes.
+    /// Notifies its receivers whenever a device connects or disconnects.
     changes: watch::Sender<()>,
 }
 
@@ -32,31 +32,31 @@ struct Entry {
     orders: Recipient<DeviceOrder>,
 }
 
-/// A device that is connected.
+/// Connected device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
     /// Its id, as in the handshake.
     pub device_id: DeviceId,
     /// The session of its connection.
     pub session_id: SessionId,
-    /// How long it has been connected.
+    /// Time for which it has been connected.
     pub since: Duration,
 }
 
-/// Why an order did not reach a device.
+/// Reason why an order did not reach a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
     /// No such device is connected.
     #[error("the device is not connected")]
     NotConnected,
-    /// It has not carried out those before.
+    /// Its mailbox is full: earlier orders still wait.
     #[error("the device has too many orders waiting")]
     Busy,
 }
 
 impl DeviceRegistry {
-    /// Takes the device's seat for a connection. One that holds it already is told that it has
-    /// been replaced.
+    /// Registers a connection under the id of its device. An earlier connection of the device is
+    /// ordered to leave, because it has been replaced.
     pub(crate) fn enter(
         &self,
         device_id: DeviceId,
@@ -74,10 +74,10 @@ impl DeviceRegistry {
         Registration { device_registry: self.clone(), device_id, number }
     }
 
-    /// Gives a connected device an order.
+    /// Sends an order to a connected device.
     ///
     /// # Errors
-    /// It is not connected, or too many orders wait already.
+    /// Fails if the device is not connected, or if too many orders wait already.
     pub fn order(&self, device_id: &DeviceId, order: DeviceOrder) -> Result<(), Unreachable> {
         let seats = self.lock();
         let seat = seats.by_id.get(device_id).ok_or(Unreachable::NotConnected)?;
@@ -87,8 +87,8 @@ impl DeviceRegistry {
         })
     }
 
-    /// The device of this connection has connected to another instance of the server: the
-    /// connection is told that it has been replaced, unless a later one has the seat already.
+    /// Orders a connection to leave because its device has connected to another instance of the
+    /// server. Does nothing if a later connection of the device has registered already.
     pub fn replaced_by_other_instance(&self, device_id: &DeviceId, session_id: &SessionId) {
         let seats = self.lock();
         let seat = seats.by_id.get(device_id).filter(|seat| seat.session_id == *session_id);
@@ -97,12 +97,12 @@ impl DeviceRegistry {
         }
     }
 
-    /// Tells whenever a device comes or goes.
+    /// Returns a receiver that is notified whenever a device connects or disconnects.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.lock().changes.subscribe()
     }
 
-    /// All connected devices, in the order of their ids.
+    /// Returns all connected devices, ordered by id.
     pub fn connected(&self) -> Vec<Connected> {
         let seats = self.lock();
         let mut all: Vec<Connected> = seats
@@ -123,7 +123,7 @@ impl DeviceRegistry {
     }
 }
 
-/// A connection's seat; given up when dropped.
+/// Registration of one connection; removed when dropped.
 pub(crate) struct Registration {
     device_registry: DeviceRegistry,
     device_id: DeviceId,
@@ -131,7 +131,7 @@ pub(crate) struct Registration {
 }
 
 impl Drop for Registration {
-    /// The seat may have gone to a later connection of the same device.
+    /// Removes the entry, unless a later connection of the same device has replaced it.
     fn drop(&mut self) {
         let mut seats = self.device_registry.lock();
         if seats.by_id.get(&self.device_id).is_some_and(|s| s.number == self.number) {

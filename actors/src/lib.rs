@@ -1,5 +1,5 @@
-//! Everything that happens between two wires: hearing, dialogue, speaking. The outside (vendors,
-//! HTTP, files) is behind [`ports`].
+//! Conversation core of the server: speech recognition, dialogue and speech synthesis, as actors
+//! between two sockets. The outside (vendors, HTTP, files) is behind [`ports`].
 //!
 //! Reading order: [`actors`] with its messages and the pipeline, the text clients' [`gateway`], the
 //! applications' [`chat`], then the pure parts [`audio`], [`dialogue`] and [`tools`].

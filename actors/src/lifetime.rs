@@ -1,10 +1,11 @@
-//! Ties an actor's life to its connection's token, so that cycles of addresses are harmless.
+//! Ties the lifetime of an actor to the token of its connection. Without it, actors that hold each
+//! other's addresses would never end.
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Context};
 use tokio_util::sync::CancellationToken;
 
-/// Stops the actor when the token is cancelled. The first line of every `started`.
+/// Stops the actor when the token is cancelled. Call it first in every `started`.
 pub(crate) fn stop_with<A>(token: &CancellationToken, ctx: &mut Context<A>)
 where
     A: Actor<Context = Context<A>>,

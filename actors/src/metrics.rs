@@ -1,5 +1,5 @@
-//! What the actors count, as metrics of the process: every name, its unit and its labels. Where no
-//! recorder is installed counting costs nothing. Not for logs, nor for showing what was counted.
+//! Metrics of the actors: every name, its unit and its labels. Counting costs nothing if no
+//! recorder is installed. Not for logs, nor for exporting the metrics.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::actors::device::ActivityState;
 use crate::dialogue::TurnEnd;
 use crate::ports::{ProviderErrorKind, Usage};
 
-/// Names of the metrics that are distributions, in seconds.
+/// Names of the histograms in seconds.
 pub const SECONDS: [&str; 6] = [
     "hearken_packet_lateness_seconds",
     "hearken_transcript_seconds",
@@ -20,7 +20,7 @@ pub const SECONDS: [&str; 6] = [
     "hearken_voice_seconds",
 ];
 
-/// Names of the metrics that are distributions of counts.
+/// Names of the histograms of counts.
 pub const COUNTS: [&str; 1] = [LANE_DEPTH];
 
 const LANE_DEPTH: &str = "hearken_lane_depth";
@@ -33,11 +33,11 @@ const LLM_FALLBACKS: &str = "hearken_llm_fallbacks_total";
 const TOOL_CALLS: &str = "hearken_tool_calls_total";
 const TOOL_CALL_SECONDS: &str = "hearken_tool_call_seconds";
 
-/// A packet that leaves later than this after it was due counts as late: firmware hears no
-/// difference below.
+/// Delay after its due time above which a sent packet counts as late: firmware plays no differently
+/// below it.
 pub const LATE: Duration = Duration::from_millis(5);
 
-/// The handles, made when first used: a recorder is to be installed before.
+/// Returns the metric handles, created at first use. Install a recorder before.
 pub(crate) fn meters() -> &'static Meters {
     static METERS: LazyLock<Meters> = LazyLock::new(Meters::new);
     &METERS
@@ -68,32 +68,33 @@ pub(crate) struct Meters {
     pub(crate) drops: LaneDrops,
 }
 
-/// What was dropped because a lane was full; packets of the uplink are counted with the others.
+/// Counters of items dropped because a queue was full. Uplink packets are counted in `Uplink`.
 pub(crate) struct LaneDrops {
-    /// Pieces of an utterance: the recogniser is too slow.
+    /// Audio pieces of an utterance: the recogniser is too slow.
     pub(crate) utterance: Counter,
     /// Messages that were to be spoken.
     pub(crate) messages: Counter,
-    /// What a device says of its tools.
+    /// Messages of a device about its tools.
     pub(crate) tools: Counter,
     /// Frames of a recording: the disk is too slow.
     recording: Counter,
 }
 
-/// Connected devices, by what they are doing.
+/// Gauges of connected devices, by activity.
 pub(crate) struct Devices([Gauge; 4]);
 
 impl Devices {
-    /// Those that stand there.
+    /// Returns the gauge of the devices in this state.
     pub(crate) fn at(&self, activity: ActivityState) -> &Gauge {
         &self.0[activity as usize]
     }
 }
 
-/// Uplink packets, by what became of them.
+/// Counters of uplink packets, by outcome.
 pub(crate) struct Uplink {
     pub(crate) heard: Counter,
-    /// The device's microphone was not wanted: it was our own voice, or listening had not begun.
+    /// Received while the microphone was not wanted: during our own speech, or before listening
+    /// began.
     pub(crate) unwanted: Counter,
     /// Empty, as DTX makes them.
     pub(crate) empty: Counter,
@@ -103,11 +104,11 @@ pub(crate) struct Uplink {
     pub(crate) malformed: Counter,
     /// The Opus packet does not decode.
     pub(crate) garbage: Counter,
-    /// The lane was full.
+    /// Dropped, because the queue was full.
     pub(crate) dropped: Counter,
 }
 
-/// Turns, by their end.
+/// Counters of turns, by their end.
 pub(crate) struct Turns {
     completed: Counter,
     interrupted: Counter,
@@ -116,7 +117,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// A turn ended like this.
+    /// Counts a turn by its end.
     pub(crate) fn count(&self, end: &TurnEnd) {
         match end {
             TurnEnd::Completed => self.completed.increment(1),
@@ -187,7 +188,7 @@ impl Meters {
         }
     }
 
-    /// A packet has been written this long after it was due.
+    /// Records that a packet was written `late_by` after it was due.
     pub(crate) fn packet_sent(&self, late_by: Duration) {
         self.downlink_packets.increment(1);
         self.lateness.record(late_by);
@@ -197,25 +198,25 @@ impl Meters {
     }
 }
 
-/// A count as metrics take it.
+/// Converts a count to the number type of metrics.
 pub(crate) fn whole(count: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     let count = count as f64;
     count
 }
 
-/// How a tool call ended.
+/// Outcome of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallEnd {
     /// With an answer.
     Answered,
-    /// The tool, or its source, says that it failed.
+    /// With a failure that the tool or its source reported.
     Failed,
-    /// Its source is away.
+    /// Without its source, which is not connected.
     Unavailable,
     /// Without an answer in time.
     Timeout,
-    /// Nobody waits for it any more.
+    /// Cancelled: no caller waits for it any more.
     Cancelled,
 }
 
@@ -231,32 +232,32 @@ impl CallEnd {
     }
 }
 
-/// A call to a source of this sort ended after this time.
+/// Records the end and the duration of a call to this kind of tool source.
 pub(crate) fn tool_called(source: &'static str, end: CallEnd, took: Duration) {
-    // So that they are described, whichever is counted first.
+    // The metrics must be described before the first one is counted.
     meters();
     counter!(TOOL_CALLS, "source" => source, "end" => end.label()).increment(1);
     histogram!(TOOL_CALL_SECONDS, "source" => source).record(took);
 }
 
-/// A device was not let in, since all places are taken.
+/// Counts a device that was refused because all connection slots are taken.
 pub fn connection_refused() {
     meters().connections_refused.increment(1);
 }
 
-/// A frame was left out of a recording, since the disk is too slow.
+/// Counts a frame left out of a recording because the disk is too slow.
 pub fn recording_frame_dropped() {
     meters().drops.recording.increment(1);
 }
 
-/// An answer of the language model to this face ended, whole or by a failure.
+/// Counts an answer of the language model to this frontend: `whole`, or failed.
 pub fn llm_ended(face: &'static str, whole: bool) {
     meters();
     let end = if whole { "answered" } else { "failed" };
     counter!(LLM_REQUESTS, "face" => face, "end" => end).increment(1);
 }
 
-/// An answer to this face took so many tokens, and cost so much in the prices' currency.
+/// Adds the tokens and the cost of an answer to this frontend; the cost is in the prices' currency.
 pub fn llm_used(face: &'static str, usage: &Usage, cost: f64) {
     meters();
     counter!(LLM_TOKENS, "face" => face, "kind" => "prompt").increment(usage.prompt_tokens);
@@ -264,7 +265,8 @@ pub fn llm_used(face: &'static str, usage: &Usage, cost: f64) {
     gauge!(LLM_COST, "face" => face).increment(cost);
 }
 
-/// The language model at this place of the list answered, since those before it did not.
+/// Counts an answer of a fallback model, at this position of the list: those before it did not
+/// answer.
 pub fn llm_fell_back(place: usize) {
     meters();
     counter!(LLM_FALLBACKS, "place" => place.to_string()).increment(1);
@@ -312,23 +314,23 @@ fn describe() {
     seconds(SECONDS[2], "from the end of speech to the first packet of the answer");
 }
 
-// Providers: each service by its port and its place in the configuration.
+// Providers: each service is labelled by its port and its position in the configuration.
 
-/// The distribution of providers' times, in seconds.
+/// Name of the histogram of providers' response times, in seconds.
 pub const PROVIDER_SECONDS: &str = "hearken_provider_seconds";
 
 const PROVIDER_REQUESTS: &str = "hearken_provider_requests_total";
 const PROVIDER_IN_FLIGHT: &str = "hearken_provider_in_flight";
 const PROVIDER_UP: &str = "hearken_provider_up";
 
-/// How a request to a provider ended.
+/// Outcome of a request to a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderEnd {
     /// With its whole answer.
     Answered,
-    /// Nobody waits for it any more.
+    /// Cancelled: no caller waits for it any more.
     Cancelled,
-    /// By a failure of this kind.
+    /// With a failure of this kind.
     Failed(ProviderErrorKind),
 }
 
@@ -364,7 +366,7 @@ impl ProviderEnd {
     }
 }
 
-/// The handles of one service, made once.
+/// Metric handles of one service, created once.
 pub struct ProviderMeters {
     ends: [(ProviderEnd, Counter); 11],
     seconds: Histogram,
@@ -373,7 +375,8 @@ pub struct ProviderMeters {
 }
 
 impl ProviderMeters {
-    /// Of the service at this place of a port's (`asr`, `llm` or `tts`) list; it counts as up.
+    /// Creates the handles of the service at position `place` in the list of `port` (`asr`, `llm`
+    /// or `tts`). It counts as up.
     pub fn new(port: &'static str, place: usize) -> Self {
         static DESCRIBED: std::sync::Once = std::sync::Once::new();
         DESCRIBED.call_once(describe_providers);
@@ -392,17 +395,18 @@ impl ProviderMeters {
         meters
     }
 
-    /// A request begins.
+    /// Records the start of a request.
     pub fn begun(&self) {
         self.in_flight.increment(1);
     }
 
-    /// It brought what one waits for: the transcript, the first words, the first audio.
+    /// Records the response time `after`: until the transcript, the first words, or the first
+    /// audio.
     pub fn answered(&self, after: Duration) {
         self.seconds.record(after);
     }
 
-    /// It ended.
+    /// Records the end of a request.
     pub fn ended(&self, end: ProviderEnd) {
         self.in_flight.decrement(1);
         if let Some((_, counter)) = self.ends.iter().find(|(of, _)| *of == end) {
@@ -410,7 +414,7 @@ impl ProviderMeters {
         }
     }
 
-    /// Whether the service is thought to work.
+    /// Records that the service is considered up, or down.
     pub fn up(&self, up: bool) {
         self.up.set(if up { 1.0 } else { 0.0 });
     }

@@ -1,26 +1,26 @@
-//! Values that may change while the server runs: who uses one looks it up at each use. Not for
-//! deciding what a change may be.
+//! Values that may change while the server runs: readers load the value at each use. Not for
+//! deciding which changes are allowed.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-/// A value that may change. Clones share it.
+/// Value that may be replaced at run time. Clones share it.
 #[derive(Debug)]
 pub struct Reloadable<T>(Arc<ArcSwap<T>>);
 
 impl<T> Reloadable<T> {
-    /// This value, until another is set.
+    /// Creates a value that holds until another is set.
     pub fn new(value: T) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(value)))
     }
 
-    /// The value as it is now.
+    /// Returns the current value.
     pub fn get(&self) -> Arc<T> {
         self.0.load_full()
     }
 
-    /// Sets another value, for all that share it.
+    /// Replaces the value for all clones.
     pub fn set(&self, value: T) {
         self.0.store(Arc::new(value));
     }

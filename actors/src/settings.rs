@@ -1,5 +1,5 @@
-//! What the actors need to know of a deployment, one small struct a part. Defaults are the
-//! product's; where a number comes from outside, its doc says from where.
+//! Deployment settings of the actors, one small struct per part. The defaults are the product's;
+//! where a number comes from outside, its doc names the source.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::dialogue::phrases::Language;
 use crate::dialogue::{DialogueSettings, Phrases};
 use crate::tools::ToolSettings;
 
-/// Everything one connection's actors need.
+/// Settings of all actors of one connection.
 #[derive(Debug, Clone, Default)]
 pub struct PipelineSettings {
-    /// The socket.
+    /// Timers and wake words of the socket.
     pub device: DeviceSettings,
     /// Voice activity and utterances.
     pub hearing: HearingSettings,
@@ -22,27 +22,29 @@ pub struct PipelineSettings {
     pub dialogue: DialogueSettings,
     /// Fixed phrases.
     pub phrases: Phrases,
-    /// How tools are offered and called.
+    /// Offering and calling of tools.
     pub tools: ToolSettings,
-    /// Bounds of the data lanes.
+    /// Bounds of the data queues.
     pub lanes: LaneSizes,
-    /// How many turns may run at once.
+    /// Admission control: limits on the turns that run at once.
     pub admission: AdmissionSettings,
 }
 
-/// A device's socket.
+/// Timers and wake words of a device's socket.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceSettings {
-    /// A connection without hello is closed after this; firmware waits 10 s for our answer.
+    /// Longest wait for the hello, after which the connection is closed; firmware waits 10 s for
+    /// our answer.
     pub hello_timeout: Duration,
-    /// A connection without speech is closed after this.
+    /// Longest time without speech, after which the connection is closed.
     pub no_voice_timeout: Duration,
-    /// A WebSocket Ping is sent this often.
+    /// Interval between WebSocket Pings.
     pub ping_every: Duration,
-    /// A peer that sent nothing at all for this long, not even a Pong, is gone.
+    /// Longest time without any frame from the peer, not even a Pong, after which it counts as
+    /// gone.
     pub dead_after: Duration,
-    /// From a wake word to its greeting: a person who goes on speaking within it, as in "hi, what
-    /// time is it?", is heard instead of greeted.
+    /// Delay between a wake word and its greeting. A person who goes on speaking within it, as in
+    /// "hi, what time is it?", is answered instead of greeted.
     pub greeting_grace: Duration,
     /// Texts of `listen detect` that are wake words, compared without case, spaces and
     /// punctuation; any other text is a question.
@@ -65,7 +67,8 @@ impl Default for DeviceSettings {
 }
 
 impl DeviceSettings {
-    /// The text is one of the wake words, whatever its case, spaces and punctuation.
+    /// Returns true if the text is one of the wake words, whatever its case, spaces and
+    /// punctuation.
     pub fn is_wake_word(&self, text: &str) -> bool {
         let bare = |s: &str| {
             s.chars()
@@ -78,21 +81,21 @@ impl DeviceSettings {
     }
 }
 
-/// Voice activity and utterances.
+/// Settings of voice activity detection and endpointing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HearingSettings {
-    /// When an utterance starts and ends.
+    /// Bounds that decide when an utterance starts and ends.
     pub endpointer: EndpointerSettings,
-    /// Voice needed before a person who speaks over us, in realtime mode, cuts us: what is
-    /// shorter, such as a cough, does not.
+    /// Length of voice that interrupts our speech in realtime mode (barge-in). Anything shorter,
+    /// such as a cough, does not.
     pub barge_in: Duration,
-    /// Audio from before the first voice that belongs to the utterance.
+    /// Length of audio before the first voice that belongs to the utterance.
     pub pre_roll: Duration,
     /// libfvad's mode, 0 (all but silence is voice) to 3.
     pub aggressiveness: u8,
-    /// Sound below this level (of 32,768) is never voice.
+    /// Level (of 32,768) below which sound is never voice.
     pub min_rms: f64,
-    /// Voice is at least this many times louder than the noise floor.
+    /// Least ratio of the level of voice to the noise floor.
     pub over_noise: f64,
 }
 
@@ -113,39 +116,40 @@ impl Default for HearingSettings {
     }
 }
 
-/// Synthesis, encoding and pacing.
+/// Settings of synthesis, encoding and pacing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeakingSettings {
-    /// Downlink rate: 8000, 12000, 16000, 24000 or 48000; 0 chooses by the synthesiser's own.
+    /// Downlink sample rate: 8000, 12000, 16000, 24000 or 48000 Hz; 0 derives it from the
+    /// synthesiser's own.
     pub sample_rate_hz: u32,
     /// Length of a downlink packet: 20, 40 or 60 ms.
     pub packet: Duration,
-    /// Opus bitrate.
+    /// Opus bitrate, in bits per second.
     pub bitrate_bps: i32,
     /// Opus complexity, 0 to 10.
     pub complexity: u8,
-    /// The same while the server is strained.
+    /// Opus complexity while the server is strained (near its capacity).
     pub strained_complexity: u8,
-    /// Packets sent ahead of the clock. Firmware 1.6.0 queues 5 and drops beyond; boards with an
-    /// ESP32-C3 misbehave at bursts of 5.
+    /// Packets sent ahead of the playback clock. Firmware 1.6.0 queues 5 and drops more; boards
+    /// with an ESP32-C3 misbehave at bursts of 5.
     pub lead_packets: u32,
-    /// Audio comes this long after `tts start` at the earliest: firmware clears its queue one
-    /// loop turn after that message, and a network may delay the message more than the audio.
+    /// Least delay between `tts start` and the first audio: firmware clears its queue one loop
+    /// iteration after that message, and a network may delay the message more than the audio.
     pub start_guard: Duration,
-    /// Speech begins when this much of its sound is there, or the sentence is complete, or nothing
-    /// more has come for this long: a synthesiser's stalls are not heard then. One that is faster
-    /// than playback fills it in a fraction of the time.
+    /// Prebuffer: length of audio that must be there before speech begins, unless the sentence is
+    /// complete or nothing more has come for this long. It hides the stalls of a synthesiser; one
+    /// that is faster than playback fills it in a fraction of the time.
     pub cushion: Duration,
-    /// `tts stop` comes this long after the last packet has played out: firmware up to 2.0 cuts
+    /// Delay between the end of the last packet's playback and `tts stop`: firmware up to 2.0 cuts
     /// the tail otherwise.
     pub stop_margin: Duration,
-    /// Packets synthesised ahead of the one that is sent.
+    /// Most packets synthesised ahead of the one that is sent.
     pub ahead_packets: usize,
 }
 
 impl SpeakingSettings {
-    /// These settings with a rate for a synthesiser of this rate: where none is set, 16000 serves
-    /// one that gives no more, and 24000, at which most boards' codec runs, any other.
+    /// Returns these settings with a sample rate. If none is set, a synthesiser of up to 16000 Hz
+    /// gets 16000, and any other 24000, at which most boards' codec runs.
     pub fn for_rate(&self, synthesiser_hz: Option<u32>) -> Self {
         let chosen = if synthesiser_hz.is_some_and(|hz| hz <= 16_000) { 16_000 } else { 24_000 };
         let sample_rate_hz = if self.sample_rate_hz == 0 { chosen } else { self.sample_rate_hz };
@@ -187,18 +191,19 @@ impl Default for DialogueSettings {
     }
 }
 
-/// Bounds of the data lanes, and what happens at the bound.
+/// Bounds of the data queues ("lanes"), and the behaviour at each bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneSizes {
-    /// Packets from a device that wait for the VadActor; beyond, the newest is dropped. A few
-    /// places more are kept for listening orders, which are never dropped.
+    /// Most packets from a device that wait for the VadActor; at the bound the newest is dropped. A
+    /// few more slots are kept for listening orders, which are never dropped.
     pub uplink: usize,
-    /// Pieces of an utterance (60 ms each) that wait for the AsrActor; beyond, the newest is
-    /// dropped and the utterance has a gap.
+    /// Most audio pieces of an utterance (60 ms each) that wait for the AsrActor; at the bound the
+    /// newest is dropped, and the utterance has a gap.
     pub utterance: usize,
-    /// Sentences that wait for the TtsActor; beyond, the model's stream is not read.
+    /// Most sentences that wait for the TtsActor; at the bound the model's stream is not read
+    /// (backpressure).
     pub sentences: usize,
-    /// Playback steps that wait for the socket; beyond, pacing waits.
+    /// Most playback steps that wait for the socket; at the bound pacing waits (backpressure).
     pub playback: usize,
 }
 

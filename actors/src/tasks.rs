@@ -1,5 +1,5 @@
-//! Work that outlives the request that began it: how much of it runs at once, and how long it may
-//! go on after the server was told to stop. Not for what is done, nor for starting it.
+//! Tasks that outlive the request that began them: bounds their number, and the time for which they
+//! may go on after shutdown has begun. Not for their work, nor for spawning them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Work of requests that runs to its end whoever leaves; clones share it.
+/// Limits on tasks that run to their end even if their client disconnects. Clones share them.
 #[derive(Clone)]
 pub struct Tasks {
     places: Arc<Semaphore>,
@@ -17,37 +17,38 @@ pub struct Tasks {
     process: CancellationToken,
 }
 
-/// The right to run one piece of work; its task holds it until its end.
+/// Permit to run one task, which holds it until its end.
 pub struct Task {
     _place: OwnedSemaphorePermit,
 }
 
-/// Why no work begins.
+/// Reason why no task may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotBegun {
-    /// As much runs as may run.
+    /// The limit of running tasks is reached.
     #[error("too many requests are being carried out")]
     Full,
-    /// The server stops.
+    /// The server is shutting down.
     #[error("the server is stopping")]
     Stopping,
 }
 
 impl Tasks {
-    /// At most this many at once, which may go on for `grace` after `process` was cancelled.
+    /// Creates limits of `most` tasks at once, which may go on for `grace` after `process` was
+    /// cancelled.
     pub fn new(most: u32, grace: Duration, process: CancellationToken) -> Self {
         Self { places: Arc::new(Semaphore::new(most as usize)), most, grace, process }
     }
 
-    /// The server's end.
+    /// Returns the token that is cancelled when the server shuts down.
     pub fn process(&self) -> &CancellationToken {
         &self.process
     }
 
-    /// Takes a place for work that begins now.
+    /// Takes a permit for a task that begins now.
     ///
     /// # Errors
-    /// There is none, or the server stops.
+    /// Fails if no permit is free, or if the server is shutting down.
     pub fn enter(&self) -> Result<Task, NotBegun> {
         if self.process.is_cancelled() {
             return Err(NotBegun::Stopping);
@@ -56,15 +57,15 @@ impl Tasks {
         place.map(|place| Task { _place: place }).map_err(|_| NotBegun::Full)
     }
 
-    /// Resolves when also work that has begun must end: the grace after the server was told to
-    /// stop. To be called before that.
+    /// Resolves when tasks that have begun must end too: `grace` after shutdown began. Call it
+    /// before that.
     pub async fn over(&self) {
         self.process.cancelled().await;
         sleep(self.grace).await;
     }
 
-    /// Waits until all work has ended, at most as long as the grace; false where some goes on.
-    /// None can begin meanwhile where the server stops.
+    /// Waits until all tasks have ended, for at most `grace`; returns false if some go on. No task
+    /// can begin meanwhile if the server is shutting down.
     pub async fn ended(&self) -> bool {
         timeout(self.grace, self.places.acquire_many(self.most)).await.is_ok()
     }

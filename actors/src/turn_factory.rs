@@ -1,4 +1,4 @@
-//! Mints the turns of one connection, for whoever starts one. Not for running them.
+//! Creates the turns of one connection, with increasing ids. Not for running them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dialogue::Turn;
 
-/// Counts a connection's turns; clones count together.
+/// Factory of a connection's turns. Clones share the count.
 #[derive(Debug, Clone)]
 pub struct TurnFactory {
     process: CancellationToken,
@@ -18,23 +18,23 @@ pub struct TurnFactory {
 }
 
 impl TurnFactory {
-    /// For a connection of the process that ends with this token.
+    /// Creates the factory of a connection, which ends when the token of the process is cancelled.
     pub fn new(process: CancellationToken) -> Self {
         Self { connection: process.child_token(), process, last: Arc::default() }
     }
 
-    /// What the peer is told when the connection's token ends it.
+    /// Returns the fault to report to the peer when the connection's token ends it.
     pub fn fault(&self) -> Fault {
         if self.process.is_cancelled() { Fault::GoingAway } else { Fault::Internal }
     }
 
-    /// The next turn.
+    /// Returns the next turn.
     pub fn next(&self) -> Turn {
         let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         Turn::new(id, &self.connection)
     }
 
-    /// The connection's token.
+    /// Returns the connection's token.
     pub fn connection(&self) -> &CancellationToken {
         &self.connection
     }

@@ -1,21 +1,21 @@
-//! The lane on which one utterance's sound goes to the recogniser. What was read goes back to be
-//! filled anew, so that a long utterance needs no more memory than a short one. Not for what is in
-//! the sound.
+//! Bounded channel that carries the audio of one utterance to the recogniser. Buffers that were
+//! read go back to the sender to be filled again, so that a long utterance needs no more memory
+//! than a short one. Not for the content of the audio.
 
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Read pieces that wait to be filled anew; beyond, they are freed.
+/// Most buffers that wait to be filled again; more are freed.
 const SPARE: usize = 4;
 
-/// A lane that holds so many pieces.
+/// Creates a channel that holds up to `bound` pieces of audio.
 pub fn lane(bound: usize) -> (PieceSender, PieceReceiver) {
     let (pieces, filled) = mpsc::channel(bound);
     let (read, spare) = mpsc::channel(SPARE);
     (PieceSender { pieces, spare }, PieceReceiver { filled, read, piece: Vec::new() })
 }
 
-/// Where the sound goes in; dropped when the person has finished.
+/// Sending half; dropped when the person has finished.
 #[derive(Debug)]
 pub struct PieceSender {
     pieces: mpsc::Sender<Vec<i16>>,
@@ -23,8 +23,8 @@ pub struct PieceSender {
 }
 
 impl PieceSender {
-    /// Sends a copy of this sound. False where the lane is full and it is lost to whom reads; that
-    /// nobody reads any more is no trouble.
+    /// Sends a copy of the samples. Returns false if the channel is full, and the samples are lost.
+    /// A receiver that is gone is no error.
     pub fn send(&mut self, sound: &[i16]) -> bool {
         let mut piece = self.spare.try_recv().unwrap_or_default();
         piece.clear();
@@ -33,7 +33,7 @@ impl PieceSender {
     }
 }
 
-/// Where the sound comes out.
+/// Receiving half.
 #[derive(Debug)]
 pub struct PieceReceiver {
     filled: mpsc::Receiver<Vec<i16>>,
@@ -42,10 +42,10 @@ pub struct PieceReceiver {
 }
 
 impl PieceReceiver {
-    /// The next piece; none where the person has finished.
+    /// Returns the next piece of audio, or `None` when the person has finished.
     pub async fn recv(&mut self) -> Option<&[i16]> {
         if self.piece.capacity() > 0 {
-            // Where there are spare ones enough, or nobody fills them any more, it is freed.
+            // The buffer is freed if enough spare ones wait, or if the sender is gone.
             self.read.try_send(std::mem::take(&mut self.piece)).unwrap_or_default();
         }
         self.piece = self.filled.recv().await?;

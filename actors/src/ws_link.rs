@@ -1,12 +1,13 @@
-//! The WebSocket under an edge actor: upgrade, frames joined and bounded, pings answered, and the
-//! one way in which such a socket ends. Not for what is said on one.
+//! WebSocket of a socket actor: upgrade, joining and bounding of frames, answers to pings, and the
+//! only way in which such a socket ends. Not for the content of messages.
 //!
-//! Reading order: this file, `context` (what an actor writes to), `frames` (what it reads), `ending`
-//! (the bytes on the wire and the closing handshake).
+//! Reading order: this file, `context` (what an actor writes to), `frames` (what it reads),
+//! `ending` (the bytes on the wire and the closing handshake).
 //!
-//! - Whichever side closes, both send a Close frame, ours behind all that was written before it;
-//!   then the TCP connection ends. The actor itself stops at once, with all that it holds.
-//! - A peer has [`CLOSE_WITHIN`] to answer our Close; what else it sends meanwhile is not kept.
+//! - Whichever side closes, both send a Close frame, ours after all that was written before it;
+//!   then the TCP connection ends. The actor itself stops at once and frees all that it holds.
+//! - A peer has [`CLOSE_WITHIN`] to answer our Close; anything else that it sends meanwhile is
+//!   dropped.
 //! - A peer that drops the connection, or half of it, gets no Close.
 
 mod context;
@@ -38,22 +39,22 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// Longest wait for a peer's answer to our Close.
 pub const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// What came in, after joining fragments and answering pings and a Close.
+/// Result of one incoming frame, after joining fragments and answering pings and a Close.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A whole text message.
     Text(String),
     /// A whole binary message.
     Binary(Bytes),
-    /// A sign of life without content.
+    /// No message yet, but the peer is alive: a Ping, a Pong, or a fragment.
     Alive,
-    /// The peer closed: it is answered, and the actor stops.
+    /// The peer closed: its Close is answered, and the actor stops.
     Closed,
     /// The peer broke the protocol or a limit; close with this fault.
     Broken(Fault),
 }
 
-/// Joins fragments of one socket.
+/// Reassembly of the fragments of one socket.
 #[derive(Debug)]
 pub struct Inbound {
     joining: Option<(Kind, BytesMut)>,
@@ -67,12 +68,12 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    /// One whose joined messages may have this many bytes.
+    /// Creates one whose joined messages may have up to `max_bytes` bytes.
     pub fn with_limit(max_bytes: usize) -> Self {
         Self { joining: None, max_bytes }
     }
 
-    /// Takes one frame; answers pings and a Close by itself.
+    /// Accepts one frame; answers pings and a Close by itself.
     pub fn accept<A>(
         &mut self,
         SocketFrame(frame): SocketFrame,
@@ -127,7 +128,8 @@ impl Inbound {
     }
 }
 
-/// Tells the peer why, and stops the actor; what it writes afterwards is dropped.
+/// Sends the peer a Close frame with the reason, and stops the actor; what it writes afterwards is
+/// dropped.
 pub fn close<A>(ctx: &mut SocketContext<A>, fault: Fault)
 where
     A: Actor<Context = SocketContext<A>>,
@@ -148,7 +150,7 @@ where
 /// Answers a WebSocket handshake and starts the actor on the socket.
 ///
 /// # Errors
-/// The request is no WebSocket handshake.
+/// Fails if the request is no WebSocket handshake.
 pub fn upgrade<A>(
     actor: A,
     request: &HttpRequest,
@@ -160,10 +162,11 @@ where
     upgrade_with_limit(actor, request, payload, MAX_MESSAGE_BYTES)
 }
 
-/// The same for peers whose frames may have this many bytes.
+/// Answers a WebSocket handshake as `upgrade` does, for peers whose frames may have up to
+/// `max_bytes` bytes.
 ///
 /// # Errors
-/// The request is no WebSocket handshake.
+/// Fails if the request is no WebSocket handshake.
 pub fn upgrade_with_limit<A>(
     actor: A,
     request: &HttpRequest,
@@ -176,8 +179,8 @@ where
     Ok(ws::handshake(request)?.streaming(Outbound::open(actor, payload, max_bytes)))
 }
 
-/// Starts the actor on a stream of raw WebSocket bytes, without a handshake; the result is the
-/// bytes that it sends.
+/// Starts the actor on a stream of raw WebSocket bytes, without a handshake. Returns the stream of
+/// the bytes that it sends.
 pub fn attach<A, S>(
     actor: A,
     bytes: S,

@@ -1,4 +1,4 @@
-//! Every key of the configuration, with its default. Read by [`mod@load`], environment over file over
+//! Every key of the configuration, with its default. Read by [`load()`], environment over file over
 //! defaults; not passed around whole: each part gets its own small settings.
 
 mod chat;

@@ -66,7 +66,7 @@ impl LiteMcp {
     }
 }
 
-/// Puts the addresses of these tools on an application, which has a [`Door`] as well.
+/// Puts the addresses of these tools on an application, which has a [`AccessControl`] as well.
 pub fn litemcp_routes(services: &mut ServiceConfig, tools: Arc<LiteMcp>) {
     services
         .app_data(web::Data::from(tools))

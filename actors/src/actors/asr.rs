@@ -1,5 +1,5 @@
-//! AsrActor: one utterance after another goes to the recogniser while it is spoken, and comes
-//! back as words. Not for telling voice from noise.
+//! AsrActor: streams each utterance to the recogniser while it is spoken, and reports the
+//! transcript. Not for voice activity detection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,33 +8,35 @@ use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::messages::{OpenUtterance, RecognitionFailure, UtterancePlayed};
+use crate::actors::messages::{OpenUtterance, RecognitionFailure, UtteranceRecognised};
 use crate::admission::Admission;
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 use crate::utterance_channel::PieceReceiver;
 
-/// An utterance shorter than this holds no word: a press of the button, an empty recording.
+/// Shortest utterance that is recognised. A shorter one holds no word: a press of the button, an
+/// empty recording.
 const MIN_UTTERANCE: Duration = Duration::from_millis(150);
 
-/// Recognises one device's utterances.
+/// Speech recognition of one device's utterances.
 pub struct AsrActor {
     connection: CancellationToken,
     asr: Arc<dyn Asr>,
     admission: Admission,
-    heard: Recipient<UtterancePlayed>,
-    /// Cancelled when what was said last has been told, or is not wanted any more.
+    heard: Recipient<UtteranceRecognised>,
+    /// Cancelled once the outcome of the last utterance was reported, or is not wanted any more.
     told: CancellationToken,
 }
 
 impl AsrActor {
-    /// An actor that tells `heard` what was said, where `admission` lets it be answered.
+    /// Creates an actor that reports outcomes to `heard`, as `Busy` where `admission` does not
+    /// admit the turn.
     pub fn new(
         connection: CancellationToken,
         asr: Arc<dyn Asr>,
         admission: Admission,
-        heard: Recipient<UtterancePlayed>,
+        heard: Recipient<UtteranceRecognised>,
     ) -> Self {
         let told = CancellationToken::new();
         told.cancel();
@@ -49,7 +51,7 @@ impl Actor for AsrActor {
         crate::lifetime::stop_with(&self.connection, ctx);
     }
 
-    /// Also after a panic: a connection with a stage missing must end.
+    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.connection.cancel();
     }
@@ -64,8 +66,8 @@ impl Handler<OpenUtterance> for AsrActor {
         let told = CancellationToken::new();
         let before = std::mem::replace(&mut self.told, told.clone());
         let work = async move {
-            // A busy recogniser may finish a short utterance before a long one: words are told in
-            // the order in which they were said.
+            // A busy recogniser may finish a short utterance before a long one: outcomes are
+            // reported in the order of the utterances.
             let in_order = async {
                 let outcome =
                     recognise(asr, audio, || !turn.is_live() || turn.enters(&admission)).await;
@@ -77,7 +79,7 @@ impl Handler<OpenUtterance> for AsrActor {
                 () = turn.forgotten() => return None,
                 outcome = in_order => outcome,
             };
-            Some(UtterancePlayed { turn, outcome })
+            Some(UtteranceRecognised { turn, outcome })
         };
         ctx.spawn(work.into_actor(self).map(move |heard, act, _| {
             if let Some(heard) = heard {
@@ -88,9 +90,10 @@ impl Handler<OpenUtterance> for AsrActor {
     }
 }
 
-/// Sends the utterance on while it is spoken and returns what was said. A recogniser that fails
-/// early is reported when the person has finished, so that nobody is interrupted by an apology;
-/// that there is no time, as soon as that.
+/// Streams the utterance to the recogniser while it is spoken, and returns the transcript. An early
+/// failure of the recogniser is returned only when the person has finished, so that no apology
+/// interrupts them. A refusal by admission control is returned then too, without waiting for the
+/// transcript.
 async fn recognise(
     asr: Arc<dyn Asr>,
     mut audio: PieceReceiver,

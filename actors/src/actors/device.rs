@@ -1,5 +1,6 @@
-//! DeviceActor: the socket of one device. Reads what the device says, writes what it is told, and
-//! cuts the live turn at the socket before anybody else knows. Not for sound, words or vendors.
+//! DeviceActor: the WebSocket of one device. Reads the device's messages, writes messages and audio
+//! to it, and cuts the live turn here before any other actor knows. Not for audio processing, words
+//! or vendors.
 
 mod activity_state;
 mod clock;
@@ -31,10 +32,10 @@ use crate::metrics::meters;
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{Inbound, Incoming, SocketContext, SocketFrame};
 
-/// Places of the uplink lane that packets leave free for listening orders.
+/// Slots of the uplink queue that audio packets leave free for listening orders.
 pub const LANE_RESERVE: usize = 8;
 
-/// The socket of one device.
+/// Actor of one device's socket.
 pub struct DeviceActor {
     connection: DeviceConnection,
     rules: DeviceRules,
@@ -43,17 +44,18 @@ pub struct DeviceActor {
     tie: Option<StartPipeline>,
     links: Option<PipelineLinks>,
     inbound: Inbound,
-    /// Greeted, and since when nobody spoke.
+    /// Handshake, timers, microphone and waiting messages of the connection.
     state: ConnectionState,
     live: Option<LiveTurn>,
-    /// Its place in the roster, once the actor has an address.
+    /// Registration in the device registry, once the actor has an address.
     seat: Option<Registration>,
     counted: Counted,
     span: tracing::Span,
 }
 
 impl DeviceActor {
-    /// The socket of a session, which ties its ring when it starts.
+    /// Creates the socket actor of a session. When it starts, it starts the other actors of its
+    /// connection with `tie`.
     pub fn new(
         connection: DeviceConnection,
         rules: DeviceRules,
@@ -149,7 +151,7 @@ impl StreamHandler<SocketFrame> for DeviceActor {
         self.count();
     }
 
-    /// The peer dropped the connection, as firmware does.
+    /// Stops the actor: the peer dropped the connection, as firmware does.
     fn finished(&mut self, ctx: &mut Self::Context) {
         ctx.stop();
     }
@@ -162,7 +164,7 @@ impl StreamHandler<PlaybackItem> for DeviceActor {
         self.count();
     }
 
-    /// The TtsActor is gone; the connection's token tells why.
+    /// Does nothing: the TtsActor is gone, and the connection's token ends this actor too.
     fn finished(&mut self, _: &mut Self::Context) {}
 }
 

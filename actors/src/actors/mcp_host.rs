@@ -1,5 +1,5 @@
-//! McpHostActor: asks one device for its tools and keeps them for the conversation. Not for when
-//! a tool is called, which is the turn's part, nor for sources elsewhere.
+//! McpHostActor: lists the tools of one device and keeps the list for the conversation. Not for
+//! tool calls, which belong to the turn, nor for other tool sources.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::tools::iot::ThingTools;
 use crate::tools::link::{DeviceLink, INBOUND, Inbound};
 use crate::tools::repair::Extras;
 
-/// Seconds after which a device gets a fresh token for its camera, drawn anew each time, so that
-/// devices that came together are not told together. Tokens live an hour.
+/// Seconds until a device gets a fresh token for its camera, drawn anew each time, so that devices
+/// that connected together do not renew together. Tokens live an hour.
 const VISION_RENEWED: Range<u64> = 20 * 60..40 * 60;
 
-/// Wait before a device that had too much to do is given its token again.
+/// Delay before a device that was too busy is sent its token again.
 const RENEWED_AGAIN: Duration = Duration::from_secs(60);
 
-/// How long a line stays open after it was last used.
+/// Time without calls after which the MCP connection to a device is closed.
 const LINGERS: Duration = Duration::from_secs(5);
 
-/// The tools of one device's connection.
+/// Actor that keeps the tools of one device's connection.
 pub struct McpHostActor {
     connection: CancellationToken,
     device: Recipient<DeviceOrder>,
@@ -44,15 +44,15 @@ pub struct McpHostActor {
     talk: Option<Talk>,
 }
 
-/// The talk with the device's MCP server since its last hello.
+/// Exchange with the device's MCP server since its last hello.
 struct Talk {
     inbound: mpsc::Sender<Value>,
     work: SpawnHandle,
 }
 
 impl McpHostActor {
-    /// A host that keeps what `device` tells in `tools`, or with old firmware in `things`, and lets
-    /// `session` know; each answer is waited for by `timeout`.
+    /// Creates a host that stores the device's tools in `tools`, or with old firmware in `things`,
+    /// and notifies `session`. It waits for each answer for at most `timeout`.
     pub fn new(
         connection: CancellationToken,
         device: Recipient<DeviceOrder>,
@@ -66,7 +66,7 @@ impl McpHostActor {
         Self { connection, device, session, tools, things, timeout, extras, next_id, talk: None }
     }
 
-    /// A hello begins anew: what was asked before is given up, and late answers are dropped.
+    /// Starts again after a hello: pending requests are cancelled, and late answers are dropped.
     fn hello(&mut self, speaks_mcp: bool, ctx: &mut Context<Self>) {
         if let Some(talk) = self.talk.take() {
             ctx.cancel_future(talk.work);
@@ -92,7 +92,8 @@ impl McpHostActor {
     }
 }
 
-/// A session that is too busy to hear it needs no help.
+/// Notifies the session that the tools are known. A full mailbox is ignored: a session that is so
+/// busy needs no prefetch.
 fn tell(session: &Recipient<ToolsKnown>) {
     session.try_send(ToolsKnown).ok();
 }
@@ -103,8 +104,8 @@ fn next_renewal() -> Instant {
 
 type Service = RunningService<RoleClient, Caller>;
 
-/// The talk with one device since its hello. rmcp holds tens of KiB for each line that is open, so
-/// that it is open only while somebody talks; the device notices nothing.
+/// Exchange with one device since its hello. rmcp holds tens of KiB for each open connection, so it
+/// is open only while it is in use; the device notices nothing.
 struct Host {
     device: Recipient<DeviceOrder>,
     inbound: Inbound,
@@ -117,9 +118,9 @@ struct Host {
 }
 
 impl Host {
-    /// Introduces us, and asks for the device's tools now and whenever they change.
+    /// Initialises the MCP session, then lists the device's tools now and whenever they change.
     async fn keep_asking(self) {
-        // Boxed, so that what is needed once is not held for ever.
+        // Boxed, so that memory needed only once is freed afterwards.
         let Some(mut service) = Box::pin(self.introduce()).await else { return };
         let Some(info) = service.peer().peer_info() else { return };
         Box::pin(self.refresh(&service)).await;
@@ -135,8 +136,9 @@ impl Host {
         }
     }
 
-    /// Until the line is to be taken up: by a call, or by what the device says of itself, which
-    /// is returned. Meanwhile its camera gets fresh tokens, without a line.
+    /// Waits, with the MCP connection closed, until it is needed: by a call (returns `None`), or by
+    /// a request or notification of the device, which is returned. Meanwhile the device's camera
+    /// gets fresh tokens, without a connection.
     async fn rest(&self, renewal: &mut Instant) -> Option<Value> {
         loop {
             tokio::select! {
@@ -154,7 +156,7 @@ impl Host {
         }
     }
 
-    /// The device's next message; never, where the talk is over.
+    /// Returns the device's next message; never resolves once the exchange is over.
     async fn hear(&self) -> Value {
         match self.inbound.lock().await.recv().await {
             Some(message) => message,
@@ -162,7 +164,7 @@ impl Host {
         }
     }
 
-    /// Gives the device's camera a fresh token; tells when to do so again.
+    /// Sends the device's camera a fresh token. Returns the time of the next renewal.
     fn renew(&self) -> Instant {
         match self.link().ask(introduction()) {
             Ok(()) => next_renewal(),
@@ -198,7 +200,7 @@ impl Host {
         tell(&self.session);
     }
 
-    /// As long as anybody talks on the line, and a while longer.
+    /// Serves the open MCP connection until no call has used it for `LINGERS`.
     async fn talk(&self, service: &Service) {
         loop {
             tokio::select! {
@@ -222,7 +224,8 @@ impl Actor for McpHostActor {
         crate::lifetime::stop_with(&self.connection, ctx);
     }
 
-    /// Also after a panic: a connection with a stage missing must end.
+    /// Forgets the tools and cancels the connection, also after a panic: a connection without one
+    /// of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.tools.forget();
         self.things.forget();
@@ -237,7 +240,7 @@ impl Handler<DeviceSaid> for McpHostActor {
         match said {
             DeviceSaid::Hello(features) => self.hello(features.mcp, ctx),
             DeviceSaid::Iot(report) => {
-                // How things are comes with every listening; what there is, once.
+                // States come with every listening period; descriptions come once.
                 let described = !report.things.is_empty();
                 self.things.note(report);
                 if described {

@@ -1,10 +1,11 @@
-//! Every message between actors: from, to, lane, how often. No behaviour. Control messages go
-//! through mailboxes; data goes through bounded lanes, so that it cannot bury control.
+//! Every message between actors: sender, receiver, transport and rate. No behaviour. Control
+//! messages go through mailboxes. Data goes through bounded channels ("lanes"), so that it cannot
+//! delay control messages.
 //!
 //! ```text
-//! DeviceActor --UplinkItem--> VadActor --OpenUtterance--> AsrActor --Heard--> SessionActor
-//!      ^  \______StartTurn, PlaybackEnded___________________________________/    |
-//!      |________________________ PlaybackItem _____ TtsActor <---StartSpeaking---|
+//! DeviceActor --UplinkItem--> VadActor -OpenUtterance-> AsrActor --UtteranceRecognised--> SessionActor
+//!      ^  \______StartTurn, PlaybackEnded___________________________________________/    |
+//!      |________________________ PlaybackItem _____________ TtsActor <---StartSpeaking---|
 //!
 //! DeviceActor --DeviceSaid--> McpHostActor --DeviceOrder--> DeviceActor
 //!                             McpHostActor --ToolsKnown--> SessionActor
@@ -25,8 +26,8 @@ use crate::dialogue::{Turn, TurnEvent, TurnInput};
 use crate::ports::{ProviderError, Transcript};
 use crate::utterance_channel::PieceReceiver;
 
-/// DeviceActor -> VadActor, data lane, up to 50 a second. Listening orders travel among the
-/// packets, so that none is overtaken by the audio that it concerns.
+/// Audio packet or listening order of a device. DeviceActor -> VadActor, data lane, up to 50 a
+/// second. Both share one channel, so that no order overtakes the audio that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UplinkItem {
     /// One Opus packet, header stripped.
@@ -35,70 +36,73 @@ pub enum UplinkItem {
     ListenStart(ListenMode),
     /// The microphone closed.
     ListenStop,
-    /// What was heard so far is not for us (wake word, our own voice).
+    /// Discard the audio received so far: it was a wake word, or our own speech.
     Forget,
-    /// Our own voice plays from here on, or has ended, while the microphone is open.
+    /// Our own speech plays from here on (true), or has ended (false), while the microphone is
+    /// open.
     Speaking(bool),
 }
 
-/// VadActor -> DeviceActor, control, once an utterance.
+/// Notice that an utterance has started. VadActor -> DeviceActor, control, once per utterance.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct SpeechStarted {
-    /// The turn that begins with this utterance.
+    /// Turn that begins with this utterance.
     pub turn: Turn,
-    /// How many [`UplinkItem::Forget`] came before it: one that is under way concerns it too.
+    /// Number of [`UplinkItem::Forget`] received before it. One that is still under way discards
+    /// this utterance too.
     pub forgets: u64,
 }
 
-/// VadActor -> DeviceActor, control, once an utterance.
+/// Notice that an utterance has ended. VadActor -> DeviceActor, control, once per utterance.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct SpeechEnded {
-    /// The turn whose utterance ended.
+    /// Turn of the utterance.
     pub turn: TurnId,
 }
 
-/// VadActor -> AsrActor, control, once an utterance.
+/// Start of an utterance, with the channel of its audio. VadActor -> AsrActor, control, once per
+/// utterance.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct OpenUtterance {
-    /// Whose utterance it is; cut means abandoned.
+    /// Turn of the utterance; a turn that is cut abandons it.
     pub turn: Turn,
-    /// Its audio, 16 kHz mono; closed when the person has finished.
+    /// Audio, 16 kHz mono; the channel is closed when the person has finished.
     pub audio: PieceReceiver,
 }
 
-/// AsrActor -> SessionActor, control, once an utterance.
+/// Result of recognising an utterance. AsrActor -> SessionActor, control, once per utterance.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct UtterancePlayed {
-    /// Whose utterance it was.
+pub struct UtteranceRecognised {
+    /// Turn of the utterance.
     pub turn: Turn,
-    /// What was said; an empty text where there were no words.
+    /// Transcript; its text is empty if there were no words.
     pub outcome: Result<Transcript, RecognitionFailure>,
 }
 
-/// Why it is not known what was said.
+/// Reason why an utterance has no transcript.
 #[derive(Debug)]
 pub enum RecognitionFailure {
-    /// There is no time to answer it.
+    /// Admission control refused the turn.
     Busy,
     /// The recogniser failed.
     Failed(ProviderError),
 }
 
-/// SessionActor -> DeviceActor, control, at most once a turn.
+/// Transcript to send to the device. SessionActor -> DeviceActor, control, at most once per turn.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct Transcribed {
-    /// The turn; live, or continued by the live one.
+    /// Turn of the words; it is live, or continued by the live one.
     pub turn: Turn,
-    /// What the person said.
+    /// Words of the person.
     pub text: String,
 }
 
-/// SessionActor -> DeviceActor, control: the turn ended without anything to answer.
+/// End of a turn that has nothing to answer. SessionActor -> DeviceActor, control.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct NothingRecognised {
@@ -106,18 +110,18 @@ pub struct NothingRecognised {
     pub turn: TurnId,
 }
 
-/// DeviceActor -> SessionActor, control: begin a turn that did not come from speech.
+/// Start of a turn that did not come from speech. DeviceActor -> SessionActor, control.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct StartTurn {
     /// The turn.
     pub turn: Turn,
-    /// What it answers.
+    /// Input that the turn answers.
     pub input: TurnInput,
 }
 
-/// Roster or McpHostActor -> DeviceActor, control: something from outside the conversation. Sent by
-/// `try_send`, so that the mailbox bounds it.
+/// Order from outside the conversation. Device registry or McpHostActor -> DeviceActor, control.
+/// Sent by `try_send`, so that the mailbox bounds it.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub enum DeviceOrder {
@@ -125,58 +129,58 @@ pub enum DeviceOrder {
     Send(Downlink),
     /// Speak this when no turn is live.
     Say(String),
-    /// Tell the device why, and close.
+    /// Close the connection, with this fault as the reason.
     Leave(Fault),
 }
 
-/// DeviceActor -> McpHostActor, control: what concerns the device's tools. Sent by `try_send`, so
-/// that the mailbox bounds it.
+/// Message of the device about its own tools. DeviceActor -> McpHostActor, control. Sent by
+/// `try_send`, so that the mailbox bounds it.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub enum DeviceSaid {
-    /// It has said hello, and what it can do.
+    /// Features from its hello.
     Hello(Features),
-    /// A JSON-RPC message of its MCP server.
+    /// JSON-RPC message of its MCP server.
     Mcp(Value),
-    /// Things that it has, or how they are.
+    /// Descriptions or states of its things.
     Iot(IotReport),
 }
 
-/// McpHostActor -> SessionActor, control: the device has told its tools, so that what its prompts
-/// begin with is known.
+/// Notice that the device's tools are listed, so that the beginning of its prompts is known.
+/// McpHostActor -> SessionActor, control.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct ToolsKnown;
 
-/// SessionActor -> TtsActor, control, once a turn.
+/// Start of a turn's speech. SessionActor -> TtsActor, control, once per turn.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct StartSpeaking {
     /// The turn.
     pub turn: Turn,
-    /// What to say, as it is thought of.
+    /// Sentences and emotions, as the model produces them.
     pub events: mpsc::Receiver<TurnEvent>,
-    /// The language of an apology.
+    /// Language of an apology.
     pub language: Language,
 }
 
-/// TtsActor -> DeviceActor, data lane, about 17 a second while speaking.
+/// Playback step of a turn. TtsActor -> DeviceActor, data lane, about 17 a second while speaking.
 #[derive(Debug, Clone)]
 pub struct PlaybackItem {
-    /// Whose playback; items of a turn that is no longer live are dropped.
+    /// Turn that is played; items of a turn that is no longer live are dropped.
     pub turn: TurnId,
-    /// When it was to leave.
+    /// Time at which it was due to be sent.
     pub due: Instant,
-    /// What happens.
+    /// Step to carry out.
     pub step: PlaybackStep,
 }
 
-/// One step of a turn's playback, in the order of the wire.
+/// Step of a turn's playback, in the order of the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlaybackStep {
-    /// The face to show.
+    /// Emotion to show.
     Emotion(Emotion),
-    /// The device goes to speaking.
+    /// The device switches to speaking (`tts start`).
     Start,
     /// A sentence's audio follows.
     SentenceStart(String),
@@ -186,22 +190,23 @@ pub enum PlaybackStep {
     SentenceEnd(String),
     /// No more packets of the sentence come: its synthesis failed.
     SentenceBroken(String),
-    /// The rest of the answer is given up: sentences that follow are none of it.
+    /// The rest of the answer is abandoned: sentences that follow are not part of it.
     GivenUp,
     /// Everything has been played.
     Stop,
 }
 
-/// DeviceActor -> SessionActor, control, once a turn that was answered.
+/// End of a turn's playback. DeviceActor -> SessionActor, control, once per turn, except a turn
+/// with nothing to answer.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct PlaybackEnded {
     /// The turn.
     pub turn: TurnId,
-    /// How much was heard.
+    /// Part of the answer that was played.
     pub heard: HeardPart,
-    /// The person went on speaking before anything was heard: the words of this turn will be
-    /// answered together with what comes. Otherwise no words up to this turn are to be answered
-    /// any more.
+    /// True if the person went on speaking before any of the answer was played: the words of this
+    /// turn will be answered together with the next ones. Otherwise no words up to this turn are
+    /// answered any more.
     pub continued: bool,
 }

@@ -1,5 +1,5 @@
-//! Starts one connection's actors and ties the ring. The only file that knows all of them; takes
-//! no decision about speech or talk.
+//! Starts the actors of one connection and links them. The only file that knows all of them; takes
+//! no decision about speech or dialogue.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -34,10 +34,10 @@ use crate::tools::{
 };
 use crate::turn_factory::TurnFactory;
 
-/// How a device is talked to, as it is now; must not wait.
+/// Lookup of a device's current conversation style; must not wait.
 pub type StyleLookup = Arc<dyn Fn(&DeviceId) -> ConversationStyle + Send + Sync>;
 
-/// What the outside supplies.
+/// Dependencies from outside the crate.
 #[derive(Clone)]
 pub struct Ports {
     /// The recogniser.
@@ -46,19 +46,19 @@ pub struct Ports {
     pub llm: Arc<dyn Llm>,
     /// The synthesiser.
     pub tts: Arc<dyn Tts>,
-    /// The tools of a conversation beside its device's own.
+    /// Lookup of a conversation's tool sources besides its device's own tools.
     pub tools: SourceLookup,
-    /// The vision endpoint, where there is one.
+    /// Lookup of the vision endpoint, if there is one.
     pub vision: Option<VisionLookup>,
-    /// How each device is talked to.
+    /// Lookup of each device's conversation style.
     pub style: StyleLookup,
-    /// The date and time that the model is told.
+    /// Source of the local date and time in prompts.
     pub now: LocalTime,
-    /// What looks at pictures that tools answer with, where there is any.
+    /// Describer of the pictures that tools answer with, if there is one.
     pub describer: Option<Arc<dyn ImageDescriber>>,
 }
 
-/// The threads that make speech, so that no socket waits for a codec.
+/// Threads that synthesise and encode speech, so that no socket waits for a codec.
 #[derive(Clone)]
 pub struct AudioPool {
     threads: Arc<[AudioThread]>,
@@ -66,8 +66,8 @@ pub struct AudioPool {
 }
 
 impl AudioPool {
-    /// This many threads of its own, each of which begins with `begins`; they end with the actix
-    /// system.
+    /// Starts this many threads (at least one), each of which runs `begins` first. They end with
+    /// the actix system.
     pub fn new(threads: usize, begins: fn()) -> Self {
         let threads = (0..threads.max(1)).map(|_| {
             let arbiter = Arbiter::new().handle();
@@ -77,7 +77,8 @@ impl AudioPool {
         Self { threads: threads.collect(), next: Arc::default() }
     }
 
-    /// The thread that asks: for tests in virtual time, which has one clock a thread.
+    /// Creates a pool of the calling thread alone: for tests in virtual time, which has one clock
+    /// per thread.
     pub fn current_thread() -> Self {
         Self {
             threads: Arc::new([AudioThread::from_arbiter(Arbiter::current())]),
@@ -85,7 +86,7 @@ impl AudioPool {
         }
     }
 
-    /// For how long each of them has been busy until now.
+    /// Returns the total busy time of each thread so far.
     pub fn busy(&self) -> Vec<Duration> {
         let busy = |thread: &AudioThread| {
             let runtime = thread.runtime.get()?;
@@ -100,12 +101,12 @@ impl AudioPool {
     }
 }
 
-/// One of these threads.
+/// Thread of the pool.
 struct AudioThread {
     arbiter: ArbiterHandle,
-    /// Its runtime, once it runs.
+    /// Tokio runtime of the thread, once it runs.
     runtime: Arc<OnceLock<Handle>>,
-    /// For the voices that encode on it.
+    /// Scheduler of the turns that encode on this thread.
     encode_scheduler: EncodeScheduler,
 }
 
@@ -120,7 +121,7 @@ impl AudioThread {
     }
 }
 
-/// Makes the actors of connections.
+/// Factory of the actors of connections.
 #[derive(Clone)]
 pub struct Pipeline {
     ports: Ports,
@@ -136,7 +137,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline whose connections all end with `process`.
+    /// Creates a pipeline whose connections all end with `process`.
     pub fn new(
         ports: Ports,
         settings: PipelineSettings,
@@ -163,22 +164,24 @@ impl Pipeline {
         }
     }
 
-    /// How conversations are led, which may be changed: it holds from each one's next turn on.
+    /// Returns the dialogue settings, which may be replaced: a change holds from each
+    /// conversation's next turn on.
     pub fn dialogue_settings(&self) -> &Reloadable<DialogueSettings> {
         &self.dialogue
     }
 
-    /// How many turns may run; somebody has to govern it.
+    /// Returns the admission control, whose control loop the caller has to run.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
 
-    /// The devices that are connected now.
+    /// Returns the registry of the devices that are connected now.
     pub fn device_registry(&self) -> &DeviceRegistry {
         &self.device_registry
     }
 
-    /// The socket actor of a device that has just connected; its ring is tied when it starts.
+    /// Creates the socket actor of a device that has just connected. When it starts, it starts the
+    /// other actors of its connection.
     pub fn device(&self, connection: DeviceConnection) -> DeviceActor {
         let settings = &self.settings;
         let speaking = settings.speaking.for_rate(self.ports.tts.sample_rate_hz());
@@ -199,7 +202,8 @@ impl Pipeline {
         DeviceActor::new(connection, rules, session_id, turns, tie)
     }
 
-    /// Built from the sink backwards: voice, session, recogniser, ear.
+    /// Starts and links the other actors of a connection, from the sink backwards: synthesis,
+    /// session, recognition, voice activity detection.
     fn tie(
         &self,
         edge: &Addr<DeviceActor>,
@@ -258,7 +262,7 @@ impl Pipeline {
         }
     }
 
-    /// What speaking on this thread needs.
+    /// Returns what synthesis on this thread needs.
     fn synthesis(&self, settings: SpeakingSettings, thread: &AudioThread) -> SpeechSynthesis {
         SpeechSynthesis {
             tts: Arc::clone(&self.ports.tts),
@@ -270,14 +274,14 @@ impl Pipeline {
         }
     }
 
-    /// What a conversation remembers and tells the model, nothing yet.
+    /// Creates the dialogue of a conversation, which remembers nothing yet.
     fn dialogue(&self, device_id: &DeviceId) -> Dialogue {
         let (desk, asks) = (Arc::clone(&self.ports.style), device_id.clone());
         let style: CurrentStyle = Arc::new(move || desk(&asks));
         Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
     }
 
-    /// All tools of a conversation.
+    /// Returns all tools of a conversation.
     fn toolbox(&self, own: &DeviceSources, others: SourceProvider) -> Arc<Toolbox> {
         let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
@@ -286,7 +290,7 @@ impl Pipeline {
         Arc::new(toolbox.with_sight(self.ports.describer.clone()))
     }
 
-    /// The host of the device's own tools.
+    /// Starts the host of the device's own tools.
     fn host(
         &self,
         edge: &Addr<DeviceActor>,
@@ -309,7 +313,7 @@ impl Pipeline {
     }
 }
 
-/// What a device itself offers.
+/// Tool sources that the device itself offers.
 struct DeviceSources {
     tools: Arc<DeviceTools>,
     things: Arc<ThingTools>,

@@ -1,5 +1,5 @@
-//! SessionActor: one dialogue. Runs one turn at a time, in the order they were begun, and
-//! remembers of each what was heard. Not for sound or sockets.
+//! SessionActor: one dialogue. Runs one turn at a time, in the order in which they began, and
+//! remembers the part of each answer that was played. Not for audio or sockets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actors::messages::{
     NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn, ToolsKnown,
-    Transcribed, UtterancePlayed,
+    Transcribed, UtteranceRecognised,
 };
 use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
@@ -23,20 +23,20 @@ use crate::metrics::meters;
 use crate::ports::{Llm, Prompt, Transcript};
 use crate::tools::Toolbox;
 
-/// A turn that was cut and has not reported back after this is given up.
+/// Longest wait for a turn that was cut to report its end; then it is abandoned.
 const CUT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Where a session's turns show.
+/// Recipients of a session's messages.
 pub struct SessionOutputs {
-    /// The edge, told what was understood.
+    /// Recipient of transcripts: the `DeviceActor`.
     pub transcribed: Recipient<Transcribed>,
-    /// The edge, told that there is nothing to answer.
+    /// Recipient of turns that have nothing to answer: the `DeviceActor`.
     pub nothing_heard: Recipient<NothingRecognised>,
-    /// The voice.
+    /// Recipient of turns to speak: the `TtsActor`.
     pub speaking: Recipient<StartSpeaking>,
 }
 
-/// One dialogue with one device.
+/// Dialogue with one device.
 pub struct SessionActor {
     connection: CancellationToken,
     llm: Arc<dyn Llm>,
@@ -46,15 +46,15 @@ pub struct SessionActor {
     sentence_lane: usize,
     dialogue: Dialogue,
     running: Option<Running>,
-    /// The turn that begins when the running one is remembered.
+    /// Turn that begins when the running one has been committed to memory.
     next: Option<StartTurn>,
-    /// Words up to this turn are not to be answered any more.
+    /// Last turn whose words are not answered any more; neither are the words before it.
     over: TurnId,
-    /// The model reads what the next prompt begins with.
+    /// Prefetch of the beginning of the next prompt, while it runs.
     reading: Option<SpawnHandle>,
 }
 
-/// A turn on its way; over when both its record and its playback have come back.
+/// Running turn; over when both its record and its playback have been reported.
 struct Running {
     turn: Turn,
     record: Option<TurnRecord>,
@@ -62,7 +62,7 @@ struct Running {
 }
 
 impl SessionActor {
-    /// A session that has not begun.
+    /// Creates a session that has not begun.
     pub fn new(
         connection: CancellationToken,
         llm: Arc<dyn Llm>,
@@ -87,7 +87,7 @@ impl SessionActor {
         }
     }
 
-    /// Has the model read what the next prompt begins with, unless it is at work.
+    /// Has the model prefetch the beginning of the next prompt, unless a turn is running.
     fn read_ahead(&mut self, ctx: &mut Context<Self>) {
         if self.running.is_some() {
             return;
@@ -168,7 +168,8 @@ impl SessionActor {
         }
     }
 
-    /// Remembers the running turn when both halves of its end are known, and begins the next.
+    /// Commits the running turn to memory when both its record and its playback are known, and
+    /// begins the next turn.
     fn settle(&mut self, ctx: &mut Context<Self>) {
         let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
         let Some(Running { turn, record: Some(record), heard: Some(heard) }) = over else { return };
@@ -179,7 +180,8 @@ impl SessionActor {
         }
     }
 
-    /// A turn that is not to begin. Where the person went on from its words, another answers them.
+    /// Skips a turn that is not to begin. If the person went on speaking after its words, they are
+    /// kept: the next turn answers them.
     fn leave_out(&mut self, StartTurn { turn, input }: StartTurn) {
         if turn.is_continued()
             && turn.id > self.over
@@ -189,8 +191,8 @@ impl SessionActor {
         }
     }
 
-    /// Words of a turn that the person went on from: kept for the turn that answers both, unless
-    /// that was cut meanwhile.
+    /// Keeps the words of a turn after which the person went on speaking, for the turn that answers
+    /// both, unless that turn was cut meanwhile.
     fn keep_words(&mut self, turn: Turn, outcome: Result<Transcript, RecognitionFailure>) {
         match outcome {
             Ok(_) if turn.id <= self.over => {}
@@ -206,7 +208,8 @@ impl SessionActor {
         }
     }
 
-    /// Words that were understood and never answered, where no turn is about to answer them.
+    /// Takes the words that were recognised and never answered, unless a running or waiting turn is
+    /// about to answer them.
     fn unanswered(&mut self) -> Option<String> {
         let idle = self.running.is_none() && self.next.is_none();
         idle.then(|| self.dialogue.take_unanswered()).flatten()
@@ -222,7 +225,7 @@ impl SessionActor {
     }
 }
 
-/// What one turn's work holds on to.
+/// Dependencies of one turn's work.
 struct TurnRunner {
     phrases: Phrases,
     language: Language,
@@ -278,8 +281,8 @@ impl TurnRunner {
     }
 }
 
-/// What a person said; nothing where the recogniser made no letter and no digit of it, as it does of
-/// noise.
+/// Returns the words of the transcript, or `None` if it has no letter and no digit: that is how
+/// recognisers transcribe noise.
 fn spoken_words(transcript: &Transcript) -> Option<String> {
     let text = transcript.text.trim();
     text.chars().any(char::is_alphanumeric).then(|| text.to_owned())
@@ -292,18 +295,18 @@ impl Actor for SessionActor {
         crate::lifetime::stop_with(&self.connection, ctx);
     }
 
-    /// Also after a panic: a connection with a stage missing must end.
+    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.connection.cancel();
     }
 }
 
-impl Handler<UtterancePlayed> for SessionActor {
+impl Handler<UtteranceRecognised> for SessionActor {
     type Result = ();
 
     fn handle(
         &mut self,
-        UtterancePlayed { turn, outcome }: UtterancePlayed,
+        UtteranceRecognised { turn, outcome }: UtteranceRecognised,
         ctx: &mut Self::Context,
     ) {
         if turn.is_continued() {
@@ -352,7 +355,7 @@ impl Handler<PlaybackEnded> for SessionActor {
                 running.heard = Some(ended.heard);
                 self.settle(ctx);
             }
-            // It forgets them when it is settled.
+            // `settle` discards the words when the running turn ends.
             Some(_) => {}
             None if ended.continued => {}
             None => drop(self.dialogue.take_unanswered()),

@@ -1,6 +1,7 @@
 //! TtsActor: sentences in, paced packets out. Synthesis runs ahead of playback, so the next
-//! sentence is requested while one plays; packets leave on an absolute clock. Speech is made on a
-//! thread for that, and paced on the socket's own. Not for what is said.
+//! sentence is requested while one plays; packets are sent by an absolute clock. Synthesis and
+//! encoding run on a thread of the audio pool, pacing on the socket's own. Not for the content of
+//! speech.
 
 mod encode_scheduler;
 mod pacing;
@@ -26,10 +27,10 @@ use crate::dialogue::{Phrases, Turn, TurnEvent};
 use crate::ports::{Line, Tts};
 use crate::settings::SpeakingSettings;
 
-/// Sentences in a row that cannot be spoken before the rest of an answer is given up.
+/// Number of consecutive failed sentences at which the rest of an answer is abandoned.
 const MAX_FAILED: u32 = 2;
 
-/// Speaks to one device.
+/// Speech synthesis and pacing for one device.
 pub struct TtsActor {
     connection: CancellationToken,
     synthesis: SpeechSynthesis,
@@ -38,38 +39,38 @@ pub struct TtsActor {
     speaking: Option<SpawnHandle>,
 }
 
-/// What speaking needs, cheap to clone into a turn.
+/// Dependencies of synthesis, cheap to clone into a turn.
 #[derive(Clone)]
 pub struct SpeechSynthesis {
     /// The synthesiser.
     pub tts: Arc<dyn Tts>,
-    /// What is said where it fails.
+    /// Fixed phrases, among them the apology for a failed synthesis.
     pub phrases: Phrases,
-    /// Shape, pace and quality.
+    /// Packet format, pace and quality.
     pub settings: SpeakingSettings,
-    /// Fixed phrases that were spoken before.
+    /// Cache of fixed phrases that were spoken before.
     pub phrase_audio: PhraseAudioCache,
-    /// Whether to spare effort.
+    /// Admission control: decides if encoding effort is reduced, and counts late packets.
     pub admission: Admission,
-    /// Of all voices of a thread one encodes at a time, a packet each.
+    /// Encode scheduler of the thread: one turn encodes at a time, a packet each.
     pub encode_scheduler: EncodeScheduler,
 }
 
-/// One turn's way to pacing.
+/// Encoder of one turn, and its queue to pacing.
 struct Speech {
     voice: SpeechEncoder,
     encode_queue: EncodeQueue,
     ahead: mpsc::Sender<PlaybackStep>,
 }
 
-/// How the sentences of a turn fared.
+/// Outcomes of a turn's sentences so far.
 #[derive(Default)]
 struct SentenceOutcomes {
-    /// One was spoken whole.
+    /// True if one was spoken completely.
     spoken: bool,
-    /// So many in a row could not be spoken, up to now.
+    /// Number of consecutive failed sentences up to now.
     failed: u32,
-    /// The last that could not.
+    /// Text of the last failed sentence.
     last_failed: String,
 }
 
@@ -80,7 +81,7 @@ impl SentenceOutcomes {
 }
 
 impl TtsActor {
-    /// An actor that has its speech made on this thread, and puts its packets on `lane`.
+    /// Creates an actor that synthesises on this thread and sends its packets to `lane`.
     pub fn new(
         connection: CancellationToken,
         synthesis: SpeechSynthesis,
@@ -98,7 +99,7 @@ impl Actor for TtsActor {
         crate::lifetime::stop_with(&self.connection, ctx);
     }
 
-    /// Also after a panic: a connection with a stage missing must end.
+    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.connection.cancel();
     }
@@ -108,20 +109,21 @@ impl Handler<StartSpeaking> for TtsActor {
     type Result = ();
 
     fn handle(&mut self, start: StartSpeaking, ctx: &mut Self::Context) {
-        // The turn before this one is over or cut; its future, if any is left, has no audience.
+        // The turn before this one is over or cut; if its future still runs, nothing needs it.
         if let Some(old) = self.speaking.take() {
             ctx.cancel_future(old);
         }
         let (synthesis, turn) = (self.synthesis.clone(), start.turn.clone());
         let (ahead, steps) = mpsc::channel(synthesis.settings.ahead_packets.max(1));
         let pacing = Pacing::new(turn.clone(), &synthesis.settings, steps, self.lane.clone());
-        // The one ends with the other; a thread that takes no more work makes no speech.
+        // Synthesis and pacing end together; a thread that takes no more work synthesises nothing.
         let over = CancellationToken::new();
         let paced = over.clone().drop_guard();
         let broken = self.connection.clone().drop_guard();
         self.thread.spawn(async move {
             over.run_until_cancelled(synthesis.synthesise(start, ahead)).await;
-            // Not reached after a panic: a connection without a voice must end.
+            // Not reached after a panic: then the guard ends the connection, which could not speak
+            // any more.
             broken.disarm();
         });
         let work = async move {
@@ -137,9 +139,8 @@ impl Handler<StartSpeaking> for TtsActor {
 }
 
 impl SpeechSynthesis {
-    /// Turns a turn's events into steps of playback. A sentence that cannot be spoken is shown and
-    /// left out; where that happens twice in a row, or nothing was spoken, an apology ends the
-    /// turn.
+    /// Turns the events of a turn into playback steps. A failed sentence is displayed and not
+    /// spoken. After two in a row, or if some failed and none was spoken, an apology ends the turn.
     async fn synthesise(&self, start: StartSpeaking, ahead: mpsc::Sender<PlaybackStep>) {
         let StartSpeaking { turn, mut events, language } = start;
         let voice = match SpeechEncoder::new(&self.quality()) {
@@ -165,7 +166,7 @@ impl SpeechSynthesis {
                 return;
             }
         }
-        // Nobody listens to the rest.
+        // The rest of the events is not needed.
         drop(events);
         let apology = self.phrases.apology.in_language(language);
         if fared.needs_apology() && fared.last_failed != apology {
@@ -173,10 +174,10 @@ impl SpeechSynthesis {
         }
     }
 
-    /// Speaks one sentence, or leaves it out where it cannot be spoken.
+    /// Speaks one sentence, or skips it if synthesis fails.
     ///
     /// # Errors
-    /// Nobody listens any more.
+    /// Fails if pacing has ended.
     async fn say_or_leave_out(
         &self,
         turn: &Turn,
@@ -208,7 +209,8 @@ impl SpeechSynthesis {
         }
     }
 
-    /// The settings of a turn that begins now.
+    /// Returns the settings of a turn that begins now: with less complexity while the server is
+    /// strained.
     fn quality(&self) -> SpeakingSettings {
         let mut settings = self.settings.clone();
         if self.admission.is_strained() {
@@ -217,7 +219,8 @@ impl SpeechSynthesis {
         settings
     }
 
-    /// Speaks one sentence, or what is canned of it.
+    /// Speaks one sentence. A fixed phrase at the beginning of a turn comes from the cache, or is
+    /// added to it.
     async fn say(&self, speech: &mut Speech, text: &str) -> Result<(), String> {
         if !speech.voice.is_fresh() || !self.phrase_audio.is_fixed(text) {
             return self.speak(speech, text, None).await;
@@ -238,8 +241,8 @@ impl SpeechSynthesis {
         speech.put(PlaybackStep::SentenceEnd(text.to_owned())).await
     }
 
-    /// Speaks one sentence, and keeps its packets where that is wanted; where it fails, says why.
-    /// Its beginning may have been spoken then.
+    /// Synthesises one sentence and sends its packets, and appends them to `kept`, if given.
+    /// Returns the reason if it fails; its beginning may have been sent then.
     async fn speak(
         &self,
         speech: &mut Speech,
@@ -261,7 +264,7 @@ impl SpeechSynthesis {
 }
 
 impl Speech {
-    /// Fails where nobody listens any more.
+    /// Sends one step to pacing. Fails if pacing has ended.
     async fn put(&mut self, step: PlaybackStep) -> Result<(), String> {
         self.ahead.send(step).await.map_err(|_| "nobody listens any more".to_owned())
     }
@@ -275,12 +278,13 @@ impl Speech {
             let (pass, urgent_for) = self.encode_queue.enter().await;
             admission.packet_encoded(urgent_for);
             let packet = self.voice.packet().map_err(|e| e.to_string())?;
-            // Encoding is the dearest thing on this thread: let what came in be taken meanwhile.
+            // Encoding is the most expensive work on this thread: yield, so that other tasks run
+            // meanwhile.
             tokio::task::yield_now().await;
             drop(pass);
             let Some(packet) = packet else { break };
             if let Some(kept) = kept {
-                // A copy, since a packet holds on to the block that it was written into.
+                // A copy, since a packet keeps alive the whole block that it was written into.
                 kept.push(Bytes::copy_from_slice(&packet));
             }
             self.put(PlaybackStep::Packet(packet)).await?;

@@ -1,5 +1,6 @@
-//! VadActor: Opus packets in, utterances out. Decodes, tells voice from noise, finds the ends of
-//! speech, and mints the turn that begins with it. Not for recognising words.
+//! VadActor: Opus packets in, utterances out. Decodes, detects voice activity, finds where speech
+//! starts and ends (endpointing), and creates the turn of each utterance. Not for recognising
+//! words.
 
 use std::time::Duration;
 
@@ -20,17 +21,17 @@ use crate::settings::HearingSettings;
 use crate::turn_factory::TurnFactory;
 use crate::utterance_channel::{self, PieceSender};
 
-/// Where the actor's findings go.
+/// Recipients of the actor's messages.
 pub struct VadOutputs {
-    /// The edge, told when speech starts.
+    /// Recipient of starts of speech: the `DeviceActor`.
     pub started: Recipient<SpeechStarted>,
-    /// The edge, told when speech ends.
+    /// Recipient of ends of speech: the `DeviceActor`.
     pub ended: Recipient<SpeechEnded>,
-    /// The recogniser's actor.
+    /// Recipient of utterances: the `AsrActor`.
     pub utterances: Recipient<OpenUtterance>,
 }
 
-/// Hears one device.
+/// Voice activity detection for one device.
 pub struct VadActor {
     lane: Option<mpsc::Receiver<UplinkItem>>,
     outputs: VadOutputs,
@@ -40,9 +41,9 @@ pub struct VadActor {
     detector: UtteranceDetector,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
-    /// Looks whether packets still come.
+    /// Timer that ends an utterance whose packets stop coming.
     clock: Option<SpawnHandle>,
-    /// Orders to forget that were carried out.
+    /// Number of `Forget` orders carried out.
     forgets: u64,
 }
 
@@ -56,7 +57,7 @@ struct Utterance {
 }
 
 impl VadActor {
-    /// An actor that takes its packets from `lane`.
+    /// Creates an actor that takes its packets from `lane`.
     pub fn new(
         lane: mpsc::Receiver<UplinkItem>,
         outputs: VadOutputs,
@@ -108,7 +109,8 @@ impl VadActor {
         }
     }
 
-    /// Appends the packet's sound; garbage is counted and skipped.
+    /// Decodes a packet and appends its samples. A packet that does not decode is counted and
+    /// skipped, with false as the result.
     fn decode(&mut self, opus: &[u8]) -> bool {
         let count = &meters().uplink;
         match self.detector.decode(opus) {
@@ -142,7 +144,7 @@ impl VadActor {
         self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
     }
 
-    /// Drops what was heard; an open utterance is abandoned.
+    /// Discards the audio received so far; an open utterance is abandoned.
     fn forget(&mut self) {
         if let Some(utterance) = self.open.take() {
             utterance.turn.cut();
@@ -158,13 +160,13 @@ impl VadActor {
         } else if self.open.is_none() {
             self.detector.forget();
         } else {
-            // A button has opened it, and silence is to end it from here on.
+            // A button has opened the utterance; from here on silence ends it.
             self.watch_the_clock(ctx);
         }
     }
 
-    /// Ends an utterance whose packets stop coming: some clients send nothing while silent. Looks
-    /// again when that can be at the earliest, and only while an utterance is open.
+    /// Ends an utterance whose packets stop coming: some clients send nothing while silent. The
+    /// timer fires when that can be at the earliest, and runs only while an utterance is open.
     fn watch_the_clock(&mut self, ctx: &mut Context<Self>) {
         if let Some(clock) = self.clock.take() {
             ctx.cancel_future(clock);
@@ -185,7 +187,7 @@ impl VadActor {
 }
 
 impl Utterance {
-    /// Sends some more of it, up to the longest that an utterance may be.
+    /// Sends more samples of the utterance, up to `longest` in all.
     fn send(&mut self, sound: &[i16], longest: Duration) {
         self.last_packet = Instant::now();
         self.sent += pcm::duration(sound.len(), SAMPLE_RATE_HZ);
@@ -206,7 +208,7 @@ impl Actor for VadActor {
         }
     }
 
-    /// Also after a panic: a connection with a stage missing must end.
+    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.turns.connection().cancel();
     }
@@ -230,6 +232,6 @@ impl StreamHandler<UplinkItem> for VadActor {
         }
     }
 
-    /// The edge is gone; its token stops this actor.
+    /// Does nothing: the `DeviceActor` is gone, and its token stops this actor.
     fn finished(&mut self, _: &mut Self::Context) {}
 }

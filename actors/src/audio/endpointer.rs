@@ -1,7 +1,7 @@
-//! When an utterance starts and ends, from one decision (voice or not) per 20 ms. A small state
-//! machine:
+//! Endpointing: finds the start and the end of an utterance from one decision (voice or not) per 20
+//! ms. A small state machine:
 //!
-//! - **quiet**: voice is gathered; after `min_speech` of it, with no pause longer than
+//! - **quiet**: voice adds up; after `min_speech` of it, with no pause longer than
 //!   [`MAX_ONSET_PAUSE`] inside, speech has started;
 //! - **speaking**: after `silence` without voice, or `max_utterance` in all, it has ended.
 //!
@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-/// Voice that pauses longer than this before `min_speech` is reached was a click or a cough.
+/// Longest pause before `min_speech` is reached: voice that pauses for longer was a click or a
+/// cough.
 pub const MAX_ONSET_PAUSE: Duration = Duration::from_millis(120);
 
 /// Bounds of an utterance.
@@ -23,19 +24,19 @@ pub struct EndpointerSettings {
     pub max_utterance: Duration,
 }
 
-/// What one frame brought about.
+/// Start or end of speech, caused by one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// Speech has started, this long ago.
     Started {
-        /// From the first voiced frame to now.
+        /// Time from the first voiced frame to now.
         ago: Duration,
     },
     /// Speech has ended.
     Ended,
 }
 
-/// Finds the ends of utterances.
+/// State machine that finds the start and the end of utterances.
 #[derive(Debug)]
 pub struct Endpointer {
     settings: EndpointerSettings,
@@ -52,27 +53,28 @@ const QUIET: State =
     State::Quiet { voice: Duration::ZERO, pause: Duration::ZERO, since_onset: Duration::ZERO };
 
 impl Endpointer {
-    /// An endpointer in the quiet state.
+    /// Creates an endpointer in the quiet state.
     pub fn new(settings: EndpointerSettings) -> Self {
         Self { settings, state: QUIET }
     }
 
-    /// Goes back to the quiet state, whatever was heard.
+    /// Returns to the quiet state, whatever came before.
     pub fn reset(&mut self) {
         self.state = QUIET;
     }
 
-    /// From now on, this much voice is needed before speech counts as started.
+    /// Sets the length of voice that is needed from now on before speech counts as started.
     pub fn need(&mut self, min_speech: Duration) {
         self.settings.min_speech = min_speech;
     }
 
-    /// An utterance is open.
+    /// Returns true while an utterance is open.
     pub fn is_speaking(&self) -> bool {
         matches!(self.state, State::Speaking { .. })
     }
 
-    /// Takes the decision on `length` of sound.
+    /// Processes the decision on `length` of audio. Returns an event if speech starts or ends with
+    /// it.
     pub fn hear(&mut self, voiced: bool, length: Duration) -> Option<Endpoint> {
         match &mut self.state {
             State::Quiet { voice, pause, since_onset } => {
@@ -125,7 +127,8 @@ mod tests {
         })
     }
 
-    /// Hears `v` (voice) and `.` (none), one frame each; returns the frames where events fell.
+    /// Processes `v` (voice) and `.` (none), one frame each; returns the events with their frame
+    /// numbers.
     fn hear(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
         let hear = |(i, c)| endpointer.hear(c == 'v', FRAME).map(|e| (i, e));
         frames.chars().enumerate().filter_map(hear).collect()

@@ -1,5 +1,5 @@
-//! Pure sound: functions of samples and durations. No actix, no async, no sockets, no wall clock;
-//! times are [`std::time::Duration`]s since a start that the caller chose.
+//! Pure audio processing: functions of samples and durations. No actix, no async, no sockets, no
+//! wall clock; times are [`std::time::Duration`]s since a start that the caller chose.
 
 pub mod endpointer;
 pub mod opus;

@@ -1,5 +1,5 @@
-//! Opus packets to and from mono 16-bit samples. The only file that knows `audiopus` (libopus of
-//! the system), whose C binding is no longer maintained: to swap it, rewrite this file.
+//! Opus encoding and decoding of mono 16-bit samples. The only file that uses `audiopus` (libopus
+//! of the system), whose C binding is no longer maintained: to replace it, rewrite this file.
 
 use audiopus::coder::{Decoder as RawDecoder, Encoder as RawEncoder};
 use audiopus::{Application, Bitrate, Channels, SampleRate, Signal};
@@ -7,20 +7,20 @@ use bytes::{Bytes, BytesMut};
 
 /// Longest packet that Opus allows, 120 ms (RFC 6716, section 3.2.5), at 48 kHz.
 pub(crate) const MAX_PACKET_MS: usize = 120;
-/// No Opus frame is longer than 1,275 bytes (RFC 6716, section 3.4); a packet of ours holds up to
-/// three of 20 ms.
+/// Size of the encoding buffer, in bytes. No Opus frame is longer than 1,275 bytes (RFC 6716,
+/// section 3.4); a packet of ours holds up to three of 20 ms.
 const MAX_ENCODED_BYTES: usize = 3 * 1_275 + 7;
-/// Packets are handed out in pieces of blocks of this size: some 90 packets of 60 ms at 24 kbit/s.
-/// A block is freed, or filled anew, when the last of its packets is gone.
+/// Size of a block, in bytes. Packets are slices of blocks, some 90 packets of 60 ms at 24 kbit/s
+/// in each. A block is freed or reused when the last of its packets is dropped.
 const BLOCK_BYTES: usize = 16 * 1_024;
 
-/// What libopus refused.
+/// Error of Opus encoding or decoding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpusError {
-    /// Opus runs at 8, 12, 16, 24 and 48 kHz only.
+    /// Unsupported sample rate, in Hz: Opus runs at 8, 12, 16, 24 and 48 kHz only.
     #[error("opus cannot run at {0} Hz: use 8000, 12000, 16000, 24000 or 48000")]
     Rate(u32),
-    /// The packet does not decode, or a frame has no legal length.
+    /// A packet that does not decode, or a frame without a legal length; as libopus reports it.
     #[error("opus: {0}")]
     Codec(String),
 }
@@ -42,7 +42,7 @@ fn rate(sample_rate_hz: u32) -> Result<SampleRate, OpusError> {
     }
 }
 
-/// Decodes the packets of one stream, in order.
+/// Decoder of the packets of one stream, in order.
 pub struct Decoder {
     raw: RawDecoder,
     max_samples: usize,
@@ -50,22 +50,22 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder whose output has this rate; packets of any rate may be fed.
+    /// Creates a decoder whose output has this rate; packets of any rate may be fed.
     ///
     /// # Errors
-    /// The rate is none of Opus's.
+    /// Fails if Opus does not support the rate.
     pub fn new(sample_rate_hz: u32) -> Result<Self, OpusError> {
         let raw = RawDecoder::new(rate(sample_rate_hz)?, Channels::Mono)?;
         let per_ms = sample_rate_hz as usize / 1_000;
         Ok(Self { raw, max_samples: per_ms * MAX_PACKET_MS, last_samples: per_ms * 60 })
     }
 
-    /// Appends the packet's samples to `out` and returns how many. An empty packet, or one of a
-    /// single byte (both mean silence, DTX), gives as much comfort sound as the last packet was
-    /// long.
+    /// Decodes a packet, appends its samples to `out` and returns their number. An empty packet, or
+    /// one of a single byte (both mean silence, DTX), gives comfort noise of the length of the last
+    /// packet.
     ///
     /// # Errors
-    /// The packet is no Opus; the decoder stays usable.
+    /// Fails if the packet is no Opus; the decoder stays usable.
     pub fn decode(&mut self, packet: &[u8], out: &mut Vec<i16>) -> Result<usize, OpusError> {
         let start = out.len();
         let silent = packet.len() <= 1;
@@ -91,7 +91,7 @@ impl Decoder {
     }
 }
 
-/// Encodes the frames of one stream, in order.
+/// Encoder of the frames of one stream, in order.
 pub struct Encoder {
     raw: RawEncoder,
     scratch: Box<[u8]>,
@@ -99,10 +99,10 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// A speech encoder. `complexity` is 0 (cheap) to 10.
+    /// Creates a speech encoder. `complexity` is 0 (cheap) to 10.
     ///
     /// # Errors
-    /// The rate is none of Opus's, or libopus refuses the bitrate or complexity.
+    /// Fails if Opus does not support the rate, or if libopus refuses the bitrate or complexity.
     pub fn new(sample_rate_hz: u32, bitrate_bps: i32, complexity: u8) -> Result<Self, OpusError> {
         let mut raw = RawEncoder::new(rate(sample_rate_hz)?, Channels::Mono, Application::Voip)?;
         raw.set_bitrate(Bitrate::BitsPerSecond(bitrate_bps))?;
@@ -115,10 +115,10 @@ impl Encoder {
         })
     }
 
-    /// One packet from one frame of 20, 40 or 60 ms.
+    /// Encodes one frame of 20, 40 or 60 ms into one packet.
     ///
     /// # Errors
-    /// The frame has no legal length.
+    /// Fails if the frame has no legal length.
     pub fn encode(&mut self, frame: &[i16]) -> Result<Bytes, OpusError> {
         let length = self.raw.encode(frame, &mut self.scratch)?;
         if self.block.capacity() < length {

@@ -1,13 +1,13 @@
-//! Plain arithmetic on mono 16-bit samples. Not for codecs or rates.
+//! Arithmetic on mono 16-bit samples. Not for codecs or rate conversion.
 
 use std::time::Duration;
 
-/// Root mean square of the samples, 0 to 32,768; 0 for none.
+/// Returns the root mean square of the samples, 0 to 32,768; 0 for none.
 pub fn rms(samples: &[i16]) -> f64 {
     if samples.is_empty() {
         return 0.0;
     }
-    // Whole numbers are summed several at a time, and exactly.
+    // Integers are summed several at a time, and exactly.
     let square = |s: &i16| i64::from(i32::from(*s) * i32::from(*s));
     let sum: i64 = samples.iter().map(square).sum();
     #[allow(clippy::cast_precision_loss, reason = "a buffer is far shorter than 2^22 samples")]
@@ -15,28 +15,28 @@ pub fn rms(samples: &[i16]) -> f64 {
     mean.sqrt()
 }
 
-/// How long this many samples last.
+/// Returns the duration of this many samples.
 pub fn duration(samples: usize, sample_rate_hz: u32) -> Duration {
     Duration::from_nanos(samples as u64 * 1_000_000_000 / u64::from(sample_rate_hz.max(1)))
 }
 
-/// How many samples a time holds, rounded down.
+/// Returns the number of samples in a time, rounded down.
 pub fn samples_in(time: Duration, sample_rate_hz: u32) -> usize {
     let samples = time.as_nanos() * u128::from(sample_rate_hz) / 1_000_000_000;
     usize::try_from(samples).unwrap_or(usize::MAX)
 }
 
-/// Little-endian bytes to samples; a last odd byte is ignored.
+/// Converts little-endian bytes to samples; a last odd byte is ignored.
 pub fn from_le_bytes(bytes: &[u8]) -> Vec<i16> {
     bytes.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect()
 }
 
-/// Samples to little-endian bytes.
+/// Converts samples to little-endian bytes.
 pub fn to_le_bytes(samples: &[i16]) -> Vec<u8> {
     samples.iter().flat_map(|s| s.to_le_bytes()).collect()
 }
 
-/// A sine tone at a quarter of full scale.
+/// Returns a sine tone at a quarter of full scale.
 pub fn tone(frequency_hz: f32, samples: usize, sample_rate_hz: u32) -> Vec<i16> {
     #[allow(
         clippy::cast_precision_loss,

@@ -1,24 +1,25 @@
-//! What the device is playing now, reckoned from what was sent and when: the clock that paces
-//! packets, and the measure of what a person has heard. Not for sending anything.
+//! Model of the device's playback, calculated from the packets sent and their times: the playback
+//! clock that paces packets, and the measure of how much a person has heard. Not for sending
+//! anything.
 //!
-//! The device plays packets back to back; one that comes after the buffer ran dry starts at once.
+//! The device plays packets back to back; one that arrives after the buffer ran dry plays at once.
 //! Times are on one absolute clock, so that errors of single sleeps do not add up.
 
 use std::time::Duration;
 
-/// The device's playback of one turn.
+/// Playback clock of one turn on its device.
 #[derive(Debug, Clone)]
 pub struct Playout {
     packet: Duration,
     lead: u32,
-    /// When everything sent so far will have been played.
+    /// Time at which everything sent so far will have been played.
     end: Duration,
     sentences: Vec<Span>,
-    /// Sentences that count; all where none.
+    /// Number of sentences that count as part of the answer; all if `None`.
     counted: Option<usize>,
 }
 
-/// When the audio of one sentence plays.
+/// Playback time of one sentence's audio.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: Duration,
@@ -28,27 +29,29 @@ struct Span {
     broken: bool,
 }
 
-/// How much of a turn was heard.
+/// Part of a turn that was played.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlayedBack {
-    /// This many sentences from the first on, wholly, but for those that broke off.
+    /// Number of sentences played from the first on: completely, except those in `broken`.
     pub whole: usize,
-    /// The sentences that broke off, each with how much of its audio was heard.
+    /// Indexes of these sentences that broke off, each with the length of its audio that was
+    /// played.
     pub broken: Vec<(usize, Duration)>,
-    /// How much audio of the next one was heard.
+    /// Length of the next sentence's audio that was played.
     pub partial: Duration,
-    /// How long that next one is, where all of it was sent.
+    /// Full length of that next sentence, if all of it was sent.
     pub partial_of: Option<Duration>,
 }
 
 impl PlayedBack {
-    /// All of it, as everything counts that was written.
+    /// Everything: for text output, where all that was written counts.
     pub const ALL: Self =
         Self { whole: usize::MAX, broken: Vec::new(), partial: Duration::ZERO, partial_of: None };
 }
 
 impl Playout {
-    /// A silent device. At most `lead` packets are sent ahead of the clock, each `packet` long.
+    /// Creates the clock of a silent device. At most `lead` packets are sent ahead of the clock,
+    /// each `packet` long.
     pub fn new(packet: Duration, lead: u32) -> Self {
         Self {
             packet,
@@ -59,18 +62,18 @@ impl Playout {
         }
     }
 
-    /// When the next packet may be sent so that, with it, at most `lead` packets wait; not before
-    /// `now`.
+    /// Returns the time at which the next packet may be sent so that, including it, at most `lead`
+    /// packets wait; never before `now`.
     pub fn due(&self, now: Duration) -> Duration {
         self.end.saturating_sub(self.packet * (self.lead - 1)).max(now)
     }
 
-    /// When everything sent so far will have been played; never before `now`.
+    /// Returns the time at which everything sent so far will have been played; never before `now`.
     pub fn end(&self, now: Duration) -> Duration {
         self.end.max(now)
     }
 
-    /// The next sentence's packets follow.
+    /// Records that the next sentence begins and its packets follow.
     pub fn sentence_started(&mut self, now: Duration) {
         let start = self.end(now);
         let played_before_gap = Duration::ZERO;
@@ -78,7 +81,7 @@ impl Playout {
         self.sentences.push(Span { start, end: start, played_before_gap, complete, broken });
     }
 
-    /// No more packets of the sentence come, though it is not complete.
+    /// Records that no more packets of the sentence come, though it is not complete.
     pub fn sentence_broken(&mut self) {
         self.sentence_complete();
         if let Some(span) = self.sentences.last_mut() {
@@ -86,27 +89,27 @@ impl Playout {
         }
     }
 
-    /// Sentences from here on do not count.
+    /// Records that sentences from here on do not count as part of the answer.
     pub fn given_up(&mut self) {
         self.counted.get_or_insert(self.sentences.len());
     }
 
-    /// All packets of the sentence were sent.
+    /// Records that all packets of the sentence were sent.
     pub fn sentence_complete(&mut self) {
         if let Some(span) = self.sentences.last_mut() {
             span.complete = true;
         }
     }
 
-    /// Packets of a sentence were sent, and more of them are to come.
+    /// Returns true if packets of the current sentence were sent, and more of them are to come.
     pub fn is_within_sentence(&self) -> bool {
         self.sentences
             .last()
             .is_some_and(|s| !s.complete && (s.end > s.start || !s.played_before_gap.is_zero()))
     }
 
-    /// A packet was sent. True where it came too late: the device had fallen silent within a
-    /// sentence.
+    /// Records that a packet was sent. Returns true if it came too late: the device had run out of
+    /// audio within a sentence (underrun).
     pub fn sent(&mut self, now: Duration) -> bool {
         let start = self.end(now);
         let gap = start > self.end;
@@ -123,7 +126,7 @@ impl Playout {
         gap && !fresh
     }
 
-    /// How much has been heard by now.
+    /// Returns the part that has been played by `now`.
     pub fn heard(&self, now: Duration) -> PlayedBack {
         let spans = &self.sentences[..self.counted.unwrap_or(self.sentences.len())];
         let whole = spans.iter().take_while(|s| s.complete && s.end <= now).count();
@@ -143,7 +146,7 @@ impl Playout {
 }
 
 impl Span {
-    /// How long its audio is, as far as it was sent.
+    /// Returns the length of its audio, as far as it was sent.
     fn length(&self) -> Duration {
         self.played_before_gap + (self.end - self.start)
     }

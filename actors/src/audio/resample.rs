@@ -1,5 +1,5 @@
-//! One rate to another, mono 16-bit, in a stream: state is kept across chunks, so that joints are
-//! not heard. Not for changing pitch or speed.
+//! Sample rate conversion of mono 16-bit audio, as a stream: state is kept across chunks, so that
+//! their boundaries are not audible. Not for changing pitch or speed.
 
 use rubato::audioadapter_buffers::direct::SequentialSlice;
 use rubato::{Fft, FixedSync, Indexing, Resampler as _};
@@ -8,7 +8,7 @@ use rubato::{Fft, FixedSync, Indexing, Resampler as _};
 /// the first output comes (about 10 ms).
 const CHUNK: usize = 256;
 
-/// A conversion that cannot be set up.
+/// Error of a conversion that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot resample from {from_hz} Hz to {to_hz} Hz: {reason}")]
 pub struct ResampleError {
@@ -17,9 +17,9 @@ pub struct ResampleError {
     reason: String,
 }
 
-/// Resamples one stream.
+/// Resampler of one stream at a time.
 pub struct Resampler {
-    /// None where both rates are the same: samples pass through.
+    /// `None` if both rates are equal: samples pass through.
     filter: Option<Filter>,
 }
 
@@ -36,10 +36,10 @@ struct Filter {
 }
 
 impl Resampler {
-    /// A resampler between two rates.
+    /// Creates a resampler between two rates.
     ///
     /// # Errors
-    /// A rate is 0 or so odd that no filter can be made.
+    /// Fails if a rate is 0, or so odd that no filter can be made.
     pub fn new(from_hz: u32, to_hz: u32) -> Result<Self, ResampleError> {
         if from_hz == to_hz && from_hz > 0 {
             return Ok(Self { filter: None });
@@ -60,7 +60,7 @@ impl Resampler {
         Ok(Self { filter: Some(filter) })
     }
 
-    /// Takes some samples and appends those that are ready to `out`.
+    /// Processes samples and appends the output that is ready to `out`.
     pub fn process(&mut self, samples: &[i16], out: &mut Vec<i16>) {
         let Some(filter) = &mut self.filter else {
             out.extend_from_slice(samples);
@@ -71,8 +71,8 @@ impl Resampler {
         filter.drain(out);
     }
 
-    /// Ends the stream: appends what the filter still holds, so that the whole output is as long
-    /// as the whole input. The resampler can then take another stream.
+    /// Ends the stream: appends the samples that the filter still holds, so that the whole output
+    /// lasts as long as the whole input. The resampler can then process another stream.
     pub fn finish(&mut self, out: &mut Vec<i16>) {
         let Some(filter) = &mut self.filter else { return };
         let wanted = filter.taken * filter.to_hz / filter.from_hz;
@@ -87,7 +87,7 @@ impl Resampler {
         self.reset();
     }
 
-    /// Drops what the filter still holds: another stream begins.
+    /// Drops the samples that the filter still holds, because another stream begins.
     pub fn reset(&mut self) {
         let Some(filter) = &mut self.filter else { return };
         filter.pending.clear();
@@ -124,7 +124,8 @@ impl Filter {
     }
 }
 
-/// The nearest sample. Not by `f32::round`, which is a call for each on a plain x86-64.
+/// Rounds to the nearest sample. Not by `f32::round`, which is a function call for each sample on a
+/// plain x86-64.
 fn rounded(sample: f32) -> i16 {
     #[allow(clippy::cast_possible_truncation, reason = "beyond its range a cast gives its ends")]
     let whole = (sample + 0.5_f32.copysign(sample)) as i16;

@@ -1,5 +1,5 @@
-//! A synthesiser's samples turned into a device's packets: resampled, cut and encoded, one sentence
-//! after the other. Not for when a packet leaves.
+//! Turns a synthesiser's samples into a device's packets: resamples, splits and encodes them, one
+//! sentence after the other. Not for pacing.
 
 use bytes::Bytes;
 
@@ -8,25 +8,25 @@ use super::pcm;
 use super::resample::{ResampleError, Resampler};
 use crate::settings::SpeakingSettings;
 
-/// One turn's way from samples to packets.
+/// Speech encoder of one turn.
 pub struct SpeechEncoder {
     encoder: Encoder,
     sample_rate_hz: u32,
     packet_samples: usize,
-    /// From this rate; serves one sentence after the other.
+    /// Resampler and its input rate; serves one sentence after the other.
     resampler: Option<(u32, Resampler)>,
     pending: Vec<i16>,
     /// Samples of `pending` that are encoded already.
     encoded: usize,
-    /// Nothing has been encoded yet.
+    /// True until the first packet is encoded.
     fresh: bool,
 }
 
 impl SpeechEncoder {
-    /// A voice of this rate, packet length and quality.
+    /// Creates an encoder with the rate, packet length and quality of these settings.
     ///
     /// # Errors
-    /// libopus refuses the rate or the bitrate.
+    /// Fails if libopus refuses the rate or the bitrate.
     pub fn new(settings: &SpeakingSettings) -> Result<Self, OpusError> {
         let rate = settings.sample_rate_hz;
         let encoder = Encoder::new(rate, settings.bitrate_bps, settings.complexity)?;
@@ -41,7 +41,7 @@ impl SpeechEncoder {
         })
     }
 
-    /// A sentence begins; what is left of one that broke off is dropped.
+    /// Begins a sentence; samples left of one that broke off are dropped.
     pub fn begin(&mut self) {
         if let Some((_, resampler)) = &mut self.resampler {
             resampler.reset();
@@ -50,10 +50,10 @@ impl SpeechEncoder {
         self.encoded = 0;
     }
 
-    /// Takes some samples of the sentence, whose rate may change.
+    /// Processes samples of the sentence, whose rate may change.
     ///
     /// # Errors
-    /// This rate cannot be resampled.
+    /// Fails if this rate cannot be resampled.
     pub fn take(&mut self, samples: &[i16], rate_hz: u32) -> Result<(), ResampleError> {
         self.pending.drain(..self.encoded);
         self.encoded = 0;
@@ -69,7 +69,7 @@ impl SpeechEncoder {
         Ok(())
     }
 
-    /// The sentence is complete: its last packet is filled up with silence.
+    /// Ends the sentence: its last packet is filled up with silence.
     pub fn finish(&mut self) {
         if let Some((_, resampler)) = &mut self.resampler {
             resampler.finish(&mut self.pending);
@@ -79,20 +79,20 @@ impl SpeechEncoder {
         self.pending.resize(padded, 0);
     }
 
-    /// Nothing has been encoded yet.
+    /// Returns true until the first packet is encoded.
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// There is a whole packet to be encoded.
+    /// Returns true if a whole packet is ready to be encoded.
     pub fn has_packet(&self) -> bool {
         self.pending.len() - self.encoded >= self.packet_samples
     }
 
-    /// The next whole packet, if there is one.
+    /// Encodes the next whole packet; `None` if there is none.
     ///
     /// # Errors
-    /// libopus refuses the packet's length.
+    /// Fails if libopus refuses the packet's length.
     pub fn packet(&mut self) -> Result<Option<Bytes>, OpusError> {
         let end = self.encoded + self.packet_samples;
         let Some(frame) = self.pending.get(self.encoded..end) else { return Ok(None) };

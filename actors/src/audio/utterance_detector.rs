@@ -1,5 +1,6 @@
-//! One device's packets turned into judged sound: decoding, voicing and endpointing, with as much
-//! of the past as an utterance may reach back into. Not for what an utterance's sound is for.
+//! Turns one device's packets into classified audio: decoding, voice activity detection and
+//! endpointing, with as much history as an utterance may include. Not for the use of an utterance's
+//! audio.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,51 +11,51 @@ use super::pcm;
 use super::voice_detector::{FRAME_SAMPLES, SAMPLE_RATE_HZ, VoiceDetector};
 use crate::settings::HearingSettings;
 
-/// Length of one decision.
+/// Length of the frame of one decision.
 const FRAME: Duration = Duration::from_millis(20);
-/// Six frames of 20 ms at Opus's longest (RFC 6716, section 3.2) and their headers; a packet longer
-/// than this is none.
+/// Largest Opus packet, in bytes: six frames of 20 ms at their longest (RFC 6716, section 3.2) and
+/// their headers. Anything longer is no packet.
 const MAX_OPUS_BYTES: usize = 6 * 1_275 + 14;
-/// Past that is not needed any more is dropped in pieces of this length: what is needed has to be
-/// moved each time.
+/// Length of history that is dropped at once, when it is not needed any more: each time, the rest
+/// has to be moved.
 const DROPPED_AT_ONCE: Duration = Duration::from_millis(300);
 
-/// Why a packet gave no sound.
+/// Reason why a packet gave no audio.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// Longer than a packet of Opus can be.
     #[error("longer than an Opus packet can be")]
     Oversized,
-    /// It does not decode; the next may.
+    /// The packet does not decode; the next one may.
     #[error(transparent)]
     Garbage(#[from] OpusError),
 }
 
-/// What judging some frames has brought.
+/// Frames that were classified, and the endpoint at the last of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Where speech started or ended with the last of them.
+    /// Start or end of speech with the last of them, if any.
     pub endpoint: Option<Endpoint>,
     sound: Range<usize>,
 }
 
-/// Hears one device. Decoder, judge and memory are made when they are first needed; nothing is
-/// allocated for a packet once they are there.
+/// Utterance detector of one device. Decoder, voice detector and history are created when they are
+/// first needed; after that nothing is allocated for a packet.
 pub struct UtteranceDetector {
     settings: HearingSettings,
     decoder: Option<Decoder>,
     voicing: Option<VoiceDetector>,
     endpointer: Endpointer,
-    /// Recent sound: the judged past, then what is not yet a whole frame.
+    /// Recent samples: the history, which is classified, then those that are not classified yet.
     recent: Vec<i16>,
-    /// Samples of `recent` that are judged.
+    /// Number of samples of `recent` that are classified.
     judged: usize,
-    /// Samples of the past that an utterance may reach back into.
+    /// Number of samples of history that an utterance may include.
     keep: usize,
 }
 
 impl UtteranceDetector {
-    /// An ear that has heard nothing.
+    /// Creates a detector that has received nothing.
     pub fn new(settings: HearingSettings) -> Self {
         let voice = settings.endpointer.min_speech.max(settings.barge_in);
         let onset = voice * 2 + MAX_ONSET_PAUSE * 4;
@@ -69,10 +70,10 @@ impl UtteranceDetector {
         }
     }
 
-    /// Takes in a packet's sound.
+    /// Decodes a packet and appends its samples.
     ///
     /// # Errors
-    /// The packet is no Opus; the next one may be.
+    /// Fails if the packet is no Opus; the next one may be.
     pub fn decode(&mut self, opus: &[u8]) -> Result<(), PacketError> {
         if opus.len() > MAX_OPUS_BYTES {
             return Err(PacketError::Oversized);
@@ -94,8 +95,8 @@ impl UtteranceDetector {
         Ok(())
     }
 
-    /// Judges the frames that are whole, up to and with the next one at which speech starts or
-    /// ends; none where no frame is left.
+    /// Classifies whole frames, up to and with the next one at which speech starts or ends. Returns
+    /// `None` if no whole frame is left.
     pub fn judge(&mut self) -> Option<Judged> {
         let settings = &self.settings;
         let voicing = self.voicing.get_or_insert_with(|| {
@@ -119,36 +120,37 @@ impl UtteranceDetector {
         (self.judged > first).then_some(Judged { endpoint, sound: start..self.judged })
     }
 
-    /// The sound of frames that were just judged; where speech started with the last of them, all
-    /// of it and the pre-roll.
+    /// Returns the samples of the frames that were just classified. If speech started with the last
+    /// of them, returns the utterance so far, with its pre-roll.
     pub fn sound(&self, judged: &Judged) -> &[i16] {
         &self.recent[judged.sound.clone()]
     }
 
-    /// What is not judged yet.
+    /// Returns the samples that are not classified yet.
     pub fn unjudged(&self) -> &[i16] {
         &self.recent[self.judged..]
     }
 
-    /// How much voice starts an utterance depends on whether it would interrupt us.
+    /// Sets the length of voice that starts an utterance: `barge_in` while we speak, since the
+    /// utterance would interrupt us, and `min_speech` otherwise.
     pub fn need(&mut self, speaking: bool) {
         let usual = self.settings.endpointer.min_speech;
         self.endpointer.need(if speaking { self.settings.barge_in } else { usual });
     }
 
-    /// The utterance is over, whatever was heard.
+    /// Ends the utterance, whatever was received.
     pub fn end(&mut self) {
         self.endpointer.reset();
     }
 
-    /// Drops what was heard.
+    /// Discards the audio received so far.
     pub fn forget(&mut self) {
         self.recent.clear();
         self.judged = 0;
         self.endpointer.reset();
     }
 
-    /// The microphone is closed: drops what was heard and what takes memory. The noise floor is
+    /// Discards the audio and frees memory, because the microphone is closed. The noise floor is
     /// still known when it opens again.
     pub fn close(&mut self) {
         self.forget();
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
     use crate::testkit::sound;
 
-    /// The sound of each utterance.
+    /// Returns the samples of each utterance.
     fn utterances(detector: &mut UtteranceDetector, packets: &[Bytes]) -> Vec<Vec<i16>> {
         let (mut found, mut open) = (Vec::new(), None);
         for packet in packets {
@@ -184,7 +186,7 @@ mod tests {
         found
     }
 
-    /// A second of voice between silences, twice.
+    /// Returns about a second of voice between silences, twice.
     fn two_utterances(kind: (u32, u64)) -> Vec<Bytes> {
         let (voice, silence) = (sound::voice_in(1_200, kind), sound::silence_in(1_800, kind));
         [silence.clone(), voice.clone(), silence.clone(), voice, silence].concat()

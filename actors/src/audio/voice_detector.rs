@@ -1,5 +1,5 @@
-//! Whether 20 ms of sound are voice. The only file that knows `webrtc-vad`. Not for deciding when
-//! speech starts or ends.
+//! Voice activity detection on frames of 20 ms. The only file that uses `webrtc-vad`. Not for
+//! deciding when speech starts or ends.
 
 use webrtc_vad::{SampleRate, Vad, VadMode};
 
@@ -7,17 +7,17 @@ use super::pcm;
 
 /// Samples per decision: 20 ms at 16 kHz.
 pub const FRAME_SAMPLES: usize = 320;
-/// Sample rate of everything judged here.
+/// Sample rate of the frames.
 pub const SAMPLE_RATE_HZ: u32 = 16_000;
 
 /// Frames per bucket of the noise floor's history (100 ms).
 const BUCKET_FRAMES: usize = 5;
-/// Buckets kept: the floor is the quietest moment of the last 3 s, and unknown before. No speech
-/// goes on for so long without a dip, so speech is never taken for the floor.
+/// Buckets kept: the noise floor is the quietest bucket of the last 3 s, and unknown before. No
+/// speech goes on for so long without a dip, so speech is never taken for the floor.
 const BUCKETS: usize = 30;
 
-/// Tells voice from silence and from steady noise. Not `Send`: libfvad's state is a raw pointer,
-/// so make it on the thread that uses it.
+/// Detector that separates voice from silence and from steady noise. Not `Send`: libfvad's state is
+/// a raw pointer, so create it on the thread that uses it.
 pub struct VoiceDetector {
     vad: Vad,
     floor: NoiseFloor,
@@ -26,9 +26,9 @@ pub struct VoiceDetector {
 }
 
 impl VoiceDetector {
-    /// `aggressiveness` is libfvad's mode, 0 (all but silence is voice) to 3; sound below
-    /// `min_rms` (of 32,768), or not `over_noise` times louder than the noise floor, is never
-    /// voice.
+    /// Creates a detector. `aggressiveness` is libfvad's mode, 0 (all but silence is voice) to 3;
+    /// sound below `min_rms` (of 32,768), or not `over_noise` times louder than the noise floor, is
+    /// never voice.
     pub fn new(aggressiveness: u8, min_rms: f64, over_noise: f64) -> Self {
         let mode = match aggressiveness {
             0 => VadMode::Quality,
@@ -40,7 +40,7 @@ impl VoiceDetector {
         Self { vad, floor: NoiseFloor::default(), min_rms, over_noise }
     }
 
-    /// Judges one frame of [`FRAME_SAMPLES`].
+    /// Returns true if a frame of [`FRAME_SAMPLES`] is voice. A frame of another length never is.
     pub fn is_voice(&mut self, frame: &[i16]) -> bool {
         let rms = pcm::rms(frame);
         let floor = self.floor.track(rms);
@@ -52,15 +52,15 @@ impl VoiceDetector {
     }
 }
 
-/// The quietest 100 ms of the last 3 s.
+/// Noise floor: the quietest 100 ms of the last 3 s.
 #[derive(Default)]
 struct NoiseFloor {
     buckets: [f64; BUCKETS],
-    /// Buckets filled so far; the next one goes where the oldest is.
+    /// Buckets filled so far; the next one replaces the oldest.
     filled: usize,
     sum: f64,
     frames: usize,
-    /// Known once the buckets are full.
+    /// Noise floor, known once the buckets are full.
     quietest: Option<f64>,
 }
 
@@ -86,7 +86,7 @@ impl NoiseFloor {
 mod tests {
     use super::*;
 
-    /// A deterministic hiss of this amplitude.
+    /// Returns deterministic noise of this amplitude.
     fn hiss(frames: usize, amplitude: i32) -> Vec<i16> {
         let mut seed = 12_345_u32;
         let mut next = || {
@@ -97,7 +97,7 @@ mod tests {
         (0..frames * FRAME_SAMPLES).map(|_| next()).collect()
     }
 
-    /// A tone with harmonics.
+    /// Returns a tone with harmonics.
     fn buzz(frames: usize) -> Vec<i16> {
         let tone = |hz| pcm::tone(hz, frames * FRAME_SAMPLES, SAMPLE_RATE_HZ);
         tone(150.0).iter().zip(tone(450.0)).map(|(a, b)| a.saturating_add(b)).collect()

@@ -5,7 +5,7 @@
 //! sessions, states and events.
 //!
 //! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `state_tools`, `rolls`,
-//! `budget`, [`sessions`], `snapshots`, [`event_stream`].
+//! `budget`, [`sessions`], `snapshots`.
 
 mod api_output;
 mod budget;

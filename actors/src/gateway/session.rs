@@ -105,7 +105,7 @@ impl TextSession {
     }
 
     /// Returns the time of the last use that the store was informed of.
-    pub(super) fn expiry_notified_at(&self) -> Option<SystemTime> {
+    pub(super) fn use_stored_at(&self) -> Option<SystemTime> {
         *locked(&self.told)
     }
 

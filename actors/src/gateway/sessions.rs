@@ -46,7 +46,7 @@ pub enum SessionLost {
 
 /// Stored content of a session.
 #[derive(Serialize, Deserialize)]
-struct StoredSessions {
+struct StoredSession {
     messages: Vec<ChatMessage>,
     style: ConversationStyle,
 }
@@ -204,7 +204,7 @@ impl Sessions {
             return;
         }
         match serde_json::from_str(&kept.state) {
-            Ok(StoredSessions { messages, style }) => {
+            Ok(StoredSession { messages, style }) => {
                 *memory = Memory::new(self.max_messages, messages);
                 *session.style() = style;
                 session.is_known_since(kept.last_used);
@@ -222,7 +222,7 @@ impl Sessions {
         if unused >= *self.idle.get() {
             return Err(unknown());
         }
-        let StoredSessions { messages, style } =
+        let StoredSession { messages, style } =
             serde_json::from_str(&kept.state).map_err(|e| SessionLost::Store(e.into()))?;
         let memory = Memory::new(self.max_messages, messages);
         let session = TextSession::new(id.clone(), memory, style, Some(kept.last_used));
@@ -241,7 +241,7 @@ impl Sessions {
             return Ok(());
         }
         let style = session.style().clone();
-        let kept = StoredSessions { messages: memory.messages().to_vec(), style };
+        let kept = StoredSession { messages: memory.messages().to_vec(), style };
         let state = serde_json::to_string(&kept)?;
         let kept = KeptSession { id: session.id().clone(), state, last_used: self.now() };
         if self.locks.is_some() && session.known().is_some() {
@@ -304,7 +304,7 @@ impl Sessions {
     /// Returns the time since the store was last informed of a use. Zero if it does not have the
     /// session.
     fn unknown_for(&self, session: &TextSession) -> Duration {
-        let since = session.expiry_notified_at().map(|told| self.now().duration_since(told));
+        let since = session.use_stored_at().map(|told| self.now().duration_since(told));
         since.and_then(Result::ok).unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! Scripted ports and the in-memory ring for tests in virtual time; never linked by the server.
+//! Scripted ports and an in-memory pipeline for tests in virtual time; never linked by the server.
 //! The socket is the real actor on real WebSocket bytes, only without a network.
 
 pub mod numbers;

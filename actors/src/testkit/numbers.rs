@@ -1,6 +1,6 @@
-//! Numbers as peers write them, and as they must arrive.
+//! JSON numbers as peers write them, and as they must be passed on.
 
-/// Some that a float cannot hold, or writes otherwise.
+/// Numbers that a float cannot hold, or writes differently.
 const ODD: [&str; 16] = [
     "0",
     "-0",
@@ -20,7 +20,7 @@ const ODD: [&str; 16] = [
     "3E5",
 ];
 
-/// Many numbers of JSON, the same in every run.
+/// Returns many JSON numbers, the same in every run.
 pub fn written() -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(7);
     let mut digits = |most: usize| -> String {
@@ -47,7 +47,7 @@ pub fn written() -> Vec<String> {
     ODD.iter().map(|&number| number.to_owned()).chain(some).collect()
 }
 
-/// The number as it goes out: an exponent has a small `e` and a sign.
+/// Returns the number as it is passed on: an exponent has a small `e` and a sign.
 pub fn kept(number: &str) -> String {
     let number = number.replace('E', "e");
     match number.split_once('e') {
@@ -58,12 +58,12 @@ pub fn kept(number: &str) -> String {
     }
 }
 
-/// A JSON array of them.
+/// Returns a JSON array of the numbers.
 pub fn array(numbers: &[String]) -> String {
     format!("[{}]", numbers.join(","))
 }
 
-/// The array as it goes out.
+/// Returns a JSON array of the numbers as they are passed on.
 pub fn array_kept(numbers: &[String]) -> String {
     array(&numbers.iter().map(|number| kept(number)).collect::<Vec<_>>())
 }

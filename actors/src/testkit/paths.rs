@@ -1,5 +1,5 @@
-//! The hot paths of a packet from end to end, as the actors go them, only without actors: for
-//! benches and for counting. Not for what an actor decides.
+//! Hot paths of a packet from end to end, without the actors: for benchmarks and for counting
+//! allocations. Not for the decisions of an actor.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::audio::utterance_detector::UtteranceDetector;
 use crate::settings::{HearingSettings, SpeakingSettings};
 use crate::utterance_channel::{PieceReceiver, PieceSender, lane};
 
-/// From a device's packets to the recogniser.
+/// Path from a device's packets to the recogniser.
 pub struct Uplink {
     detector: UtteranceDetector,
     lane: (PieceSender, PieceReceiver),
@@ -31,15 +31,15 @@ impl Default for Uplink {
 }
 
 impl Uplink {
-    /// An utterance is open.
+    /// Returns true while an utterance is open.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Takes one packet and returns how many samples the recogniser got.
+    /// Processes one packet and returns how many samples the recogniser got.
     ///
     /// # Panics
-    /// It is no Opus.
+    /// Panics if it is no Opus.
     pub fn packet(&mut self, opus: &[u8]) -> usize {
         self.detector.decode(opus).expect("a packet of Opus");
         let (sender, receiver) = &mut self.lane;
@@ -56,10 +56,10 @@ impl Uplink {
     }
 }
 
-/// Packets that wait for their time while synthesis runs ahead.
+/// Most packets that wait to be due while synthesis runs ahead.
 const AHEAD: usize = 250;
 
-/// From a synthesiser's samples to a device's socket.
+/// Path from a synthesiser's samples to a device's socket.
 pub struct Downlink {
     voice: SpeechEncoder,
     framing: Framing,
@@ -68,20 +68,20 @@ pub struct Downlink {
 }
 
 impl Downlink {
-    /// For a synthesiser of this rate.
+    /// Creates the path of a synthesiser with this rate.
     ///
     /// # Panics
-    /// libopus refuses the settings.
+    /// Panics if libopus refuses the settings.
     pub fn new(settings: &SpeakingSettings, rate_hz: u32) -> Self {
         let voice = SpeechEncoder::new(settings).expect("settings that libopus takes");
         let waiting = VecDeque::with_capacity(AHEAD);
         Self { voice, framing: Framing::V1, rate_hz, waiting }
     }
 
-    /// Takes some samples and returns how many bytes the device gets.
+    /// Processes some samples and returns how many bytes the device gets.
     ///
     /// # Panics
-    /// They cannot be resampled or encoded.
+    /// Panics if they cannot be resampled or encoded.
     pub fn samples(&mut self, samples: &[i16]) -> usize {
         self.voice.take(samples, self.rate_hz).expect("a rate that can be resampled");
         let mut bytes = 0;

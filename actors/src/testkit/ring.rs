@@ -1,5 +1,5 @@
-//! One device's whole ring on scripted ports, in virtual time: the real socket actor fed with
-//! WebSocket bytes from memory. At the end it proves that no actor outlived its connection.
+//! Whole pipeline of one device on scripted ports, in virtual time: the real socket actor, fed with
+//! WebSocket bytes from memory. At the end it checks that no actor outlived its connection.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,24 +28,24 @@ use crate::tools::Vision;
 /// Longest wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// One device's ring and its socket.
+/// Pipeline of one device, and its socket.
 pub struct Ring {
-    /// What the ports do, and were asked.
+    /// Behaviour of the ports, and their requests.
     pub script: Arc<Script>,
-    /// Ends the server.
+    /// Token that ends the server.
     pub process: CancellationToken,
-    /// Everything that came so far.
+    /// All messages received so far.
     pub log: Vec<Down>,
     framing: Framing,
     socket: MemorySocket,
     server: Rc<Server>,
 }
 
-/// What the connections of one server share.
+/// State that the connections of one server share.
 struct Server {
     pipeline: Pipeline,
     ports: Ports,
-    /// How often each port is held when nobody is connected.
+    /// Reference counts of the ports (recogniser, model, synthesiser) when nobody is connected.
     held: [usize; 3],
 }
 
@@ -60,17 +60,17 @@ impl Server {
 }
 
 impl Ring {
-    /// A connected device that has not said hello. Needs an actix system and a paused clock.
+    /// Connects a device that has not said hello. Needs an actix system and a paused clock.
     pub fn connect(settings: PipelineSettings) -> Self {
         Self::connect_with(settings, Vec::new())
     }
 
-    /// As [`Ring::connect`], at a server that has these tools.
+    /// Connects a device as [`Ring::connect`] does, at a server that has these tools.
     pub fn connect_with(settings: PipelineSettings, tools: Vec<Arc<dyn ToolSource>>) -> Self {
         Self::connect_seeing(settings, tools, None)
     }
 
-    /// As [`Ring::connect_with`], at a server that looks at pictures.
+    /// Connects a device as [`Ring::connect_with`] does, at a server that describes pictures.
     pub fn connect_seeing(
         settings: PipelineSettings,
         tools: Vec<Arc<dyn ToolSource>>,
@@ -102,29 +102,29 @@ impl Ring {
         Self::enter(Rc::new(server), script, process, None)
     }
 
-    /// Another socket of the same device at the same server, beside this one; it has not said
+    /// Opens another socket of the same device at the same server, beside this one; it has not said
     /// hello.
     pub fn again(&self) -> Self {
         self.again_with(None)
     }
 
-    /// As [`Ring::again`], by a visitor who may hear nothing but this notice.
+    /// Opens a socket as [`Ring::again`] does, for a device that receives nothing but this notice.
     pub fn again_with(&self, notice: Option<String>) -> Self {
         let (script, process) = (Arc::clone(&self.script), self.process.clone());
         Self::enter(Rc::clone(&self.server), script, process, notice)
     }
 
-    /// The devices connected to the server.
+    /// Returns the registry of the devices connected to the server.
     pub fn device_registry(&self) -> &DeviceRegistry {
         self.server.pipeline.device_registry()
     }
 
-    /// How the server's conversations are led; may be changed.
+    /// Returns the dialogue settings of the server, which may be replaced.
     pub fn dialogue_settings(&self) -> &Reloadable<DialogueSettings> {
         self.server.pipeline.dialogue_settings()
     }
 
-    /// How many turns the server takes.
+    /// Returns the admission control of the server.
     pub fn admission(&self) -> &Admission {
         self.server.pipeline.admission()
     }
@@ -142,21 +142,21 @@ impl Ring {
         Self { script, process, log: Vec::new(), framing: Framing::V1, socket, server }
     }
 
-    /// A device that has said hello with this framing.
+    /// Connects a device that has said hello with this protocol version.
     pub async fn greeted(settings: PipelineSettings, version: u32) -> Self {
         let mut ring = Self::connect(settings);
         ring.greet(version).await;
         ring
     }
 
-    /// Says hello with this framing and waits for the answer.
+    /// Says hello with this protocol version and waits for the answer.
     pub async fn greet(&mut self, version: u32) {
         self.framing = Framing::from_version(version);
         self.text(&format!(r#"{{"type":"hello","version":{version},"transport":"websocket"}}"#));
         self.until("hello").await;
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn now(&self) -> Duration {
         self.socket.now()
     }
@@ -170,7 +170,7 @@ impl Ring {
         self.send(Message::Text(json.to_owned().into()));
     }
 
-    /// Sends a binary frame as it stands.
+    /// Sends a binary frame unchanged.
     pub fn binary(&self, bytes: Bytes) {
         self.send(Message::Binary(bytes));
     }
@@ -191,7 +191,7 @@ impl Ring {
     /// Waits for a message of this name and returns it.
     ///
     /// # Panics
-    /// It does not come in 400 s of virtual time.
+    /// Panics if it does not come in 400 s of virtual time.
     pub async fn until(&mut self, name: &str) -> Down {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -204,48 +204,48 @@ impl Ring {
         }
     }
 
-    /// The next message, if one comes by then; it is noted.
+    /// Returns the next message, if one comes before the deadline, and adds it to the log.
     pub async fn next_by(&mut self, deadline: Instant) -> Option<Down> {
         let down = self.socket.next_by(deadline).await?;
         self.log.push(down.clone());
         Some(down)
     }
 
-    /// Lets this much time pass and notes what comes.
+    /// Lets this much time pass and adds the messages that come to the log.
     pub async fn pass(&mut self, time: Duration) {
         let deadline = Instant::now() + time;
         while self.next_by(deadline).await.is_some() {}
     }
 
-    /// Names of all that came, runs of audio as one.
+    /// Returns the names of all messages that came, with audio in a row as one.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.log.iter().map(|d| d.what.name()).collect();
         names.dedup_by(|a, b| a == b && a == "audio");
         names
     }
 
-    /// Forgets what came so far.
+    /// Clears the log.
     pub fn forget(&mut self) {
         self.log.clear();
     }
 
-    /// Drops the connection without a word, as firmware does, and proves that every actor of it
+    /// Drops the connection without a Close, as firmware does, and checks that every actor of it
     /// has ended.
     ///
     /// # Panics
-    /// An actor still holds its port 2 s later.
+    /// Panics if an actor still holds its port 2 s later.
     pub async fn hang_up(mut self) {
         self.lose();
         self.pass(Duration::from_secs(2)).await;
         assert!(self.is_deserted(), "actors outlived their connection");
     }
 
-    /// Drops the connection without a word, as firmware does.
+    /// Drops the connection without a Close, as firmware does.
     pub fn lose(&mut self) {
         self.socket.drop_connection();
     }
 
-    /// No actor of any connection to the server holds its port.
+    /// Returns true if no actor of any connection to the server holds its port.
     pub fn is_deserted(&self) -> bool {
         self.server.held() == self.server.held
     }

@@ -1,4 +1,4 @@
-//! Ports that do what a script says, and note what was asked of them. A script runs out into
+//! Scripted ports: they follow a script and record their requests. When a script runs out they give
 //! sensible answers, so that a test only writes what it is about.
 
 use std::collections::VecDeque;
@@ -19,35 +19,35 @@ use crate::ports::{
     ToolRequest, Transcript, Tts, UtteranceSpec,
 };
 
-/// What the recogniser does with one utterance.
+/// Scripted behaviour of the recogniser for one utterance.
 #[derive(Debug, Clone)]
 pub enum AsrAct {
-    /// Answers after this long.
+    /// Returns this text after this long.
     Text(&'static str, Duration),
-    /// Cannot be opened.
+    /// Fails to open.
     Refuse,
-    /// Breaks off while audio is sent.
+    /// Fails while audio is sent.
     Reset,
-    /// Fails like this after this long.
+    /// Fails with this kind of error after this long.
     Fail(ProviderErrorKind, Duration),
 }
 
-/// What the model does with one prompt.
+/// Scripted behaviour of the model for one prompt.
 #[derive(Debug, Clone)]
 pub enum LlmAct {
     /// Writes these pieces, each after this long.
     Write(Vec<&'static str>, Duration),
     /// Writes this, then calls these tools with these arguments.
     Call(&'static str, Vec<(&'static str, &'static str)>),
-    /// Makes these calls as they stand.
+    /// Makes these calls unchanged.
     Requests(Vec<ToolRequest>),
-    /// Fails like this after this long.
+    /// Fails with this kind of error after this long.
     Fail(ProviderErrorKind, Duration),
-    /// Writes this, then breaks off.
+    /// Writes this, then fails.
     Break(&'static str, ProviderErrorKind),
 }
 
-/// What the synthesiser does with one sentence.
+/// Scripted behaviour of the synthesiser for one sentence.
 #[derive(Debug, Clone)]
 pub enum TtsAct {
     /// Makes audio of this length, in pieces of 100 ms: the first after `first`, each further one
@@ -60,57 +60,58 @@ pub enum TtsAct {
         /// Wait before each further piece.
         each: Duration,
     },
-    /// Makes audio piece by piece: a wait, then so much audio.
+    /// Makes audio piece by piece: for each, a wait and the length of its audio.
     Pieces(Vec<(Duration, Duration)>),
-    /// Fails like this after this long.
+    /// Fails with this kind of error after this long.
     Fail(ProviderErrorKind, Duration),
-    /// Makes 300 ms of audio, then breaks off.
+    /// Makes 300 ms of audio, then fails.
     Break(ProviderErrorKind),
     /// Panics.
     Panic,
 }
 
-/// Decides what the ports do where a script has run out, and sees what they are asked.
+/// Behaviour of the ports where a script has run out; it also observes their requests.
 pub trait Plan: Send + Sync {
-    /// What the recogniser does with the utterance that it is about to hear.
+    /// Returns the recogniser's behaviour for the utterance that begins.
     fn hears(&self) -> AsrAct;
 
-    /// The recogniser has heard the whole of an utterance that it was to handle like this.
+    /// Called when the recogniser has received the whole of an utterance, with its behaviour for
+    /// it.
     fn heard(&self, act: &AsrAct);
 
-    /// What the model does with this prompt.
+    /// Returns the model's behaviour for this prompt.
     fn thinks(&self, prompt: &Prompt) -> LlmAct;
 
-    /// What the synthesiser does with this sentence.
+    /// Returns the synthesiser's behaviour for this sentence.
     fn says(&self, line: &str) -> TtsAct;
 }
 
-/// What the ports will do, in order, and what they were asked.
+/// Behaviour of the ports, in order, and a record of their requests.
 #[derive(Default)]
 pub struct Script {
-    /// For each utterance.
+    /// Behaviour for each utterance.
     pub asr: Mutex<VecDeque<AsrAct>>,
-    /// For each prompt.
+    /// Behaviour for each prompt.
     pub llm: Mutex<VecDeque<LlmAct>>,
-    /// For each sentence.
+    /// Behaviour for each sentence.
     pub tts: Mutex<VecDeque<TtsAct>>,
-    /// Asked where these have run out.
+    /// Plan that decides when these have run out.
     pub plan: Mutex<Option<Arc<dyn Plan>>>,
-    /// Samples of each utterance that came to its end.
+    /// Number of samples of each utterance that came to its end.
     pub utterances: Mutex<Vec<usize>>,
-    /// Prompts asked.
+    /// Prompts that the model received.
     pub prompts: Mutex<Vec<Prompt>>,
-    /// Openings to be read ahead, which takes 10 s.
+    /// Beginnings of prompts to prefetch; each takes 10 s.
     pub openings: Mutex<Vec<Prompt>>,
-    /// How many of them are being read.
+    /// Number of prefetches in progress.
     pub reading: AtomicUsize,
-    /// Sentences asked for, and when.
+    /// Sentences that the synthesiser received, and when.
     pub lines: Mutex<Vec<(Instant, String)>>,
-    /// When each reply of the model was complete.
+    /// Time at which each reply of the model was complete.
     pub written: Mutex<Vec<Instant>>,
-    /// How the device is talked to.
+    /// Conversation style of the device.
     pub style: Mutex<ConversationStyle>,
-    /// The date and time that the model is told.
+    /// Date and time in prompts.
     pub now: Mutex<String>,
 }
 
@@ -119,12 +120,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Script {
-    /// How the device is talked to.
+    /// Returns the conversation style of the device.
     pub(super) fn style(&self) -> ConversationStyle {
         lock(&self.style).clone()
     }
 
-    /// The date and time that the model is told.
+    /// Returns the date and time in prompts.
     pub(super) fn now(&self) -> String {
         lock(&self.now).clone()
     }
@@ -133,25 +134,25 @@ impl Script {
         lock(&self.plan).clone()
     }
 
-    /// The next utterance is handled like this.
+    /// Adds the behaviour for the next utterance.
     pub fn hears(&self, act: AsrAct) -> &Self {
         lock(&self.asr).push_back(act);
         self
     }
 
-    /// The next prompt is handled like this.
+    /// Adds the behaviour for the next prompt.
     pub fn thinks(&self, act: LlmAct) -> &Self {
         lock(&self.llm).push_back(act);
         self
     }
 
-    /// The next sentence is handled like this.
+    /// Adds the behaviour for the next sentence.
     pub fn says(&self, act: TtsAct) -> &Self {
         lock(&self.tts).push_back(act);
         self
     }
 
-    /// The last prompt's messages, as `role: content`.
+    /// Returns the last prompt's messages, as `role: content`.
     pub fn last_prompt(&self) -> Vec<String> {
         let prompts = lock(&self.prompts);
         let messages = prompts.last().map(|p| p.messages.clone()).unwrap_or_default();
@@ -163,7 +164,7 @@ fn failure(kind: ProviderErrorKind) -> ProviderError {
     ProviderError::because("scripted", kind, "as the script says")
 }
 
-/// The recogniser of a script.
+/// Scripted recogniser.
 pub struct ScriptedAsr(pub Arc<Script>);
 
 struct ScriptedUtterance {
@@ -214,10 +215,10 @@ impl AsrStream for ScriptedUtterance {
     }
 }
 
-/// The language model of a script.
+/// Scripted language model.
 pub struct ScriptedLlm(pub Arc<Script>);
 
-/// Counts an opening while it is being read.
+/// Guard that counts a prefetch while it is in progress.
 struct Reading(Arc<Script>);
 
 impl Drop for Reading {
@@ -281,7 +282,7 @@ impl Llm for ScriptedLlm {
     }
 }
 
-/// The synthesiser of a script.
+/// Scripted synthesiser.
 pub struct ScriptedTts(pub Arc<Script>);
 
 const TTS_RATE_HZ: u32 = 16_000;

@@ -1,5 +1,5 @@
-//! The other end of a socket actor, in memory: WebSocket bytes in, messages out, each with its
-//! time. Not for what an actor does with them.
+//! Peer of a socket actor, in memory: WebSocket bytes in, messages out, each with its time. Not for
+//! the actor's use of them.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use tokio_util::codec::{Decoder as _, Encoder as _};
 
 use crate::ws_link::{self, SocketContext, SocketFrame};
 
-/// Something that the server sent, and when.
+/// Message from the server, and its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Down {
-    /// Since the socket was opened.
+    /// Time since the socket was opened.
     pub at: Duration,
-    /// What it was.
+    /// Content of the message.
     pub what: Told,
 }
 
-/// What a server can send.
+/// Content of a message from the server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     /// A JSON message.
@@ -33,12 +33,12 @@ pub enum Told {
     Audio(Bytes),
     /// A Close frame with this code.
     Closed(u16),
-    /// The end of the bytes.
+    /// End of the bytes.
     Gone,
 }
 
 impl Told {
-    /// In short: `tts/start`, `status/idle`, `stt`, `audio`, `closed 1000`.
+    /// Returns a short name: `tts/start`, `status/idle`, `stt`, `audio`, `closed 1000`.
     pub fn name(&self) -> String {
         match self {
             Self::Text(json) => {
@@ -55,7 +55,7 @@ impl Told {
         }
     }
 
-    /// The `text` of a JSON message.
+    /// Returns the `text` of a JSON message; empty if there is none.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(json) => json["text"].as_str().unwrap_or(""),
@@ -64,7 +64,7 @@ impl Told {
     }
 }
 
-/// A connected socket. Needs an actix system and a paused clock.
+/// Connected socket. Needs an actix system and a paused clock.
 pub struct MemorySocket {
     up: Option<mpsc::UnboundedSender<Result<Bytes, PayloadError>>>,
     down: mpsc::UnboundedReceiver<Down>,
@@ -72,7 +72,7 @@ pub struct MemorySocket {
 }
 
 impl MemorySocket {
-    /// Starts the actor on a socket whose other end answers pings and a Close, or does not.
+    /// Starts the actor on a socket. Its peer answers pings and a Close if `answers` is true.
     pub fn open<A>(actor: A, answers: bool) -> Self
     where
         A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
@@ -111,7 +111,7 @@ impl MemorySocket {
         Self { up: Some(up), down, epoch }
     }
 
-    /// Time since it was opened.
+    /// Returns the time since it was opened.
     pub fn now(&self) -> Duration {
         self.epoch.elapsed()
     }
@@ -124,12 +124,12 @@ impl MemorySocket {
         }
     }
 
-    /// The next message, if one comes by then.
+    /// Returns the next message, if one comes before the deadline.
     pub async fn next_by(&mut self, deadline: Instant) -> Option<Down> {
         tokio::time::timeout_at(deadline, self.down.recv()).await.ok().flatten()
     }
 
-    /// Drops the connection without a word, as firmware does.
+    /// Drops the connection without a Close, as firmware does.
     pub fn drop_connection(&mut self) {
         self.up = None;
     }

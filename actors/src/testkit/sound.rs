@@ -1,5 +1,5 @@
-//! Opus packets that sound like voice, or like silence, to the voice detector; and real speech, from
-//! the recordings in `fixtures/audio`.
+//! Opus packets that sound like voice, or like silence, to the voice detector; and real speech,
+//! from the recordings in `fixtures/audio`.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::audio::opus::{Decoder, Encoder};
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 
-/// Length of a packet: what firmware sends.
+/// Length of a packet that firmware sends, in milliseconds.
 pub const PACKET_MS: u64 = 60;
-/// What firmware sends.
+/// Samples per second, and milliseconds per packet, that firmware sends.
 const FIRMWARE: (u32, u64) = (16_000, PACKET_MS);
 
-/// Packets of a buzzing voice, this long.
+/// Returns packets of a buzzing voice of this length, as firmware sends them.
 pub fn voice(ms: u64) -> Vec<Bytes> {
     voice_in(ms, FIRMWARE)
 }
 
-/// The same in packets of another kind: samples per second, and milliseconds each.
+/// Returns packets of a buzzing voice of another kind: samples per second, and milliseconds each.
 pub fn voice_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
     let length = samples(ms, kind.0);
     let mut sound = vec![0_i16; length];
@@ -32,20 +32,20 @@ pub fn voice_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
     packets(&sound, kind)
 }
 
-/// Packets of nothing, this long.
+/// Returns packets of silence of this length, as firmware sends them.
 pub fn silence(ms: u64) -> Vec<Bytes> {
     silence_in(ms, FIRMWARE)
 }
 
-/// The same in packets of another kind: samples per second, and milliseconds each.
+/// Returns packets of silence of another kind: samples per second, and milliseconds each.
 pub fn silence_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
     packets(&vec![0; samples(ms, kind.0)], kind)
 }
 
-/// The packets that a person's device sent in the recording of this name.
+/// Returns the packets that a person's device sent in the recording of this name.
 ///
 /// # Panics
-/// There is no such recording.
+/// Panics if there is no such recording.
 pub fn recorded(name: &str) -> Vec<Bytes> {
     let file = format!("{}/../fixtures/audio/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
@@ -57,10 +57,10 @@ pub fn recorded(name: &str) -> Vec<Bytes> {
     up.collect()
 }
 
-/// The sound of packets, 16 kHz mono.
+/// Decodes packets to samples, 16 kHz mono.
 ///
 /// # Panics
-/// They are no Opus.
+/// Panics if they are no Opus.
 pub fn decoded(packets: &[Bytes]) -> Vec<i16> {
     let mut decoder = Decoder::new(SAMPLE_RATE_HZ).expect("libopus runs at its own rates");
     let mut sound = Vec::new();

@@ -1,31 +1,31 @@
 //! Plays ten ordinary turns after a failure or an odd event, and compares them with ten turns
-//! before which nothing happened. Every face implements [`Conversation`] for its own clients. Not
-//! for the event itself: the test makes it happen.
+//! before which nothing happened. Every frontend implements [`Conversation`] for its own clients.
+//! Not for the event itself: the test makes it happen.
 
 use crate::ports::{ChatMessage, Role};
 
-/// How many turns are played.
+/// Number of turns that are played.
 pub const TURNS: usize = 10;
 
-/// One face's client, as far as ordinary turns need it.
+/// Client of one frontend, as far as ordinary turns need it.
 #[allow(async_fn_in_trait, reason = "tests alone use it, and need no Send")]
 pub trait Conversation {
-    /// Asks the `n`th ordinary question (from 0, the same words in each run) and waits for all that
-    /// it brings.
+    /// Asks the `n`th ordinary question (from 0, identical words in each run) and waits for all its
+    /// effects.
     async fn turn(&mut self, n: usize) -> TurnSeen;
 }
 
-/// What one turn showed to everybody who could see it. Ids, times and durations that differ from
-/// run to run are replaced before they get here.
+/// Everything that was observed of one turn. Ids, times and durations that differ from run to run
+/// are replaced before they get here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TurnSeen {
-    /// The messages of each prompt that the model got, without the system's.
+    /// Messages of each prompt that the model got, without the system's.
     pub prompts: Vec<Vec<ChatMessage>>,
-    /// What the client got as the answer.
+    /// Answer that the client got.
     pub answer: String,
-    /// Everything else that was told meanwhile, in order.
+    /// All other events that were sent meanwhile, in order.
     pub events: Vec<String>,
-    /// What the store holds of the conversation afterwards.
+    /// Rows that the store holds of the conversation afterwards.
     pub rows: Vec<String>,
 }
 
@@ -38,10 +38,10 @@ pub async fn ten_turns(conversation: &mut impl Conversation) -> Vec<TurnSeen> {
     seen
 }
 
-/// Panics with the first difference between the ten turns after `event` and those of a run in
-/// which nothing happened. `remains` is what the event rightly left in the dialogue (an answer
-/// that was heard in part, say): it may stand at the beginning of each prompt, whole or without
-/// its oldest messages.
+/// Panics with the first difference between the ten turns after `event` and those of a run in which
+/// nothing happened. `remains` holds the messages that the event rightly left in the dialogue (such
+/// as an answer of which a part was heard): they may stand at the beginning of each prompt,
+/// completely or without the oldest.
 pub fn assert_undisturbed(
     event: &str,
     undisturbed: &[TurnSeen],
@@ -66,14 +66,14 @@ pub fn assert_undisturbed(
     }
 }
 
-/// The messages behind what remains of the event.
+/// Returns the messages after those that remain of the event.
 fn without<'a>(messages: &'a [ChatMessage], remains: &[ChatMessage]) -> &'a [ChatMessage] {
     let kept = (0..=remains.len()).find(|from| messages.starts_with(&remains[*from..]));
     &messages[kept.map_or(0, |from| remains.len() - from)..]
 }
 
-/// Both are the same, but for the oldest turns, which `got` may have forgotten already: what
-/// remains of the event took up room in its memory.
+/// Returns true if both are equal, except for the oldest turns, which `got` may have forgotten
+/// already: the messages that remain of the event took up room in its memory.
 fn ends_alike(got: &[ChatMessage], want: &[ChatMessage]) -> bool {
     let whole_turns = got.len() > 1 && got.first().is_some_and(|m| m.role == Role::User);
     got == want || (whole_turns && want.ends_with(got))

@@ -1,5 +1,5 @@
-//! The context of an actor that is a socket: its mailbox and futures as any actor's, and the bytes
-//! that it has to send. Not for when they leave.
+//! Context of an actor that is a socket: a mailbox and futures like any actor's, and the bytes to
+//! be sent. Not for when they leave.
 
 use actix::dev::{AsyncContextParts, ContextFut, ContextParts, Envelope, Mailbox, ToEnvelope};
 use actix::{
@@ -13,15 +13,16 @@ use tokio::sync::oneshot::Sender;
 
 use super::SocketFrame;
 
-/// The context of an actor that is a socket.
+/// Context of an actor that is a socket.
 pub struct SocketContext<A>
 where
     A: Actor<Context = SocketContext<A>>,
 {
     parts: ContextParts<A>,
-    /// Frames on their way; bounded by the actor, which is not run while the socket takes none.
+    /// Bytes of the frames to be sent; bounded by the actor, which is not run while the socket
+    /// takes none.
     out: BytesMut,
-    /// A Close frame is the last of them.
+    /// True once a Close frame is the last of them.
     closed: bool,
 }
 
@@ -29,7 +30,7 @@ impl<A> SocketContext<A>
 where
     A: Actor<Context = SocketContext<A>>,
 {
-    /// The actor, about to start, which reads these frames.
+    /// Creates the context of an actor that is about to start, and that reads these frames.
     pub(super) fn run<S>(actor: A, frames: S) -> ContextFut<A, Self>
     where
         A: StreamHandler<SocketFrame>,
@@ -52,7 +53,7 @@ where
         self.write(bytes, OpCode::Binary);
     }
 
-    /// Asks the peer for a sign of life.
+    /// Sends a Ping, which a live peer answers.
     pub fn ping(&mut self) {
         self.write(b"", OpCode::Ping);
     }
@@ -74,7 +75,7 @@ where
         self.closed
     }
 
-    /// What is to be sent now.
+    /// Takes the bytes that are to be sent now.
     pub(super) fn take(&mut self) -> Bytes {
         std::mem::take(&mut self.out).freeze()
     }

@@ -1,5 +1,5 @@
-//! The bytes that a socket sends, from its start to the end of its closing handshake. Not for what
-//! its actor says.
+//! Bytes that a socket sends, from its start to the end of its closing handshake. Not for the
+//! messages of its actor.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio::time::{Sleep, sleep};
 use super::frames::{Frames, Reader};
 use super::{CLOSE_WITHIN, SocketContext, SocketFrame, close};
 
-/// What is sent; its end is that of the connection.
+/// Stream of the bytes to be sent; its end ends the connection.
 pub(super) struct Outbound<A, S>
 where
     A: Actor<Context = SocketContext<A>>,
@@ -33,7 +33,7 @@ where
 {
     /// The actor runs.
     Open(ContextFut<A, SocketContext<A>>),
-    /// We have closed, and wait so long for the peer.
+    /// We have closed, and wait for the peer's Close until this deadline.
     Closing(Pin<Box<Sleep>>),
     Over,
 }
@@ -49,16 +49,17 @@ where
         Self { reader, state: State::Open(running) }
     }
 
-    /// Lets the actor work; false once it has stopped.
+    /// Polls the actor; returns false once it has stopped.
     fn run(running: &mut ContextFut<A, SocketContext<A>>, cx: &mut Context<'_>) -> bool {
         if running.alive() {
-            // Its end shows in `alive`.
+            // `alive` shows its end.
             let _ended = Pin::new(&mut *running).poll(cx).is_ready();
         }
         running.alive()
     }
 
-    /// The actor has stopped.
+    /// Handles the end of the actor: waits for the peer's Close, unless the peer has closed or is
+    /// gone.
     fn stopped(&mut self) {
         let over = self.reader.borrow().is_over();
         self.state = if over { State::Over } else { State::Closing(Box::pin(sleep(CLOSE_WITHIN))) };
@@ -80,7 +81,7 @@ where
                     let goes_on = Self::run(running, cx);
                     let ctx = running.ctx();
                     if !goes_on && !ctx.is_closed() && !this.reader.borrow().is_gone() {
-                        // An actor that stops without a word has failed.
+                        // An actor that stops without a Close frame has failed.
                         close(ctx, Fault::Internal);
                     }
                     let bytes = ctx.take();

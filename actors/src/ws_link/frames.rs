@@ -1,5 +1,5 @@
-//! Frames out of the bytes of one peer, checked as RFC 6455 wants them before their content is
-//! waited for, and, once we have closed, the search for the peer's Close. Not for what frames mean.
+//! Parses the bytes of one peer into frames, and checks each as RFC 6455 demands before its payload
+//! has come. Once we have closed, searches for the peer's Close. Not for the meaning of frames.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -14,15 +14,15 @@ use hearken_proto::fault::Fault;
 
 /// Most bytes in a control frame (RFC 6455, section 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
-/// First of the control frames' numbers.
+/// Lowest opcode of a control frame.
 const FIRST_CONTROL: u8 = 8;
 const CLOSE: u8 = 8;
 
-/// What the stream of a socket's frames yields: one frame, or why there will be no more.
+/// Item of a socket's stream of frames: one frame, or the reason why there will be no more.
 #[derive(Debug)]
 pub struct SocketFrame(pub(super) Result<Frame, Fault>);
 
-/// A frame.
+/// Frame from the peer.
 #[derive(Debug)]
 pub(super) enum Frame {
     Data(Data),
@@ -31,10 +31,10 @@ pub(super) enum Frame {
     Close(Option<CloseReason>),
 }
 
-/// A message, or a part of one.
+/// Message, or a fragment of one.
 #[derive(Debug)]
 pub(super) struct Data {
-    /// None where it continues a message.
+    /// `None` if it continues a message.
     pub(super) kind: Option<Kind>,
     pub(super) last: bool,
     pub(super) payload: BytesMut,
@@ -46,13 +46,13 @@ pub(super) enum Kind {
     Binary,
 }
 
-/// Reads one peer's bytes.
+/// Reader of one peer's bytes.
 pub(super) struct Reader<S> {
     bytes: S,
     read: BytesMut,
-    /// Largest frame.
+    /// Largest frame, in bytes.
     max_bytes: usize,
-    /// Bytes of a frame that are yet to be passed over.
+    /// Bytes of the current frame that are still to be skipped.
     skip: u64,
     state: State,
 }
@@ -60,7 +60,7 @@ pub(super) struct Reader<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// A frame was wrong; what follows is not understood.
+    /// A frame was invalid; the bytes after it are not parsed.
     Broken,
     /// The peer's Close has come.
     Closed,
@@ -68,7 +68,7 @@ enum State {
     Ended,
 }
 
-/// The beginning of a frame.
+/// Header of a frame.
 struct Head {
     last: bool,
     kind: u8,
@@ -77,7 +77,7 @@ struct Head {
 }
 
 impl Head {
-    /// None while more of it has to come.
+    /// Parses a header; `None` while more bytes of it have to come.
     fn from_bytes(read: &[u8]) -> Option<Self> {
         let (&first, &second) = (read.first()?, read.get(1)?);
         let (length_bytes, payload_bytes) = match second & 0x7F {
@@ -99,17 +99,17 @@ where
         Self { bytes, read: BytesMut::new(), max_bytes, skip: 0, state: State::Open }
     }
 
-    /// The peer waits for no answer to a Close: it has closed, or is gone.
+    /// Returns true if nothing more is expected from the peer: it has closed, or is gone.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Closed | State::Ended)
     }
 
-    /// The peer is gone without a Close.
+    /// Returns true if the peer is gone without a Close.
     pub(super) fn is_gone(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// The next frame; none after a Close, an error or the end.
+    /// Returns the next frame; `None` after a Close, an error or the end.
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<SocketFrame>> {
         while self.state == State::Open {
             match self.frame() {
@@ -126,7 +126,7 @@ where
         Poll::Ready(None)
     }
 
-    /// Passes over everything up to the peer's Close; ready when the peer is over.
+    /// Skips everything up to the peer's Close; ready when the peer has closed or is gone.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.is_over() {
             let passed = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.read.len());
@@ -157,7 +157,7 @@ where
         if control && (!head.last || head.payload_bytes > MAX_CONTROL_BYTES) {
             return Err(Fault::Protocol);
         }
-        // Here, since the parser keeps all of a frame before it looks at its length.
+        // Checked here, since the parser buffers a whole frame before it checks its length.
         if head.payload_bytes > self.max_bytes as u64 {
             return Err(Fault::TooLarge);
         }
@@ -184,7 +184,7 @@ where
     }
 }
 
-/// Why the peer closes, as it says.
+/// Parses the reason that the peer gives for closing.
 fn reason(payload: &[u8]) -> Result<Option<CloseReason>, Fault> {
     if payload.get(2..).is_some_and(|text| std::str::from_utf8(text).is_err()) {
         return Err(Fault::NotText);
@@ -192,7 +192,7 @@ fn reason(payload: &[u8]) -> Result<Option<CloseReason>, Fault> {
     Parser::try_parse_close_payload(payload).map_err(|_| Fault::Protocol)
 }
 
-/// The frames of a reader, for its actor.
+/// Stream of a reader's frames, for its actor.
 pub(super) struct Frames<S>(pub(super) Rc<RefCell<Reader<S>>>);
 
 impl<S> Stream for Frames<S>

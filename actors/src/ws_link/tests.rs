@@ -1,4 +1,4 @@
-//! Ends of a socket, byte by byte and in virtual time. Not for what actors say.
+//! Ends of a socket, byte by byte and in virtual time. Not for the messages of actors.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use tokio_util::codec::{Decoder as _, Encoder as _};
 
 use super::{CLOSE_WITHIN, Inbound, Incoming, SocketContext, SocketFrame, attach, close};
 
-/// Timers are late by some of their ticks.
+/// Tolerance for timers, which are late by some of their ticks.
 const SLACK: Duration = Duration::from_millis(10);
 
-/// Says back what it hears; `leave CODE` closes it with this fault, between two other words.
+/// Actor that echoes each message; `leave CODE` closes it with this fault, between two other
+/// messages.
 struct Echo(Inbound);
 
 impl Actor for Echo {
@@ -44,7 +45,7 @@ impl StreamHandler<SocketFrame> for Echo {
     }
 }
 
-/// The far end of an echo.
+/// Peer of an echo.
 struct Peer {
     up: Option<UnboundedSender<Result<Bytes, PayloadError>>>,
     down: std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<Bytes, actix_web::Error>>>>,
@@ -60,7 +61,7 @@ impl Peer {
 
     fn send_bytes(&self, bytes: impl AsRef<[u8]>) {
         let up = self.up.as_ref().unwrap();
-        // An echo that is gone reads no more, as is then asserted.
+        // The echo may be gone and read no more; tests assert that afterwards.
         up.send(Ok(Bytes::copy_from_slice(bytes.as_ref()))).ok();
     }
 
@@ -68,7 +69,7 @@ impl Peer {
         self.send_bytes(encoded(message));
     }
 
-    /// The next frame; none at the end.
+    /// Returns the next frame, or `None` at the end.
     async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = Codec::new().client_mode().decode(&mut self.read).unwrap() {
@@ -99,12 +100,12 @@ fn closing(code: u16, reason: &str) -> Message {
     Message::Close(Some(CloseReason { code: CloseCode::from(code), description }))
 }
 
-/// A frame of these first two bytes, masked with zeros.
+/// Builds a frame with these first two bytes, masked with zeros.
 fn raw(first: u8, length: u8, payload: &[u8]) -> Vec<u8> {
     [&[first, length | 0x80, 0, 0, 0, 0][..], payload].concat()
 }
 
-/// Runs a test in virtual time; how long it took.
+/// Runs a test in virtual time; returns how long it took.
 fn timed(test: impl AsyncFnOnce(Peer)) -> Duration {
     actix::System::new().block_on(async {
         tokio::time::pause();
@@ -183,7 +184,7 @@ fn what_a_peer_floods_us_with_after_our_close_is_not_read_for_ever() {
     assert!(took < CLOSE_WITHIN + SLACK, "{took:?}");
 }
 
-/// A frame is cut in two where we close, and others and a ping come before the peer's Close.
+/// A frame is split at the time of our Close, and a ping and others come before the peer's Close.
 #[test]
 fn the_answer_to_our_close_is_found_among_what_was_on_its_way() {
     let took = timed(async |mut peer| {
@@ -267,7 +268,7 @@ fn control_frames_between_parts_are_answered_and_the_parts_joined() {
     timed(async |mut peer| {
         peer.send(Message::Continuation(Item::FirstText("gr".into())));
         peer.send(Message::Ping("1".into()));
-        // A letter is cut in two.
+        // A letter is split between two fragments.
         peer.send_bytes(raw(0x00, 1, &"ü".as_bytes()[..1]));
         peer.send(Message::Ping("2".into()));
         peer.send_bytes(raw(0x80, 2, &[&"ü".as_bytes()[1..], b"n"].concat()));
@@ -280,7 +281,7 @@ fn control_frames_between_parts_are_answered_and_the_parts_joined() {
     });
 }
 
-/// Closes nothing, and stops.
+/// Actor that stops without a Close frame.
 struct Silent;
 
 impl Actor for Silent {

@@ -1,5 +1,5 @@
 //! A small sample state server: dice, characters, combat and doors, with one world per session. It
-//! is an example for readers and a test server; [`hearken_providers::state`] is the client of any
+//! is an example for readers and a test server; `hearken_providers::state` is the client of any
 //! state server.
 //!
 //! Its rules are pure: [`rules::act`] changes a [`session_state::World`] and returns events.

@@ -90,7 +90,7 @@ impl AgentTokens {
     /// The agent of a token.
     ///
     /// # Errors
-    /// See [`SealError`].
+    /// See [`TokenReadError`].
     pub fn agent(&self, token: &str) -> Result<String, TokenReadError> {
         if token.is_empty() {
             return Err(TokenReadError::Missing);
@@ -132,7 +132,7 @@ impl VisionTokens {
     /// The token was made by us for this device, less than an hour ago.
     ///
     /// # Errors
-    /// See [`SealError`].
+    /// See [`TokenReadError`].
     pub fn check(&self, token: &str, device_id: &str) -> Result<(), TokenReadError> {
         self.check_at(token, device_id, now())
     }

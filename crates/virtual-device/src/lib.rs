@@ -1,9 +1,9 @@
 //! A firmware-faithful virtual device: used by `replay`, by load generation and by tests. Knows
 //! nothing of the server but the words on the wire.
 //!
-//! Reading order: [`firmware`] (the rules), [`profile`] (what versions do differently), [`mod@bench`]
+//! Reading order: [`firmware`] (the rules), [`profile`] (what versions do differently), [`virtual_device`]
 //! (a device to be driven in any time), [`socket`] (the same on a real socket), [`script`] (what a
-//! person does with it), [`report`] and [`watch`] (what they heard), [`verdict`] (whether it was
+//! person does with it), [`report`] and [`observer`] (what they heard), [`expectations`] (whether it was
 //! what a recording expects).
 
 pub mod boot;

@@ -1,22 +1,22 @@
-//! What a connected device is doing, as the metrics count it. Not for deciding anything.
+//! Activity of a connected device, as the metrics count it. Not for deciding anything.
 
 use super::DeviceActor;
 use crate::metrics::meters;
 
-/// What a device is doing.
+/// Activity of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ActivityState {
-    /// Its microphone is closed and nothing is said.
+    /// Its microphone is closed and nothing is spoken.
     Idle,
     /// Its microphone is open.
     Listening,
-    /// A person has spoken and is not answered yet.
+    /// A person has spoken and has no answer yet.
     Thinking,
-    /// It is spoken to.
+    /// Our speech is sent to it.
     Speaking,
 }
 
-/// Counts one device where it stands, until dropped.
+/// Count of one device in the gauge of its state, until dropped.
 #[derive(Debug)]
 pub(super) struct Counted(ActivityState);
 
@@ -26,7 +26,7 @@ impl Counted {
         Self(activity)
     }
 
-    /// It stands there now.
+    /// Moves the device to this state.
     fn moved(&mut self, activity: ActivityState) {
         if self.0 != activity {
             *self = Self::new(activity);
@@ -41,7 +41,7 @@ impl Drop for Counted {
 }
 
 impl DeviceActor {
-    /// Counts the device where it stands now.
+    /// Counts the device in its current state.
     pub(super) fn count(&mut self) {
         let activity = match &self.live {
             Some(live) if live.speaking => ActivityState::Speaking,

@@ -1,5 +1,5 @@
-//! What time alone brings about: hellos that do not come, silence, peers that are gone. Not for
-//! the timers of a turn.
+//! Events that time alone causes: missing hellos, silence, peers that are gone. Not for the timers
+//! of a turn.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::dialogue::TurnInput;
 use crate::metrics::{self, meters};
 use crate::ws_link::{self, SocketContext};
 
-/// How often the idle rules are looked at.
+/// Interval between checks of the idle rules.
 pub(super) const CLOCK_EVERY: Duration = Duration::from_secs(1);
 
 type Ctx = SocketContext<DeviceActor>;

@@ -1,5 +1,5 @@
-//! Orders from outside the conversation: a notice, a spoken message, a farewell. Not for who gives
-//! them, which is the roster's and the tool host's part.
+//! Orders from outside the conversation: a notice, a spoken message, a farewell. Not for their
+//! senders, which are the device registry and the tool host.
 
 use actix::AsyncContext as _;
 use hearken_proto::device::Downlink;
@@ -10,13 +10,14 @@ use crate::dialogue::TurnInput;
 use crate::metrics::meters;
 use crate::ws_link::SocketContext;
 
-/// Spoken messages that may wait for the end of a turn.
+/// Most messages to be spoken that wait for the end of a turn.
 const MAX_TO_SAY: usize = 8;
 
 type Ctx = SocketContext<DeviceActor>;
 
 impl DeviceActor {
-    /// Makes the device known by its id; an earlier connection of the same device is replaced.
+    /// Registers the connection under its device's id; an earlier connection of the same device is
+    /// replaced.
     pub(super) fn take_seat(&mut self, ctx: &mut Ctx) {
         let device_id = self.connection.device_id.clone();
         let orders = ctx.address().recipient();
@@ -39,7 +40,7 @@ impl DeviceActor {
         }
     }
 
-    /// Before its hello a device takes no message.
+    /// Sends a message to the device, or drops it: a device takes no message before its hello.
     fn pass_on(&mut self, message: &Downlink, ctx: &mut Ctx) {
         if self.state.greeted {
             self.send(message, ctx);
@@ -48,8 +49,8 @@ impl DeviceActor {
         }
     }
 
-    /// Speaks the message that has waited longest, unless a turn is live: a conversation is not
-    /// cut by a message.
+    /// Speaks the message that has waited longest, unless a turn is live: a message does not
+    /// interrupt a conversation.
     pub(super) fn say_next(&mut self) {
         if self.state.greeted
             && self.live.is_none()
@@ -59,8 +60,8 @@ impl DeviceActor {
         }
     }
 
-    /// Speaks the one thing that this visitor may hear, where there is one: when first it
-    /// listens, and again each time that a person asks. True where nothing else is to be done.
+    /// Speaks the notice of the connection, if it has one: when the device first listens, and again
+    /// each time that a person asks. Returns true if it has one: then nothing else is to be done.
     pub(super) fn gives_notice(&mut self, asked: bool) -> bool {
         let Some(notice) = self.connection.notice.clone() else { return false };
         if (asked || !self.state.notice_given) && self.live.is_none() {

@@ -1,5 +1,5 @@
-//! What a device is told: the live turn's playback, its end, and who may end it. Not for what the
-//! device says.
+//! Messages to a device: the live turn's playback, its end, and the ways to end it. Not for
+//! messages from the device.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ impl DeviceActor {
         LiveTurn { turn, message, hearing, speaking, heard_at, epoch, playout }
     }
 
-    /// Ends the live turn here and now: nothing of it is sent any more. True where the device
-    /// was told to stop.
+    /// Ends the live turn at once: nothing more of it is sent. Returns true if the device was sent
+    /// `tts stop`.
     pub(super) fn cut(&mut self, ctx: &mut Ctx) -> bool {
         let Some(live) = self.live.take() else { return false };
         live.turn.cut();
@@ -60,8 +60,9 @@ impl DeviceActor {
         live.speaking
     }
 
-    /// The person speaks: a reply that is heard is cut; words of which no answer was heard yet will
-    /// be answered together with what comes. A message that was not heard yet waits again.
+    /// Ends the live turn because the person speaks (barge-in). An answer that has begun to play is
+    /// cut. Words whose answer has not begun to play will be answered together with the new ones. A
+    /// message that has not begun to play waits again.
     pub(super) fn make_room(&mut self, ctx: &mut Ctx) {
         match self.live.take_if(|l| l.heard() == HeardPart::default()) {
             Some(mut live) => {
@@ -150,7 +151,7 @@ impl DeviceActor {
         live.turn.cut();
         let leaves = self.state.leaving;
         self.ended(&live, false, ctx);
-        // A message that came during the farewell is spoken, and the device stays.
+        // A message that came during the farewell is spoken, and the connection stays open.
         if leaves && self.state.to_say.is_empty() {
             return self.leave(Fault::Idle, ctx);
         }

@@ -1,5 +1,5 @@
-//! What a device's socket knows: who connected, the ends of the ring that it holds, how the talk
-//! stands and which turn is live. No decisions.
+//! State of a device's socket: the connection, its links to the pipeline, timers and microphone,
+//! and the live turn. No decisions.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,8 @@ use crate::dialogue::Turn;
 use crate::ports::RecordingSink;
 use crate::settings::{DeviceSettings, SpeakingSettings};
 
-/// The ends of the ring that a socket holds, tied by the pipeline once the actor has an address.
+/// Channels and recipients that connect a socket to its pipeline, created once the actor has an
+/// address.
 pub struct PipelineHandles {
     /// To the VadActor.
     pub uplink: mpsc::Sender<UplinkItem>,
@@ -32,33 +33,33 @@ pub struct PipelineHandles {
     pub playback: mpsc::Receiver<PlaybackItem>,
 }
 
-/// Starts the other actors of a connection, given the address of its socket.
+/// Function that starts the other actors of a connection, given the address of its socket.
 pub type StartPipeline = Box<dyn FnOnce(&Addr<DeviceActor>) -> PipelineHandles>;
 
-/// Who connected, and what watches it.
+/// Identity of a connection, its recording and its notice.
 pub struct DeviceConnection {
-    /// From the handshake, or made up where absent.
+    /// Id from the handshake, or generated if absent.
     pub device_id: DeviceId,
-    /// The handshake's `Protocol-Version`.
+    /// Framing from the handshake's `Protocol-Version`.
     pub framing: Framing,
-    /// Sees every frame, where recording is on.
+    /// Recorder of every frame, if recording is on.
     pub sink: Option<Box<dyn RecordingSink>>,
-    /// The one thing that this visitor may hear: it is not listened to, and told this instead.
+    /// Notice to speak instead of a conversation: a device with a notice is not listened to.
     pub notice: Option<String>,
-    /// Its place among the connections; given back when the actor is dropped.
+    /// Connection slot; released when the actor is dropped.
     pub place: Option<OwnedSemaphorePermit>,
 }
 
-/// What a socket needs to know.
+/// Settings and shared parts of a device's socket.
 #[derive(Clone)]
 pub struct DeviceRules {
     /// Timers and wake words.
     pub device: DeviceSettings,
-    /// Shape and pace of the downlink.
+    /// Packet format and pace of the downlink.
     pub speaking: SpeakingSettings,
-    /// Where connected devices are known by their ids.
+    /// Registry of the connected devices.
     pub device_registry: DeviceRegistry,
-    /// How many turns may run.
+    /// Admission control for turns.
     pub admission: Admission,
 }
 
@@ -73,15 +74,15 @@ pub(super) struct ConnectionState {
     pub(super) since: Instant,
     pub(super) greeted: bool,
     pub(super) mode: Option<ListenMode>,
-    /// Its microphone is open, by what it has told.
+    /// True while its microphone is open, according to its messages.
     pub(super) microphone_open: bool,
     pub(super) last_inbound: Instant,
     pub(super) last_ping: Instant,
     pub(super) last_voice: Instant,
     pub(super) dropped_in_a_row: u32,
-    /// The farewell is said; not any more once somebody cuts that short.
+    /// True while the farewell is spoken; interrupting it keeps the connection open.
     pub(super) leaving: bool,
-    /// Orders to forget that were given.
+    /// Number of `Forget` orders sent.
     pub(super) forgets: u64,
     /// Messages that wait for the end of a turn.
     pub(super) to_say: VecDeque<String>,
@@ -90,20 +91,20 @@ pub(super) struct ConnectionState {
 
 pub(super) struct LiveTurn {
     pub(super) turn: Turn,
-    /// The message that it speaks, where it does.
+    /// Message that the turn speaks, if it speaks one.
     pub(super) message: Option<String>,
-    /// Its utterance is still being spoken.
+    /// True while its utterance is still being spoken.
     pub(super) hearing: bool,
-    /// `tts start` has been sent.
+    /// True once `tts start` has been sent.
     pub(super) speaking: bool,
-    /// When the person had finished speaking.
+    /// Time at which the person finished speaking.
     pub(super) heard_at: Option<Instant>,
     pub(super) epoch: Instant,
     pub(super) playout: Playout,
 }
 
 impl LiveTurn {
-    /// How much of it was heard by now.
+    /// Returns the part of it that has been played by now.
     pub(super) fn heard(&self) -> PlayedBack {
         self.playout.heard(self.epoch.elapsed())
     }

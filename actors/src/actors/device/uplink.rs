@@ -1,4 +1,4 @@
-//! What a device says, and what its socket makes of it. Not for what it is told.
+//! Messages from a device, and the socket's reactions. Not for messages to the device.
 
 use actix::dev::SendError;
 use bytes::Bytes;
@@ -15,7 +15,8 @@ use crate::metrics::meters;
 use crate::ports::RecordedFrame;
 use crate::ws_link::{self, SocketContext};
 
-/// Packets dropped in a row, because nobody takes them, before the connection is given up.
+/// Number of consecutive packets that may be dropped, because the queue is full, before the
+/// connection is closed.
 const MAX_DROPPED_IN_A_ROW: u32 = 64;
 
 type Ctx = SocketContext<DeviceActor>;
@@ -107,7 +108,7 @@ impl DeviceActor {
         }
     }
 
-    /// Sends a listening order, for which the lane keeps some places.
+    /// Sends a listening order, for which the queue keeps some slots.
     pub(super) fn order(&mut self, item: UplinkItem, ctx: &mut Ctx) {
         self.state.forgets += u64::from(item == UplinkItem::Forget);
         let sent = self.links.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
@@ -129,8 +130,8 @@ impl DeviceActor {
         if let Some(sink) = &mut self.connection.sink {
             sink.frame(RecordedFrame::UpAudio(packet.opus.clone()));
         }
-        // With its own microphone closed, what a device in auto mode still sends is our own
-        // voice, or was under way when we began.
+        // In auto mode a device closes its microphone while we speak: audio that it still sends is
+        // our own speech, or was under way when we began.
         let deaf = self.state.mode != Some(ListenMode::Realtime)
             && self.live.as_ref().is_some_and(|l| l.speaking);
         if deaf || self.connection.notice.is_some() {

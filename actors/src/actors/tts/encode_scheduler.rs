@@ -1,5 +1,6 @@
-//! Who of a thread's voices encodes next: one at a time, and of those who wait the one whose packet
-//! is needed first. A voice that has seconds in hand lets one pass that has none. Not for encoding.
+//! Encode scheduler of a thread: one turn encodes at a time, and of those that wait the one whose
+//! packet is needed first (earliest deadline first). A turn with seconds of audio in hand lets one
+//! pass that has none. Not for encoding.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -9,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A voice that has less than this in hand is waited for: its next packet is urgent.
+/// Length of audio in hand below which a turn's next packet is urgent.
 const IN_HAND: Duration = Duration::from_millis(480);
 
-/// One thread's turnstile. Clones are the same one.
+/// Encode scheduler of one thread. Clones share it.
 #[derive(Clone, Default)]
 pub struct EncodeScheduler(Arc<Mutex<Inner>>);
 
@@ -20,7 +21,8 @@ pub struct EncodeScheduler(Arc<Mutex<Inner>>);
 struct Inner {
     taken: bool,
     waiting: BinaryHeap<Waiting>,
-    /// Of those with packets needed at the same time, the first to ask goes first.
+    /// Number of requests so far: of packets needed at the same time, the first requested goes
+    /// first.
     asked: u64,
 }
 
@@ -30,20 +32,21 @@ struct Waiting {
     go: oneshot::Sender<EncodePermit>,
 }
 
-/// The right to encode; goes to the next when dropped.
+/// Permit to encode one packet; passes to the next that waits when dropped.
 pub(super) struct EncodePermit(Option<EncodeScheduler>);
 
-/// One voice at the turnstile: knows when its next packet is needed.
+/// Access of one turn to the scheduler, with the deadline of its next packet.
 #[derive(Clone)]
 pub(super) struct EncodeQueue {
     encode_scheduler: EncodeScheduler,
     packet: Duration,
-    /// When the next packet would play if the first had played as soon as it was asked for.
+    /// Time at which the next packet would play if the first had played as soon as it was
+    /// requested.
     needed: Instant,
 }
 
 impl EncodeScheduler {
-    /// A voice that makes packets of this length, and has none yet.
+    /// Creates the access of a turn that has no packets yet; `packet` is their length.
     pub(super) fn encode_queue(&self, packet: Duration) -> EncodeQueue {
         EncodeQueue { encode_scheduler: self.clone(), packet, needed: Instant::now() }
     }
@@ -67,7 +70,7 @@ impl EncodeScheduler {
             }
         };
         match coming {
-            // A sender is dropped only when it has sent.
+            // A sender is dropped only after it has sent.
             Some(coming) => coming.await.unwrap_or(EncodePermit(None)),
             None => EncodePermit(Some(self.clone())),
         }
@@ -75,7 +78,8 @@ impl EncodeScheduler {
 }
 
 impl EncodeQueue {
-    /// Waits for this voice's turn; tells too for how long its packet was urgent meanwhile.
+    /// Waits for the permit to encode this turn's next packet. Also returns for how long the packet
+    /// was urgent meanwhile.
     pub(super) async fn enter(&mut self) -> (EncodePermit, Duration) {
         // A synthesiser that was slow does not make later packets more urgent.
         let now = Instant::now();
@@ -96,7 +100,7 @@ impl Drop for EncodePermit {
                 return;
             };
             drop(inner);
-            // One that no longer waits hands it back.
+            // A receiver that no longer waits hands the permit back.
             let Err(mut back) = next.go.send(Self(Some(encode_scheduler))) else { return };
             self.0 = back.0.take();
         }
@@ -104,7 +108,8 @@ impl Drop for EncodePermit {
 }
 
 impl Ord for Waiting {
-    /// The largest is taken first: the one needed first, which asked first.
+    /// Orders by deadline and then by request, reversed: the heap returns the largest, which is
+    /// needed first and was requested first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.needed, other.asked).cmp(&(self.needed, self.asked))
     }
@@ -181,7 +186,7 @@ mod tests {
         let mut last = encode_scheduler.encode_queue(PACKET);
         let mut last = Box::pin(last.enter());
         assert!(last.as_mut().now_or_never().is_none());
-        // The first of them is given the pass, and goes without having seen it.
+        // The first of them receives the permit, and is dropped before it has read it.
         drop(gone.split_off(1));
         drop(pass);
         drop(gone);

@@ -1,5 +1,5 @@
-//! One turn's packets on their way to the socket, each when it is due. Waits for a cushion of
-//! sound before it begins, so that a synthesiser that stalls is not heard. Not for making sound.
+//! Pacing: sends one turn's packets to the socket, each when it is due. Fills a prebuffer before it
+//! begins, so that stalls of the synthesiser are not audible. Not for synthesis.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::dialogue::turn::Spoken;
 use crate::metrics::{meters, whole};
 use crate::settings::SpeakingSettings;
 
-/// A send to the socket that waits longer than this is a stall.
+/// Longest wait for a send to the socket; longer is a stall.
 const STALL: Duration = Duration::from_secs(2);
 
-/// The pace of one turn.
+/// Pacing of one turn.
 pub(super) struct Pacing {
     turn: Turn,
     steps: mpsc::Receiver<PlaybackStep>,
@@ -30,16 +30,16 @@ pub(super) struct Pacing {
     cushion: Duration,
     start_guard: Duration,
     stop_margin: Duration,
-    /// `tts start` has been sent; audio may follow from then on.
+    /// Earliest time for audio, once `tts start` has been sent.
     audio_from: Option<Duration>,
     underruns: u32,
-    /// Sentences whose packets have all been sent.
+    /// Number of sentences whose packets have all been sent.
     sentences: usize,
-    /// When the first of them came.
+    /// Time at which the first sentence came.
     first_sentence: Option<Duration>,
-    /// Places of the lane in use, at its fullest.
+    /// Most slots of the queue to the socket that were in use.
     fullest: usize,
-    /// When the last sentence began to play, where a packet of it was sent.
+    /// Time at which the last sentence began to play, once a packet of it was sent.
     began: Option<Duration>,
 }
 
@@ -72,7 +72,7 @@ impl Pacing {
         pacing
     }
 
-    /// Tells how far the voice has come.
+    /// Reports the progress of the turn's speech: sentences sent, and the times of its playback.
     fn tell(&self, sentences: usize) {
         let quiet_from = self.epoch + self.playout.end(Duration::ZERO);
         let began = self.began.map_or(quiet_from, |began| self.epoch + began);
@@ -108,9 +108,10 @@ impl Pacing {
         }
     }
 
-    /// Waits until enough sound is there to begin with, counting what the device still has to play,
-    /// the sentence is complete, or nothing more has come for as long as the cushion would play.
-    /// With the first of it the device goes to speaking. False where the connection is gone.
+    /// Fills the jitter buffer: waits until enough audio is there to begin with, counting what the
+    /// device still has to play, or the sentence is complete, or nothing more has come for the
+    /// length of the prebuffer. Sends `tts start` with the first audio. Returns false if the
+    /// connection is gone.
     async fn gather(&mut self) -> bool {
         let packets = |step: &PlaybackStep| u32::from(matches!(step, PlaybackStep::Packet(_)));
         let mut gathered: u32 = self.waiting.iter().map(packets).sum();
@@ -141,7 +142,7 @@ impl Pacing {
         self.start().await
     }
 
-    /// Sends `tts start`, once.
+    /// Sends `tts start`, once. Returns false if the connection is gone.
     async fn start(&mut self) -> bool {
         if self.audio_from.is_none() {
             let now = self.now();
@@ -191,12 +192,12 @@ impl Pacing {
         self.forward(step).await
     }
 
-    /// How long the device still has to play.
+    /// Returns the length of the audio that the device still has to play.
     fn left(&self) -> Duration {
         self.playout.end(Duration::ZERO).saturating_sub(self.now())
     }
 
-    /// The device ran dry within a sentence.
+    /// Returns true if the device ran out of audio within a sentence (underrun).
     fn is_starved(&self) -> bool {
         self.playout.is_within_sentence() && self.left().is_zero()
     }
@@ -216,7 +217,7 @@ impl Pacing {
         self.forward_due(step, Instant::now()).await
     }
 
-    /// Puts one step on the lane; false where the connection is gone.
+    /// Puts one step on the queue to the socket. Returns false if the connection is gone.
     async fn forward_due(&self, step: PlaybackStep, due: Instant) -> bool {
         let asked = Instant::now();
         let sent = self.lane.send(PlaybackItem { turn: self.turn.id, due, step }).await.is_ok();

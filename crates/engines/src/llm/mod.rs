@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`generation`] (the port between HTTP and a model), [`engine`] (one model on one
 //! thread behind a bounded queue), [`request`] and [`reply`] (OpenAI's JSON), [`http`] (the
-//! routes), [`passes`] (how often a model is asked where there are tools). Pure parts: [`chatml`]
+//! routes), [`two_pass`] (how often a model is asked where there are tools). Pure parts: [`chatml`]
 //! (the prompt), [`grammar`] (what the model may write when it has tools), [`answer`] (model bytes
 //! to text and tool calls). `llama` is the model itself, in builds with the feature `llm-engine`
 //! only.

@@ -148,7 +148,7 @@ pub(crate) async fn end(sink: SplitSink<Socket, Message>, stream: SplitStream<So
     websocket::end(socket, frame).await;
 }
 
-/// Ends a connection that is not split, with Close 1000.
+/// Ends a connection that is not split, with Close 1001.
 pub async fn close(socket: Socket) {
     websocket::end(socket, stopped()).await;
 }

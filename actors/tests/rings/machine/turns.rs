@@ -41,7 +41,7 @@ impl Turn<'_> {
             Model::CallsOnly(tool) => !matches!(tool, Tool::Quick | Tool::Slow | Tool::Finishes),
             _ => false,
         };
-        self.voice_fails()
+        (self.voice_fails() && !self.says().is_empty())
             || wordless
             || self.rounds.iter().any(|asked| matches!(asked.does, Does::Fails { .. }))
     }

@@ -245,7 +245,12 @@ impl Ring {
         self.socket.drop_connection();
     }
 
-    /// Returns true if no actor of any connection to the server holds its port.
+    /// Nothing is answered any more, not even a ping, though the connection stands.
+    pub fn fall_silent(&self) {
+        self.socket.fall_silent();
+    }
+
+    /// No actor of any connection to the server holds its port.
     pub fn is_deserted(&self) -> bool {
         self.server.held() == self.server.held
     }

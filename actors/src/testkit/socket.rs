@@ -1,6 +1,8 @@
 //! Peer of a socket actor, in memory: WebSocket bytes in, messages out, each with its time. Not for
 //! the actor's use of them.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use actix::{Actor, StreamHandler};
@@ -68,6 +70,7 @@ impl Told {
 pub struct MemorySocket {
     up: Option<mpsc::UnboundedSender<Result<Bytes, PayloadError>>>,
     down: mpsc::UnboundedReceiver<Down>,
+    answers: Rc<Cell<bool>>,
     epoch: Instant,
 }
 
@@ -82,6 +85,8 @@ impl MemorySocket {
         let (tell, down) = mpsc::unbounded_channel();
         let peer = up.downgrade();
         let epoch = Instant::now();
+        let answers = Rc::new(Cell::new(answers));
+        let answering = Rc::clone(&answers);
         actix::spawn(async move {
             let mut out = std::pin::pin!(out);
             let mut codec = Codec::new().client_mode();
@@ -94,7 +99,9 @@ impl MemorySocket {
                         Frame::Close(reason) => Some(Message::Close(reason.clone())),
                         _ => None,
                     };
-                    if let (true, Some(answer), Some(up)) = (answers, answer, peer.upgrade()) {
+                    if let (true, Some(answer), Some(up)) =
+                        (answering.get(), answer, peer.upgrade())
+                    {
                         up.send(Ok(encoded(answer))).unwrap_or_default();
                     }
                     if let Some(what) = told(frame)
@@ -108,7 +115,7 @@ impl MemorySocket {
             // The test may have ended already.
             tell.send(gone).unwrap_or_default();
         });
-        Self { up: Some(up), down, epoch }
+        Self { up: Some(up), down, answers, epoch }
     }
 
     /// Returns the time since it was opened.
@@ -129,7 +136,12 @@ impl MemorySocket {
         tokio::time::timeout_at(deadline, self.down.recv()).await.ok().flatten()
     }
 
-    /// Drops the connection without a Close, as firmware does.
+    /// Pings and a Close are not answered any more.
+    pub fn fall_silent(&self) {
+        self.answers.set(false);
+    }
+
+    /// Drops the connection without a word, as firmware does.
     pub fn drop_connection(&mut self) {
         self.up = None;
     }

@@ -268,6 +268,8 @@ fn events() -> Vec<Event> {
         Event::Goodbye,
         Event::Reboot,
         Event::SentAway,
+        Event::ServerStops,
+        Event::FallsSilent,
         Event::NoHello,
         Event::Odd(0),
         Event::LongSilence,
@@ -367,6 +369,30 @@ fn a_socket_that_is_lost_at_any_message_and_any_50_ms_of_a_turn_leaves_nothing_o
             }
         }
         assert_none(&found);
+    });
+}
+
+#[test]
+fn a_message_waits_while_a_button_is_held_and_ends_with_its_connection() {
+    virtually(async {
+        for another_socket in [false, true] {
+            let mut device = Device::connect(false).await;
+            device.meets(Event::ListenStart(Mode::Manual)).await;
+            device.pass(ms(100)).await;
+            device.meets(Event::Say).await;
+            device.meets(Event::LongSilence).await;
+            if another_socket {
+                device.meets(Event::SecondSocket).await;
+            }
+            device.asks_at_last().await;
+            let entries = device.trace.entries();
+            let spoken = entries.iter().any(|e| match &e.seen {
+                Seen::Told(told) => told.text().starts_with("Message 1"),
+                _ => false,
+            });
+            assert_eq!(spoken, !another_socket, "the farewell is over, and the device stays");
+            assert_eq!(judge::faults(&entries, device.outside()), []);
+        }
     });
 }
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hearken_actors::actors::messages::DeviceOrder;
-use hearken_actors::admission::{AdmissionSettings, TurnPermit};
-use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Down, Plan, Ring, Told, sound};
+use hearken_actors::admission::TurnPermit;
+use hearken_actors::testkit::{Down, Ring, Told, sound};
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
@@ -17,11 +16,11 @@ use tokio::time::Instant;
 
 use super::events::{Event, Handling, Hears, Life, Mode, ODD, Step};
 use super::outside::{Outside, ServerTools, question};
+use super::server::{self, PLACES};
+use super::table::Event as Row;
 use super::trace::{Seen, Trace};
 use crate::ms;
 
-/// Turns that may run at once.
-const PLACES: usize = 2;
 /// How finely a turn is cut.
 const STEP_MS: u64 = 10;
 /// Nothing of a turn takes longer than this to show.
@@ -29,17 +28,6 @@ const QUIET: Duration = ms(12_000);
 
 static VOICE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::voice(360));
 static SILENCE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::silence(420));
-
-fn settings() -> PipelineSettings {
-    let mut settings = PipelineSettings::default();
-    settings.hearing.endpointer.silence = ms(300);
-    settings.speaking.complexity = 0;
-    settings.speaking.sample_rate_hz = 16_000;
-    settings.tools.max_rounds = 3;
-    settings.tools.device_timeout = ms(3_000);
-    settings.admission = AdmissionSettings { max_turns: PLACES, ..AdmissionSettings::default() };
-    settings
-}
 
 /// One device and its connections.
 pub(crate) struct Device {
@@ -49,6 +37,10 @@ pub(crate) struct Device {
     connection: usize,
     /// Connections before, which nobody closed from here.
     before: Vec<Ring>,
+    /// Servers so far.
+    servers: usize,
+    /// Nothing comes from it any more.
+    silent: bool,
     mcp: bool,
     mode: Option<Mode>,
     ended: bool,
@@ -65,15 +57,15 @@ impl Device {
     pub(crate) async fn connect(mcp: bool) -> Self {
         let trace = Arc::new(Trace::new());
         let tools = Arc::new(ServerTools(Arc::clone(&trace)));
-        let ring = Ring::connect_with(settings(), vec![tools.clone()]);
         let outside = Arc::new(Outside::new(Arc::clone(&trace)));
-        let plan: Arc<dyn Plan> = outside.clone();
-        *ring.script.plan.lock().expect("nobody panics here") = Some(plan);
+        let ring = server::starts(&tools, &outside);
         let mut device = Self {
             ring,
             opened: trace.now(),
             connection: 0,
             before: Vec::new(),
+            servers: 1,
+            silent: false,
             mcp,
             mode: None,
             ended: false,
@@ -93,10 +85,18 @@ impl Device {
     fn connected(&mut self) {
         self.connection = self.trace.connects();
         self.opened = self.trace.now() - self.ring.now();
-        (self.mode, self.ended) = (None, false);
+        (self.mode, self.ended, self.silent) = (None, false, false);
+        self.trace.note(Seen::Connected);
+        self.trace.note(Seen::Crowded(!self.held.is_empty()));
+    }
+
+    /// The device, or the server, does this.
+    fn does(&self, row: Row) {
+        self.trace.note(Seen::Event(row));
     }
 
     fn hello(&self) {
+        self.does(Row::Hello);
         let features = if self.mcp { r#"{"mcp":true}"# } else { "{}" };
         self.ring.text(&format!(r#"{{"type":"hello","version":1,"features":{features}}}"#));
     }
@@ -122,6 +122,7 @@ impl Device {
         self.ended |= down.what == Told::Gone;
         if let Told::Text(json) = &down.what
             && json["type"] == "mcp"
+            && !self.silent
         {
             self.answer(&json["payload"]);
         }
@@ -131,7 +132,7 @@ impl Device {
     /// As the board's MCP server; one of its tools never answers.
     fn answer(&self, request: &Value) {
         let tool = |name: &str| {
-            json!({"name": name, "description": "Does it.", "inputSchema": {
+            json!({"name": name, "description": "MarkEffect it.", "inputSchema": {
             "type": "object", "properties": {"volume": {"type": "integer"}}}})
         };
         let result = match (request["method"].as_str(), request["params"]["name"].as_str()) {
@@ -155,11 +156,16 @@ impl Device {
         }
     }
 
-    async fn stream(&mut self, packets: &[Bytes]) {
+    async fn stream(&mut self, packets: &[Bytes], voice: bool) {
         for packet in packets {
-            self.ring.packet(packet.clone());
+            self.packet(packet, voice);
             self.pass(ms(sound::PACKET_MS)).await;
         }
+    }
+
+    fn packet(&self, packet: &Bytes, voice: bool) {
+        self.trace.note(Seen::Packet { voice });
+        self.ring.packet(packet.clone());
     }
 
     pub(crate) fn listen(&mut self, mode: Mode) {
@@ -167,12 +173,14 @@ impl Device {
             self.trace.note(Seen::Cut);
         }
         self.mode = Some(mode);
+        self.does(Row::ListenStart(mode));
         let mode = format!("{mode:?}").to_lowercase();
         self.ring.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
     }
 
     fn listen_stop(&mut self) {
         self.mode = None;
+        self.does(Row::ListenStop);
         self.ring.text(r#"{"type":"listen","state":"stop"}"#);
     }
 
@@ -182,14 +190,14 @@ impl Device {
             self.listen(Mode::Auto);
         }
         self.outside.speaks(number);
-        self.stream(&VOICE).await;
+        self.stream(&VOICE, true).await;
     }
 
     /// Nobody says anything.
-    async fn is_heard(&mut self, noise: &[Bytes]) {
+    async fn is_heard(&mut self, noise: &[Bytes], voice: bool) {
         let number = self.outside.asks(Handling { hears: Hears::Nothing, ..Handling::ORDINARY });
         self.outside.speaks(number);
-        self.stream(noise).await;
+        self.stream(noise, voice).await;
     }
 
     /// Says something and waits for the answer, or is cut off.
@@ -198,11 +206,11 @@ impl Device {
         if self.mode == Some(Mode::Manual) {
             self.listen_stop();
         } else {
-            self.stream(&SILENCE).await;
+            self.stream(&SILENCE, false).await;
         }
     }
 
-    fn detect(&mut self, text: &str) {
+    fn detect(&self, text: &str) {
         self.ring.text(&json!({"type": "listen", "state": "detect", "text": text}).to_string());
     }
 
@@ -212,7 +220,7 @@ impl Device {
             self.meets(*event).await;
             self.pass(ms(*then_ms)).await;
         }
-        self.held.clear();
+        self.crowded(false);
     }
 
     pub(crate) async fn meets(&mut self, event: Event) {
@@ -225,63 +233,102 @@ impl Device {
             Event::ListenStop => self.listen_stop(),
             Event::WakeWord => {
                 self.trace.note(Seen::Cut);
+                self.does(Row::WakeWord);
                 self.detect("hey hearken");
             }
-            Event::Types(handling) => {
-                let number = self.outside.asks(handling);
-                self.trace.note(Seen::Cut);
-                self.trace.note(Seen::Typed(number));
-                self.detect(question(number));
-            }
+            Event::Types(handling) => self.types(handling),
             Event::Abort => {
                 self.trace.note(Seen::Aborted);
+                self.does(Row::Abort);
                 self.ring.text(r#"{"type":"abort"}"#);
             }
             Event::Speaks(handling) => self.speaks(handling).await,
             Event::BeginsToSpeak(handling) => self.begins_to_speak(handling).await,
-            Event::Silence => self.is_heard(&SILENCE).await,
-            Event::Cough => self.is_heard(&VOICE[..1]).await,
+            Event::Silence => self.is_heard(&SILENCE, false).await,
+            Event::Cough => self.is_heard(&VOICE[..1], true).await,
             Event::Say => self.push(),
             Event::Notice => {
+                self.does(Row::Nothing);
                 let (status, message) = ("a".into(), "b".into());
                 let notice = Downlink::Alert { status, message, emotion: Emotion::Happy };
                 self.order(DeviceOrder::Send(notice));
             }
             Event::Crowded(crowded) => self.crowded(crowded),
             Event::SettingsReloaded => {
+                self.does(Row::Nothing);
                 let settings = self.ring.dialogue_settings();
                 let mut next = (*settings.get()).clone();
                 next.system_prompt.push('!');
                 settings.set(next);
             }
             Event::SecondSocket => self.connects_again().await,
-            Event::SocketLost => {
-                self.trace.note(Seen::Cut);
-                self.ring.lose();
-                self.connects_again().await;
-            }
+            Event::SocketLost => self.loses_socket().await,
             Event::LongSilence => self.long_silence().await,
             Event::Goodbye => self.leaves(r#"{"type":"goodbye"}"#),
-            Event::Odd(which) => self.ring.text(ODD[which]),
+            Event::Odd(which) => {
+                self.does(Row::Nothing);
+                self.ring.text(ODD[which]);
+            }
             Event::Reboot => self.reboots().await,
             Event::SentAway => {
                 self.trace.note(Seen::Cut);
+                self.does(Row::ServerStops);
                 self.order(DeviceOrder::Leave(Fault::GoingAway));
             }
+            Event::ServerStops => self.server_stops().await,
+            Event::FallsSilent => self.falls_silent().await,
             Event::NoHello => self.says_no_hello().await,
         }
     }
 
+    fn types(&self, handling: Handling) {
+        let number = self.outside.asks(handling);
+        self.trace.note(Seen::Cut);
+        self.trace.note(Seen::Typed(number));
+        self.does(Row::Types { room: true });
+        self.detect(question(number));
+    }
+
     async fn reboots(&mut self) {
         self.order(DeviceOrder::Send(Downlink::System { command: SystemCommand::Reboot }));
+        self.loses_socket().await;
+    }
+
+    async fn loses_socket(&mut self) {
         self.trace.note(Seen::Cut);
+        self.does(Row::SocketLost);
         self.ring.lose();
         self.connects_again().await;
     }
 
     fn leaves(&self, goodbye: &str) {
         self.trace.note(Seen::Cut);
+        self.does(Row::Goodbye);
         self.ring.text(goodbye);
+    }
+
+    /// As at the end of its process, whatever is going on.
+    async fn server_stops(&mut self) {
+        self.trace.note(Seen::Cut);
+        self.does(Row::ServerStops);
+        self.crowded(false);
+        self.ring.process.cancel();
+        self.pass(ms(20)).await;
+        let next = server::starts(&self.tools, &self.outside);
+        self.before.push(std::mem::replace(&mut self.ring, next));
+        self.servers += 1;
+        self.connected();
+        self.hello();
+        self.pass(ms(20)).await;
+    }
+
+    /// Until the server gives it up.
+    async fn falls_silent(&mut self) {
+        self.trace.note(Seen::FellSilent);
+        self.silent = true;
+        self.ring.fall_silent();
+        self.pass(ms(65_000)).await;
+        assert!(self.ended, "a device of which nothing is heard is given up after a minute");
     }
 
     fn order(&self, order: DeviceOrder) -> bool {
@@ -291,6 +338,7 @@ impl Device {
     fn push(&mut self) {
         self.pushed += 1;
         let text = format!("Message {} is **here** 😊", self.pushed);
+        self.does(Row::Says);
         if self.order(DeviceOrder::Say(text)) {
             self.trace.note(Seen::Pushed(format!("Message {} is", self.pushed)));
         }
@@ -298,6 +346,7 @@ impl Device {
 
     fn crowded(&mut self, crowded: bool) {
         self.held.clear();
+        self.trace.note(Seen::Crowded(crowded));
         while crowded && let Some(place) = self.ring.admission().enter() {
             self.held.push(place);
         }
@@ -330,6 +379,7 @@ impl Device {
 
     async fn connects(&mut self) {
         self.trace.note(Seen::Cut);
+        self.does(Row::SecondSocket);
         let next = self.ring.again();
         // What the connection before is still told belongs to it.
         self.pass(ms(20)).await;
@@ -372,11 +422,11 @@ impl Device {
         let number = self.outside.asks(handling);
         self.listen(Mode::Auto);
         self.outside.speaks(number);
-        for packet in VOICE.iter().chain(&*SILENCE) {
+        for (n, packet) in VOICE.iter().chain(&*SILENCE).enumerate() {
             if holds(self) {
                 return;
             }
-            self.ring.packet(packet.clone());
+            self.packet(packet, n < VOICE.len());
             for _ in 0..sound::PACKET_MS / STEP_MS {
                 if holds(self) {
                     return;
@@ -419,7 +469,7 @@ impl Device {
         for before in &mut self.before {
             before.pass(ms(1)).await;
         }
-        if !self.ring.is_deserted() {
+        if !self.before.iter().chain([&self.ring]).all(Ring::is_deserted) {
             return Err("actors outlived their connection".into());
         }
         if !self.ring.device_registry().connected().is_empty() {
@@ -430,9 +480,9 @@ impl Device {
             return Err("a turn that is over still takes up a place".into());
         }
         drop(places);
-        // The pipeline and this test.
+        // The servers and this test.
         let held = Arc::strong_count(&self.tools);
-        if held > 2 {
+        if held > self.servers + 1 {
             return Err(format!("a call outlived its connection: {held} hold the tools"));
         }
         Ok(())

@@ -146,6 +146,10 @@ pub(crate) enum Event {
     Reboot,
     /// The server sends it away.
     SentAway,
+    /// The server stops, and another one takes its place.
+    ServerStops,
+    /// Nothing comes from it any more, not even the answer to a ping, until it is given up.
+    FallsSilent,
     /// It connects anew and says no hello until it is sent away.
     NoHello,
     /// A message that nobody understands, or that changes nothing; by its place in a list.
@@ -271,6 +275,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Goodbye),
         1 => Just(Event::Reboot),
         1 => Just(Event::SentAway),
+        1 => Just(Event::ServerStops),
+        1 => Just(Event::FallsSilent),
         1 => Just(Event::NoHello),
         2 => (0..ODD.len()).prop_map(Event::Odd),
         1 => Just(Event::LongSilence),

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use hearken_actors::testkit::Told;
 use serde_json::json;
 
+use super::events::{Hears, Mode};
 use super::outside::Outside;
+use super::table::Event;
 use super::trace::{Asked, Entry, Seen, Trace, numbers};
-use super::{history, turns};
+use super::{follow, history, turns};
 use crate::ms;
 
 /// Things at one instant have no order: what was under way then is no fault.
@@ -85,7 +87,7 @@ impl<'a> Connection<'a> {
     /// Until when nothing comes that may end a turn of that time: a person, somebody else, or the
     /// end of the connection.
     pub(super) fn undisturbed_after(&self, at: Duration) -> Duration {
-        let spoke = self.entries.iter().filter(|e| matches!(e.seen, Seen::Opened));
+        let spoke = self.entries.iter().filter(|e| matches!(e.seen, Seen::Opened(_)));
         let spoke = spoke.filter(|e| e.at > at).map(|e| e.at.saturating_sub(HEARD_BEFORE));
         let cut = self.cuts().filter(|cut| *cut > at).chain(spoke).min();
         cut.unwrap_or(Duration::MAX).min(self.ended.saturating_sub(HEARD_BEFORE))
@@ -98,6 +100,22 @@ impl<'a> Connection<'a> {
             _ => false,
         };
         self.entries.iter().filter(says).map(|e| e.at).next_back()
+    }
+
+    /// Until when somebody who holds the button at this time holds it: what is pushed waits so long,
+    /// and longer where nobody lets go, which the table sees to.
+    fn button_held_until(&self, at: Duration) -> Duration {
+        let button = |e: &&Entry| match e.seen {
+            Seen::Event(Event::ListenStart(mode)) => Some((e.at, mode == Mode::Manual)),
+            Seen::Event(Event::ListenStop) => Some((e.at, false)),
+            _ => None,
+        };
+        let (before, after): (Vec<_>, Vec<_>) =
+            self.entries.iter().filter_map(button).partition(|(when, _)| *when <= at);
+        match before.last() {
+            Some((_, true)) => after.first().map_or(Duration::MAX, |(when, _)| *when),
+            _ => at,
+        }
     }
 
     fn cut_between(&self, from: Duration, to: Duration) -> bool {
@@ -114,6 +132,7 @@ pub(crate) fn faults(entries: &[Entry], outside: &Outside) -> Faults {
         let next = entries.iter().find(|e| e.connection > number).map(|e| e.at);
         let ended = next.unwrap_or(Duration::MAX);
         let mut connection = Connection { entries: own, speeches: Vec::new(), ended };
+        follow::check(&connection, &mut faults);
         connection.speeches = speeches(&connection.entries, &mut faults);
         aborts(&connection, &mut faults);
         stale(&connection, &mut faults);
@@ -225,7 +244,8 @@ fn messages(connection: &Connection, faults: &mut Faults) {
                 let spoken = connection.shown().any(|(_, shown)| shown.contains(text.as_str()));
                 let cut = connection.cuts().find(|cut| *cut >= entry.at);
                 let until = cut.unwrap_or(connection.ended).min(connection.ended);
-                if !spoken && until > entry.at + A_WHILE {
+                let waits_from = connection.button_held_until(entry.at);
+                if !spoken && until > waits_from.saturating_add(A_WHILE) {
                     fault(faults, "say lost", format!("{text:?} was never spoken"));
                 }
             }
@@ -281,5 +301,29 @@ fn what_must_not_be_is_found() {
         let entries: Vec<_> = seen.into_iter().map(entry).collect();
         let found = faults(&entries, &Outside::new(Arc::new(Trace::new())));
         assert_eq!(found.first().map(|fault| fault.rule), Some(rule), "{found:?}");
+    }
+}
+
+#[test]
+fn what_the_table_does_not_say_is_found() {
+    let told = |name: &str| Seen::Told(Told::Text(json!({"type": "tts", "state": name})));
+    let speaks = || (0..5).map(|_| Seen::Packet { voice: true });
+    let listens = || Seen::Event(Event::ListenStart(Mode::Auto));
+    let opened = || Seen::Opened(Hears::Words);
+    for (allowed, seen) in [
+        (false, vec![told("start")]),
+        (false, speaks().chain([opened()]).collect()),
+        (false, [listens()].into_iter().chain(speaks()).chain([told("start")]).collect()),
+        (true, [listens()].into_iter().chain(speaks().take(3)).chain([opened()]).collect()),
+        (false, vec![Seen::Event(Event::SecondSocket), Seen::Settled]),
+        (true, vec![Seen::Event(Event::SocketLost), Seen::Settled]),
+        (false, vec![Seen::Told(Told::Closed(1000))]),
+        (false, vec![Seen::Event(Event::Types { room: true }), told("start")]),
+    ] {
+        let begin = [Seen::Connected, Seen::Event(Event::Hello)];
+        let entry = |(n, seen)| Entry { at: ms(100) * n, connection: 0, seen };
+        let entries: Vec<_> = (0..).zip(begin.into_iter().chain(seen)).map(entry).collect();
+        let found = faults(&entries, &Outside::new(Arc::new(Trace::new())));
+        assert_eq!(found.iter().all(|f| f.rule != "table"), allowed, "{entries:?}: {found:?}");
     }
 }

@@ -1,19 +1,23 @@
 //! Random lives of a device at the real ring, in virtual time: thousands of sequences of events,
-//! each judged by what must always hold. The tables of states and events are in
+//! each followed with the table, event by event, and judged by what must always hold. The tables of states and events are in
 //! `docs/state-machines/device-connection.md` and `turn.md`. Each run lives the same lives;
-//! `PROPTEST_RNG_SEED=SEED` lives others. A life that fails is shortened, and printed with its
+//! `PROPTEST_RNG_SEED=SEED` lives others, `PROPTEST_CASES=COUNT` so many. A life that fails is shortened, and printed with its
 //! seed. Not for single events, which have tests of their own beside this folder.
 //!
-//! Reading order: [`events`] (what may happen), [`outside`] (the ports), [`device`] (makes it
-//! happen), [`trace`] (what was seen), [`judge`], [`history`] and [`turns`] (what must hold), and
+//! Reading order: [`events`] (what may happen), [`outside`] (the ports), [`server`], [`device`] (makes
+//! it happen), [`trace`] (what was seen), [`table`] (the table as a function) and [`follow`] (it goes
+//! along with what was seen), [`judge`], [`history`] and [`turns`] (what must hold besides), and
 //! [`afterwards`] (ten ordinary turns after each single event).
 
 mod afterwards;
 mod device;
 mod events;
+mod follow;
 mod history;
 mod judge;
 mod outside;
+mod server;
+mod table;
 mod trace;
 mod turns;
 
@@ -30,7 +34,7 @@ const SEQUENCES: u32 = 3_000;
 /// Of which seed they are, unless the environment names one.
 const SEED: u64 = 7;
 
-/// Does this in virtual time.
+/// MarkEffect this in virtual time.
 fn virtually<T>(work: impl Future<Output = T>) -> T {
     let clock = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -55,7 +59,10 @@ fn lived(life: &Life) -> Vec<Fault> {
 
 /// The environment's seed, or the one of each run.
 fn config() -> Config {
-    let mut config = Config { cases: SEQUENCES, ..Config::default() };
+    let mut config = Config::default();
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = SEQUENCES;
+    }
     config.failure_persistence = None;
     config.max_shrink_iters = 500;
     if config.rng_seed == RngSeed::Random {
@@ -66,20 +73,25 @@ fn config() -> Config {
 
 #[test]
 fn whatever_happens_a_device_is_told_what_it_may_be_told_and_answered_afterwards() {
-    let (config, lives) = (config(), Cell::new(0_u32));
+    let (config, lives, failed) = (config(), Cell::new(0_u32), Cell::new(0_u32));
     let seed = config.rng_seed;
     let outcome = TestRunner::new(config).run(&events::life(), |life| {
         lives.set(lives.get() + 1);
         match lived(&life).into_iter().next() {
-            Some(fault) => Err(TestCaseError::fail(format!("{}: {}", fault.rule, fault.what))),
+            Some(fault) => {
+                if failed.get() == 0 {
+                    failed.set(lives.get());
+                }
+                Err(TestCaseError::fail(format!("{}: {}", fault.rule, fault.what)))
+            }
             None => Ok(()),
         }
     });
     match outcome {
         Ok(()) => {}
         Err(TestError::Fail(reason, life)) => {
-            let lives = lives.get();
-            panic!("{seed:?}, {lives} lives with those to shorten it: {reason}\n{life:#?}");
+            let failed = failed.get();
+            panic!("{seed:?}, life {failed}, shortened: {reason}\n{life:#?}");
         }
         Err(TestError::Abort(reason)) => panic!("{reason}"),
     }

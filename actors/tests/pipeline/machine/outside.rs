@@ -38,7 +38,7 @@ pub(crate) fn sentence(k: usize, n: usize) -> &'static str {
 
 /// What the model does with one prompt, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Does {
+pub(crate) enum MarkEffect {
     Writes {
         sentences: usize,
     },
@@ -73,6 +73,11 @@ impl Outside {
         self.known.lock().expect("nothing panics while it holds this")
     }
 
+    /// The port that was just asked.
+    fn works_for(&self, time: Duration) {
+        self.trace.note(Seen::Works(self.trace.now() + time));
+    }
+
     /// The next question, which is dealt with like this.
     pub(crate) fn asks(&self, handling: Handling) -> usize {
         let mut known = self.known();
@@ -97,6 +102,39 @@ impl Outside {
     }
 }
 
+/// How long a call takes at most, until the model is asked again.
+const CALLS: Duration = ms(3_300);
+
+/// How long the recogniser takes, once it has heard all.
+pub(crate) fn recognises(hears: Hears) -> Duration {
+    match hears {
+        Hears::Words | Hears::Nothing | Hears::FullStop => ms(30),
+        Hears::WordsLate => ms(1_500),
+        Hears::Refuses | Hears::Resets => ms(0),
+        Hears::Fails(kind) => failing(kind),
+    }
+}
+
+/// How long the model takes.
+fn thinks_for(act: &LlmAct) -> Duration {
+    match act {
+        LlmAct::Write(pieces, each) => *each * u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+        LlmAct::Call(..) | LlmAct::Requests(_) => CALLS,
+        LlmAct::Fail(_, wait) => *wait,
+        LlmAct::Break(..) => ms(0),
+    }
+}
+
+/// How long the voice takes.
+fn speaks_for(act: &TtsAct) -> Duration {
+    match act {
+        TtsAct::Audio { length, first, .. } => *first + *length / 100,
+        TtsAct::Pieces(pieces) => pieces.iter().map(|(wait, _)| *wait).sum(),
+        TtsAct::Fail(_, wait) => *wait,
+        TtsAct::Break(_) | TtsAct::Panic => ms(100),
+    }
+}
+
 fn failing(kind: Kind) -> Duration {
     if kind == Kind::Timeout { ms(8_000) } else { ms(20) }
 }
@@ -104,19 +142,21 @@ fn failing(kind: Kind) -> Duration {
 impl Plan for Outside {
     fn hears(&self) -> AsrAct {
         let number = self.known().spoken;
-        self.trace.note(Seen::Opened);
-        match self.handling(number).hears {
-            Hears::Words => AsrAct::Text(question(number), ms(30)),
-            Hears::WordsLate => AsrAct::Text(question(number), ms(1_500)),
-            Hears::Nothing => AsrAct::Text("", ms(30)),
-            Hears::FullStop => AsrAct::Text("。", ms(30)),
+        let hears = self.handling(number).hears;
+        self.trace.note(Seen::Opened(hears));
+        let wait = recognises(hears);
+        match hears {
+            Hears::Words | Hears::WordsLate => AsrAct::Text(question(number), wait),
+            Hears::Nothing => AsrAct::Text("", wait),
+            Hears::FullStop => AsrAct::Text("。", wait),
             Hears::Refuses => AsrAct::Refuse,
             Hears::Resets => AsrAct::Reset,
-            Hears::Fails(kind) => AsrAct::Fail(kind, failing(kind)),
+            Hears::Fails(kind) => AsrAct::Fail(kind, wait),
         }
     }
 
     fn heard(&self, act: &AsrAct) {
+        self.trace.note(Seen::Finished);
         if let AsrAct::Text(text, _) = act {
             for number in numbers(text, "question ") {
                 self.trace.note(Seen::Heard(number));
@@ -140,34 +180,34 @@ impl Plan for Outside {
         let messages = prompt.messages.clone();
         let tools = prompt.tools.iter().map(|t| t.name.clone()).collect();
         self.trace.note(Seen::Asked(Asked { k, questions, round, messages, tools, does }));
+        self.works_for(thinks_for(&act));
         act
     }
 
     fn says(&self, line: &str) -> TtsAct {
         self.trace.note(Seen::Line(line.to_owned()));
-        let fine = TtsAct::Audio { length: ms(300), first: ms(20), each: ms(1) };
-        let Some(k) = numbers(line, "Answer ").first().copied() else { return fine };
-        if !line.contains("part 0") {
-            return fine;
-        }
-        let voice = self.known().voices[k];
-        match voice {
-            Voice::Fine => fine,
+        let first = numbers(line, "Answer ").first().copied();
+        let first = first.filter(|_| line.contains("part 0"));
+        let voice = first.map_or(Voice::Fine, |k| self.known().voices[k]);
+        let act = match voice {
+            Voice::Fine => TtsAct::Audio { length: ms(300), first: ms(20), each: ms(1) },
             Voice::Long => TtsAct::Audio { length: ms(2_000), first: ms(20), each: ms(1) },
             Voice::Late => TtsAct::Audio { length: ms(300), first: ms(3_000), each: ms(1) },
             Voice::Stalls => TtsAct::Pieces(vec![(ms(20), ms(400)), (ms(2_000), ms(200))]),
             Voice::Refuses => TtsAct::Fail(Kind::BadRequest, ms(20)),
             Voice::Breaks => TtsAct::Break(Kind::Unavailable),
-        }
+        };
+        self.works_for(speaks_for(&act));
+        act
     }
 }
 
-fn act(model: Model, k: usize, round: usize) -> (LlmAct, Does) {
+fn act(model: Model, k: usize, round: usize) -> (LlmAct, MarkEffect) {
     let writes = |sentences: usize, each| {
         let pieces = (0..sentences).map(|n| sentence(k, n)).collect();
-        (LlmAct::Write(pieces, each), Does::Writes { sentences })
+        (LlmAct::Write(pieces, each), MarkEffect::Writes { sentences })
     };
-    let calls = |calls| (LlmAct::Requests(calls), Does::Calls);
+    let calls = |calls| (LlmAct::Requests(calls), MarkEffect::Calls);
     match model {
         Model::CallsEndlessly => calls(vec![request(Tool::Quick, 0)]),
         Model::Calls(tool) | Model::CallsOnly(tool) if round == 0 => calls(vec![request(tool, 0)]),
@@ -178,12 +218,14 @@ fn act(model: Model, k: usize, round: usize) -> (LlmAct, Does) {
         Model::Short | Model::Calls(_) | Model::CallsTwo => writes(1, ms(20)),
         Model::Long => writes(3, ms(100)),
         Model::Slow => writes(1, ms(3_000)),
-        Model::Fails(kind) => (LlmAct::Fail(kind, failing(kind)), Does::Fails { sentences: 0 }),
-        Model::Breaks => {
-            (LlmAct::Break(sentence(k, 0), Kind::Unavailable), Does::Fails { sentences: 1 })
+        Model::Fails(kind) => {
+            (LlmAct::Fail(kind, failing(kind)), MarkEffect::Fails { sentences: 0 })
         }
-        Model::Nothing => (LlmAct::Write(Vec::new(), ms(0)), Does::Fails { sentences: 0 }),
-        Model::Emoji => (LlmAct::Write(vec!["😊"], ms(20)), Does::Writes { sentences: 0 }),
+        Model::Breaks => {
+            (LlmAct::Break(sentence(k, 0), Kind::Unavailable), MarkEffect::Fails { sentences: 1 })
+        }
+        Model::Nothing => (LlmAct::Write(Vec::new(), ms(0)), MarkEffect::Fails { sentences: 0 }),
+        Model::Emoji => (LlmAct::Write(vec!["😊"], ms(20)), MarkEffect::Writes { sentences: 0 }),
     }
 }
 
@@ -215,7 +257,7 @@ impl ToolSource for ServerTools {
     fn tools(&self) -> Arc<[Offered]> {
         let tool = |name: &str| Offered {
             name: name.into(),
-            description: "Does it.".into(),
+            description: "MarkEffect it.".into(),
             parameters: json!({"type": "object", "properties": {}}),
             finishes: name == "do_finishes",
         };

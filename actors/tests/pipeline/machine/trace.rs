@@ -7,7 +7,9 @@ use hearken_actors::ports::ChatMessage;
 use hearken_actors::testkit::Told;
 use tokio::time::Instant;
 
-use super::outside::Does;
+use super::events::Hears;
+use super::outside::MarkEffect;
+use super::table::Event;
 
 /// A prompt that the model got.
 #[derive(Debug, Clone)]
@@ -20,7 +22,7 @@ pub(crate) struct Asked {
     pub(crate) messages: Vec<ChatMessage>,
     /// The names of the tools that were offered.
     pub(crate) tools: Vec<String>,
-    pub(crate) does: Does,
+    pub(crate) does: MarkEffect,
 }
 
 /// Something that happened.
@@ -34,8 +36,24 @@ pub(crate) enum Seen {
     Pushed(String),
     /// A question was typed.
     Typed(usize),
-    /// The recogniser was opened.
-    Opened,
+    /// The connection is there from here on.
+    Connected,
+    /// The device, or the server, does this.
+    Event(Event),
+    /// Nothing comes from the device any more, not even the answer to a ping.
+    FellSilent,
+    /// There is no room for turns, or there is again.
+    Crowded(bool),
+    /// The device sends a packet of sound.
+    Packet {
+        voice: bool,
+    },
+    /// The recogniser was opened, and will make this of it.
+    Opened(Hears),
+    /// The recogniser has heard the whole of an utterance.
+    Finished,
+    /// The port that was asked last works until then.
+    Works(Duration),
     /// The recogniser has heard all of this question, and will understand it.
     Heard(usize),
     Asked(Asked),
@@ -49,6 +67,26 @@ pub(crate) enum Seen {
     Told(Told),
     /// The device is about to be asked an ordinary question, after a long silence.
     Settled,
+}
+
+impl Seen {
+    /// It may end the hearing of what was said, or a turn.
+    pub(crate) fn forgets(&self) -> bool {
+        match self {
+            Self::Event(_) => true,
+            Self::Told(told) => told.name() == "tts/start",
+            _ => false,
+        }
+    }
+
+    /// In a few words.
+    pub(crate) fn in_short(&self) -> String {
+        match self {
+            Self::Told(told) => told.name(),
+            Self::Asked(asked) => format!("Asked({})", asked.k),
+            other => format!("{other:?}"),
+        }
+    }
 }
 
 /// When something happened, and on which connection.

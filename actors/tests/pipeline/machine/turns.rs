@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::events::{Handling, Model, Tool, Voice};
 use super::judge::{AT_ONCE, Connection, Faults, Speech, fault};
-use super::outside::{Does, Outside, sentence};
+use super::outside::{MarkEffect, Outside, sentence};
 use super::trace::{Asked, numbers};
 use crate::ms;
 
@@ -23,8 +23,8 @@ impl Turn<'_> {
     fn says(&self) -> Vec<String> {
         let sentences = self.rounds.iter().flat_map(|asked| {
             let count = match asked.does {
-                Does::Writes { sentences } | Does::Fails { sentences } => sentences,
-                Does::Calls => 0,
+                MarkEffect::Writes { sentences } | MarkEffect::Fails { sentences } => sentences,
+                MarkEffect::Calls => 0,
             };
             (0..count).map(|n| sentence(asked.k, n).trim().to_owned())
         });
@@ -41,9 +41,9 @@ impl Turn<'_> {
             Model::CallsOnly(tool) => !matches!(tool, Tool::Quick | Tool::Slow | Tool::Finishes),
             _ => false,
         };
-        self.voice_fails()
+        (self.voice_fails() && !self.says().is_empty())
             || wordless
-            || self.rounds.iter().any(|asked| matches!(asked.does, Does::Fails { .. }))
+            || self.rounds.iter().any(|asked| matches!(asked.does, MarkEffect::Fails { .. }))
     }
 }
 

@@ -1,0 +1,500 @@
+//! Follows one connection's trace with the table, as all the states that it may be in: what the
+//! device and the ports do moves them, what the device is told and the ports are asked leaves those
+//! that agree. Where none is left, the real thing does what the table does not say. Not for the
+//! cells, which are [`super::table`]'s.
+
+use std::time::Duration;
+
+use hearken_actors::testkit::Told;
+
+use super::events::{Hears, Mode};
+use super::judge::{Connection, Faults, fault};
+use super::outside::{MarkEffect, recognises};
+use super::table::{About, Event, Model, State, Utterance};
+use super::trace::{Asked, Entry, Seen};
+use crate::ms;
+
+/// What is no further apart happens at once.
+const AT_ONCE: Duration = ms(2);
+/// Whatever follows from something by itself has followed by then.
+const SOON: Duration = ms(250);
+/// After a wake word, before its greeting.
+const GRACE: Duration = ms(400);
+/// The device's clock is looked at this often.
+const CLOCK: Duration = ms(1_200);
+/// A device is pinged this often.
+const PING: Duration = ms(30_000);
+/// So many packets of voice are heard for certain.
+const CERTAIN: usize = 4;
+/// So few are none, however they add up.
+const TOO_FEW: usize = 3;
+
+/// One of the states that the connection may be in, and since when.
+#[derive(Debug, Clone, PartialEq)]
+struct Possible {
+    model: Model,
+    /// It rests, or its turn has begun, since then.
+    since: Duration,
+    /// Nobody has spoken since then.
+    quiet_since: Duration,
+    /// What the recogniser will tell, and when.
+    results: Vec<(Duration, Event)>,
+    /// The recogniser has to be told that the utterance is over.
+    to_finish: bool,
+    /// The model has to be asked by then.
+    to_ask: Option<Duration>,
+    /// The model ends without a word, and nothing is to be said.
+    silent: bool,
+    /// The turn's ports work until then.
+    works_until: Duration,
+    /// The device plays until then.
+    plays_until: Duration,
+    /// Packets of voice since it began to hear.
+    voice: usize,
+}
+
+/// Something that comes by itself, not before the first time and not after the second.
+type Due = (Event, Duration, Duration);
+
+/// What the device was told.
+#[derive(Debug, Default)]
+struct Wire {
+    speaking: bool,
+    closed: Option<u16>,
+    /// `stt`, at this moment.
+    shown: usize,
+    /// More than one thing was done at this moment: what the first calls for may be left out.
+    crossed: bool,
+}
+
+struct Follower {
+    opened: Duration,
+    possible: Vec<Possible>,
+    wire: Wire,
+    crowded: bool,
+    /// When the device fell silent, and when it was heard last.
+    silent_since: Option<Duration>,
+    inbound: Duration,
+    /// Packets of voice without silence between.
+    voice: usize,
+    last_voice: Duration,
+    last_packet: Duration,
+    /// Something ends the hearing of what was said, or a turn, at this moment.
+    disturbed: bool,
+}
+
+/// Follows a connection from its beginning.
+pub(super) fn check(connection: &Connection, faults: &mut Faults) {
+    let mut entries = connection.entries.iter();
+    let Some(begin) = entries.position(|e| matches!(e.seen, Seen::Connected)) else { return };
+    let mut follower = Follower::new(connection.entries[begin].at);
+    let moments = connection.entries[begin..].chunk_by(|a, b| b.at <= a.at + AT_ONCE);
+    for moment in moments {
+        if let Err(what) = follower.lives(moment) {
+            return fault(faults, "table", what);
+        }
+    }
+}
+
+impl Follower {
+    fn new(opened: Duration) -> Self {
+        let possible = Possible {
+            model: Model::NEW,
+            since: opened,
+            quiet_since: opened,
+            results: Vec::new(),
+            to_finish: false,
+            to_ask: None,
+            silent: false,
+            works_until: opened,
+            plays_until: opened,
+            voice: 0,
+        };
+        Self {
+            opened,
+            possible: vec![possible],
+            wire: Wire::default(),
+            crowded: false,
+            silent_since: None,
+            inbound: opened,
+            voice: 0,
+            last_voice: opened,
+            last_packet: opened,
+            disturbed: false,
+        }
+    }
+
+    /// Moves and compares with all that happens at one moment.
+    fn lives(&mut self, moment: &[&Entry]) -> Result<(), String> {
+        let before: Vec<_> = self.possible.iter().map(|p| p.model).collect();
+        self.disturbed = moment.iter().any(|e| e.seen.forgets());
+        self.wire.shown = 0;
+        let events = moment.iter().filter(|e| matches!(e.seen, Seen::Event(_)));
+        self.wire.crossed = events.count() > 1;
+        let crowded = moment.iter().filter_map(|e| match e.seen {
+            Seen::Crowded(crowded) => Some(crowded),
+            _ => None,
+        });
+        let crowded: Vec<_> = crowded.collect();
+        self.crowded |= crowded.contains(&true);
+        let mut at = moment[0].at;
+        for entry in moment {
+            at = entry.at;
+            self.passes(at);
+            self.sees(at, &entry.seen);
+        }
+        self.passes(at);
+        self.crowded = crowded.last().copied().unwrap_or(self.crowded);
+        let wire = &self.wire;
+        self.possible.retain(|p| p.agrees(wire, at));
+        for possible in &mut self.possible {
+            possible.model.shown = 0;
+            if let State::Closing(Some(_)) = possible.model.state {
+                possible.model.state = State::Closing(wire.closed);
+            }
+        }
+        if !self.possible.is_empty() {
+            return Ok(());
+        }
+        let seen: Vec<_> = moment.iter().map(|e| e.seen.in_short()).collect();
+        Err(format!("at {at:?} happens {seen:?}, of which the table knows nothing in {before:?}"))
+    }
+
+    /// What comes by itself until now has come, or may have.
+    fn passes(&mut self, now: Duration) {
+        let mut open: Vec<_> = self.possible.drain(..).map(|p| (p, 0)).collect();
+        while let Some((possible, depth)) = open.pop() {
+            let due = self.due(&possible);
+            let overdue = due.iter().filter(|(_, _, until)| *until < now).min_by_key(|d| d.2);
+            let overdue = overdue.copied();
+            let comes = match overdue {
+                Some((event, _, until)) => vec![(event, until)],
+                None => due.iter().filter(|d| d.1 <= now).map(|d| (d.0, now)).collect(),
+            };
+            for (event, at) in comes.into_iter().filter(|_| depth < 8) {
+                open.extend(self.after(&possible, event, at).into_iter().map(|p| (p, depth + 1)));
+            }
+            if overdue.is_none() && !self.possible.contains(&possible) {
+                self.possible.push(possible);
+            }
+        }
+    }
+
+    /// What comes by itself in this state.
+    fn due(&self, p: &Possible) -> Vec<Due> {
+        let mut due = Vec::new();
+        if matches!(p.model.state, State::Closing(_)) {
+            return due;
+        }
+        if let Some((at, event)) = p.results.first() {
+            let last = p.results.len() == 1 && p.model.state == State::Recognising;
+            let event = match event {
+                event if last => *event,
+                Event::Words => Event::EarlierWords,
+                _ => Event::EarlierNothing,
+            };
+            due.push((event, at.saturating_sub(AT_ONCE), *at + ms(60)));
+        }
+        if !p.model.greeted {
+            due.push((Event::NoHelloInTime, self.opened + ms(9_900), self.opened + ms(11_200)));
+        }
+        if let Some(silent) = self.silent_since {
+            let last = self.inbound.max(silent.saturating_sub(PING));
+            due.push((Event::NoSignOfLife, last + ms(59_900), silent + ms(60_000) + CLOCK));
+        }
+        if !p.model.has_turn() && p.model.greeted {
+            let quiet = p.quiet_since + ms(120_000);
+            due.push((Event::NoVoice, quiet.saturating_sub(ms(2_000)), quiet + CLOCK));
+        }
+        due.extend(self.due_of_turn(p));
+        due
+    }
+
+    fn due_of_turn(&self, p: &Possible) -> Option<Due> {
+        let works_until = p.works_until + SOON;
+        match p.model.state {
+            State::Thinking if p.to_ask.is_some() => None,
+            State::Thinking if p.silent => {
+                Some((Event::Played, p.works_until + ms(100), works_until))
+            }
+            State::Thinking if p.model.about == About::Greeting => {
+                Some((Event::Sounds, p.since + GRACE, p.since + GRACE + SOON))
+            }
+            State::Farewell if !p.model.sounds => Some((Event::Sounds, p.since, works_until)),
+            State::Thinking => Some((Event::Sounds, p.since, works_until)),
+            State::Speaking | State::Farewell => {
+                let until = p.plays_until.max(p.works_until) + ms(120) + SOON;
+                Some((Event::Played, p.plays_until + ms(100), until))
+            }
+            State::Idle | State::Listening(_) => match p.model.utterance {
+                None if p.model.waits > 0 && p.model.greeted => {
+                    Some((Event::SaysNext, p.since, p.since + CLOCK))
+                }
+                Some(utterance) => self.end_of_speech(p, utterance),
+                None => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Silence ends what is said, but while a button is held.
+    fn end_of_speech(&self, p: &Possible, utterance: Utterance) -> Option<Due> {
+        if p.model.microphone == Some(Mode::Manual) {
+            return None;
+        }
+        if utterance.button {
+            let until = self.last_packet.max(p.since).max(self.inbound) + ms(700);
+            return Some((Event::SpeechEnds, p.since, until));
+        }
+        Some((Event::SpeechEnds, self.last_voice + ms(200), self.last_voice + ms(700)))
+    }
+
+    /// All that it may be after this event.
+    fn after(&self, p: &Possible, event: Event, at: Duration) -> Vec<Possible> {
+        let mut all = Vec::new();
+        for model in p.model.next(event) {
+            let mut next = Possible { model, ..p.clone() };
+            next.follows(p, event, at);
+            if let Some(utterance) = p.model.utterance
+                && model.state == State::Recognising
+            {
+                if self.crowded && utterance.hears.is_some() {
+                    let mut refused = next.clone();
+                    refused.will_tell(at, Event::NoRoom);
+                    all.push(refused);
+                }
+                next.recognises(utterance, at);
+            }
+            all.push(next);
+        }
+        all
+    }
+
+    fn every(&mut self, event: Event, at: Duration) {
+        let all: Vec<_> = self.possible.iter().flat_map(|p| self.after(p, event, at)).collect();
+        self.possible.clear();
+        for possible in all {
+            if !self.possible.contains(&possible) {
+                self.possible.push(possible);
+            }
+        }
+    }
+
+    /// Leaves the states that fit, changed by it. What crosses something that the device does may
+    /// be of the turn before.
+    fn fits(&mut self, mut fit: impl FnMut(&mut Possible) -> bool) {
+        let mut all = self.possible.clone();
+        all.retain_mut(|p| fit(p));
+        if self.disturbed {
+            let before = std::mem::take(&mut self.possible).into_iter();
+            all.extend(before.filter(|p| !all.contains(p)).collect::<Vec<_>>());
+        }
+        self.possible = all;
+    }
+
+    fn sees(&mut self, at: Duration, seen: &Seen) {
+        match seen {
+            Seen::Event(event) => self.happens(*event, at),
+            Seen::FellSilent => self.silent_since = Some(at),
+            Seen::Packet { voice } => self.packet(at, *voice),
+            Seen::Opened(hears) => self.opens(at, *hears),
+            Seen::Finished => self.fits(|p| std::mem::take(&mut p.to_finish)),
+            Seen::Asked(asked) => self.fits(|p| p.asks(asked)),
+            Seen::Line(line) => self.fits(|p| p.speaks(line)),
+            Seen::Works(until) => {
+                for possible in &mut self.possible {
+                    possible.works_until = possible.works_until.max(*until);
+                }
+            }
+            Seen::Told(told) => self.told(at, told),
+            _ => {}
+        }
+    }
+
+    fn happens(&mut self, event: Event, at: Duration) {
+        let before = self.possible.clone();
+        self.every(event, at);
+        match event {
+            // What comes from elsewhere may overtake what the device did just before.
+            Event::Says if self.wire.crossed => {
+                let queued = before.iter().map(|p| Possible {
+                    model: p.model.queues(),
+                    since: at,
+                    ..p.clone()
+                });
+                self.possible.extend(queued.collect::<Vec<_>>());
+                self.possible.extend(before);
+            }
+            Event::Says | Event::Nothing => {}
+            Event::Types { .. } if self.crowded => {
+                self.inbound = at;
+                let asked = std::mem::replace(&mut self.possible, before);
+                self.every(Event::Types { room: false }, at);
+                self.possible.extend(asked);
+            }
+            _ => self.inbound = at,
+        }
+    }
+
+    fn packet(&mut self, at: Duration, voice: bool) {
+        self.inbound = at;
+        self.last_packet = at;
+        self.voice = if voice { self.voice + 1 } else { 0 };
+        if voice {
+            self.last_voice = at;
+        }
+        for p in &mut self.possible {
+            let awaited = p.model.utterance.is_none_or(|u| u.hears.is_none());
+            let button = p.model.utterance.is_some_and(|u| u.button);
+            let counts = awaited && p.model.hears() && (voice || button);
+            p.voice = if counts { p.voice + 1 } else { 0 };
+        }
+    }
+
+    /// The recogniser was opened: the microphone is.
+    fn opens(&mut self, at: Duration, hears: Hears) {
+        let mut all = Vec::new();
+        for p in &self.possible {
+            let button = p.model.utterance.is_some_and(|u| u.button);
+            if button && p.model.utterance.is_some_and(|u| u.hears.is_none()) {
+                all.push(p.with(Utterance { button, hears: Some(hears) }));
+            }
+            let again = p.model.utterance.is_some() && !button;
+            if p.model.hears() && !again && self.voice >= TOO_FEW {
+                let starts = self.after(p, Event::SpeechStarts, at).into_iter();
+                all.extend(starts.map(|p| p.with(Utterance { button: false, hears: Some(hears) })));
+            }
+            // It is forgotten at once.
+            if self.disturbed {
+                all.push(p.clone());
+            }
+        }
+        self.possible = all;
+    }
+
+    fn told(&mut self, at: Duration, told: &Told) {
+        match (told, told.name().as_str()) {
+            (Told::Closed(code), _) => {
+                self.wire.closed = Some(*code);
+                self.wire.speaking = false;
+            }
+            (Told::Gone, _) => self.wire.speaking = false,
+            (_, "tts/start") => self.wire.speaking = true,
+            (_, "tts/stop") => self.wire.speaking = false,
+            (_, "stt") => self.wire.shown += 1,
+            (_, "audio") => {
+                for p in &mut self.possible {
+                    p.plays_until = p.plays_until.max(at) + ms(60);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Possible {
+    /// What was said and what works goes with the turn.
+    fn follows(&mut self, before: &Self, event: Event, at: Duration) {
+        let (old, new) = (&before.model, &self.model);
+        let begins = new.turns != old.turns;
+        if new.cuts != old.cuts {
+            self.results.clear();
+            self.to_finish = false;
+        }
+        let result = matches!(
+            event,
+            Event::Words
+                | Event::EarlierWords
+                | Event::EarlierNothing
+                | Event::NoWords
+                | Event::NotRecognised
+                | Event::NoRoom
+        );
+        if result && !self.results.is_empty() {
+            self.results.remove(0);
+        }
+        if begins || new.state != old.state {
+            self.to_ask = None;
+            self.silent = false;
+        }
+        if begins {
+            let asks = new.state == State::Thinking && new.about == About::Question;
+            self.to_ask = asks.then_some(at + SOON);
+            (self.works_until, self.plays_until) = (at, at);
+        }
+        if new.sounds && !old.sounds {
+            self.plays_until = at;
+        }
+        let rests = |m: &Model| !m.has_turn() && m.utterance.is_none();
+        if begins || (rests(new) && !rests(old)) || new.greeted != old.greeted {
+            self.since = at;
+        }
+        let heard =
+            (new.state, new.sounds, new.microphone) == (old.state, old.sounds, old.microphone);
+        if begins || !heard || matches!(event, Event::ListenStart(_)) {
+            self.voice = 0;
+        }
+        let ended = old.state != new.state && new.state == State::Recognising;
+        let spoke = ended || matches!(event, Event::Hello | Event::ListenStart(_));
+        let lived = old.has_turn() || old.utterance.is_some();
+        if spoke || begins || (lived && rests(new) && event != Event::NoWords) {
+            self.quiet_since = at;
+        }
+    }
+
+    /// The utterance is over: what comes of it, after what was said before it.
+    fn recognises(&mut self, utterance: Utterance, at: Duration) {
+        let Some(hears) = utterance.hears else { return self.will_tell(at, Event::NoWords) };
+        let event = match hears {
+            Hears::Words | Hears::WordsLate => Event::Words,
+            Hears::Nothing | Hears::FullStop => Event::NoWords,
+            Hears::Refuses | Hears::Resets | Hears::Fails(_) => Event::NotRecognised,
+        };
+        self.will_tell(at + recognises(hears), event);
+        self.to_finish = !matches!(hears, Hears::Refuses | Hears::Resets);
+    }
+
+    /// The recogniser will tell this, not before what was said before it.
+    fn will_tell(&mut self, at: Duration, event: Event) {
+        let earlier = self.results.last().map_or(Duration::ZERO, |(at, _)| *at);
+        self.results.push((at.max(earlier), event));
+    }
+
+    fn with(&self, utterance: Utterance) -> Self {
+        Self { model: Model { utterance: Some(utterance), ..self.model }, voice: 0, ..self.clone() }
+    }
+
+    /// The model was asked.
+    fn asks(&mut self, asked: &Asked) -> bool {
+        let speaks = matches!(self.model.state, State::Thinking | State::Speaking);
+        self.to_ask = None;
+        self.silent = asked.round == 0 && asked.does == MarkEffect::Writes { sentences: 0 };
+        speaks && self.model.about == About::Question
+    }
+
+    /// The voice was asked for this.
+    fn speaks(&mut self, line: &str) -> bool {
+        let answers = matches!(self.model.state, State::Thinking | State::Speaking);
+        match self.model.about {
+            _ if self.model.state == State::Farewell => true,
+            about if line.starts_with("Message ") => answers && about == About::Message,
+            about if line.starts_with("Answer ") => answers && about == About::Question,
+            about => answers && about != About::Message,
+        }
+    }
+
+    /// What the device was told is what it had to be told by now.
+    fn agrees(&self, wire: &Wire, now: Duration) -> bool {
+        let closed = match self.model.state {
+            State::Closing(None) => true,
+            State::Closing(code) => wire.closed == code || (wire.crossed && wire.closed.is_some()),
+            _ => wire.closed.is_none(),
+        };
+        closed
+            && (self.model.sounds == wire.speaking || self.model.state == State::Closing(None))
+            && (self.model.shown == wire.shown || wire.crossed && self.model.shown > wire.shown)
+            && !self.to_finish
+            && self.to_ask.is_none_or(|by| now <= by)
+            && self.voice <= CERTAIN
+    }
+}

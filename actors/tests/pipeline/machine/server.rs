@@ -1,0 +1,32 @@
+//! The server that a device connects to: its settings, and what is outside of it. Not for connections.
+
+use std::sync::Arc;
+
+use hearken_actors::admission::AdmissionSettings;
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{Plan, Ring};
+
+use super::outside::{Outside, ServerTools};
+use crate::ms;
+
+/// Turns that may run at once.
+pub(super) const PLACES: usize = 2;
+
+fn settings() -> PipelineSettings {
+    let mut settings = PipelineSettings::default();
+    settings.hearing.endpointer.silence = ms(300);
+    settings.speaking.complexity = 0;
+    settings.speaking.sample_rate_hz = 16_000;
+    settings.tools.max_rounds = 3;
+    settings.tools.device_timeout = ms(3_000);
+    settings.admission = AdmissionSettings { max_turns: PLACES, ..AdmissionSettings::default() };
+    settings
+}
+
+/// A server that has just started, and the first connection to it.
+pub(super) fn starts(tools: &Arc<ServerTools>, outside: &Arc<Outside>) -> Ring {
+    let ring = Ring::connect_with(settings(), vec![tools.clone()]);
+    let plan: Arc<dyn Plan> = outside.clone();
+    *ring.script.plan.lock().expect("nobody panics here") = Some(plan);
+    ring
+}

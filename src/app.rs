@@ -1,6 +1,7 @@
 //! The composition root: the one place where concrete types meet.
 
 mod admin;
+mod background;
 mod frontends;
 mod listening;
 mod models;
@@ -14,32 +15,29 @@ use std::time::Duration;
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::web::{Data, ServiceConfig};
 use anyhow::Context as _;
-use futures_util::future::BoxFuture;
 use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::admission::cores;
-use hearken_actors::dialogue::{ConversationStyle, Dialogue, LocalTime};
-use hearken_actors::ports::{Prompt, ToolSource};
+use hearken_actors::dialogue::LocalTime;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tasks::Tasks;
-use hearken_actors::tools::Toolbox;
 use hearken_base::priority::lower_priority;
 use hearken_cluster::Cluster;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
-use hearken_providers::LlmSettings;
-use hearken_providers::Vision;
-use hearken_store::{DeviceStore, ToolStore};
+use hearken_providers::tts::CachedTts;
+use hearken_providers::{LlmSettings, Vision};
+use hearken_store::{DeviceStore, SqlStore, ToolStore};
 use hearken_tool_sources::{
     AgentTokens, Builtin, Cameras, Endpoint, Registry, Servers, Sources, VisionTokens,
 };
 use jiff::Timestamp;
-use metrics_exporter_prometheus::PrometheusHandle;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::admin::Changing;
-use self::frontends::{chats, purge, sweep, text_clients, visits};
+use self::background::WarmUp;
+use self::frontends::{build_chats, build_text_clients};
 use self::models::Models;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
@@ -50,9 +48,6 @@ use crate::http::{
 use crate::recorder::Recorder;
 use crate::telemetry;
 use crate::tls::Certificate;
-
-/// Wait before the fixed phrases are asked for again.
-const WARM_AGAIN: Duration = Duration::from_secs(15);
 
 /// Requests with effects that are carried out at once.
 const MAX_TASKS: u32 = 4_096;
@@ -74,11 +69,30 @@ pub struct Running {
     places: [(Arc<Semaphore>, usize); 2],
     /// Requests with effects, and the server's end.
     tasks: Tasks,
-    /// What is done once, or now and again, beside serving.
-    tending: Vec<tokio::task::JoinHandle<()>>,
+    /// Background tasks, aborted when serving ends.
+    background: Vec<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
     tools: Sources,
     cluster: Cluster,
+}
+
+/// What the builders of several frontends share: none of them owns it.
+struct Shared<'a> {
+    config: &'a Config,
+    models: &'a Models,
+    tooling: &'a Tooling,
+    cluster: &'a Cluster,
+    tasks: &'a Tasks,
+    process: &'a CancellationToken,
+}
+
+/// Frontends other than devices, built whether they are enabled or not: settings can be changed
+/// before a restart enables them.
+struct Services {
+    clients: TextClients,
+    chats: Chats,
+    museum: MuseumClients,
+    admin: Admin,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -92,62 +106,103 @@ pub fn start(
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
-    let tts = hearken_providers::tts(&config.tts)?;
     let store = hearken_store::open(&config.store.url, &config.server.data_dir)?;
     let cluster = Cluster::start(&config.redis, &process)?;
-    let (tools, registry, desk, cameras) = tools(config, Arc::clone(&store) as _, &process)?;
-    let models = Models::default();
-    let ports = ports(config, tts.clone(), &tools, &cameras, &desk, &models)?;
-    let settings = settings(config);
-    let (phrases, language) = (settings.phrases.all(), settings.dialogue.language);
-    let ahead = ports.llm.read_ahead(opening(&settings, &tools, local_time(config)));
+    let tooling = build_tooling(config, Arc::clone(&store) as _, &process)?;
+    let (models, tasks) = (Models::default(), tasks(config, &process));
+    let tts = hearken_providers::tts(&config.tts)?;
+    let ports = build_ports(config, tts.clone(), &tooling, &models)?;
+    let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
     let voices = AudioPool::new(threads(config).1, lower_priority);
-    let places = Arc::new(Semaphore::new(config.server.max_connections));
-    let device_endpoint = DeviceEndpoint {
-        pipeline: Pipeline::new(ports, settings, voices.clone(), process.clone()),
-        places: Arc::clone(&places),
-        recorder: recorder(&config.server.record_dir)?,
-        access: access(config, Arc::clone(&store) as _)?,
-        language,
+    let devices = build_devices(config, ports, voices.clone(), Arc::clone(&store) as _, &process)?;
+    join_cluster(&cluster, &devices, &tooling.sources);
+    let shared = Shared {
+        config,
+        models: &models,
+        tooling: &tooling,
+        cluster: &cluster,
+        tasks: &tasks,
+        process: &process,
     };
-    hold(&cluster, &device_endpoint, &tools);
-    let govern =
-        device_endpoint.pipeline.admission().clone().govern(cpu_time, move || voices.busy());
+    let services = build_services(&shared, &store, &devices)?;
+    let certificate = Certificate::load(&config.tls)?;
     let supervisor = Supervisor::start(engines, &process);
-    let (engines, metrics_shown) = (supervisor.states().clone(), metrics.clone());
-    let (describer, kept) = (desk.describer(), Arc::clone(&store) as _);
-    let clients =
-        text_clients(config, (kept, &models), &tools, describer.clone(), &cluster, &process)?;
-    let tasks = tasks(config, &process);
-    let chats =
-        chats(config, (Arc::clone(&store) as _, &models), &tools, describer, &cluster, &tasks)?;
-    let museum = museum::museum(config, Arc::clone(&store) as _, &models, &cluster)?;
-    let (visits, text_places) = (visits(&museum), Arc::clone(&clients.places));
-    let changing = changing(&device_endpoint, &clients, &chats, &museum);
-    let admin = admin::admin(config, Arc::clone(&store) as _, models, changing)?;
-    let mut tending = vec![sweep(&clients), purge(&chats), tidy(metrics)];
-    let in_step = admin::keep_in_step(&admin);
-    let faces = Frontends {
-        device_endpoint,
-        health: Health::new(engines, metrics_shown, cluster.clone(), process.clone()),
-        desk,
-        own_tools: own_tools(&tools, &process),
+    let states = supervisor.states().clone();
+    let govern = devices.pipeline.admission().clone().govern(cpu_time, move || voices.busy());
+    let mut background = background::of_services(&services);
+    background.extend([
+        background::tidy_metrics(metrics.clone()),
+        background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()),
+        warm_up.spawn(states.clone(), process.clone()),
+        tokio::spawn(govern),
+    ]);
+    background.extend(certificate.clone().map(|c| tokio::spawn(c.keep_fresh())));
+    let places = [
+        (Arc::clone(&devices.places), config.server.max_connections),
+        (Arc::clone(&services.clients.places), config.gateway.max_connections),
+    ];
+    let health = Health::new(states, metrics, cluster.clone(), process.clone());
+    let frontends = frontends(&shared, devices, services, health);
+    let (server, address) = listening::listen(config, certificate.as_ref(), frontends)?;
+    tooling.cameras.are_at(pictures_at(config, address)?);
+    let tools = tooling.sources;
+    Ok(Running { address, server, supervisor, places, tasks, background, store, tools, cluster })
+}
+
+/// Builds what devices talk to: the pipeline over these ports, the recorder and who is let in.
+fn build_devices(
+    config: &Config,
+    ports: Ports,
+    voices: AudioPool,
+    store: Arc<dyn DeviceStore>,
+    process: &CancellationToken,
+) -> anyhow::Result<DeviceEndpoint> {
+    let settings = settings(config);
+    let language = settings.dialogue.language;
+    Ok(DeviceEndpoint {
+        pipeline: Pipeline::new(ports, settings, voices, process.clone()),
+        places: Arc::new(Semaphore::new(config.server.max_connections)),
+        recorder: recorder(&config.server.record_dir)?,
+        access: access(config, store)?,
+        language,
+    })
+}
+
+/// Builds text clients, applications, museum clients and the administrator, each over its port of
+/// the store.
+fn build_services(
+    shared: &Shared<'_>,
+    store: &Arc<SqlStore>,
+    devices: &DeviceEndpoint,
+) -> anyhow::Result<Services> {
+    let clients = build_text_clients(shared, Arc::clone(store) as _)?;
+    let chats = build_chats(shared, Arc::clone(store) as _)?;
+    let museum = museum::build_museum(shared, Arc::clone(store) as _)?;
+    let changing = changing(devices, &clients, &chats, &museum);
+    let admin = admin::build_admin(shared.config, Arc::clone(store) as _, shared.models, changing)?;
+    Ok(Services { clients, chats, museum, admin })
+}
+
+/// Puts together what the routes show; a frontend that is not enabled has none.
+fn frontends(
+    shared: &Shared<'_>,
+    devices: DeviceEndpoint,
+    services: Services,
+    health: Health,
+) -> Frontends {
+    let Shared { config, tooling, .. } = shared;
+    let Services { clients, chats, museum, admin } = services;
+    Frontends {
+        device_endpoint: devices,
+        health,
+        tools_api: Arc::clone(&tooling.api),
+        own_tools: own_tools(&tooling.sources, shared.process),
         clients: Some(clients).filter(|_| config.gateway.enabled),
         chats: Some(chats).filter(|_| config.chat.enabled),
         museum: Some(museum).filter(|_| config.museum.enabled),
         admin: Some(Arc::new(admin)).filter(|_| config.admin.enabled),
-        tasks: tasks.clone(),
-    };
-    let certificate = Certificate::load(&config.tls)?;
-    let (server, address) = listening::listen(config, certificate.as_ref(), faces)?;
-    cameras.are_at(pictures_at(config, address)?);
-    let warms = warm(tts, phrases, ahead, supervisor.states().clone(), process);
-    let follows = follow(registry, cluster.is_shared());
-    tending.extend([warms, follows, in_step, visits, tokio::spawn(govern)]);
-    tending.extend(certificate.map(|c| tokio::spawn(c.keep_fresh())));
-    let places =
-        [(places, config.server.max_connections), (text_places, config.gateway.max_connections)];
-    Ok(Running { address, server, supervisor, places, tasks, tending, store, tools, cluster })
+        tasks: shared.tasks.clone(),
+    }
 }
 
 /// Requests with effects, which go on as long as requests do when the server stops.
@@ -176,20 +231,8 @@ fn changing(
     }
 }
 
-/// Takes over the tool servers that are kept; where others may change them, again and again.
-fn follow(registry: Registry, others: bool) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(async move {
-        if others { registry.keep_in_step().await } else { registry.load().await }
-    })
-}
-
-/// Sorts what was counted into its buckets, now and again.
-fn tidy(metrics: PrometheusHandle) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(telemetry::tidy(metrics))
-}
-
 /// Lets other instances reach this one's devices and tool clients.
-fn hold(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sources) {
+fn join_cluster(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sources) {
     let device_registry = device_endpoint.pipeline.device_registry();
     cluster.hold(
         device_registry,
@@ -203,7 +246,7 @@ fn hold(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sources) {
 struct Frontends {
     device_endpoint: DeviceEndpoint,
     health: Health,
-    desk: Arc<ToolsApi>,
+    tools_api: Arc<ToolsApi>,
     own_tools: Arc<LiteMcp>,
     clients: Option<TextClients>,
     chats: Option<Chats>,
@@ -229,7 +272,7 @@ impl Frontends {
         services.app_data(Data::new(self.tasks));
         services.app_data(Data::new(self.health.cluster.clone()));
         http::litemcp_routes(services, self.own_tools);
-        http::routes(services, self.device_endpoint, self.health, self.desk);
+        http::routes(services, self.device_endpoint, self.health, self.tools_api);
     }
 }
 
@@ -239,23 +282,21 @@ fn own_tools(tools: &Sources, process: &CancellationToken) -> Arc<LiteMcp> {
 }
 
 /// What conversations need of the outside.
-fn ports(
+fn build_ports(
     config: &Config,
-    tts: Arc<hearken_providers::tts::CachedTts>,
-    tools: &Sources,
-    cameras: &Cameras,
-    desk: &ToolsApi,
+    tts: Arc<CachedTts>,
+    tooling: &Tooling,
     models: &Models,
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
         asr: hearken_providers::asr(&config.asr)?,
         llm: models.spoken(config, "device", llm)?,
         tts,
-        tools: tools.desk(),
-        vision: Some(cameras.desk()),
-        style: tools.styles(),
+        tools: tooling.sources.lookup(),
+        vision: Some(tooling.cameras.lookup()),
+        style: tooling.sources.styles(),
         now: local_time(config),
-        describer: desk.describer(),
+        describer: tooling.api.describer(),
     })
 }
 
@@ -314,13 +355,23 @@ fn access(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<Ac
     Ok(Arc::new(AccessControl::new(auth, OtaRules::new(&config.ota)?, store)))
 }
 
-/// Tools outside devices: their sources, what changes them, the routes about them, and where
-/// cameras send pictures.
-fn tools(
+/// Tools outside devices.
+struct Tooling {
+    sources: Sources,
+    /// Adds, changes and removes tool servers.
+    registry: Registry,
+    /// Routes about tools.
+    api: Arc<ToolsApi>,
+    /// Where devices' cameras send pictures.
+    cameras: Cameras,
+}
+
+/// Builds the sources of tools outside devices, and connects to the configured servers.
+fn build_tooling(
     config: &Config,
     store: Arc<dyn ToolStore>,
     process: &CancellationToken,
-) -> anyhow::Result<(Sources, Registry, Arc<ToolsApi>, Cameras)> {
+) -> anyhow::Result<Tooling> {
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
     let vision = Vision::new(&config.vision)?;
     let environment = env::for_children(&ProcessEnv);
@@ -329,12 +380,11 @@ fn tools(
     let builtin = Builtin::new(&config.tools.builtin, &config.time_zone())?;
     let sources = Sources::new(builtin, servers, Endpoint::new(timeout));
     let agents = AgentTokens::new(&secret, &config.tools.revoked_tokens);
-    let cameras = VisionTokens::new(&secret);
+    let tokens = VisionTokens::new(&secret);
     let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
-    let changes = registry.clone();
-    let desk =
-        ToolsApi::new(sources.clone(), changes, agents, cameras.clone(), vision, process.clone());
-    Ok((sources, registry, Arc::new(desk), Cameras::new(cameras)))
+    let (changes, process) = (registry.clone(), process.clone());
+    let api = ToolsApi::new(sources.clone(), changes, agents, tokens.clone(), vision, process);
+    Ok(Tooling { sources, registry, api: Arc::new(api), cameras: Cameras::new(tokens) })
 }
 
 /// Where devices send pictures: as configured, else where they find the server's socket, else at
@@ -383,7 +433,7 @@ impl Running {
         let handle = self.server.handle();
         let ending = end(handle, self.places, self.tasks);
         let (served, ()) = tokio::join!(self.server, ending);
-        self.tending.iter().for_each(tokio::task::JoinHandle::abort);
+        self.background.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop(), self.cluster.stop());
         if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
             tracing::warn!("the store did not close in time");
@@ -414,42 +464,4 @@ async fn end(handle: ServerHandle, places: [(Arc<Semaphore>, usize); 2], tasks: 
         tracing::warn!("some requests did not end in time");
     }
     handle.stop(ended.is_some_and(|took| took < WAITED_ENOUGH)).await;
-}
-
-/// What every prompt begins with: the tools that all devices have, and how to behave.
-fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prompt {
-    let all: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools.builtin().clone())];
-    let toolbox = Toolbox::new(all, Arc::new(Vec::new), settings.tools.clone());
-    let tools = Arc::clone(toolbox.offer().tools());
-    let dialogue =
-        Dialogue::new(settings.dialogue.clone(), Arc::new(ConversationStyle::default), now);
-    Prompt { tools, ..dialogue.opening() }
-}
-
-/// When the engines are ready, makes the audio of the fixed phrases, so that an apology is heard
-/// even when the synthesiser is down, and lets the model read ahead.
-fn warm(
-    tts: Arc<hearken_providers::tts::CachedTts>,
-    phrases: Vec<String>,
-    ahead: BoxFuture<'static, ()>,
-    engines: EngineStates,
-    process: CancellationToken,
-) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(async move {
-        let work = async {
-            while !engines.all_ready() {
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            let phrases = async {
-                while let Err(error) = tts.warm(&phrases).await {
-                    tracing::warn!(%error, "cannot make the fixed phrases yet");
-                    tokio::time::sleep(WARM_AGAIN).await;
-                }
-            };
-            tokio::join!(phrases, ahead);
-        };
-        if process.run_until_cancelled(work).await.is_some() {
-            tracing::debug!("the fixed phrases are ready");
-        }
-    })
 }

@@ -72,17 +72,11 @@ impl Changing {
     }
 }
 
-/// Keeps the settings in step with the store.
-pub(super) fn keep_in_step(admin: &Admin) -> tokio::task::JoinHandle<()> {
-    let settings = Arc::clone(&admin.settings);
-    tokio::spawn(async move { settings.keep_in_step().await })
-}
-
 /// Lets the administrator in. The models follow the settings, before everything else does.
-pub(super) fn admin(
+pub(super) fn build_admin(
     config: &Config,
     store: Arc<dyn SettingsStore>,
-    models: Models,
+    models: &Models,
     changing: Changing,
 ) -> anyhow::Result<Admin> {
     let a = &config.admin;
@@ -96,7 +90,7 @@ pub(super) fn admin(
     let admin_sessions = AdminSessions::new(&secret, password, lasts.into(), Arc::clone(&store));
     let figures = figures(config, &changing, models.costs());
     let museum = Arc::clone(&changing.museum);
-    let uses = models.into_uses().into_iter().chain(changing.uses()).collect();
+    let uses = models.take_uses().into_iter().chain(changing.uses()).collect();
     let settings = Arc::new(RunTime::new(config.clone(), Arc::clone(&store), uses));
     let attempts = LocalLimit::new(ATTEMPTS);
     Ok(Admin { admin_sessions, settings, store, museum, figures, attempts })

@@ -6,41 +6,33 @@ use hearken_actors::actors::event_stream::WatchSettings;
 use hearken_actors::chat::ChatService;
 use hearken_actors::dialogue::SharedStyle;
 use hearken_actors::gateway::{GatewayService, Sessions};
-use hearken_actors::ports::{ChatStore, ImageDescriber, SessionStore};
-use hearken_actors::tasks::Tasks;
-use hearken_cluster::Cluster;
+use hearken_actors::ports::{ChatStore, SessionStore};
 use hearken_providers::LlmSettings;
 use hearken_providers::state;
-use hearken_tool_sources::Sources;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
-use super::models::Models;
-use super::{llm, local_time};
+use super::{Shared, llm, local_time};
 use crate::config::Config;
-use crate::http::{Chats, MuseumClients, TextClients};
+use crate::http::{Chats, TextClients};
 
 /// Lets text clients in. They wait for the model as long as the request may take: what the
 /// gateway's document calls its timeout is one, and has none for the first words.
-pub(super) fn text_clients(
-    config: &Config,
-    (store, models): (Arc<dyn SessionStore>, &Models),
-    tools: &Sources,
-    describer: Option<Arc<dyn ImageDescriber>>,
-    cluster: &Cluster,
-    process: &CancellationToken,
+pub(super) fn build_text_clients(
+    shared: &Shared<'_>,
+    store: Arc<dyn SessionStore>,
 ) -> anyhow::Result<TextClients> {
+    let Shared { config, models, tooling, cluster, process, .. } = shared;
     let settings = config.text_clients();
     let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     if cluster.is_shared() {
         sessions = sessions.shared(cluster.locks());
     }
-    let tools = tools.clone();
+    let tools = tooling.sources.clone();
     let desk = GatewayService {
         llm: models.spoken(config, "gateway", patient)?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, style| tools.conversation(session_id.as_str(), style)),
-        describer,
+        describer: tooling.api.describer(),
         now: local_time(config),
         settings: settings.into(),
     };
@@ -48,20 +40,14 @@ pub(super) fn text_clients(
         desk,
         places: Arc::new(Semaphore::new(config.gateway.max_connections)),
         token: config.gateway.token.clone(),
-        process: process.clone(),
+        process: (*process).clone(),
     })
 }
 
 /// Lets applications in. They wait for the model as text clients do.
-pub(super) fn chats(
-    config: &Config,
-    (store, models): (Arc<dyn ChatStore>, &Models),
-    tools: &Sources,
-    describer: Option<Arc<dyn ImageDescriber>>,
-    cluster: &Cluster,
-    tasks: &Tasks,
-) -> anyhow::Result<Chats> {
-    let (settings, tools) = (config.chat_sessions(), tools.clone());
+pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> anyhow::Result<Chats> {
+    let Shared { config, models, tooling, cluster, tasks, .. } = shared;
+    let (settings, tools) = (config.chat_sessions(), tooling.sources.clone());
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
     let desk = ChatService {
@@ -73,10 +59,10 @@ pub(super) fn chats(
         tools: Arc::new(move |session_id| {
             tools.conversation(session_id.as_str(), &SharedStyle::default())
         }),
-        describer,
+        describer: tooling.api.describer(),
         now: local_time(config),
         settings: settings.into(),
-        tasks: tasks.clone(),
+        tasks: (*tasks).clone(),
     };
     let places = Arc::new(Semaphore::new(config.chat.max_watchers));
     Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
@@ -86,23 +72,4 @@ pub(super) fn chats(
 pub(super) fn patient(config: &Config) -> LlmSettings {
     let total = config.llm.timeout_ms;
     LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
-}
-
-/// Forgets chat sessions that were deleted long ago.
-pub(super) fn purge(chats: &Chats) -> tokio::task::JoinHandle<()> {
-    let desk = chats.desk.clone();
-    tokio::spawn(async move { desk.keep_purging().await })
-}
-
-/// Clears away the sessions of museum clients that are over.
-pub(super) fn visits(clients: &MuseumClients) -> tokio::task::JoinHandle<()> {
-    let museum = Arc::clone(&clients.museum);
-    tokio::spawn(async move { museum.keep_sweeping().await })
-}
-
-/// Clears away sessions that are over.
-pub(super) fn sweep(clients: &TextClients) -> tokio::task::JoinHandle<()> {
-    let (sessions, every) =
-        (Arc::clone(&clients.desk.sessions), clients.desk.settings.get().sweep_every);
-    tokio::spawn(async move { sessions.keep_sweeping(every).await })
 }

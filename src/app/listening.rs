@@ -27,13 +27,17 @@ const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 pub(super) fn listen(
     config: &Config,
     certificate: Option<&Arc<Certificate>>,
-    faces: Frontends,
+    frontends: Frontends,
 ) -> anyhow::Result<(Server, SocketAddr)> {
-    let desk =
-        Arc::new(MiddlewareState::new(&config.http, config.ota.trust_proxy, &faces.health.cluster));
+    let middleware = Arc::new(MiddlewareState::new(
+        &config.http,
+        config.ota.trust_proxy,
+        &frontends.health.cluster,
+    ));
     let factory = move || {
-        let faces = faces.clone();
-        http::behind(App::new(), Arc::clone(&desk)).configure(|services| faces.routes(services))
+        let frontends = frontends.clone();
+        http::behind(App::new(), Arc::clone(&middleware))
+            .configure(|services| frontends.routes(services))
     };
     let at = (config.server.host.as_str(), config.server.port);
     let taken =

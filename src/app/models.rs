@@ -58,7 +58,7 @@ impl Models {
     }
 
     /// How they follow.
-    pub(super) fn into_uses(self) -> Vec<Use> {
-        self.uses.into_inner()
+    pub(super) fn take_uses(&self) -> Vec<Use> {
+        self.uses.take()
     }
 }

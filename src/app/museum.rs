@@ -5,23 +5,19 @@ use std::sync::Arc;
 
 use hearken_actors::wall_clock;
 use hearken_base::SettingError;
-use hearken_cluster::Cluster;
 use hearken_store::MuseumStore;
 
 use super::frontends::patient;
-use super::local_time;
-use super::models::Models;
-use crate::config::Config;
+use super::{Shared, local_time};
 use crate::http::MuseumClients;
 use crate::museum::{Museum, MuseumPorts};
 
 /// Lets museum clients in. They wait for the model as long as a request may take.
-pub(super) fn museum(
-    config: &Config,
+pub(super) fn build_museum(
+    shared: &Shared<'_>,
     store: Arc<dyn MuseumStore>,
-    models: &Models,
-    cluster: &Cluster,
 ) -> Result<MuseumClients, SettingError> {
+    let Shared { config, models, cluster, .. } = shared;
     let ports = MuseumPorts {
         clock: Arc::new(wall_clock::now),
         llm: models.patient(config, "museum", patient)?,

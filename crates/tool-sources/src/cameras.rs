@@ -28,7 +28,7 @@ impl Cameras {
 
     /// What tells each device's conversation the address and a bearer token, which is made anew
     /// and good for an hour.
-    pub fn desk(&self) -> VisionLookup {
+    pub fn lookup(&self) -> VisionLookup {
         let cameras = self.clone();
         Arc::new(move |device_id| Way {
             url: cameras.url.get().cloned().unwrap_or_default(),

@@ -147,7 +147,7 @@ impl Sources {
     }
 
     /// What gives each conversation its sources as they are now; it waits for nothing.
-    pub fn desk(&self) -> SourceLookup {
+    pub fn lookup(&self) -> SourceLookup {
         let all = self.clone();
         Arc::new(move |device, session| {
             let (sources, running) = (all.clone(), all.overrides.begin(device, session));

@@ -124,7 +124,7 @@ async fn a_conversation_has_what_is_for_everybody_and_its_own_tools() {
     assert_eq!(names, ["builtin", "everybodys", "endpoint"]);
     assert_eq!(conversation[0].tools().len(), 10);
     let session = SessionId::new("s-2");
-    let device = sources.desk()(&DeviceId::new("02:00:00:00:00:01"), &session)();
+    let device = sources.lookup()(&DeviceId::new("02:00:00:00:00:01"), &session)();
     let names: Vec<&str> = device.iter().map(|s| s.name()).collect();
     assert_eq!(names, ["builtin", "everybodys", "ones", "endpoint"]);
     assert_eq!(device[0].tools().len(), 3, "small models choose badly among many");

@@ -1,7 +1,6 @@
-//! The outside of Hearken: configuration, HTTP, vendors, embedded engines, commands.
+//! The server: configuration, HTTP, who may ask, commands, and the composition of all crates.
 //!
-//! Reading order: [`config`], [`app`], [`http`], [`providers`], [`tools`], then the engines [`speech`] and
-//! [`llm`], and the virtual device [`emulator`].
+//! Reading order: [`config`], [`app`], [`http`], [`auth`], [`admin`], [`museum`], [`commands`].
 
 pub mod admin;
 pub mod app;

@@ -1,7 +1,7 @@
-//! The administrator: who that is, what may be changed while the server runs, and who did what.
-//! Not for HTTP.
+//! Administration: sessions of the administrator, settings that change at run time, and the audit
+//! log. Not for HTTP.
 //!
-//! Reading order: `keys`, [`settings`], [`model`], [`admin_sessions`].
+//! Reading order: `keys`, [`settings`], [`model`], [`sessions`].
 
 mod keys;
 pub mod model;

@@ -1,4 +1,4 @@
-//! Text clients and applications put together: what their faces need of the rest. Not for devices.
+//! Construction of the services for text clients and applications. Not for devices.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use super::{llm, local_time};
 use crate::config::Config;
 use crate::http::{Chats, MuseumClients, TextClients};
 
-/// Lets text clients in. They wait for the model as long as the request may take: what the
-/// gateway's document calls its timeout is one, and has none for the first words.
+/// Builds the service for text clients. Their only timeout for the model is that of the whole
+/// request, as in the gateway's document; there is no separate timeout for the first token.
 pub(super) fn text_clients(
     config: &Config,
     (store, models): (Arc<dyn SessionStore>, &Models),
@@ -52,7 +52,7 @@ pub(super) fn text_clients(
     })
 }
 
-/// Lets applications in. They wait for the model as text clients do.
+/// Builds the service for applications. Timeouts for the model are those of text clients.
 pub(super) fn chats(
     config: &Config,
     (store, models): (Arc<dyn ChatStore>, &Models),
@@ -82,25 +82,25 @@ pub(super) fn chats(
     Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
 }
 
-/// The model for who waits as long as a request may take.
+/// Returns model settings whose only timeout is that of the whole request.
 pub(super) fn patient(config: &Config) -> LlmSettings {
     let total = config.llm.timeout_ms;
     LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
 }
 
-/// Forgets chat sessions that were deleted long ago.
+/// Starts the task that purges chat sessions deleted long ago.
 pub(super) fn purge(chats: &Chats) -> tokio::task::JoinHandle<()> {
     let desk = chats.desk.clone();
     tokio::spawn(async move { desk.keep_purging().await })
 }
 
-/// Clears away the sessions of museum clients that are over.
+/// Starts the task that removes expired sessions of museum clients.
 pub(super) fn visits(clients: &MuseumClients) -> tokio::task::JoinHandle<()> {
     let museum = Arc::clone(&clients.museum);
     tokio::spawn(async move { museum.keep_sweeping().await })
 }
 
-/// Clears away sessions that are over.
+/// Starts the task that removes expired sessions of text clients.
 pub(super) fn sweep(clients: &TextClients) -> tokio::task::JoinHandle<()> {
     let (sessions, every) =
         (Arc::clone(&clients.desk.sessions), clients.desk.settings.get().sweep_every);

@@ -1,4 +1,4 @@
-//! Museum clients, put together. Not for what is done for them.
+//! Construction of the service for museum clients. Not for its functions.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::config::Config;
 use crate::http::MuseumClients;
 use crate::museum::{Museum, MuseumPorts};
 
-/// Lets museum clients in. They wait for the model as long as a request may take.
+/// Builds the service for museum clients. Their only timeout for the model is that of the whole
+/// request.
 pub(super) fn museum(
     config: &Config,
     store: Arc<dyn MuseumStore>,

@@ -52,22 +52,22 @@ use crate::tls::Certificate;
 /// Requests with effects that are carried out at once.
 const MAX_TASKS: u32 = 4_096;
 
-/// Who still asks without changing anything, once what has effects took this long to end, is not
-/// waited for.
+/// Shutdown time after which read-only requests are no longer waited for: if the requests with side
+/// effects took this long to end, the server stops without waiting for the rest.
 const WAITED_ENOUGH: Duration = Duration::from_secs(1);
 
-/// Longest wait for the store to write out what it holds, at the end.
+/// Longest wait at shutdown for the store to write its data.
 const STORE_CLOSES: Duration = Duration::from_secs(1);
 
-/// A server that listens.
+/// Running server.
 pub struct Running {
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddr,
     server: Server,
     supervisor: Supervisor,
-    /// The places of devices and of text clients, and how many there are.
+    /// Connection slots of devices and of text clients, and their number.
     places: [(Arc<Semaphore>, usize); 2],
-    /// Requests with effects, and the server's end.
+    /// Running requests with side effects, and the server's shutdown token.
     tasks: Tasks,
     /// Background tasks, aborted when serving ends.
     background: Vec<tokio::task::JoinHandle<()>>,
@@ -99,7 +99,7 @@ struct Services {
 /// with `process`.
 ///
 /// # Errors
-/// A setting that cannot be used, or an address that is taken.
+/// A setting is invalid, or an address is in use.
 pub fn start(
     config: &Config,
     engines: Vec<Engine>,
@@ -205,13 +205,14 @@ fn frontends(
     }
 }
 
-/// Requests with effects, which go on as long as requests do when the server stops.
+/// Creates the tracker of requests with side effects. When the server stops, they may run as long
+/// as other requests.
 fn tasks(config: &Config, process: &CancellationToken) -> Tasks {
     let grace = Duration::from_millis(config.server.shutdown_timeout_ms);
     Tasks::new(MAX_TASKS, grace, process.clone())
 }
 
-/// What changes with the settings.
+/// Collects the settings that can change at run time.
 fn changing(
     device_endpoint: &DeviceEndpoint,
     clients: &TextClients,
@@ -241,7 +242,7 @@ fn join_cluster(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sou
     );
 }
 
-/// What the outside sees of the server.
+/// Services behind the HTTP routes.
 #[derive(Clone)]
 struct Frontends {
     device_endpoint: DeviceEndpoint,
@@ -276,7 +277,7 @@ impl Frontends {
     }
 }
 
-/// The tools of this server itself, as LiteMCP clients find them.
+/// Creates the LiteMCP service of the built-in tools.
 fn own_tools(tools: &Sources, process: &CancellationToken) -> Arc<LiteMcp> {
     Arc::new(LiteMcp::new(vec![Arc::new(tools.builtin().clone())], process.clone()))
 }
@@ -300,13 +301,13 @@ fn build_ports(
     })
 }
 
-/// CPU time of this process so far, of all its threads.
+/// Returns the CPU time of this process so far, for all its threads.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// The local date and time to the minute, as the model is told.
+/// Returns a function for the local date and time to the minute, in the format for the model.
 fn local_time(config: &Config) -> LocalTime {
     let zone = config.time_zone();
     Arc::new(move || {
@@ -314,13 +315,15 @@ fn local_time(config: &Config) -> LocalTime {
     })
 }
 
-/// How the model is asked; the embedded one keeps what it has read.
+/// Returns the settings of the language model. The embedded one always reads ahead, because it
+/// keeps its prompts in a cache.
 fn llm(config: &Config) -> LlmSettings {
     let read_ahead = config.llm.read_ahead || engines::think_here(config);
     LlmSettings { read_ahead, ..config.llm.clone() }
 }
 
-/// What the actors need. The embedded model loses its words over a face, so it is asked for none.
+/// Returns the settings of the actors. The embedded model writes worse text when asked for an
+/// emotion: it is not asked for one.
 fn settings(config: &Config) -> PipelineSettings {
     let mut settings = config.pipeline();
     if engines::think_here(config) {
@@ -332,14 +335,15 @@ fn settings(config: &Config) -> PipelineSettings {
     settings
 }
 
-/// Threads for sockets and for speech. Where encoding may take all cores, packets leave late.
+/// Returns the numbers of threads for sockets and for audio. If encoding could use all cores,
+/// packets would be sent late.
 fn threads(config: &Config) -> (usize, usize) {
     let cores = cores();
     let or = |set: usize, else_: usize| if set == 0 { else_.max(1) } else { set };
     (or(config.server.workers, cores), or(config.server.audio_threads, cores * 2 / 3))
 }
 
-/// Records every session into a folder, unless it is empty.
+/// Creates a recorder that records every session into this folder; `None` if the folder is empty.
 fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
     if dir.as_os_str().is_empty() {
         return Ok(None);
@@ -349,7 +353,7 @@ fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
     Ok(Some(Arc::new(recorder)))
 }
 
-/// Who is let in; makes the secrets that are needed and not configured.
+/// Builds the access control. Creates the secrets that are needed and not configured.
 fn access(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<AccessControl>> {
     let auth = Auth::new(&config.auth, &config.server.host, &config.server.data_dir)?;
     Ok(Arc::new(AccessControl::new(auth, OtaRules::new(&config.ota)?, store)))
@@ -387,8 +391,8 @@ fn build_tooling(
     Ok(Tooling { sources, registry, api: Arc::new(api), cameras: Cameras::new(tokens) })
 }
 
-/// Where devices send pictures: as configured, else where they find the server's socket, else at
-/// this machine's own address.
+/// Returns the URL to which devices upload pictures: the configured one, else one based on the
+/// configured WebSocket address, else on this machine's own address.
 fn pictures_at(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
     if !config.vision.url.is_empty() {
         return Ok(config.vision.url.clone());
@@ -399,7 +403,7 @@ fn pictures_at(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
         let scheme = if config.tls.is_on() { "https" } else { "http" };
         url::Url::parse(&format!("{scheme}://{}", SocketAddr::new(ip, address.port())))?
     } else {
-        // `ws` and `wss` become `http` and `https`.
+        // Converts `ws` and `wss` to `http` and `https`.
         let http = socket.replacen("ws", "http", 1);
         url::Url::parse(&http).with_context(|| format!("`ota.websocket_url` is {socket}"))?
     };
@@ -408,10 +412,10 @@ fn pictures_at(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
     Ok(base.into())
 }
 
-/// The address of this machine from which it would reach others; no packet is sent.
+/// Returns the address from which this machine would reach others. Sends no packet.
 fn own_ip() -> IpAddr {
     let asked = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        // An address for documentation (RFC 5737): any that is not ours will do.
+        // An address for documentation (RFC 5737): any foreign address works.
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
     });
@@ -419,13 +423,13 @@ fn own_ip() -> IpAddr {
 }
 
 impl Running {
-    /// Where the engines stand.
+    /// Returns the state of the engines.
     pub fn engines(&self) -> &EngineStates {
         self.supervisor.states()
     }
 
-    /// Serves until the process's token is cancelled; then tells the sockets, lets them end, and
-    /// ends the engines.
+    /// Serves until the process's token is cancelled. Then ends the connections, the engines and
+    /// the background tasks, and closes the store.
     ///
     /// # Errors
     /// The server failed.
@@ -442,15 +446,16 @@ impl Running {
     }
 }
 
-/// Sockets hear of the end by their tokens; those that are gone give their places back. What has
-/// begun to change something ends before the threads do that it runs on.
+/// Waits for the shutdown, then for the end of all connections and of the requests with side
+/// effects, with time limits. Connections end by their own tokens and release their slots. Requests
+/// with side effects must end before their threads do.
 async fn end(handle: ServerHandle, places: [(Arc<Semaphore>, usize); 2], tasks: Tasks) {
     tasks.process().cancelled().await;
     let begun = Instant::now();
     let all = async {
         for (places, connections) in &places {
             let all = places.acquire_many(u32::try_from(*connections).unwrap_or(u32::MAX)).await;
-            // Nobody closes them.
+            // The semaphores are never closed.
             all.map(tokio::sync::SemaphorePermit::forget).unwrap_or_default();
         }
     };

@@ -1,5 +1,5 @@
-//! Which engines run beside the server: those whose address the configuration points at. Not for
-//! running them.
+//! Embedded engines that run beside the server: those whose address the configuration refers to.
+//! Not for running them.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use crate::config::{Config, LogFormat};
 const ASR_MODELS: [&str; 2] = ["whisper-base", "silero-vad"];
 const TTS_MODELS: [&str; 2] = ["piper-en-joe", "kokoro-zh"];
 
-/// The engines that this configuration needs, with models from `models_dir`.
+/// Returns the engines that this configuration needs, with models from `models_dir`.
 ///
 /// # Errors
-/// An engine is needed that this build does not have, or whose models are not there.
+/// An engine is needed that this build does not contain, or whose models are missing.
 pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>> {
     let e = &config.embedded;
     if !e.enabled {
@@ -74,7 +74,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     Ok(engines)
 }
 
-/// Engines log as their server does.
+/// Returns the environment variables that make engines log like their server.
 fn log_env(config: &Config) -> Vec<(String, String)> {
     let format = match config.log.format {
         LogFormat::Text => "text",
@@ -118,23 +118,23 @@ fn require_models<'a>(
     Ok(())
 }
 
-/// One of a section's URLs leads to its embedded engine.
+/// Returns true if one of a section's URLs points at its embedded engine.
 fn speaks_here(url: &String, more: &[String], address: SocketAddr) -> bool {
     std::iter::once(url).chain(more).any(|url| points_at(url, address))
 }
 
-/// The embedded language model answers.
+/// Returns true if the embedded language model is the first one that answers.
 pub fn think_here(config: &Config) -> bool {
     config.embedded.enabled && points_at(&config.llm.base_url, config.embedded.llm_listen)
 }
 
-/// The embedded language model stands behind another.
+/// Returns true if the embedded language model is a fallback of another.
 fn falls_back_here(config: &Config) -> bool {
     let here = |url: &str| points_at(url, config.embedded.llm_listen);
     config.embedded.enabled && config.llm.fallback.iter().any(|model| here(&model.base_url))
 }
 
-/// The URL leads to this loopback address.
+/// Returns true if the URL points at this loopback address.
 fn points_at(url: &str, address: SocketAddr) -> bool {
     let Ok(url) = Url::parse(url.trim_start_matches("funasr+")) else { return false };
     let host = url.host_str().unwrap_or_default();

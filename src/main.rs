@@ -87,7 +87,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Engines read the environment only: starts the log, and returns the folder of the models.
+/// Prepares an engine's process, which reads its settings from the environment only: starts the
+/// log, and returns the folder of the models.
 fn engine_start() -> anyhow::Result<PathBuf> {
     let config = config::load(None, &ProcessEnv)?;
     telemetry::start(&config.log, config.time_zone())?;

@@ -1,9 +1,9 @@
-//! How many files, sockets among them, the process may have open. Not for what they are.
+//! Limit of open files, including sockets, of the process. Not for the files themselves.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Takes as many as the system lets this process have. Debian begins with 1,024, which is fewer
-/// than a server has connections.
+/// Raises the limit of open files to the maximum that the system allows. Debian's default is 1,024,
+/// which is less than the number of connections of a server.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: maximum, maximum };

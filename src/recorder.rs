@@ -1,10 +1,10 @@
-//! Writes sessions to files while they run (`serve --record DIR`), in the format of
+//! Recorder of sessions to files while they run (`serve --record DIR`), in the format of
 //! [`hearken_proto::recording`]. Not for reading them.
 //!
-//! - Sessions never wait for the disk: a bounded queue lies between, and frames that find it full
-//!   are dropped, counted, and told once per connection.
-//! - One thread writes all files; it ends when the recorder is dropped. A file is closed a second or
-//!   two after its tap is gone: no message says so, since there may be no room for one.
+//! - Sessions never wait for the disk: a bounded queue lies between. Frames that find it full are
+//!   dropped and counted, with one warning per connection.
+//! - One thread writes all files; it ends when the recorder is dropped. A file is closed a second
+//!   or two after its sink was dropped: no message announces that, because the queue may be full.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -23,15 +23,16 @@ use hearken_proto::recording::{Content, Frame, Header};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-/// Frames that wait for the disk: about eight seconds of 20 devices in full conversation.
+/// Capacity of the queue to the disk, in frames: about eight seconds of 20 devices in full
+/// conversation.
 const QUEUE_FRAMES: usize = 8_192;
-/// Frames kept until both hellos are known; beyond, the header is written without.
+/// Maximum number of frames kept until both hellos are known; beyond that, the header is written
+/// without them.
 const MAX_HELD: usize = 64;
-/// Files are flushed when nothing has come for this long, and closed where nothing can come, after
-/// as long.
+/// Idle time after which files are flushed, and interval at which files without a sink are closed.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// What is known of a connection when its recording begins.
+/// Properties of a connection at the beginning of its recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordingMeta {
     /// `Device-Id` of the handshake, if any.
@@ -42,7 +43,7 @@ pub struct RecordingMeta {
     pub framing: u32,
 }
 
-/// Writes one file per connection into a folder.
+/// Recorder that writes one file per connection into a folder.
 pub struct Recorder {
     directory: PathBuf,
     queue: SyncSender<Line>,
@@ -50,7 +51,7 @@ pub struct Recorder {
     writer: Option<JoinHandle<()>>,
 }
 
-/// A piece of work for the writing thread.
+/// Message to the writing thread.
 enum Line {
     Open { id: u64, path: PathBuf, header: Box<Header>, sink: Weak<()> },
     Frame { id: u64, frame: Frame },
@@ -58,10 +59,10 @@ enum Line {
 }
 
 impl Recorder {
-    /// Starts the writing thread; makes the folder where it is missing.
+    /// Starts the writing thread. Creates the folder if it is missing.
     ///
     /// # Errors
-    /// The folder cannot be made, or no thread can be started.
+    /// The folder cannot be created, or no thread can be started.
     pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
         fs::create_dir_all(&directory)?;
@@ -71,7 +72,7 @@ impl Recorder {
         Ok(Self { directory, queue, next: AtomicU64::new(1), writer: Some(writer) })
     }
 
-    /// A tap for one connection that begins now.
+    /// Creates the sink of one connection, which starts now.
     pub fn sink(&self, meta: RecordingMeta) -> Box<dyn RecordingSink> {
         Box::new(self.unopened(meta))
     }
@@ -97,9 +98,9 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
-    /// Waits until everything is on the disk; taps still alive record no further.
+    /// Waits until everything is written to the disk. Sinks that still exist record no further.
     fn drop(&mut self) {
-        // Fails only where the thread is gone already.
+        // Fails only if the thread has already ended.
         self.queue.send(Line::End).ok();
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
@@ -109,7 +110,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Name by time and device: `20260131T235959Z-020000000001-7.jsonl`.
+/// Builds a file name from time and device: `20260131T235959Z-020000000001-7.jsonl`.
 fn file_name(device_id: Option<&str>, id: u64) -> String {
     let format = format_description!("[year][month][day]T[hour][minute][second]Z");
     let time = OffsetDateTime::now_utc().format(&format).unwrap_or_else(|_| "unknown".into());
@@ -130,12 +131,12 @@ struct Tap {
     queue: Option<SyncSender<Line>>,
     begin: Option<Instant>,
     opening: Option<Opening>,
-    /// Its file is open as long as this is here.
+    /// Reference that keeps the file open.
     alive: Arc<()>,
     lossy: bool,
 }
 
-/// A recording whose header is not written yet, because the hellos may still correct it.
+/// Recording whose header is not written yet, because the hellos may still correct it.
 struct Opening {
     path: PathBuf,
     header: Box<Header>,
@@ -143,7 +144,8 @@ struct Opening {
 }
 
 impl Opening {
-    /// What the hellos say of framing and audio goes into the header. True once both are known.
+    /// Copies framing and audio formats from a hello to the header. Returns true once both hellos
+    /// are known.
     fn learn(&mut self, content: &Content) -> bool {
         match content {
             Content::Up(json) if json["type"] == "hello" => {
@@ -165,7 +167,7 @@ impl Opening {
 }
 
 impl Tap {
-    /// Begins the file with what is known by now.
+    /// Starts the file with the header as known now.
     fn open(&mut self) {
         let Some(Opening { path, header, held }) = self.opening.take() else { return };
         let sink = Arc::downgrade(&self.alive);
@@ -230,7 +232,7 @@ impl OpenFile {
     }
 }
 
-/// What the writing thread does.
+/// State of the writing thread.
 #[derive(Default)]
 struct Writer {
     files: HashMap<u64, OpenFile>,
@@ -252,7 +254,7 @@ impl Writer {
         });
     }
 
-    /// Takes one line. False at the end.
+    /// Processes one message. Returns false at the end.
     fn take(&mut self, lines: &Receiver<Line>) -> bool {
         match lines.recv_timeout(FLUSH_AFTER) {
             Ok(line) => return self.write(line),
@@ -262,8 +264,8 @@ impl Writer {
         true
     }
 
-    /// Closes the files whose taps are gone. What these sent last still waits, so as much as can
-    /// wait is written first. False at the end.
+    /// Closes the files whose sinks were dropped. Their last frames may still be in the queue:
+    /// first writes as many messages as the queue can hold. Returns false at the end.
     fn close_left(&mut self, lines: &Receiver<Line>) -> bool {
         let left = |file: &OpenFile| file.sink.strong_count() == 0;
         let left: Vec<_> = self.files.iter().filter(|f| left(f.1)).map(|f| *f.0).collect();
@@ -277,7 +279,8 @@ impl Writer {
         goes_on
     }
 
-    /// A file that fails is told of once and given up. False at the end.
+    /// Writes one message. A file that fails is logged once and abandoned. Returns false at the
+    /// end.
     fn write(&mut self, line: Line) -> bool {
         match line {
             Line::Open { id, path, header, sink } => match File::create_new(&path) {
@@ -304,7 +307,7 @@ impl Writer {
     }
 }
 
-/// Whether it went well; where not, the log says so.
+/// Logs an error. Returns true if there was none.
 fn log_failure(path: &Path, result: io::Result<()>) -> bool {
     if let Err(e) = &result {
         tracing::error!(file = %path.display(), "cannot write a recording: {e}");
@@ -333,7 +336,7 @@ mod tests {
         sink.frame(RecordedFrame::DownAudio(Bytes::from_static(&[1, 2])));
         sink.frame(RecordedFrame::UpText("oops".into()));
         sink.frame(RecordedFrame::DownText("{\"type\":\"hello\"}".into()));
-        // A tap that outlives the recorder does not hold up its end.
+        // A sink that outlives the recorder does not delay its end.
         drop(recorder);
         drop(sink);
         let mut files: Vec<_> = fs::read_dir(folder.path().join("new"))

@@ -1,5 +1,5 @@
-//! What ends a process: SIGTERM, Ctrl-C and, for an engine, the end of its parent. The server
-//! hangs everything on one token that the first of them cancels.
+//! Signals that end a process: SIGTERM, Ctrl-C and, for an engine, the end of its parent. The first
+//! of them cancels one token, on which everything in the server depends.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -9,10 +9,10 @@ use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Cancels `token` when told to stop; ends when the token does.
+/// Cancels `token` when the process receives a stop signal. Returns when `token` is cancelled.
 ///
 /// # Errors
-/// The system refuses to tell of signals.
+/// The system refuses signal handlers.
 pub async fn on_signal(token: CancellationToken) -> io::Result<()> {
     if let Some(told) = token.run_until_cancelled(told_to_stop(false)).await {
         told?;
@@ -21,11 +21,11 @@ pub async fn on_signal(token: CancellationToken) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for SIGTERM or SIGINT or, where asked for, for the end of standard input: a pipe that
-/// the parent holds open as long as it lives.
+/// Waits for SIGTERM or SIGINT. With `with_parent`, also waits for the end of standard input: a
+/// pipe that the parent holds open as long as it lives.
 ///
 /// # Errors
-/// The system refuses to tell of signals, or standard input is no pipe.
+/// The system refuses signal handlers, or standard input is no pipe.
 pub async fn told_to_stop(with_parent: bool) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,4 +1,4 @@
-//! Logs to standard error, and the recorder of metrics. Not for what is logged or counted.
+//! Logging to standard error, and the recorder of metrics. Not for what is logged or counted.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use tracing_subscriber::fmt::time::FormatTime;
 use crate::config::log::rules;
 use crate::config::{LogConfig, LogFormat};
 
-/// Makes other rules hold for the process's log, once it has begun.
+/// Function that replaces the filter of the running log.
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Error> + Send + Sync>;
 
-/// How the log that was started takes other rules.
+/// Reload function of the running log.
 static RELOAD: OnceLock<Reload> = OnceLock::new();
 
-/// Writes the time of this zone, to the microsecond.
+/// Time stamp format: local time of this zone, in microseconds.
 struct ZoneTime(TimeZone);
 
 impl FormatTime for ZoneTime {
@@ -31,8 +31,7 @@ impl FormatTime for ZoneTime {
     }
 }
 
-/// Starts logging for the whole process, with the times of this zone; a second start changes
-/// nothing.
+/// Starts logging for the whole process, with the times of this zone. Further calls change nothing.
 ///
 /// # Errors
 /// `log.level` cannot be read.
@@ -59,10 +58,10 @@ pub fn start(config: &LogConfig, zone: TimeZone) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What makes the process log by these rules from now on, where it logs at all.
+/// Parses a log level. Returns a function that applies it to the running log, if there is one.
 ///
 /// # Errors
-/// They cannot be read.
+/// The level cannot be parsed.
 pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
     let filter = filter(level)?;
     Ok(move || {
@@ -72,21 +71,22 @@ pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
     })
 }
 
-/// The rules of a level, or of rules.
+/// Builds the filter of a level, or of filter rules.
 fn filter(named: &str) -> anyhow::Result<EnvFilter> {
-    // rmcp logs what tools say: words of people, which no log holds.
+    // rmcp logs the output of tools, which may contain users' words; no log may contain these.
     let rules = format!("{},rmcp=off", rules(named)?);
     EnvFilter::try_new(&rules).with_context(|| format!("`log.level` is `{named}`"))
 }
 
-/// Bounds of the distributions, in seconds: from a packet's lateness to a slow answer.
+/// Bucket bounds of the histograms of times, in seconds: from a packet's lateness to a slow answer.
 const BOUNDS: [f64; 14] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 
-/// Bounds of the distributions of counts: places of a lane.
+/// Bucket bounds of the histograms of counts: entries of a queue.
 const PLACES: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// The process's metrics. What is counted before the first call of this is lost.
+/// Returns the process's metrics; the first call installs the recorder. Values counted before are
+/// lost.
 ///
 /// # Errors
 /// Another recorder has been installed.
@@ -108,8 +108,8 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(handle)
 }
 
-/// Sorts what was counted into its buckets, now and again, until dropped: between two scrapes it
-/// would pile up.
+/// Runs the upkeep of the metrics periodically, until dropped: unsorted values would otherwise
+/// accumulate between two scrapes.
 pub async fn tidy(metrics: PrometheusHandle) {
     let mut ticks = tokio::time::interval(Duration::from_secs(5));
     loop {

@@ -1,5 +1,5 @@
-//! TLS: the process's choice of an implementation, and the certificate of the server's port, which
-//! is read again when its files change. Not for the certificates of those whom we call.
+//! TLS: the implementation that the process uses, and the certificate of the server's port, which
+//! is reloaded when its files change. Not for the certificates of servers to which we connect.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,50 +17,50 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::TlsConfig;
 
-/// How often the files are looked at.
+/// Interval at which the files are checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Why a certificate cannot be used.
+/// Reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("`{key}`: cannot read {}", file.display())]
     Unreadable {
-        /// The setting.
+        /// Name of the setting.
         key: &'static str,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// A file holds something else.
+    /// A file contains something else.
     #[error("`{key}`: {} holds no {wanted} in PEM (-----BEGIN ...-----)", file.display())]
     Empty {
-        /// The setting.
+        /// Name of the setting.
         key: &'static str,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is missing in it.
+        /// Description of the missing part.
         wanted: &'static str,
     },
-    /// The two do not belong together, or are of a kind that is not known.
+    /// Certificate and key do not match, or are of an unknown kind.
     #[error("the key in {} cannot be used with the certificate in {}: use the pair that was made together", key.display(), certificate.display())]
     Pair {
-        /// The certificate's file.
+        /// Path of the certificate.
         certificate: PathBuf,
-        /// The key's file.
+        /// Path of the key.
         key: PathBuf,
-        /// What is wrong with them.
+        /// Error of the TLS implementation.
         #[source]
         source: rustls::Error,
     },
-    /// This TLS implementation cannot serve.
+    /// The TLS implementation cannot serve.
     #[error("TLS cannot be set up")]
     Setup(#[source] rustls::Error),
 }
 
-/// The certificate of the server's port, as its files hold it now.
+/// Current certificate of the server's port, reloaded from its files.
 #[derive(Debug)]
 pub struct Certificate {
     files: TlsConfig,
@@ -68,11 +68,11 @@ pub struct Certificate {
     seen: Mutex<Stamps>,
 }
 
-/// How the files were when they were last looked at.
+/// Modification time and length of both files at the last check.
 type Stamps = [Option<(SystemTime, u64)>; 2];
 
 impl Certificate {
-    /// The certificate of this configuration; none where it names none.
+    /// Loads the certificate of this configuration; `None` if none is configured.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -85,10 +85,10 @@ impl Certificate {
         Ok(Some(Arc::new(Self { files: config.clone(), pair, seen })))
     }
 
-    /// How a server with this certificate greets.
+    /// Returns the TLS configuration of a server with this certificate.
     ///
     /// # Errors
-    /// The implementation refuses.
+    /// The TLS implementation refuses.
     pub fn server_config(self: &Arc<Self>) -> Result<ServerConfig, TlsError> {
         let versions = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -96,8 +96,8 @@ impl Certificate {
         Ok(versions.with_no_client_auth().with_cert_resolver(Arc::clone(self) as _))
     }
 
-    /// Reads the files again when they change, and on SIGHUP, for ever. Connections that are open
-    /// keep what they have; a pair that cannot be used changes nothing.
+    /// Reloads the files when they change, and on SIGHUP. Never returns. Open connections keep the
+    /// old certificate; an invalid pair changes nothing.
     pub async fn keep_fresh(self: Arc<Self>) {
         let mut told = signal(SignalKind::hangup()).ok();
         let mut ticks = tokio::time::interval(LOOK_EVERY);

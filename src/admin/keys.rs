@@ -1,5 +1,5 @@
-//! The keys that may change while the server runs, and where they stand in the configuration. Not
-//! for what a value may be.
+//! Settings that may change at run time, and their fields in the configuration. Not for the allowed
+//! values.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::config::Config;
 
-/// The list, and the two ways to each place of it.
+/// Defines the list of keys, and a read and a write function that access their fields.
 macro_rules! keys {
     ($($key:literal => $section:ident . $field:ident),+ $(,)?) => {
-        /// Every key that may change while the server runs.
+        /// Keys that may change at run time.
         pub const CHANGEABLE: &[&str] = &[$($key),+];
 
-        /// The value of a key; none where it may not change.
+        /// Returns the value of a key; `None` if it may not change at run time.
         pub(super) fn read(config: &Config, key: &str) -> Option<Value> {
             match key {
                 $($key => Some(shown(&config.$section.$field)),)+
@@ -21,8 +21,8 @@ macro_rules! keys {
             }
         }
 
-        /// Sets a key; none where it may not change, and what is wrong with a value of another
-        /// type.
+        /// Sets a key. Returns `None` if it may not change at run time, and an error if the value
+        /// has the wrong type.
         pub(super) fn write(
             config: &mut Config,
             key: &str,

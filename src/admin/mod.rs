@@ -1,5 +1,5 @@
-//! The administrator: who that is, what may be changed while the server runs, and who did what.
-//! Not for HTTP.
+//! Administration: sessions of the administrator, settings that change at run time, and the audit
+//! log. Not for HTTP.
 //!
 //! Reading order: `keys`, [`settings`], [`model`], [`sessions`].
 

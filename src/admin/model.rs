@@ -1,4 +1,4 @@
-//! A language model that can be changed for another while it is used. Not for choosing one.
+//! Language model that can be replaced while it is in use. Not for selecting one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,18 +12,20 @@ use hearken_providers::LlmSettings;
 use super::settings::Use;
 use crate::config::Config;
 
-/// Asks the model as it is now. An answer that has begun comes from the one that was asked.
+/// Language model that forwards requests to the current model. A running answer continues with the
+/// model that was asked.
 pub struct LiveLlm {
     model: ArcSwap<Arc<dyn Llm>>,
 }
 
 impl LiveLlm {
-    /// This model, until another is set.
+    /// Creates it with this model, which is used until another is set.
     pub fn new(model: Arc<dyn Llm>) -> Arc<Self> {
         Arc::new(Self { model: ArcSwap::from_pointee(model) })
     }
 
-    /// Builds the model anew where the settings of `[llm]` become others than it was built from.
+    /// Returns a settings handler that builds a new model if the settings of `[llm]` differ from
+    /// those of the current one.
     pub fn follows(
         self: &Arc<Self>,
         built_from: LlmSettings,

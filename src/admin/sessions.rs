@@ -1,6 +1,6 @@
-//! The administrator's seat: a password for two tokens, a short one to ask with and a long one for
-//! the next two. A long one is good once; who shows it again, or a thief, ends the session. The
-//! sessions stand in the store, so that any instance of the server knows them. Not for HTTP.
+//! Sessions of the administrator: logging in with the password returns a short-lived access token
+//! and a long-lived refresh token. Refresh tokens are single-use; reuse revokes the session. The
+//! sessions are kept in the store and are valid at every instance of the server. Not for HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,39 +19,39 @@ use crate::auth::same;
 
 /// The administrator's name.
 pub const USERNAME: &str = "admin";
-/// Whom the tokens are for.
+/// Audience of the tokens.
 const AUDIENCE: &str = "hearken admin";
-/// What the server's secret is mixed with to sign them.
+/// Text that is mixed with the server's secret to derive the signing key.
 const PURPOSE: &[u8] = b"hearken admin tokens, version 1";
-/// Sessions stand among the settings under names that begin so.
+/// Prefix of the names under which sessions are stored among the settings.
 const SESSION: &str = "admin.session.";
 
-/// Two tokens, as OAuth 2 tells them (RFC 6749, section 5.1).
+/// Pair of tokens in the format of OAuth 2 (RFC 6749, section 5.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TokenPair {
-    /// To be shown as `Authorization: Bearer`.
+    /// Access token, sent as `Authorization: Bearer`.
     pub access_token: String,
-    /// To be exchanged for the next pair, once.
+    /// Refresh token, exchanged once for the next pair.
     pub refresh_token: String,
     /// `bearer`.
     pub token_type: String,
-    /// Seconds that the access token is good for.
+    /// Lifetime of the access token, in seconds.
     pub expires_in: u64,
 }
 
-/// Why somebody is not seated.
+/// Reason why a log-in or a token is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SeatError {
-    /// The name or the password.
+    /// The name or the password is wrong.
     #[error("the username or the password is wrong")]
     Wrong,
-    /// The token is none of ours, of the other kind, or was tampered with.
+    /// The token was not made by this server, is of the other kind, or was modified.
     #[error("the token is not good: log in")]
     Token,
-    /// It was good once.
+    /// The token has expired.
     #[error("the token has expired: refresh it, or log in")]
     Expired,
-    /// Its session was ended, or it was used before.
+    /// The session was ended, or the token was used before.
     #[error("the session is over: log in")]
     Over,
     /// The store failed.
@@ -66,29 +66,29 @@ enum Kind {
     Refresh,
 }
 
-/// What a token says.
+/// Claims of a token.
 #[derive(Debug, Serialize, Deserialize)]
 struct Claims {
     sub: String,
     aud: String,
     kind: Kind,
-    /// The session.
+    /// Id of the session.
     sid: String,
-    /// The token.
+    /// Id of the token.
     jti: String,
     iat: i64,
     exp: i64,
 }
 
-/// Who asks.
+/// Authenticated administrator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seated {
-    /// The name.
+    /// Name of the administrator.
     pub who: String,
     session: String,
 }
 
-/// Who may sit down, and for how long.
+/// Sessions of the administrator, and the lifetimes of their tokens.
 pub struct AdminSessions {
     signing: EncodingKey,
     checking: DecodingKey,
@@ -96,7 +96,7 @@ pub struct AdminSessions {
     access: Duration,
     refresh: Duration,
     store: Arc<dyn SettingsStore>,
-    /// One token is exchanged at a time.
+    /// Lock: one refresh token is exchanged at a time.
     exchanging: tokio::sync::Mutex<()>,
 }
 
@@ -110,7 +110,8 @@ fn entry(who: &str, what: &str, from: &str, at: Timestamp) -> AuditEntry {
 }
 
 impl AdminSessions {
-    /// Seats for who knows the password; tokens are signed by a key made of the server's secret.
+    /// Creates it with the administrator's password. Tokens are signed with a key derived from the
+    /// server's secret.
     pub fn new(
         secret: &Secret,
         password: Secret,
@@ -131,7 +132,8 @@ impl AdminSessions {
         }
     }
 
-    /// Two tokens for who knows the password. `from` is where they are, for the audit.
+    /// Logs in with name and password, and returns two tokens. `from` is the client's address, for
+    /// the audit log.
     ///
     /// # Errors
     /// The name or password is wrong, or the store failed.
@@ -142,7 +144,7 @@ impl AdminSessions {
         from: &str,
         now: Timestamp,
     ) -> Result<TokenPair, SeatError> {
-        // Both are compared, whatever comes of the first.
+        // Both are compared, whatever the result of the first.
         let known = [same(username, USERNAME), same(password, self.password.expose())];
         if known != [true, true] {
             return Err(SeatError::Wrong);
@@ -155,7 +157,7 @@ impl AdminSessions {
         Ok(pair)
     }
 
-    /// Names of the sessions that are over.
+    /// Returns the names of expired sessions.
     async fn over(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
         let over = |(name, state): &(String, Value)| {
@@ -164,10 +166,11 @@ impl AdminSessions {
         Ok(all.into_iter().filter(over).map(|(name, _)| name).collect())
     }
 
-    /// The next two tokens for one that is good once.
+    /// Exchanges a refresh token for the next two tokens. A token that was used before ends its
+    /// session.
     ///
     /// # Errors
-    /// The token is not good, or its session is over, or the store failed.
+    /// The token is invalid, its session is over, or the store failed.
     pub async fn refresh(
         &self,
         token: &str,
@@ -191,7 +194,7 @@ impl AdminSessions {
         Ok(pair)
     }
 
-    /// Ends a session: its refresh token is good no more.
+    /// Ends a session: its refresh token becomes invalid.
     ///
     /// # Errors
     /// The store failed.
@@ -205,10 +208,10 @@ impl AdminSessions {
         self.store.change(&[(name, None)], &entry(&seated.who, "logged out", from, now)).await
     }
 
-    /// Who shows this access token.
+    /// Verifies an access token and returns its administrator.
     ///
     /// # Errors
-    /// It is not good, or not any more.
+    /// The token is invalid or has expired.
     pub fn who(&self, token: &str, now: Timestamp) -> Result<Seated, SeatError> {
         let claims = self.claims(token, Kind::Access, now)?;
         Ok(Seated { who: claims.sub, session: claims.sid })
@@ -217,7 +220,7 @@ impl AdminSessions {
     fn claims(&self, token: &str, kind: Kind, now: Timestamp) -> Result<Claims, SeatError> {
         let mut rules = Validation::new(Algorithm::HS256);
         rules.set_audience(&[AUDIENCE]);
-        // By our own clock, below.
+        // The expiry is checked below, with the given time.
         rules.validate_exp = false;
         let decoded = decode::<Claims>(token, &self.checking, &rules);
         let claims = decoded.map_err(|_| SeatError::Token)?.claims;
@@ -228,7 +231,7 @@ impl AdminSessions {
         }
     }
 
-    /// Two tokens of a session, and what is kept of it.
+    /// Creates two tokens of a session, and the state of it to store.
     fn pair(&self, session: &str, now: Timestamp) -> Result<(TokenPair, Value), SeatError> {
         let token = |kind: Kind, lasts: Duration| {
             let jti = uuid::Uuid::new_v4().to_string();
@@ -285,7 +288,7 @@ mod tests {
         assert!(matches!(admin_sessions.who(&pair.refresh_token, at(0)), Err(SeatError::Token)));
         let other = seats_of_another(&store);
         assert!(matches!(other.who(&pair.access_token, at(0)), Err(SeatError::Token)));
-        // Nothing is taken from a token that signs by nothing.
+        // An unsigned token (algorithm `none`) must be refused.
         let bare = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.";
         for token in ["", "x", "a.b.c", bare, &format!("{}x", pair.access_token)] {
             assert!(matches!(admin_sessions.who(token, at(0)), Err(SeatError::Token)), "{token}");
@@ -301,7 +304,7 @@ mod tests {
         let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
         let (first, second) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
         let pair = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
-        // Another instance of the server.
+        // A second instance of the server.
         let next = second.refresh(&pair.refresh_token, "x", at(5)).await.unwrap();
         assert!(first.who(&next.access_token, at(6)).is_ok());
         let again = first.refresh(&pair.refresh_token, "x", at(7)).await;

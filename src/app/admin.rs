@@ -1,5 +1,5 @@
-//! The administrator, put together: which parts of the server use the settings that change while
-//! it runs. Not for changing them.
+//! Construction of the administrator's service, with the parts of the server that use settings
+//! changeable at run time. Not for changing them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -23,22 +23,24 @@ use crate::http::{self, Admin};
 use crate::museum::Museum;
 use crate::telemetry;
 
-/// Attempts to log in from one address, in a minute.
+/// Maximum number of log-in attempts from one address per minute.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 
-/// What changes with the settings, besides the language model.
+/// Parts whose settings can change at run time, except the language models.
 pub(super) struct Changing {
-    /// Of devices' conversations, and how it follows from the configuration.
+    /// Settings of devices' conversations, and the function that computes them from the
+    /// configuration.
     pub(super) dialogue: Reloadable<DialogueSettings>,
     pub(super) dialogue_of: fn(&Config) -> DialogueSettings,
-    /// Of text clients, and after how long without use their sessions are over.
+    /// Settings of text clients, and the idle time after which their sessions end.
     pub(super) gateway: Reloadable<GatewaySettings>,
     pub(super) gateway_idle: Reloadable<Duration>,
-    /// Of chat sessions.
+    /// Settings of chat sessions.
     pub(super) chat: Reloadable<ChatSettings>,
-    /// Of museum clients.
+    /// Museum clients, with their settings.
     pub(super) museum: Arc<Museum>,
-    /// Which devices are connected, and how many text clients could be; only counted.
+    /// Registry of devices and connection slots of text clients, used only for counting
+    /// connections.
     pub(super) devices: DeviceRegistry,
     pub(super) text_places: Arc<Semaphore>,
 }
@@ -96,7 +98,7 @@ pub(super) fn build_admin(
     Ok(Admin { admin_sessions, settings, store, museum, figures, attempts })
 }
 
-/// How many are connected, and what the models cost, by face.
+/// Returns a function for the numbers of connections, and the cost of the models by frontend.
 fn figures(
     config: &Config,
     changing: &Changing,

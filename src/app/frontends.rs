@@ -1,4 +1,4 @@
-//! Text clients and applications put together: what their faces need of the rest. Not for devices.
+//! Construction of the services for text clients and applications. Not for devices.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
     Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
 }
 
-/// The model for who waits as long as a request may take.
+/// Returns model settings whose only timeout is that of the whole request.
 pub(super) fn patient(config: &Config) -> LlmSettings {
     let total = config.llm.timeout_ms;
     LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }

@@ -1,5 +1,5 @@
-//! The server's port: what stands before its routes, TLS, and how sockets are tuned. Not for what
-//! is behind the routes.
+//! The server's port: middleware before the routes, TLS, and socket options. Not for the handlers
+//! of the routes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::config::Config;
 use crate::http::{self, MiddlewareState};
 use crate::tls::Certificate;
 
-/// A peer that takes no data for this long is gone (`TCP_USER_TIMEOUT`).
+/// Time after which a peer that accepts no data is disconnected (`TCP_USER_TIMEOUT`).
 const SOCKET_STALL: Duration = Duration::from_secs(20);
 
 /// Longest time for a TLS handshake: small devices need some seconds.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Listens, and serves once it is awaited.
+/// Binds the port and returns the server, which serves once it is awaited.
 pub(super) fn listen(
     config: &Config,
     certificate: Option<&Arc<Certificate>>,
@@ -45,7 +45,7 @@ pub(super) fn listen(
     let server = HttpServer::new(factory)
         .workers(threads(config).0)
         .on_connect(|connection, _| tune(connection))
-        // Who closes their side waits for no answer: what is done for them ends.
+        // A client that closes its side does not wait for the response: its request is cancelled.
         .h1_allow_half_closed(false)
         .disable_signals()
         .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000))
@@ -59,7 +59,7 @@ pub(super) fn listen(
     Ok((server.run(), address))
 }
 
-/// Small packets leave at once, and a peer that takes none is given up.
+/// Sets socket options: small packets are sent at once, and a stalled peer is disconnected.
 fn tune(connection: &dyn std::any::Any) {
     let secure = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
     let Some(stream) = connection.downcast_ref::<TcpStream>().or_else(secure) else { return };

@@ -1,5 +1,5 @@
-//! The language models of the server's faces, which follow the settings, and the ledger of what
-//! they cost. Not for which model a face asks.
+//! Language models of the frontends, which follow the settings at run time, and the tracker of
+//! their costs. Not for the choice of a frontend's model.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use hearken_providers::{Asker, CostTracker, Findings, LlmSettings};
 use crate::admin::{LiveLlm, Use};
 use crate::config::Config;
 
-/// Models that follow the settings, as they are made.
+/// Builder and collection of the models that follow the settings.
 #[derive(Default)]
 pub(super) struct Models {
     uses: RefCell<Vec<Use>>,
@@ -20,7 +20,7 @@ pub(super) struct Models {
 }
 
 impl Models {
-    /// The model of a face before which somebody listens.
+    /// Builds the model of a frontend with spoken answers.
     pub(super) fn spoken(
         &self,
         config: &Config,
@@ -30,7 +30,7 @@ impl Models {
         self.live(config, Asker::spoken(face, &self.costs).knowing(&self.findings), settings)
     }
 
-    /// The model of a face behind which programs wait.
+    /// Builds the model of a frontend for programs, which can wait longer.
     pub(super) fn patient(
         &self,
         config: &Config,
@@ -52,7 +52,7 @@ impl Models {
         Ok(model)
     }
 
-    /// What they cost.
+    /// Returns the tracker of their costs.
     pub(super) fn costs(&self) -> &CostTracker {
         &self.costs
     }

@@ -1,4 +1,4 @@
-//! Museum clients, put together. Not for what is done for them.
+//! Construction of the service for museum clients. Not for its functions.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

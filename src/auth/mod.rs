@@ -1,7 +1,7 @@
-//! Device tokens: who holds one was let in by our OTA answer. The format is the reference
-//! server's (xinnan-tech/xiaozhi-esp32-server), so that its tools can make and read them:
-//! `base64url(HMAC-SHA256(secret, "client|device|seconds")) + "." + seconds`.
-//! Not for where a token stands in a request.
+//! Device tokens: a device that has one was admitted by our OTA response. The format is that of the
+//! reference server (xinnan-tech/xiaozhi-esp32-server), whose tools can therefore create and read
+//! the tokens: `base64url(HMAC-SHA256(secret, "client|device|seconds")) + "." + seconds`. Not for
+//! the place of a token in a request.
 
 mod secrets_file;
 
@@ -16,33 +16,34 @@ use sha2::Sha256;
 
 pub use secrets_file::{KeptError, kept};
 
-/// A clock may be this much ahead of ours.
+/// Tolerance for clocks that are ahead of ours.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
-/// Characters that no device id may hold: the first separates the fields under the signature.
+/// Character that no device id may contain: it separates the fields under the signature.
 const SEPARATOR: char = '|';
 
-/// Why a token is refused. The messages are for people; they say nothing that helps a forger.
+/// Reason why a token is refused. The messages are human-readable and contain nothing that helps a
+/// forger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// There is none.
+    /// There is no token.
     #[error("the token is missing: ask /xiaozhi/ota/ for one")]
     Missing,
-    /// It does not have the shape of a token.
+    /// The token is malformed.
     #[error("the token is malformed")]
     Malformed,
-    /// It was made too long ago.
+    /// The token has expired.
     #[error("the token has expired: ask /xiaozhi/ota/ for another")]
     Expired,
-    /// It says that it was made in the future.
+    /// The token's time of creation is in the future.
     #[error("the token is from the future: compare the clocks")]
     Future,
-    /// It is forged, or of another server, device or client.
+    /// The token is forged, or made for another server, device or client.
     #[error("the token is forged, or belongs to another device, client or server")]
     Wrong,
 }
 
-/// Makes and checks tokens with one secret.
+/// Device tokens signed with one secret.
 #[derive(Clone)]
 pub struct Tokens {
     key: Hmac<Sha256>,
@@ -50,22 +51,23 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Tokens that live this long.
+    /// Creates a signer of tokens with this lifetime.
     pub fn new(secret: &Secret, lifetime: Duration) -> Self {
         Self { key: keyed(secret.expose().as_bytes()), lifetime }
     }
 
-    /// A token for this device, lower or upper case, made at this time. None where the id cannot
-    /// be signed: it holds a `|`.
+    /// Creates a token for this device at this time. The case of the device id does not matter.
+    /// Returns `None` if the id contains `|` and cannot be signed.
     pub fn mint(&self, device_id: &str, client_id: &str, at: Timestamp) -> Option<String> {
         let mac = self.mac(device_id, client_id, at.as_second())?.finalize().into_bytes();
         Some(format!("{}.{}", URL_SAFE_NO_PAD.encode(mac), at.as_second()))
     }
 
-    /// The token was made by us for this device and client, and is still good.
+    /// Checks that the token was made by this server for this device and client, and has not
+    /// expired.
     ///
     /// # Errors
-    /// See [`TokenError`]. A forged token is called forged whatever its age.
+    /// See [`TokenError`]. A forged token is reported as forged whatever its age.
     pub fn check(
         &self,
         token: &str,
@@ -102,19 +104,19 @@ impl Tokens {
     }
 }
 
-/// An HMAC-SHA256 of this key.
+/// Creates an HMAC-SHA256 with this key.
 fn keyed(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("HMAC takes a key of any length")
 }
 
-/// The device answered our challenge with the key that is burned into it; compares in constant
-/// time. `answer` is hexadecimal, as firmware sends it (`main/ota.cc`, activation version 2).
+/// Returns true if the device answered our challenge with its burned-in key; compares in constant
+/// time. `answer` is hexadecimal, as sent by firmware (`main/ota.cc`, activation version 2).
 pub fn answers_challenge(key: &[u8], challenge: &str, answer: &str) -> bool {
     let Some(answer) = bytes_of_hex(answer) else { return false };
     keyed(key).chain_update(challenge).verify_slice(&answer).is_ok()
 }
 
-/// The bytes that an even number of hexadecimal digits stands for.
+/// Decodes an even number of hexadecimal digits.
 pub fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
@@ -122,7 +124,8 @@ pub fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// Two secrets are the same; takes as long for any two, so that nobody learns how much was right.
+/// Returns true if two secrets are equal. Takes constant time, to reveal nothing about the matching
+/// part.
 pub fn same(a: &str, b: &str) -> bool {
     let digest = |text: &str| keyed(b"compare").chain_update(text);
     digest(a).verify_slice(&digest(b).finalize().into_bytes()).is_ok()

@@ -1,5 +1,5 @@
-//! Secrets that are made at random on the first start and kept in a file of the data folder, for
-//! its owner only. Not for secrets that somebody configures.
+//! Random secrets that are created on the first start and stored in files of the data folder,
+//! readable only by their owner. Not for configured secrets.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,34 +11,34 @@ use hearken_base::Secret;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Random bytes of a secret.
+/// Length of a secret in random bytes.
 const SECRET_BYTES: usize = 32;
 
-/// Why there is no secret.
+/// Reason why a secret could not be read or created.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    /// The file, or the folder around it, cannot be used.
+    /// The file, or its folder, cannot be used.
     #[error("cannot keep a secret in {}: set `server.data_dir` to a folder that can be written", file.display())]
     File {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// The file is there, but holds nothing.
+    /// The file exists, but is empty.
     #[error("{} is empty: delete it, and a new one is made", file.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
     },
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("no random bytes for a secret")]
     Random(#[source] getrandom::Error),
 }
 
-/// The secret of this name in this folder; made where there is none. Two servers that start at
-/// once get the same.
+/// Returns the secret of this name in this folder; creates it if it does not exist. Two servers
+/// that start at the same time get the same secret.
 ///
 /// # Errors
 /// See [`KeptError`].
@@ -55,7 +55,7 @@ pub fn kept(folder: &Path, name: &str) -> Result<Secret, KeptError> {
     getrandom::fill(&mut random).map_err(KeptError::Random)?;
     let secret = URL_SAFE_NO_PAD.encode(random);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    // Written beside its place and linked into it, so that nobody reads half of it.
+    // Written to a temporary file and linked to its place, to prevent reads of an incomplete file.
     let draft = folder.join(format!(".{name}.{}", uuid::Uuid::new_v4()));
     let linked = write(&draft, &secret).and_then(|()| fs::hard_link(&draft, &file));
     let removed = fs::remove_file(&draft);

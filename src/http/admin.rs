@@ -1,5 +1,5 @@
-//! The administrator over REST: logs in, reads and changes settings, sees and ends sessions, and
-//! reads what was asked and who did what. Not for deciding any of it.
+//! REST API of the administrator: log-in, settings, sessions, request statistics and the audit log.
+//! Not for the decisions behind them.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,24 +24,24 @@ use crate::admin::sessions::Seated;
 use crate::admin::{AdminSessions, ChangeError, RunTime, SeatError, TokenPair};
 use crate::museum::Museum;
 
-/// Entries of a page, where the request does not say.
+/// Default page size.
 const PAGE: u32 = 50;
-/// Largest page.
+/// Largest page size.
 const MAX_PAGE: u32 = 500;
 
-/// What the administrator works with.
+/// State of the administrator's routes.
 pub struct Admin {
-    /// Who may sit down.
+    /// Sessions of the administrator.
     pub admin_sessions: AdminSessions,
-    /// What may be changed.
+    /// Settings that can change at run time.
     pub settings: Arc<RunTime>,
-    /// Who did what.
+    /// Store with the audit log.
     pub store: Arc<dyn SettingsStore>,
     /// Museum clients.
     pub museum: Arc<Museum>,
-    /// Further figures, such as of connections and of the model's cost.
+    /// Further figures, such as numbers of connections and the model's cost.
     pub figures: Arc<dyn Fn() -> Map<String, Value> + Send + Sync>,
-    /// Attempts to log in, by address.
+    /// Rate limit of log-in attempts, by address.
     pub attempts: LocalLimit,
 }
 
@@ -72,7 +72,7 @@ impl Admin {
         self.attempts.take(&from(request)).await.map_err(|wait| Box::new(too_often(wait)))
     }
 
-    /// Every setting that may change, by section, and where each value comes from.
+    /// Renders every changeable setting by section, with the origin of each value.
     fn shown(&self) -> HttpResponse {
         let (mut settings, mut sources) = (Map::new(), Map::new());
         for (key, value, source) in self.settings.shown() {
@@ -85,17 +85,17 @@ impl Admin {
     }
 }
 
-/// What the administrator shows to be let in.
+/// Credentials of the administrator.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct LogIn {
-    /// `admin`.
+    /// User name: `admin`.
     username: String,
-    /// `admin.password`, else the admin token.
+    /// Password: `admin.password`, else the admin token.
     password: String,
 }
 
-/// `POST /api/admin/login`.
+/// Logs in (`POST /api/admin/login`).
 #[utoipa::path(post, path = "/api/admin/login", tag = "administrator", request_body = LogIn,
     responses((status = 200, body = TokenPair), Faults))]
 pub(super) async fn log_in(
@@ -120,15 +120,15 @@ pub(super) async fn log_in(
     rendered(seating.await)
 }
 
-/// A token for the next two.
+/// Refresh token in exchange for the next two tokens.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Refresh {
-    /// Of the last pair; good once.
+    /// Refresh token of the last pair; single-use.
     refresh_token: String,
 }
 
-/// `POST /api/admin/refresh`.
+/// Exchanges a refresh token for new tokens (`POST /api/admin/refresh`).
 #[utoipa::path(post, path = "/api/admin/refresh", tag = "administrator", request_body = Refresh,
     responses((status = 200, body = TokenPair), Faults))]
 pub(super) async fn refresh(
@@ -147,7 +147,7 @@ pub(super) async fn refresh(
     rendered(refreshing.await)
 }
 
-/// `POST /api/admin/logout`.
+/// Ends the session (`POST /api/admin/logout`).
 #[utoipa::path(post, path = "/api/admin/logout", tag = "administrator",
     responses((status = 204), Faults))]
 pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
@@ -160,14 +160,14 @@ pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> Ht
     rendered(leaving.await)
 }
 
-/// `GET /api/admin/config`.
+/// Returns the changeable settings (`GET /api/admin/config`).
 #[utoipa::path(get, path = "/api/admin/config", tag = "administrator",
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn config(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
     rendered(admin.seated(&request).map(|_| admin.shown()))
 }
 
-/// `PUT` and `PATCH /api/admin/config`: the keys that are given change, the others stay.
+/// Changes the given settings; the others stay (`PUT` and `PATCH /api/admin/config`).
 #[utoipa::path(put, path = "/api/admin/config", tag = "administrator", request_body = Object,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn change(
@@ -194,8 +194,8 @@ async fn changed(request: &HttpRequest, payload: web::Payload, admin: &Admin) ->
     Ok(admin.shown())
 }
 
-/// Settings by their names with dots: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are the
-/// same, and only one of them may be there.
+/// Flattens settings to names with dots: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are
+/// equal, and only one of them may be present.
 fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
     let mut wanted = BTreeMap::new();
     let mut put = |name: String, value| match wanted.entry(name) {
@@ -224,7 +224,8 @@ fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
     Ok(limit.unwrap_or(PAGE))
 }
 
-/// `GET /api/admin/sessions?offset=&limit=`: sessions of museum clients, those used last first.
+/// Lists sessions of museum clients, the most recently used first (`GET
+/// /api/admin/sessions?offset=&limit=`).
 #[utoipa::path(get, path = "/api/admin/sessions", tag = "administrator",
     params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = Object), Faults))]
@@ -243,7 +244,7 @@ pub(super) async fn sessions(request: HttpRequest, admin: web::Data<Admin>) -> H
     rendered(listing.await)
 }
 
-/// A session without what was said in it.
+/// Renders a session without its dialogue.
 fn session(session: &MuseumSession) -> Value {
     json!({
         "id": session.id.as_str(),
@@ -258,7 +259,7 @@ fn session(session: &MuseumSession) -> Value {
     })
 }
 
-/// `DELETE /api/admin/sessions/{id}`.
+/// Ends a session (`DELETE /api/admin/sessions/{id}`).
 #[utoipa::path(delete, path = "/api/admin/sessions/{id}", tag = "administrator", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn end_session(
@@ -286,8 +287,8 @@ pub(super) async fn end_session(
     rendered(ending.await)
 }
 
-/// `GET /api/admin/metrics`: sessions, requests by route and outcome, times, errors, and what else
-/// there is to count.
+/// Returns statistics: sessions, requests by route and outcome, durations, errors, and other
+/// counters (`GET /api/admin/metrics`).
 #[utoipa::path(get, path = "/api/admin/metrics", tag = "administrator",
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
@@ -305,7 +306,8 @@ pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> Ht
     rendered(counting.await)
 }
 
-/// `GET /api/admin/audit?before=&limit=`: who did what, the latest first.
+/// Lists the audit log: changes and their authors, the latest first (`GET
+/// /api/admin/audit?before=&limit=`).
 #[utoipa::path(get, path = "/api/admin/audit", tag = "administrator",
     params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = Object), Faults))]

@@ -1,5 +1,5 @@
-//! Who may pass: devices by their token and the list of those allowed, people by the admin token.
-//! Not for the tokens' format, nor for how a refusal looks.
+//! Access control of requests: devices by their token and the list of allowed devices, users by the
+//! admin token. Not for the format of tokens, nor for the rendering of a refusal.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -19,16 +19,16 @@ use super::request_identity::{Caller, bearer, bearer_in, shows};
 use crate::auth::{KeptError, TokenError, Tokens, kept, same};
 use crate::config::{AuthConfig, AuthRequired};
 
-/// File of the tokens' secret in the data folder.
+/// File name of the tokens' secret in the data folder.
 const SECRET_FILE: &str = "secret";
-/// File of the admin token in the data folder.
+/// File name of the admin token in the data folder.
 pub const ADMIN_TOKEN_FILE: &str = "admin_token";
 
-/// Who may pass.
+/// Access rules.
 pub struct Auth {
-    /// None where everybody may.
+    /// Keys for checking tokens; `None` if no token is required.
     keys: Option<Keys>,
-    /// Lower case; empty lets in all.
+    /// Allowed device ids in lower case; empty allows all.
     allowed: HashSet<String>,
 }
 
@@ -37,28 +37,29 @@ struct Keys {
     admin: Secret,
 }
 
-/// How a device stands with its token.
+/// State of a device's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenState {
-    /// It has a good one, or needs none.
+    /// The token is valid, or none is required.
     Known,
-    /// It has none, or this is wrong with it.
+    /// The token is missing or invalid.
     Refused(TokenError),
 }
 
-/// The secret of a server with this configuration, which signs its tokens; made and kept where
-/// none is configured.
+/// Returns the secret with which a server with this configuration signs its tokens. Creates and
+/// stores it if none is configured.
 ///
 /// # Errors
-/// It can neither be read nor kept.
+/// The secret can neither be read nor stored.
 pub fn secret(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptError> {
     if config.secret.is_empty() { kept(data_dir, SECRET_FILE) } else { Ok(config.secret.clone()) }
 }
 
-/// The admin token of a server with this configuration; made and kept where none is configured.
+/// Returns the admin token of a server with this configuration. Creates and stores it if none is
+/// configured.
 ///
 /// # Errors
-/// It can neither be read nor kept.
+/// The token can neither be read nor stored.
 pub fn admin_token(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptError> {
     if config.admin_token.is_empty() {
         kept(data_dir, ADMIN_TOKEN_FILE)
@@ -67,10 +68,10 @@ pub fn admin_token(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptE
     }
 }
 
-/// The device tokens of a server with this configuration.
+/// Creates the signer of device tokens for this configuration.
 ///
 /// # Errors
-/// The secret can neither be read nor kept.
+/// The secret can neither be read nor stored.
 pub fn tokens(config: &AuthConfig, data_dir: &Path) -> Result<Tokens, KeptError> {
     Ok(Tokens::new(&secret(config, data_dir)?, lifetime(config)))
 }
@@ -79,7 +80,7 @@ fn lifetime(config: &AuthConfig) -> Duration {
     Duration::from_secs(u64::from(config.token_days) * 86_400)
 }
 
-/// Nobody but this machine reaches the address.
+/// Returns true if only this machine can reach the address.
 fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
@@ -87,11 +88,11 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl Auth {
-    /// The rules of this configuration, for a server that listens at this host. Secrets are made
-    /// only where they are needed.
+    /// Creates the access rules of this configuration, for a server that listens on `host`. Creates
+    /// secrets only if they are needed.
     ///
     /// # Errors
-    /// A secret can neither be read nor kept.
+    /// A secret can neither be read nor stored.
     pub fn new(config: &AuthConfig, host: &str, data_dir: &Path) -> Result<Self, KeptError> {
         let required = match config.required {
             AuthRequired::Auto => !is_loopback(host),
@@ -108,17 +109,17 @@ impl Auth {
         Ok(Self { keys, allowed: allowed.filter(|id| !id.is_empty()).collect() })
     }
 
-    /// Devices need a token, and people the admin token.
+    /// Returns true if devices need a token, and users the admin token.
     pub fn required(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// A device must say who it is.
+    /// Returns true if a device must send its id.
     pub(super) fn needs_id(&self) -> bool {
         self.required() || !self.allowed.is_empty()
     }
 
-    /// The device is on the list of those allowed, where there is one.
+    /// Checks that the device is on the list of allowed devices, if there is one.
     pub(super) fn allows(&self, device_id: &DeviceId) -> Result<(), Refusal> {
         if self.allowed.is_empty() || self.allowed.contains(device_id.as_str()) {
             return Ok(());
@@ -126,14 +127,14 @@ impl Auth {
         Err(refusal(Fault::Forbidden, "this device is not in `auth.allowed_devices`"))
     }
 
-    /// A token for a device; empty where none is needed.
+    /// Creates a token for a device; empty if none is required.
     pub(super) fn mint(&self, caller: &Caller, now: Timestamp) -> String {
         let device_id = caller.device_id.as_str();
         let token = self.keys.as_ref().map(|k| k.tokens.mint(device_id, &caller.client_id, now));
         token.flatten().unwrap_or_default()
     }
 
-    /// How a device stands with the token that it shows.
+    /// Checks the token of a device.
     pub(super) fn standing(&self, caller: &Caller, token: &str, now: Timestamp) -> TokenState {
         let Some(keys) = &self.keys else { return TokenState::Known };
         let device_id = caller.device_id.as_str();
@@ -143,8 +144,8 @@ impl Auth {
         }
     }
 
-    /// The request comes from somebody with the admin token, and not from a page of another site
-    /// in a browser of somebody who may reach us.
+    /// Checks that the request has the admin token, and does not come from a page of another site
+    /// in a user's browser.
     pub(super) fn admin(&self, request: &HttpRequest) -> Result<(), Refusal> {
         from_no_other_site(request)?;
         let Some(keys) = &self.keys else { return Ok(()) };
@@ -158,7 +159,7 @@ impl Auth {
         Ok(())
     }
 
-    /// The request comes from an application that shows this token, where there is one; and not
+    /// Checks that the request has this token of applications, if there is one, and does not come
     /// from a page of another site.
     pub(super) fn application(&self, request: &HttpRequest, token: &Secret) -> Result<(), Refusal> {
         from_no_other_site(request)?;
@@ -168,8 +169,8 @@ impl Auth {
         Err(refusal(Fault::Unauthorized, "applications show `chat.token`"))
     }
 
-    /// The request comes from somebody who may use our tools: with the admin token, or a device
-    /// with its own, in one of these headers; and not from a page of another site.
+    /// Checks that the request may use our tools: with the admin token, or a device's own token, in
+    /// one of these headers; and not from a page of another site.
     pub(super) fn tool_user(
         &self,
         request: &HttpRequest,
@@ -200,7 +201,8 @@ pub(super) fn from_no_other_site(request: &HttpRequest) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A browser says in `Origin` whose page asks; other programs send none.
+/// Returns true if the request comes from a page of another site. A browser sends the page's origin
+/// in `Origin`; other programs send none.
 pub(super) fn is_of_another_site(request: &HttpRequest) -> bool {
     let text = |name| request.headers().get(name).map(|v| v.to_str().unwrap_or_default());
     let Some(origin) = text(header::ORIGIN) else { return false };

@@ -1,5 +1,5 @@
-//! Chat sessions of applications over REST: made, listed, talked in. Not for their worlds and
-//! snapshots, nor for watching them.
+//! REST API of chat sessions for applications: creating, listing and messages. Not for their worlds
+//! and snapshots, nor for event streams.
 
 use std::sync::Arc;
 
@@ -31,35 +31,34 @@ use super::fault::{Answer, FaultBody, Faults, Refusal, refusal, rendered};
 use super::request_identity::json_or;
 use super::{AccessControl, params};
 
-/// Sessions or messages of a page where the request does not say.
+/// Default page size of sessions.
 const PAGE: u32 = 20;
-/// Messages of a page where the request does not say.
+/// Default page size of messages.
 const MESSAGES: u32 = 50;
-/// Largest page.
+/// Largest page size.
 const MAX_PAGE: u32 = 200;
-/// Pieces of an answer on their way to the client; beyond, the turn waits.
+/// Capacity of the queue of answer pieces to the client; when it is full, the turn waits.
 const PIECES: usize = 16;
-/// Longest name that a client may give a request.
+/// Longest idempotency key, in characters.
 const MAX_KEY_CHARS: usize = 128;
-/// An answer that is told as it comes says something at least this often, so that nobody between
-/// us and the client gives up.
+/// Keep-alive interval of a streamed answer: prevents timeouts of proxies and clients.
 const STILL_THERE: std::time::Duration = std::time::Duration::from_secs(15);
 
-/// Lets applications in.
+/// State of the routes of chat sessions.
 #[derive(Clone)]
 pub struct Chats {
-    /// What their requests share.
+    /// Service that executes requests.
     pub desk: ChatService,
-    /// What they show; empty lets everybody in.
+    /// Token that applications must send; empty allows everybody.
     pub token: Secret,
-    /// One place a watcher.
+    /// Connection slots of event streams, one permit each.
     pub places: Arc<Semaphore>,
-    /// How watchers are served.
+    /// Settings of event streams.
     pub watching: WatchSettings,
 }
 
 impl Chats {
-    /// The request comes from an application that may ask.
+    /// Checks that the request comes from an authorised application.
     pub(super) fn let_in(
         &self,
         request: &HttpRequest,
@@ -69,7 +68,7 @@ impl Chats {
     }
 }
 
-/// What a client is told of a request that was not carried out; the log is told why.
+/// Converts an error to the client's response, and logs its cause.
 pub(super) fn failed(error: &ChatError) -> Refusal {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     if let ChatError::Store(_) | ChatError::State(_) = error {
@@ -78,33 +77,33 @@ pub(super) fn failed(error: &ChatError) -> Refusal {
     refusal(error.fault(), &error.to_string())
 }
 
-/// The session of an address.
+/// Returns the session id of a path.
 pub(super) fn session_of(path: &str) -> SessionId {
     SessionId::new(path.to_lowercase())
 }
 
-/// A body that fits, or what is wrong with it.
+/// Reads and parses a JSON body, or returns a refusal.
 pub(super) async fn fitting<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
     json_or(payload, UNFIT).await
 }
 
-/// What a request does not do that is refused.
+/// Fault of an invalid request.
 pub(super) const UNFIT: Fault = Fault::InvalidRequest;
 
 pub(super) fn unfit(about: &impl ToString) -> Refusal {
     refusal(UNFIT, &about.to_string())
 }
 
-/// A session that was just made.
+/// Session that was just created.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Created {
-    /// The session's id again, as the document names it here.
+    /// Id of the session, repeated under the name that the document uses here.
     session_id: String,
     #[serde(flatten)]
     session: ChatSession,
 }
 
-/// Makes a session, and its world at the state server.
+/// Creates a session, and its world at the state server.
 #[utoipa::path(post, path = "/api/sessions", tag = "chat sessions", request_body = CreateSession,
     responses((status = 201, body = Created), Faults))]
 pub(super) async fn create(
@@ -145,7 +144,7 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
     })
 }
 
-/// Lists sessions, the ones used last first; deleted ones only where asked for.
+/// Lists sessions, the most recently used first; deleted ones only if requested.
 #[utoipa::path(get, path = "/api/sessions", tag = "chat sessions",
     params(
         ("user_id" = Option<String>, Query, description = "its creator, game master or a player"),
@@ -167,7 +166,7 @@ pub(super) async fn list(
     rendered(listed.await)
 }
 
-/// A session, without what was said in it.
+/// Returns a session without its messages.
 #[utoipa::path(get, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = ChatSession), Faults))]
 pub(super) async fn get(
@@ -184,7 +183,7 @@ pub(super) async fn get(
     rendered(shown.await)
 }
 
-/// A change of a session's status, and what the client is told when it is done.
+/// Defines a route that changes a session's status, with the message of its response.
 macro_rules! change {
     ($(#[$doc:meta])* $name:ident, $told:literal) => {
         $(#[$doc])*
@@ -212,7 +211,7 @@ change! {
 }
 
 change! {
-    /// Archives a session: it is kept, and cannot be talked in.
+    /// Archives a session: it is kept, but accepts no messages.
     #[utoipa::path(post, path = "/api/sessions/{id}/archive", tag = "chat sessions", params(("id" = String, Path,)),
         responses((status = 200, body = Done), Faults))]
     archive, "Session archived"
@@ -225,7 +224,7 @@ change! {
     restore, "Session restored"
 }
 
-/// What was said in a session, oldest first: the last messages, or those before a number.
+/// Returns messages of a session, oldest first: the last ones, or those before a number.
 #[utoipa::path(get, path = "/api/sessions/{id}/messages", tag = "chat sessions",
     params(("id" = String, Path,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 200),
         ("before" = Option<i64>, Query, minimum = 1, description = "`first` of the page after")),
@@ -246,8 +245,8 @@ pub(super) async fn messages(
     rendered(shown.await)
 }
 
-/// The client's name for a request, by which it may be repeated safely, and what it asks. How the
-/// answer is told makes no other request of it.
+/// Returns the idempotency key of a request with the hash of its contents. The mode of the answer
+/// (streamed or not) is not part of the hash.
 fn key(
     headers: &HeaderMap,
     id: &SessionId,
@@ -262,11 +261,11 @@ fn key(
     Ok(Some(RequestKey { name, hash }))
 }
 
-/// Says something in a session and tells the answer, as JSON or, with `stream`, as server-sent
+/// Sends a message to a session and returns the answer, as JSON or, with `stream`, as server-sent
 /// events: `delta` `{"content"}`, `event` (as on the WebSocket), then `done` with the whole answer,
 /// or `error`. A request with the header `Idempotency-Key` may be repeated safely: it is answered
-/// once, also where its client leaves. Without one, a message whose client leaves is dropped as
-/// long as no tool was called.
+/// once, even if its client disconnects. Without the header, a message whose client disconnects is
+/// dropped as long as no tool was called.
 #[utoipa::path(post, path = "/api/sessions/{id}/chat", tag = "chat sessions",
     params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128)),
     request_body = ChatRequest,
@@ -297,7 +296,7 @@ pub(super) async fn chat(
 
 type Work = BoxFuture<'static, Result<ChatResponse, ChatError>>;
 
-/// An answer that is told as it comes. Dropping it ends the waiting for the turn.
+/// Streamed answer. Dropping it ends the wait for the turn.
 struct StreamedAnswer {
     first: Option<ChatPiece>,
     pieces: mpsc::Receiver<ChatPiece>,
@@ -305,7 +304,7 @@ struct StreamedAnswer {
     ticks: Interval,
 }
 
-/// A failure before the first piece is an ordinary answer.
+/// Starts a streamed answer. A failure before the first piece is an ordinary error response.
 async fn streamed(
     desk: ChatService,
     id: SessionId,
@@ -327,7 +326,7 @@ async fn streamed(
     let telling = StreamedAnswer { first, pieces, work: Some(work), ticks };
     let mut response = HttpResponse::Ok();
     response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
-    // A proxy (nginx) that gathers answers would spoil this one.
+    // Turns off the buffering of a proxy (nginx), which would delay the stream.
     response.insert_header(("X-Accel-Buffering", "no"));
     Ok(response.streaming(to_event_stream(telling)))
 }
@@ -352,7 +351,7 @@ impl StreamedAnswer {
             _ = self.ticks.tick() => return Some(Bytes::from_static(b": still there\n\n")),
         };
         if let Ok(piece) = self.pieces.try_recv() {
-            // The last of them came with the end.
+            // The last piece arrived together with the end.
             self.work = Some(Box::pin(std::future::ready(whole)));
             return Some(piece_told(&piece));
         }
@@ -371,7 +370,7 @@ fn piece_told(piece: &ChatPiece) -> Bytes {
     }
 }
 
-/// One server-sent event (WHATWG HTML, section 9.2); JSON has no line breaks.
+/// Renders one server-sent event (WHATWG HTML, section 9.2). The JSON contains no line breaks.
 fn sent(kind: &str, body: &impl Serialize) -> Bytes {
     let body = serde_json::to_string(body).expect("texts and plain values are JSON");
     Bytes::from(format!("event: {kind}\ndata: {body}\n\n"))

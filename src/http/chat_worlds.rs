@@ -1,5 +1,5 @@
-//! The worlds of chat sessions over REST, the snapshots to which one can go back, and the
-//! WebSocket by which a session is watched. Not for what is said in one.
+//! REST API of chat sessions' worlds and of snapshots to return to, and the WebSocket of a
+//! session's events. Not for messages.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::fault::{Answer, Faults, refusal, rendered};
 use super::request_identity::{body, query};
 use super::{AccessControl, params};
 
-/// Longest body of a request for a snapshot.
+/// Longest body of a request for a snapshot, in bytes.
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
 
 async fn world(
@@ -29,7 +29,7 @@ async fn world(
     chats.desk.state(&session_of(id)).await.map_err(|e| failed(&e))
 }
 
-/// A session's world, as the state server has it.
+/// Returns a session's world, as stored at the state server.
 #[utoipa::path(get, path = "/api/sessions/{id}/state", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn state(
@@ -42,7 +42,7 @@ pub(super) async fn state(
     rendered(shown.map(|state| HttpResponse::Ok().json(state)))
 }
 
-/// Who is in a session's world.
+/// Lists the characters in a session's world.
 #[utoipa::path(get, path = "/api/sessions/{id}/characters", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = CharactersBody), Faults))]
 pub(super) async fn characters(
@@ -61,7 +61,7 @@ pub(super) async fn characters(
     rendered(shown)
 }
 
-/// The fight in a session's world; `active` is false where there is none.
+/// Returns the fight in a session's world; `active` is false if there is none.
 #[utoipa::path(get, path = "/api/sessions/{id}/combat", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn combat(
@@ -77,7 +77,7 @@ pub(super) async fn combat(
     rendered(shown)
 }
 
-/// Keeps a session as it is now, under a name. The body may be left out.
+/// Creates a named snapshot of a session's current state. The body may be left out.
 #[utoipa::path(post, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
     request_body = Option<CreateSnapshot>,
     responses((status = 201, body = Snapshot), Faults))]
@@ -100,7 +100,7 @@ pub(super) async fn make_snapshot(
     rendered(made.await)
 }
 
-/// A session's snapshots, oldest first.
+/// Lists a session's snapshots, oldest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = SnapshotsBody), Faults))]
 pub(super) async fn snapshots(
@@ -117,7 +117,7 @@ pub(super) async fn snapshots(
     rendered(listed.await)
 }
 
-/// Makes a session what it was: its dialogue, and its world where the state server can.
+/// Restores a session from a snapshot: its dialogue, and its world if the state server supports it.
 #[utoipa::path(post, path = "/api/sessions/{id}/snapshots/{snapshot_id}/restore", tag = "chat sessions",
     params(("id" = String, Path,), ("snapshot_id" = String, Path,)),
     responses((status = 200, body = Snapshot), Faults))]
@@ -136,8 +136,8 @@ pub(super) async fn go_back(
     rendered(back.await)
 }
 
-/// `GET /api/sessions/{id}/ws[?types=combat.*,dice.rolled][&last_event_id=ID]`: the WebSocket that
-/// tells a session's events.
+/// Opens the WebSocket of a session's events: `GET
+/// /api/sessions/{id}/ws[?types=combat.*,dice.rolled][&last_event_id=ID]`.
 pub(super) async fn watch(
     request: HttpRequest,
     id: web::Path<String>,
@@ -171,7 +171,7 @@ async fn watched(
     let place = Arc::clone(&chats.places).try_acquire_owned().map_err(|_| full())?;
     let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());
     let after = header.map(str::to_owned).or_else(|| query(request, "last_event_id"));
-    // A cursor may be blank: from now on.
+    // A blank cursor means: from now on.
     let after = after.filter(|id| !id.trim().is_empty());
     let watch = desk.events.watch(&session, after.as_deref()).await.map_err(|error| {
         tracing::warn!(error, "a session cannot be watched");

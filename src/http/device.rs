@@ -1,5 +1,5 @@
-//! A device's handshake: who it is, whether it may talk, whether there is room, and its socket
-//! actor.
+//! Handshake of a device: identification, authorisation, admission control, and the start of its
+//! socket actor.
 
 use std::sync::Arc;
 
@@ -22,30 +22,30 @@ use super::request_identity::{Caller, bearer, given};
 use crate::auth::TokenError;
 use crate::recorder::{Recorder, RecordingMeta};
 
-/// Lets devices in.
+/// State of the devices' WebSocket route.
 #[derive(Clone)]
 pub struct DeviceEndpoint {
-    /// Makes their actors.
+    /// Factory of the devices' actors.
     pub pipeline: Pipeline,
-    /// One place a connection.
+    /// Connection slots, one permit each.
     pub places: Arc<Semaphore>,
-    /// Records their sessions, where that is on.
+    /// Recorder of sessions, if recording is on.
     pub recorder: Option<Arc<Recorder>>,
-    /// Who is let in.
+    /// Access control.
     pub access: Arc<AccessControl>,
-    /// The language of what is said to a device that nobody bound.
+    /// Language of the messages to an unbound device.
     pub language: Language,
 }
 
-/// A device that may come in.
+/// Admitted device.
 struct Admitted {
     caller: Caller,
-    /// The only thing that it may hear.
+    /// For an unbound device, the only text that it will play.
     notice: Option<String>,
 }
 
-/// `GET /xiaozhi/v1/`: the WebSocket of a device. `Device-Id`, `Client-Id`, `Authorization` and
-/// `Protocol-Version` come as headers, or as query parameters from clients that cannot set any.
+/// Opens the WebSocket of a device (`GET /xiaozhi/v1/`). `Device-Id`, `Client-Id`, `Authorization`
+/// and `Protocol-Version` are headers, or query parameters from clients that cannot set headers.
 pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
@@ -69,7 +69,8 @@ pub(super) async fn connect(
         client_id: Some(caller.client_id).filter(|id| !id.is_empty()),
         framing: version,
     };
-    // Who only hears a notice takes nobody's seat: anybody can name another's address.
+    // A connection that only plays a notice must not replace a device's connection: anybody can
+    // send another device's id.
     let device_id = match notice {
         Some(_) => DeviceId::new(format!("{}|unbound", caller.device_id)),
         None => caller.device_id,
@@ -87,8 +88,7 @@ pub(super) async fn connect(
     }
 }
 
-/// Decides whether a device may come in, and whether it may talk. Without binding the store is
-/// not asked.
+/// Decides if a device may connect, and if it may talk. Without binding, the store is not asked.
 async fn admit(
     request: &HttpRequest,
     device_endpoint: &DeviceEndpoint,
@@ -96,7 +96,8 @@ async fn admit(
     let access = &device_endpoint.access;
     let caller = match Caller::from_request(request) {
         Err(refusal) if access.auth.needs_id() || access.ota.binding => return Err(refusal),
-        // Who gives no id is still one device: another without one does not replace it.
+        // A device without an id gets a unique one: another device without an id does not replace
+        // it.
         Err(_) => Caller {
             device_id: DeviceId::new(format!("unknown-{}", uuid::Uuid::new_v4().simple())),
             client_id: given(request, "client-id").unwrap_or_default(),
@@ -112,7 +113,7 @@ async fn admit(
     };
     match standing {
         TokenState::Known if !access.ota.binding => return Ok(Admitted { caller, notice: None }),
-        // A device that nobody bound has no token.
+        // An unbound device has no token.
         TokenState::Known | TokenState::Refused(TokenError::Missing) if access.ota.binding => {}
         TokenState::Known => return Ok(Admitted { caller, notice: None }),
         TokenState::Refused(error) => return Err(refused(error)),
@@ -128,7 +129,7 @@ async fn admit(
     Ok(Admitted { caller, notice })
 }
 
-/// What a device that nobody bound hears.
+/// Returns the spoken notice for an unbound device: its code.
 async fn code_of(
     device_endpoint: &DeviceEndpoint,
     caller: &Caller,
@@ -140,7 +141,7 @@ async fn code_of(
     Ok(spoken_code(&waiting.code.unwrap_or_default(), device_endpoint.language))
 }
 
-/// A code, digit by digit.
+/// Renders a code for speech, digit by digit.
 fn spoken_code(code: &str, language: Language) -> String {
     let (names, before, between, after) = match language {
         Language::Chinese => (

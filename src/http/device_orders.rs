@@ -1,5 +1,5 @@
-//! Orders to a connected device: what people may have it show, say or do, wherever it is connected.
-//! Not for what becomes of an order at the device.
+//! Orders to a connected device: users let it show, say or do something, at whichever instance it
+//! is connected. Not for the execution of orders.
 
 use std::sync::Arc;
 
@@ -20,12 +20,13 @@ use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::request_identity::json as json_body;
 use super::{AccessControl, DeviceEndpoint};
 
-/// Longest text of an alert; displays are small.
+/// Longest text of an alert, in characters; displays are small.
 const MAX_ALERT_CHARS: usize = 500;
-/// Longest text that is spoken at once.
+/// Longest text to speak at once, in characters.
 const MAX_SAY_CHARS: usize = 2_000;
 
-/// `POST /api/devices/{id}/{order}`: has a connected device show, say or do something.
+/// Sends an order to a connected device: show, say or do something (`POST
+/// /api/devices/{id}/{order}`).
 #[utoipa::path(post, path = "/api/devices/{id}/{order}", tag = "devices", params(("id" = String, Path,), ("order" = String, Path, description = "alert, say, reboot, custom or close")),
     request_body = Option<Object>,
     responses((status = 202), Faults))]
@@ -52,10 +53,10 @@ pub(super) async fn order(
     rendered(ordered.await)
 }
 
-/// The order that makes a device leave that was forgotten; nobody asks for it by name.
+/// Internal order that disconnects a device whose record was deleted; not available over the API.
 const FORGET: &str = " forget";
 
-/// What a device is to do, as it was asked for.
+/// Order as requested: name and parameters.
 #[derive(Serialize, Deserialize)]
 struct Wanted {
     name: String,
@@ -73,7 +74,7 @@ impl Wanted {
     }
 }
 
-/// Has a device that was forgotten leave, where it is connected.
+/// Disconnects a device whose record was deleted, if it is connected.
 pub(super) async fn forgotten(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
@@ -82,7 +83,7 @@ pub(super) async fn forgotten(
     passed_on(cluster, device_endpoint, id, Wanted { name: FORGET.into(), body: Map::new() }).await
 }
 
-/// Gives an order to a device of this instance, or to that which has it.
+/// Sends an order to a device of this instance, or to the instance that has the device.
 async fn passed_on(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
@@ -96,21 +97,21 @@ async fn passed_on(
     }
 }
 
-/// Gives devices of this instance the orders that other instances were asked for.
+/// Returns a handler for orders that other instances send to devices of this instance.
 pub fn order_handler(device_registry: DeviceRegistry) -> OrderHandler {
     Arc::new(move |id, wanted| {
         let order = serde_json::from_value::<Wanted>(wanted).ok();
         let order = order.and_then(|wanted| order_of(&wanted).ok());
         let passed = match order {
             Some(order) => device_registry.order(&id, order),
-            // Another version of the server may know more.
+            // Unknown here: another version of the server may have more orders.
             None => Err(Unreachable::Busy),
         };
         Box::pin(std::future::ready(passed))
     })
 }
 
-/// Why a device that is not connected cannot be reached.
+/// Returns the reason why a device that is not connected cannot be reached.
 async fn away(access: &AccessControl, id: &DeviceId) -> Refusal {
     match access.store.device(id).await {
         Ok(None) => no_such_device(),
@@ -119,7 +120,7 @@ async fn away(access: &AccessControl, id: &DeviceId) -> Refusal {
     }
 }
 
-/// What `alert` wants; firmware drops one that lacks any of the three.
+/// Parameters of `alert`; firmware ignores an alert that lacks any of the three.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Alert {
@@ -129,14 +130,14 @@ struct Alert {
     emotion: Option<String>,
 }
 
-/// What `say` wants.
+/// Parameters of `say`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Say {
     text: String,
 }
 
-/// What `custom` wants; firmware takes an object only.
+/// Parameter of `custom`; firmware accepts an object only.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Custom {

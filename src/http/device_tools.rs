@@ -1,4 +1,4 @@
-//! Which sources of tools one device's conversations have, or one session, for people. Not for the
+//! REST API of the tool sources that are switched off for one device or one session. Not for the
 //! sources themselves.
 
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -13,16 +13,16 @@ use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::request_identity::{json as json_body, tidy};
 use super::tools_api::ToolsApi;
 
-/// Where they are.
+/// Path of a device's tools.
 pub(super) const PATH: &str = "/api/devices/{id}/tools";
-/// Where those of a running session are.
+/// Path of a running session's tools.
 pub(super) const OF_SESSION: &str = "/api/sessions/{id}/tools";
-/// Most sources that a device or session goes without.
+/// Maximum number of sources switched off for a device or session.
 const MAX_OFF: usize = 64;
-/// Longest name of a source.
+/// Longest name of a source, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
-/// `GET /api/devices/{id}/tools`.
+/// Returns the tools of a device (`GET /api/devices/{id}/tools`).
 #[utoipa::path(get, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
@@ -40,7 +40,7 @@ pub(super) async fn get(
     rendered(shown.await)
 }
 
-/// What `put` wants.
+/// Body of the `PUT` requests.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Off {
@@ -48,7 +48,7 @@ struct Off {
 }
 
 impl Off {
-    /// The names, each once; a name may be of a source that is not there now.
+    /// Returns the names without duplicates. A name may be of a source that does not exist now.
     fn checked(self) -> Result<Vec<String>, Refusal> {
         let about = format!("`off` is a list of at most {MAX_OFF} names of sources");
         let wrong = || refusal(Fault::BadRequest, &about);
@@ -63,8 +63,8 @@ impl Off {
     }
 }
 
-/// `PUT /api/devices/{id}/tools` with `{"off": [..]}`: the names of the sources that the device
-/// goes without from its next turn on; `endpoint` stands for all tool clients.
+/// Switches sources off for the device from its next turn on (`PUT /api/devices/{id}/tools` with
+/// `{"off": [..]}`, the names of the sources); `endpoint` stands for all tool clients.
 #[utoipa::path(put, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     request_body = Off,
     responses((status = 200, body = Object), Faults))]
@@ -89,7 +89,8 @@ fn no_such_session() -> Refusal {
     refusal(Fault::NotFound, "no session of this id is running")
 }
 
-/// `GET /api/sessions/{id}/tools`, by the `session_id` of the hello.
+/// Returns the tools of a session, by the `session_id` of the hello (`GET
+/// /api/sessions/{id}/tools`).
 #[utoipa::path(get, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn get_session(
@@ -106,8 +107,8 @@ pub(super) async fn get_session(
     rendered(shown())
 }
 
-/// `PUT /api/sessions/{id}/tools` with `{"off": [..]}`: the names of the sources that the session
-/// goes without from its next turn on and until it ends, in place of its device's.
+/// Switches sources off for the session, from its next turn on and until it ends, in place of those
+/// of its device (`PUT /api/sessions/{id}/tools` with `{"off": [..]}`, the names of the sources).
 #[utoipa::path(put, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     request_body = Off,
     responses((status = 200, body = Object), Faults))]

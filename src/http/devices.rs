@@ -1,5 +1,5 @@
-//! Devices for people: list, bind, name, forget, and reach one that is connected. Not for devices
-//! themselves.
+//! REST API of devices: listing, binding, naming, forgetting, and provisioning of keys. Not for
+//! devices themselves.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -23,20 +23,20 @@ use super::request_identity::{json as json_body, query, tidy};
 use super::{AccessControl, DeviceEndpoint, ToolsApi, device_orders, params};
 use crate::auth::bytes_of_hex;
 
-/// Devices of a page, where the request does not say.
+/// Default page size.
 const PAGE: u32 = 100;
-/// Largest page.
+/// Largest page size.
 const MAX_PAGE: u32 = 1_000;
-/// Longest name of a device.
+/// Longest name of a device, in characters.
 const MAX_NAME_CHARS: usize = 64;
-/// Longest instructions of a device.
+/// Longest instructions for a device, in characters.
 const MAX_PROMPT_CHARS: usize = 8_000;
-/// Wrong codes within [`GUESSES_FOR`] before none is looked at any more.
+/// Maximum number of wrong codes within [`GUESSES_FOR`]; then all codes are refused.
 const MAX_GUESSES: u32 = 10;
-/// How long wrong codes are counted.
+/// Period in which wrong codes are counted.
 const GUESSES_FOR: Duration = Duration::from_secs(60);
 
-/// Counts wrong codes, so that nobody finds one by trying: of a million, at most 5,000 are good.
+/// Counter of wrong codes. It prevents guessing: of a million codes, at most 5,000 are valid.
 #[derive(Debug)]
 pub(super) struct Guesses(Mutex<(Instant, u32)>);
 
@@ -45,7 +45,7 @@ impl Guesses {
         Self(Mutex::new((Instant::now(), 0)))
     }
 
-    /// One more guess may be looked at.
+    /// Returns true if one more code may be checked.
     fn may_try(&self, now: Instant) -> bool {
         let mut wrong = self.0.lock().expect("nothing panics while it counts");
         if now.saturating_duration_since(wrong.0) >= GUESSES_FOR {
@@ -60,7 +60,7 @@ impl Guesses {
     }
 }
 
-/// A device as people see it.
+/// Device as shown to users.
 #[derive(Serialize)]
 struct Shown {
     device_id: String,
@@ -70,14 +70,14 @@ struct Shown {
     chip: String,
     serial_number: String,
     firmware_version: String,
-    /// RFC 3339; null for a device that connected without ever asking for its settings.
+    /// Time in RFC 3339; null for a device that connected without ever asking for its settings.
     first_seen: Option<String>,
     last_seen: Option<String>,
     bound: bool,
     agent: String,
     system_prompt: String,
     connected: bool,
-    /// Of the connection, where there is one.
+    /// Session id of the connection, if there is one.
     session_id: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl Shown {
         }
     }
 
-    /// A device that is connected, but that the store does not know.
+    /// Renders a connected device that the store does not have.
     fn stranger(device_id: &str, session_id: &SessionId) -> Self {
         Self {
             device_id: device_id.to_owned(),
@@ -122,8 +122,8 @@ impl Shown {
     }
 }
 
-/// The devices that are connected, to this instance or another, and may talk, with their sessions;
-/// those that only hear their code hold other ids.
+/// Returns the devices that are connected to any instance and may talk, with their sessions.
+/// Excludes connections that only play a code, which have other ids.
 async fn connected(
     cluster: &Cluster,
     device_registry: &DeviceRegistry,
@@ -142,7 +142,7 @@ pub(super) fn id_of(path: &str) -> DeviceId {
     DeviceId::new(path.to_lowercase())
 }
 
-/// `GET /api/devices?limit=&after=`: devices in the order of their ids.
+/// Lists devices in the order of their ids (`GET /api/devices?limit=&after=`).
 #[utoipa::path(get, path = "/api/devices", tag = "devices", params(("after" = Option<String>, Query,), ("limit" = Option<u32>, Query,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
@@ -162,7 +162,7 @@ async fn listed(
 ) -> Answer {
     access.auth.admin(request)?;
     let limit = params::number(request, "limit", (1, MAX_PAGE), Fault::BadRequest)?.unwrap_or(PAGE);
-    // A cursor may be blank: from the beginning on.
+    // A blank cursor means: from the beginning.
     let after = query(request, "after").unwrap_or_default().to_lowercase();
     let page = access.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
     let mut here = connected(cluster, device_registry).await;
@@ -171,7 +171,7 @@ async fn listed(
         let connected = here.remove(device.device_id.as_str());
         shown.push(Shown::stored(device, connected.as_ref()));
     }
-    // Those that only the roster knows stand among them, as far as this page reaches.
+    // Devices that only the registry has are added, within the range of this page.
     let last = shown.last().map(|d| d.device_id.clone()).filter(|_| page.more);
     let within = |id: &str| id > after.as_str() && last.as_deref().is_none_or(|last| id < last);
     let strangers = here.iter().filter(|(id, _)| within(id));
@@ -184,7 +184,7 @@ async fn listed(
     Ok(HttpResponse::Ok().json(json!({"devices": shown, "next": next})))
 }
 
-/// `GET /api/devices/{id}`.
+/// Returns a device (`GET /api/devices/{id}`).
 #[utoipa::path(get, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
@@ -211,7 +211,7 @@ pub(super) async fn get(
     rendered(one.await)
 }
 
-/// What `bind` wants.
+/// Body of the request to bind a device.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Bind {
@@ -219,7 +219,7 @@ struct Bind {
     name: Option<String>,
 }
 
-/// `POST /api/devices/bind`: binds the device that waits with this code.
+/// Binds the device that waits with this code (`POST /api/devices/bind`).
 #[utoipa::path(post, path = "/api/devices/bind", tag = "devices",
     request_body = Bind,
     responses((status = 200, body = Object), Faults))]
@@ -252,20 +252,20 @@ fn name_of(text: &str) -> Result<String, Refusal> {
     text_of(text, MAX_NAME_CHARS, &about)
 }
 
-/// The text as it may be kept or passed on; refused where it is empty or too long.
+/// Returns the trimmed text; refuses it if it is empty or too long.
 pub(super) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal> {
     let fits = text.chars().count() <= max_chars;
     let text = tidy(text, max_chars).filter(|_| fits);
     text.ok_or_else(|| refusal(Fault::BadRequest, about))
 }
 
-/// What `change` wants, at least one of them.
+/// Body of the request to change a device; at least one field is required.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Change {
     name: Option<String>,
     agent: Option<String>,
-    /// An empty one removes it, and so does null.
+    /// Instructions to the model; an empty text or null removes them.
     system_prompt: Option<String>,
 }
 
@@ -280,8 +280,8 @@ impl Change {
     }
 }
 
-/// `PATCH /api/devices/{id}`: names a device, gives it the tool clients of an agent, or tells the
-/// model how to behave with it.
+/// Changes a device: its name, the agent whose tool clients it uses, or its instructions to the
+/// model (`PATCH /api/devices/{id}`).
 #[utoipa::path(patch, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     request_body = Change,
     responses((status = 200, body = Object), Faults))]
@@ -323,14 +323,14 @@ pub(super) async fn change(
     rendered(changed.await)
 }
 
-/// The name of an agent, as a token may hold it.
+/// Validates the name of an agent; a token must be able to contain it.
 fn agent_of(text: &str) -> Result<String, Refusal> {
     let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
     let agent = text_of(text, MAX_AGENT_BYTES, &about)?;
     if agent.len() <= MAX_AGENT_BYTES { Ok(agent) } else { Err(refusal(Fault::BadRequest, &about)) }
 }
 
-/// Instructions as they may be kept, in lines; empty where there are none.
+/// Validates instructions, which may have several lines; empty if there are none.
 fn prompt_of(text: &str) -> Result<String, Refusal> {
     let text = text.trim();
     if text.chars().count() > MAX_PROMPT_CHARS {
@@ -340,7 +340,7 @@ fn prompt_of(text: &str) -> Result<String, Refusal> {
     Ok(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect())
 }
 
-/// `DELETE /api/devices/{id}`: forgets a device, and ends its connection.
+/// Deletes a device, and ends its connection (`DELETE /api/devices/{id}`).
 #[utoipa::path(delete, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn forget(
@@ -367,14 +367,15 @@ pub(super) async fn forget(
     rendered(forgotten.await)
 }
 
-/// What `provision` wants.
+/// Body of the request to provision a key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Provision {
     key: String,
 }
 
-/// `PUT /api/provisioning/{serial_number}`: the key that is burned into that device.
+/// Stores the key that is burned into the device with this serial number (`PUT
+/// /api/provisioning/{serial_number}`).
 #[utoipa::path(put, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
     request_body = Provision,
     responses((status = 204), Faults))]
@@ -399,7 +400,7 @@ pub(super) async fn provision(
     rendered(provisioned.await)
 }
 
-/// `DELETE /api/provisioning/{serial_number}`: forgets the key.
+/// Deletes the key (`DELETE /api/provisioning/{serial_number}`).
 #[utoipa::path(delete, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn unprovision(

@@ -1,4 +1,5 @@
-//! Faults as HTTP answers: the status of the table, and `{"error": {"code", "message"}}`.
+//! Rendering of faults as HTTP responses: the status of the fault table, and `{"error": {"code",
+//! "message"}}`.
 
 use std::collections::BTreeMap;
 
@@ -11,41 +12,42 @@ use serde::Serialize;
 use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, ToSchema};
 
-/// Seconds after which a client may try again.
+/// Seconds after which a client may retry.
 const RETRY_AFTER_SECONDS: &str = "5";
 
 /// Seconds after which wrong codes are forgotten; a little more than they are counted for.
 const GUESS_AGAIN_SECONDS: &str = "60";
 
-/// An answer that says no; boxed, since answers are large and it is the other arm of results.
+/// Response that refuses a request; boxed, because responses are large and this is the error type
+/// of results.
 pub(super) type Refusal = Box<HttpResponse>;
 
-/// What a route that may be refused comes to.
+/// Result of a route that may refuse a request.
 pub(super) type Answer = Result<HttpResponse, Refusal>;
 
-/// The answer or the refusal, as it is sent.
+/// Returns the response to send, whether success or refusal.
 pub(super) fn rendered(answer: Answer) -> HttpResponse {
     answer.unwrap_or_else(|refusal| *refusal)
 }
 
-/// A fault as an answer's body.
+/// Body of an error response.
 #[derive(Serialize, ToSchema)]
 pub(super) struct FaultBody {
-    /// What went wrong.
+    /// Description of the fault.
     error: FaultTold,
 }
 
-/// A fault, as a client is told.
+/// Fault as sent to clients.
 #[derive(Serialize, ToSchema)]
 struct FaultTold {
-    /// A code of the fault table.
+    /// Code in the fault table.
     code: &'static str,
-    /// For people.
+    /// Human-readable message.
     message: String,
 }
 
 impl FaultBody {
-    /// The fault, and what it was about.
+    /// Creates the body from a fault and its details.
     pub(super) fn new(fault: Fault, about: &str) -> Self {
         let row = fault.row();
         let message = format!("{}: {about}", row.meaning);
@@ -53,7 +55,7 @@ impl FaultBody {
     }
 }
 
-/// Every way in which a request may be refused, for the description of the API.
+/// Description of every error response, for the API description.
 pub(super) struct Faults;
 
 impl IntoResponses for Faults {
@@ -62,7 +64,8 @@ impl IntoResponses for Faults {
     }
 }
 
-/// Refusals and failures with a body of this schema, one field of which tells why.
+/// Describes all error responses with a body of this schema, one field of which contains the
+/// reason.
 pub(super) fn refusals(schema: &str, field: &str) -> BTreeMap<String, RefOr<Response>> {
     let of = |status: &str, what: &str| {
         let content = Content::new(Some(Ref::from_schema_name(schema)));
@@ -75,7 +78,7 @@ pub(super) fn refusals(schema: &str, field: &str) -> BTreeMap<String, RefOr<Resp
     BTreeMap::from([of("4XX", "was refused"), of("5XX", "failed")])
 }
 
-/// The answer to a request that cannot be served, with what it was about.
+/// Builds the error response of a fault and its details.
 pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
     let row = fault.row();
     let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -102,12 +105,12 @@ pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
     response.json(FaultBody::new(fault, about))
 }
 
-/// The same, for the other arm of a result.
+/// Builds the error response as the error of a result.
 pub(super) fn refusal(fault: Fault, about: &str) -> Refusal {
     Box::new(answer(fault, about))
 }
 
-/// What a client is told when the store failed; the log is told why.
+/// Builds the client's response to an error of the store, and logs its cause.
 pub(super) fn store_failed(error: &StoreError) -> Refusal {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     tracing::warn!(%error, cause, "the store failed");
@@ -118,7 +121,7 @@ pub(super) fn store_failed(error: &StoreError) -> Refusal {
     refusal(fault, &error.kind.to_string())
 }
 
-/// Any address that has no route, or not with this method.
+/// Answers requests to unknown addresses, or with an unsupported method.
 pub(super) async fn not_found(request: HttpRequest) -> HttpResponse {
     let methods = methods_of(request.path());
     if methods.is_empty() {
@@ -132,7 +135,7 @@ pub(super) async fn not_found(request: HttpRequest) -> HttpResponse {
     refused
 }
 
-/// What may be asked of an address; nothing where there is none.
+/// Returns the allowed methods of an address; empty if the address is unknown.
 fn methods_of(path: &str) -> &'static str {
     let mut parts = path.trim_matches('/').split('/');
     let parts: [Option<&str>; 6] = std::array::from_fn(|_| parts.next());
@@ -169,7 +172,7 @@ fn methods_of(path: &str) -> &'static str {
     }
 }
 
-/// What may be asked of an address below `/api/sessions`.
+/// Returns the allowed methods of an address below `/api/sessions`.
 fn chat_methods(rest: &[Option<&str>]) -> &'static str {
     match rest {
         [None, ..] => "GET, POST",

@@ -1,5 +1,5 @@
-//! Firmware images: which one is newer for a board, by firmware's own rule, and their download.
-//! Not for who may have them: images are no secret.
+//! Firmware images: selection of the newest one for a board, by firmware's own rules, and the
+//! download. Not for access control: images are public.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -11,14 +11,15 @@ use hearken_proto::fault::Fault;
 use super::AccessControl;
 use super::fault::answer;
 
-/// Extension of an image.
+/// File extension of an image.
 const EXTENSION: &str = ".bin";
 
-/// A version as firmware reads it: each part between dots by `std::stoi`, which takes leading
-/// blanks, a sign and digits, ignores the rest, and throws where there is no number (78/xiaozhi-
-/// esp32, `main/ota.cc`, `ParseVersion`). None where it would throw, and the device restart.
+/// Parses a version as firmware does: each part between dots by `std::stoi`, which skips leading
+/// blanks, takes a sign and digits, ignores the rest, and throws if there is no number
+/// (78/xiaozhi-esp32, `main/ota.cc`, `ParseVersion`). Returns `None` if it would throw and the
+/// device would restart.
 fn as_firmware_reads(version: &str) -> Option<Vec<i32>> {
-    // `getline` sees no part behind a dot at the end.
+    // `getline` ignores an empty part behind a dot at the end.
     let parts = version.strip_suffix('.').unwrap_or(version).split('.');
     parts
         .map(|part| {
@@ -30,19 +31,19 @@ fn as_firmware_reads(version: &str) -> Option<Vec<i32>> {
         .collect()
 }
 
-/// Firmware would not throw when it reads this version.
+/// Returns true if firmware would not throw when it parses this version.
 pub(super) fn is_readable(version: &str) -> bool {
     as_firmware_reads(version).is_some()
 }
 
-/// By numbers from the left; of two that agree so far the longer is greater (`main/ota.cc`,
-/// `IsNewVersionAvailable`). A version that cannot be read is less than any that can.
+/// Compares versions by numbers from the left; of two with equal numbers the longer is greater
+/// (`main/ota.cc`, `IsNewVersionAvailable`). An unreadable version is less than any readable one.
 fn compare(a: &str, b: &str) -> Ordering {
     as_firmware_reads(a).cmp(&as_firmware_reads(b))
 }
 
-/// The image of this file name: its board and version, where both are as they must be. Versions
-/// of ours are numbers and dots only.
+/// Parses board and version from an image's file name; `None` if one of them is invalid. Versions
+/// of our images are numbers and dots only.
 fn parts_of(file: &str) -> Option<(&str, &str)> {
     let (board, version) = file.strip_suffix(EXTENSION)?.rsplit_once('_')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -53,16 +54,17 @@ fn parts_of(file: &str) -> Option<(&str, &str)> {
     fits.then_some((board, version))
 }
 
-/// An image that a device may load.
+/// Image that a device may load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Image {
-    /// Name in the folder, fit for an address.
+    /// File name in the folder, safe for use in a URL.
     pub(super) file: String,
-    /// Its version.
+    /// Version of the image.
     pub(super) version: String,
 }
 
-/// The newest image of this board among these files that is newer than what the device has.
+/// Returns the newest image of this board among these files, if it is newer than the device's
+/// version.
 fn newest(files: impl Iterator<Item = String>, board: &str, has: &str) -> Option<Image> {
     let images = files.filter_map(|file| {
         let (of, version) = parts_of(&file)?;
@@ -74,8 +76,8 @@ fn newest(files: impl Iterator<Item = String>, board: &str, has: &str) -> Option
         .max_by(|a, b| compare(&a.version, &b.version))
 }
 
-/// The newest image for a device, from a folder that is read anew, so that a file copied there is
-/// offered at once. None where the folder is empty, or cannot be read.
+/// Returns the newest image for a device. Reads the folder each time, to offer new files at once.
+/// `None` if there is no newer image, or the folder cannot be read.
 pub(super) async fn update_for(folder: &Path, board: &str, has: &str) -> Option<Image> {
     if folder.as_os_str().is_empty() || board.is_empty() {
         return None;
@@ -96,7 +98,7 @@ pub(super) async fn update_for(folder: &Path, board: &str, has: &str) -> Option<
     }
 }
 
-/// `GET /xiaozhi/ota/firmware/{file}`: an image, or the ranges that are asked for.
+/// Sends an image, or the requested ranges of it (`GET /xiaozhi/ota/firmware/{file}`).
 pub(super) async fn download(
     request: HttpRequest,
     file: web::Path<String>,

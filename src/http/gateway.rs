@@ -1,5 +1,5 @@
-//! The text clients' handshake at `/`, and the page by which people try it. Not for what clients
-//! say, which is the actor's.
+//! Handshake of text clients at `/`, and the page for trying them. Not for their messages, which
+//! the actor handles.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use tokio_util::sync::CancellationToken;
 use super::fault::answer;
 use super::request_identity::shows;
 
-/// The page that talks to the gateway.
+/// Test page that connects to the gateway.
 const PAGE: &str = include_str!("../../web/test_client.html");
 
-/// Where the page is.
+/// Path of the page.
 pub(super) const PAGE_PATH: &str = "/test_client.html";
 
-/// Lets text clients in.
+/// State of the text clients' routes.
 #[derive(Clone)]
 pub struct TextClients {
-    /// What their actors share.
+    /// Service that the clients' actors share.
     pub desk: GatewayService,
-    /// One place a connection.
+    /// Connection slots, one permit each.
     pub places: Arc<Semaphore>,
-    /// What they show; empty lets everybody in.
+    /// Token that clients must send; empty allows everybody.
     pub token: Secret,
-    /// Their connections end with it.
+    /// Token of the process; connections end when it is cancelled.
     pub process: CancellationToken,
 }
 
-/// `GET /`: the WebSocket of a text client; a browser is sent to the page. Where there is no room
-/// the socket is opened and closed with 1013, as the gateway's document says.
+/// Opens the WebSocket of a text client (`GET /`); redirects a browser to the page. Without a free
+/// slot, the socket is opened and closed with 1013, as the gateway's document requires.
 pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
@@ -56,7 +56,7 @@ pub(super) async fn connect(
     }
 }
 
-/// `GET /test_client.html`: the page.
+/// Returns the test page (`GET /test_client.html`).
 pub(super) async fn page() -> HttpResponse {
     HttpResponse::Ok().content_type("text/html; charset=utf-8").body(PAGE)
 }

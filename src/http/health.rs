@@ -1,4 +1,4 @@
-//! Whether the server and its engines are ready, and what it has counted.
+//! Health check of the server and its engines, and the metrics.
 
 use actix_web::{HttpResponse, web};
 use hearken_cluster::Cluster;
@@ -10,19 +10,19 @@ use tokio_util::sync::CancellationToken;
 /// The content type of Prometheus's text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What `/healthz` tells.
+/// State of the health check.
 #[derive(Clone)]
 pub struct Health {
     engines: EngineStates,
     metrics: PrometheusHandle,
-    /// The other instances.
+    /// Connection to the other instances.
     pub(crate) cluster: Cluster,
     process: CancellationToken,
 }
 
 impl Health {
-    /// The engines that run beside the server, what the process has counted, the other instances,
-    /// and the token by which the server begins to stop.
+    /// Creates the state from the engines, the process's metrics, the other instances, and the
+    /// token that is cancelled at shutdown.
     pub fn new(
         engines: EngineStates,
         metrics: PrometheusHandle,
@@ -33,9 +33,9 @@ impl Health {
     }
 }
 
-/// 200 and `"status": "ok"` when everything is ready, 503 and `"starting"` while an engine is
-/// not, 503 and `"stopping"` when the server is about to end; either way each engine's state, the
-/// server's version, and whether the Redis that instances share is there, where there is to be one.
+/// Returns 200 and `"status": "ok"` when everything is ready, 503 and `"starting"` while an engine
+/// is not ready, 503 and `"stopping"` at shutdown. Always includes each engine's state, the
+/// server's version, and, if a Redis is configured, the state of its connection.
 #[utoipa::path(get, path = "/healthz", tag = "server",
     responses((status = 200, body = Object), (status = 503, body = Object)))]
 pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
@@ -61,7 +61,8 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
     }
 }
 
-/// Every metric of the process in Prometheus's text format; nothing of what people said.
+/// Returns every metric of the process in Prometheus's text format; contains nothing that users
+/// said.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(health: web::Data<Health>) -> HttpResponse {
     HttpResponse::Ok().content_type(EXPOSITION).body(health.metrics.render())

@@ -1,5 +1,5 @@
-//! Our own tools for LiteMCP clients, each at an address: over WebSocket, and over HTTP with `GET`
-//! for what it is and `POST` for a call. Not for what the messages mean.
+//! Our own tools for LiteMCP clients, one address per tool: over WebSocket, and over HTTP with
+//! `GET` for the description and `POST` for a call. Not for the contents of messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,18 +23,18 @@ use super::fault::{Answer, Refusal, refusal, rendered};
 use super::request_identity::body;
 use super::websocket_bridge::WebSocketBridge;
 
-/// Where a tool is.
+/// Path of a tool.
 pub(super) const PATH: &str = "/litemcp/{tool}";
-/// Largest message of a client, and largest body.
+/// Longest message, and longest body, of a client, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Clients over WebSocket at once.
+/// Maximum number of WebSocket clients.
 const SOCKETS: usize = 64;
-/// Calls over HTTP at once.
+/// Maximum number of concurrent calls over HTTP.
 const CALLS: usize = 64;
-/// Longest that a call over HTTP waits for others to end.
+/// Longest wait of a call over HTTP for a free slot.
 const PLACE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Our own tools, offered to LiteMCP clients.
+/// Service that offers our own tools to LiteMCP clients.
 pub struct LiteMcp {
     sources: Vec<Arc<dyn ToolSource>>,
     sockets: Arc<Semaphore>,
@@ -43,7 +43,8 @@ pub struct LiteMcp {
 }
 
 impl LiteMcp {
-    /// Offers every tool of these sources; of two with one name the first. Ends with `process`.
+    /// Creates the service with every tool of these sources; of two tools with one name, the first.
+    /// Ends when `process` is cancelled.
     pub fn new(sources: Vec<Arc<dyn ToolSource>>, process: CancellationToken) -> Self {
         Self {
             sources,
@@ -53,7 +54,7 @@ impl LiteMcp {
         }
     }
 
-    /// The tool of this name, if the caller may use it.
+    /// Returns the tool of this name, if the caller may use it.
     fn face(
         &self,
         request: &HttpRequest,
@@ -66,7 +67,7 @@ impl LiteMcp {
     }
 }
 
-/// Puts the addresses of these tools on an application, which has a [`AccessControl`] as well.
+/// Adds the routes of these tools to an application, which must also have an [`AccessControl`].
 pub fn litemcp_routes(services: &mut ServiceConfig, tools: Arc<LiteMcp>) {
     services
         .app_data(web::Data::from(tools))
@@ -74,7 +75,7 @@ pub fn litemcp_routes(services: &mut ServiceConfig, tools: Arc<LiteMcp>) {
         .route(PATH, web::post().to(call));
 }
 
-/// `GET /litemcp/{tool}`: what the tool is, or a WebSocket to it.
+/// Returns the description of the tool, or opens a WebSocket to it (`GET /litemcp/{tool}`).
 async fn get(
     request: HttpRequest,
     name: web::Path<String>,
@@ -116,7 +117,7 @@ fn place(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
     Arc::clone(places).try_acquire_owned().ok()
 }
 
-/// `POST /litemcp/{tool}`: calls the tool.
+/// Calls the tool (`POST /litemcp/{tool}`).
 async fn call(
     request: HttpRequest,
     name: web::Path<String>,
@@ -148,7 +149,8 @@ async fn carried_out(face: LiteMcpServer, payload: web::Payload, tools: &LiteMcp
     Ok(HttpResponse::build(status(&called)).json(called.result))
 }
 
-/// A tool that answers is a success, also when it answers that it failed.
+/// Returns the HTTP status of a call. An answer of the tool is a success, even if it reports a
+/// failure.
 fn status(called: &Called) -> StatusCode {
     match called.error {
         None => StatusCode::OK,

@@ -1,6 +1,7 @@
-//! Where tool clients dial in: a WebSocket with bare JSON-RPC text frames, on which they are the
-//! MCP server. Paths and query as the reference relay has them (xinnan-tech/mcp-endpoint-server),
-//! so that its tool clients need another host only. Not for the protocol on top.
+//! WebSocket route to which tool clients connect: bare JSON-RPC text frames, on which the clients
+//! are the MCP servers. Paths and query are those of the reference relay
+//! (xinnan-tech/mcp-endpoint-server): its tool clients need only another host. Not for the protocol
+//! on top.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::ws_link;
@@ -12,10 +13,10 @@ use super::request_identity::{bearer, query};
 use super::tools_api::ToolsApi;
 use super::websocket_bridge::WebSocketBridge;
 
-/// Largest message of a tool client.
+/// Longest message of a tool client, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// `GET /mcp_endpoint/mcp/?token=...`: the WebSocket of a tool client.
+/// Opens the WebSocket of a tool client (`GET /mcp_endpoint/mcp/?token=...`).
 pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
@@ -26,7 +27,7 @@ pub(super) async fn connect(
 
 fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> Answer {
     let token = query(request, "token").unwrap_or_else(|| bearer(request));
-    // A `+` of a query stands for a space; no token of ours has either.
+    // A `+` in a query means a space; our tokens contain neither.
     let agent = desk.agents.agent(token.trim()).map_err(|error| {
         refusal(Fault::Unauthorized, &format!("{error}; `hearken tools token` makes one"))
     })?;
@@ -46,7 +47,7 @@ fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> A
         .map_err(|_| refusal(Fault::BadRequest, "this address speaks WebSocket only"))
 }
 
-/// `GET /mcp_endpoint/health`: the endpoint is there, and how many use it.
+/// Returns the health of the endpoint and its number of clients (`GET /mcp_endpoint/health`).
 #[utoipa::path(get, path = "/mcp_endpoint/health", tag = "tools", params(("token" = Option<String>, Query,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn health(desk: web::Data<ToolsApi>) -> HttpResponse {

@@ -1,7 +1,6 @@
-//! What every request passes before its route, from the outside in: `/api/v1` is made `/api`, the
-//! request gets its name, is logged, may come from other sites' pages, survives a panic, is held
-//! back where its client asks too often, and runs to its end where it changes something. Who may
-//! ask what is the routes' own.
+//! Middleware before every route, from the outside in: rewrites `/api/v1` to `/api`, gives the
+//! request an id, logs it, applies CORS, recovers from panics, limits the rate of requests, and
+//! runs requests with side effects to their end. Authorisation is in the routes.
 
 pub mod limits;
 mod outliving;
@@ -31,18 +30,18 @@ use self::traffic::Traffic;
 use super::fault::answer;
 use crate::config::HttpConfig;
 
-/// The header with a request's name, both ways.
+/// Header of a request's id, in both directions.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest name that is taken from a client.
+/// Longest request id accepted from a client, in characters.
 const MAX_REQUEST_ID_CHARS: usize = 64;
-/// Longest path that is logged, where no route names it.
+/// Longest path in a log line, in characters, for requests without a route.
 const MAX_PATH_CHARS: usize = 120;
-/// Seconds for which a browser remembers what a site may ask.
+/// Seconds for which a browser caches a CORS preflight response.
 const PREFLIGHT_SECONDS: usize = 3_600;
 
-/// What stands before the routes of a server.
+/// State of the middleware.
 pub struct MiddlewareState {
-    /// As configured, without a slash at the end.
+    /// Allowed origins as configured, without a slash at the end.
     origins: Vec<String>,
     limits: Option<Limits>,
     trust_proxy: bool,
@@ -50,8 +49,8 @@ pub struct MiddlewareState {
 }
 
 impl MiddlewareState {
-    /// The desk of this configuration. Behind a proxy that is trusted, clients have the addresses
-    /// that it names. Requests are counted by all instances of the server.
+    /// Creates the state from the configuration. Behind a trusted proxy, client addresses are taken
+    /// from its header. All instances of the server share the rate limits.
     pub fn new(config: &HttpConfig, trust_proxy: bool, cluster: &Cluster) -> Self {
         let origins = config.cors_origins.iter();
         Self {
@@ -62,17 +61,17 @@ impl MiddlewareState {
         }
     }
 
-    /// What was asked so far.
+    /// Returns the request statistics.
     pub fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
     }
 
-    /// Pages of this site may ask.
+    /// Returns true if pages of this origin may send requests.
     pub(super) fn lets_in(&self, origin: &str) -> bool {
         self.origins.iter().any(|known| known == "*" || origin.eq_ignore_ascii_case(known))
     }
 
-    /// Where a client is, for counting its requests.
+    /// Returns the address of a client, as a key for rate limits.
     pub(super) fn address_of(&self, request: &HttpRequest) -> String {
         limits::address_of(request, self.trust_proxy)
     }
@@ -94,12 +93,12 @@ impl MiddlewareState {
     }
 }
 
-/// The desk that a request passed.
+/// Returns the middleware state of a request.
 pub(super) fn desk_of(request: &HttpRequest) -> Option<&MiddlewareState> {
     request.app_data::<web::Data<MiddlewareState>>().map(|desk| desk.get_ref())
 }
 
-/// The application with this desk before its routes.
+/// Wraps an application in this middleware.
 pub fn behind<T>(
     app: App<T>,
     desk: Arc<MiddlewareState>,
@@ -132,7 +131,7 @@ where
         .wrap(from_fn(aliased))
 }
 
-/// Makes `/api/v1/...` what it is another name of.
+/// Rewrites `/api/v1/...` to `/api/...`.
 async fn aliased(
     mut request: ServiceRequest,
     next: Next<BoxBody>,
@@ -144,7 +143,7 @@ async fn aliased(
     next.call(request).await
 }
 
-/// The address without its version, where it has one.
+/// Returns the address without its version, if it has one.
 fn without_version(uri: &Uri) -> Option<Uri> {
     let rest = uri.path().strip_prefix("/api/v1")?;
     if !rest.is_empty() && !rest.starts_with('/') {
@@ -159,12 +158,12 @@ fn without_version(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// A request's name, by which logs and clients speak of it.
+/// Id of a request, in logs and in responses.
 #[derive(Debug, Clone)]
 pub(super) struct RequestId(String);
 
 impl RequestId {
-    /// The client's, where that is fit for logs, else a new one.
+    /// Takes the client's id if it is safe for logs, else creates one.
     fn from_headers(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID).and_then(|v| v.to_str().ok());
         let sane = |id: &&str| {
@@ -176,12 +175,12 @@ impl RequestId {
     }
 
     fn header(&self) -> HeaderValue {
-        // Its characters are such.
+        // Never fails: the characters were checked.
         HeaderValue::from_str(&self.0).unwrap_or(HeaderValue::from_static(""))
     }
 }
 
-/// Names the request.
+/// Gives the request its id.
 async fn named(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -222,7 +221,7 @@ async fn logged(
     outcome.map(ServiceResponse::map_into_boxed_body)
 }
 
-/// What a client is told where a route panicked.
+/// Error for a route that panicked; renders the client's response.
 #[derive(Debug, thiserror::Error)]
 #[error("a request broke off")]
 struct Panicked(Option<RequestId>);
@@ -242,7 +241,7 @@ impl ResponseError for Panicked {
     }
 }
 
-/// Answers for a route that panicked; the connection and the server live on.
+/// Converts a panic of a route to an error response; the connection and the server continue.
 async fn recovered(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -255,7 +254,7 @@ async fn recovered(
     })
 }
 
-/// Holds back a client that asks too often.
+/// Refuses requests of a client that exceeds its rate limit.
 async fn limited(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -270,7 +269,7 @@ async fn limited(
     next.call(request).await
 }
 
-/// What a client is told that asks too often.
+/// Builds the response for a client that exceeds its rate limit.
 pub(super) fn too_often(wait: std::time::Duration) -> HttpResponse {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let about = format!("try again in {seconds} s");

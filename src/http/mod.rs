@@ -1,5 +1,5 @@
-//! The route table. Each route parses a request, calls one thing and renders; no dialogue, no
-//! SQL, no retries here.
+//! The route table. Each route parses a request, calls one function and renders the result; no
+//! dialogue, no SQL, no retries here.
 
 mod admin;
 mod auth;
@@ -45,7 +45,7 @@ pub use ota::{OtaConfigError, OtaRules};
 pub use tools_api::ToolsApi;
 pub use vision::PATH as VISION_PATH;
 
-/// Who is let in, and what devices are told at boot.
+/// Access control of devices and users, and the rules of the OTA responses.
 pub struct AccessControl {
     auth: Auth,
     ota: OtaRules,
@@ -54,13 +54,13 @@ pub struct AccessControl {
 }
 
 impl AccessControl {
-    /// The door of a server.
+    /// Creates the access control of a server.
     pub fn new(auth: Auth, ota: OtaRules, store: Arc<dyn DeviceStore>) -> Self {
         Self { auth, ota, store, guesses: devices::Guesses::new() }
     }
 }
 
-/// The routes of text clients.
+/// Adds the routes of text clients.
 pub fn gateway_routes(services: &mut ServiceConfig, clients: TextClients) {
     services
         .app_data(web::Data::new(clients))
@@ -68,7 +68,7 @@ pub fn gateway_routes(services: &mut ServiceConfig, clients: TextClients) {
         .route(gateway::PAGE_PATH, web::get().to(gateway::page));
 }
 
-/// The routes of chat sessions.
+/// Adds the routes of chat sessions.
 pub fn chat_routes(services: &mut ServiceConfig, chats: Chats) {
     let one = "/api/sessions/{id}";
     let of = |part: &str| format!("{one}/{part}");
@@ -91,7 +91,7 @@ pub fn chat_routes(services: &mut ServiceConfig, chats: Chats) {
         .route(&of("ws"), web::get().to(chat_worlds::watch));
 }
 
-/// The routes of museum clients.
+/// Adds the routes of museum clients.
 pub fn museum_routes(services: &mut ServiceConfig, clients: MuseumClients) {
     services
         .app_data(web::Data::new(clients))
@@ -103,7 +103,7 @@ pub fn museum_routes(services: &mut ServiceConfig, clients: MuseumClients) {
         .route("/api/agent/parse", web::post().to(museum::parse));
 }
 
-/// The routes of the administrator.
+/// Adds the routes of the administrator.
 pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
     let config = "/api/admin/config";
     services
@@ -120,7 +120,7 @@ pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
         .route("/api/admin/audit", web::get().to(admin::audit));
 }
 
-/// Puts every other route on an application; `main` and the tests use the same.
+/// Adds all other routes to an application; `main` and the tests use this function.
 pub fn routes(
     services: &mut ServiceConfig,
     device_endpoint: DeviceEndpoint,

@@ -1,7 +1,7 @@
-//! Museum clients over REST: register, keep alive, ask, leave. Not for what their words come to.
+//! REST API of museum clients: register, keep alive, ask, unregister. Not for the answers.
 //!
-//! What goes wrong is told in the envelope of the document, and in `detail`, where the original
-//! clients look for it; of a dead session they want 401 and the word 会话 there.
+//! Errors are reported in the envelope of the document, and in `detail`, where the original clients
+//! look for them. For an expired session these clients expect 401 and the word 会话 in `detail`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,23 +29,23 @@ use super::middleware::desk_of;
 use super::request_identity::{body, session_of, shows};
 use crate::museum::{Museum, MuseumError};
 
-/// Largest body; 128 functions with long descriptions fit.
+/// Longest body, in bytes; 128 functions with long descriptions fit.
 const MAX_BODY_BYTES: usize = 512 * 1024;
-/// When a client may ask again where the server is busy or its store is away.
+/// Time after which a client may retry when the server is busy or its store is unavailable.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Lets museum clients in.
+/// State of the routes of museum clients.
 #[derive(Clone)]
 pub struct MuseumClients {
-    /// What is done for them.
+    /// Service that executes requests.
     pub museum: Arc<Museum>,
-    /// What they show; empty lets everybody in.
+    /// Token that clients must send; empty allows everybody.
     pub token: Secret,
-    /// How often one may ask; none sets no limit.
+    /// Rate limit; `None` for no limit.
     pub limit: Option<Arc<dyn RateLimit>>,
 }
 
-/// Every way in which a museum client may be refused, for the description of the API.
+/// Description of every error response to a museum client, for the API description.
 struct Refusals;
 
 impl IntoResponses for Refusals {
@@ -60,7 +60,7 @@ fn refused(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> 
     Box::new(HttpResponse::build(status).json(told))
 }
 
-/// The same, where it may be better soon.
+/// Builds an error response with the time after which to retry.
 fn refused_for_now(status: StatusCode, msg: impl Into<String>, wait: Duration) -> Refusal {
     let mut told = refused(status, msg, Vec::new());
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -68,7 +68,7 @@ fn refused_for_now(status: StatusCode, msg: impl Into<String>, wait: Duration) -
     told
 }
 
-/// There is no session that could be used.
+/// Builds the response for a missing or expired session.
 fn no_session(msg: &str) -> Refusal {
     let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
     let challenge = HeaderValue::from_static("Session realm=\"museum\"");
@@ -112,7 +112,7 @@ fn wrong(mistakes: Vec<Mistake>) -> Refusal {
 }
 
 impl MuseumClients {
-    /// The request comes from somebody who may ask, and not too often.
+    /// Checks origin, token and rate limit of a request.
     async fn let_in(
         &self,
         request: &HttpRequest,
@@ -140,7 +140,7 @@ impl MuseumClients {
         })
     }
 
-    /// The session that the request names, once it is let in.
+    /// Checks the request, and returns the session id in its header.
     async fn session(&self, request: &HttpRequest) -> Result<SessionId, Refusal> {
         let id = session_of(request).map(SessionId::new);
         self.let_in(request, id.as_ref()).await?;
@@ -156,7 +156,7 @@ async fn read(payload: web::Payload) -> Result<Value, Refusal> {
     json::object(&bytes).map(Value::Object).map_err(|error| wrong(vec![error.into()]))
 }
 
-/// `POST /api/session/register`.
+/// Registers a client (`POST /api/session/register`).
 #[utoipa::path(post, path = "/api/session/register", tag = "museum", request_body = Register,
     responses((status = 200, body = Registered), Refusals))]
 pub(super) async fn register(
@@ -183,7 +183,7 @@ async fn registered(
     }))
 }
 
-/// `POST /api/session/heartbeat`.
+/// Extends a session (`POST /api/session/heartbeat`).
 #[utoipa::path(post, path = "/api/session/heartbeat", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = Alive), Refusals))]
 pub(super) async fn heartbeat(
@@ -200,7 +200,7 @@ pub(super) async fn heartbeat(
     rendered(beating.await)
 }
 
-/// `DELETE /api/session/unregister`.
+/// Ends a session (`DELETE /api/session/unregister`).
 #[utoipa::path(delete, path = "/api/session/unregister", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = Unregistered), Refusals))]
 pub(super) async fn unregister(
@@ -217,7 +217,7 @@ pub(super) async fn unregister(
     rendered(leaving.await)
 }
 
-/// `GET /api/session/info`.
+/// Describes a session (`GET /api/session/info`).
 #[utoipa::path(get, path = "/api/session/info", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = SessionTold), Refusals))]
 pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
@@ -228,7 +228,7 @@ pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>
     rendered(telling.await)
 }
 
-/// `GET /api/session/stats`, which clients ask to see whether a server is there.
+/// Returns statistics (`GET /api/session/stats`), with which clients check that a server is there.
 #[utoipa::path(get, path = "/api/session/stats", tag = "museum",
     responses((status = 200, body = Stats), Refusals))]
 pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
@@ -239,7 +239,7 @@ pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients
     rendered(counting.await)
 }
 
-/// `POST /api/agent/parse`.
+/// Answers a user (`POST /api/agent/parse`).
 #[utoipa::path(post, path = "/api/agent/parse", tag = "museum", params(("session-id" = String, Header,)),
     request_body = ParseRequest,
     responses((status = 200, body = Envelope), Refusals))]

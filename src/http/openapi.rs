@@ -1,4 +1,4 @@
-//! The description of the HTTP API, made from its routes, and the pages that show it. Not for the
+//! Description of the HTTP API, generated from its routes, and the pages that show it. Not for the
 //! routes themselves, nor for WebSockets, which OpenAPI cannot describe.
 
 use actix_web::web::ServiceConfig;
@@ -14,7 +14,7 @@ use super::{
     tool_servers, tools_api,
 };
 
-/// Where the description is.
+/// Path of the description.
 pub const PATH: &str = "/api/openapi.json";
 
 #[derive(OpenApi)]
@@ -44,7 +44,7 @@ pub const PATH: &str = "/api/openapi.json";
 )]
 struct Api;
 
-/// How requests show who asks.
+/// Authentication schemes of requests.
 struct Security;
 
 impl Modify for Security {
@@ -55,13 +55,13 @@ impl Modify for Security {
     }
 }
 
-/// The description of the whole API, OpenAPI 3.1.
+/// Returns the description of the whole API, OpenAPI 3.1.
 pub fn description() -> Description {
     Api::openapi()
 }
 
-/// The description, and Swagger UI at `/api/docs/`, which is part of the program and fetches
-/// nothing from elsewhere.
+/// Adds the routes of the description and of Swagger UI at `/api/docs/`, which is part of the
+/// program and loads nothing from other servers.
 pub(super) fn routes(services: &mut ServiceConfig) {
     services.service(SwaggerUi::new("/api/docs/{page:.*}").url(PATH, description()));
 }

@@ -1,9 +1,9 @@
-//! What a device is told when it boots: the time, its firmware, where to connect and with which
-//! token, or the code that it waits with. Not for keeping devices, nor for what a token is.
+//! OTA responses to a booting device: the time, its firmware, the WebSocket address and token, or
+//! the code to be bound with. Not for storing devices, nor for the format of tokens.
 //!
-//! Firmware takes anything but 200 with JSON for a failure and tries again, ten times, waiting
-//! longer each time (78/xiaozhi-esp32, `main/ota.cc`): so there is no redirect, and what it can
-//! do without is left out when it fails.
+//! Firmware treats anything except 200 with JSON as a failure and tries again, ten times, with
+//! growing waits (78/xiaozhi-esp32, `main/ota.cc`). For that reason there is no redirect, and
+//! optional parts are left out when they fail.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,43 +23,44 @@ use super::{AccessControl, firmware};
 use crate::auth::answers_challenge;
 use crate::config::OtaConfig;
 
-/// Largest report of a device; real ones have 2 to 4 KB.
+/// Longest report of a device, in bytes; real ones have 2 to 4 KB.
 const MAX_REPORT_BYTES: usize = 64 * 1024;
-/// Longest text of a report that is kept.
+/// Longest text of a report that is stored, in characters.
 const MAX_REPORT_CHARS: usize = 64;
-/// Longest wait for a store that is not needed.
+/// Longest wait for the store when its result is not needed.
 const NOTING: Duration = Duration::from_millis(400);
-/// How long firmware asks whether it is bound before it shows a new code; xiaozhi.me says so too.
+/// Time for which firmware polls its binding before it shows a new code, in milliseconds;
+/// xiaozhi.me sends the same value.
 const ACTIVATION_TIMEOUT_MS: u32 = 30_000;
-/// Version of a device that says none; firmware can read it.
+/// Version of a device that reports none; firmware can parse it.
 const NO_VERSION: &str = "0.0.0";
 
-/// What devices are told, apart from who they are.
+/// Rules of OTA responses, except access control.
 #[derive(Debug, Clone)]
 pub struct OtaRules {
-    /// New devices wait with a code.
+    /// True if new devices must be bound with a code.
     pub(super) binding: bool,
     pub(super) code_lifetime: Duration,
     timezone: TimeZone,
-    /// None builds it from what the device asked.
+    /// Configured WebSocket address; `None` to derive it from the device's request.
     websocket: Option<Url>,
     pub(super) firmware_dir: PathBuf,
     trust_proxy: bool,
 }
 
-/// A setting of `[ota]` that cannot be used.
+/// Invalid setting of `[ota]`.
 #[derive(Debug, thiserror::Error)]
 pub enum OtaConfigError {
-    /// There is no such time zone.
+    /// The time zone does not exist.
     #[error("`ota.timezone` is {0}: use an IANA name such as Asia/Shanghai, or leave it empty")]
     Timezone(String),
-    /// The address is none of a WebSocket.
+    /// The address is not that of a WebSocket.
     #[error("`ota.websocket_url` is {0}: use ws://HOST:PORT/xiaozhi/v1/, or leave it empty")]
     WebsocketUrl(String),
 }
 
 impl OtaRules {
-    /// The rules of this configuration.
+    /// Creates the rules from the configuration.
     ///
     /// # Errors
     /// See [`OtaConfigError`].
@@ -84,7 +85,7 @@ impl OtaRules {
         })
     }
 
-    /// The device's address of the conversation. Firmware stores whatever stands here.
+    /// Returns the WebSocket address for the device. Firmware stores it permanently.
     fn websocket_at(&self, reached: &Url) -> String {
         let Some(url) = &self.websocket else {
             let mut url = reached.clone();
@@ -102,9 +103,9 @@ impl OtaRules {
     }
 }
 
-/// What a device tells of itself: from its body, else from its headers.
+/// Reads a device's report: from its body, else from its headers.
 fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
-    // A body that is no JSON tells nothing; the headers are enough.
+    // A body that is not JSON is ignored; the headers are enough.
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |path| {
         let text = body.pointer(path).and_then(Value::as_str);
@@ -124,7 +125,7 @@ fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
     }
 }
 
-/// `POST` and `GET /xiaozhi/ota/`.
+/// Answers a booting device (`POST` and `GET /xiaozhi/ota/`).
 pub(super) async fn check(
     request: HttpRequest,
     payload: web::Payload,
@@ -169,7 +170,7 @@ async fn settings(request: &HttpRequest, payload: web::Payload, access: &AccessC
     Ok(HttpResponse::Ok().json(answer))
 }
 
-/// How the device waits; none where it is bound.
+/// Returns the pending activation of a device; `None` if it is bound.
 async fn wait_to_be_bound(
     access: &AccessControl,
     caller: &Caller,
@@ -185,7 +186,7 @@ async fn wait_to_be_bound(
     waiting.await.map(Some).map_err(|e| store_failed(&e))
 }
 
-/// Writes down that the device was there; without the store it talks all the same.
+/// Records the device's contact. Errors of the store are only logged: the device works without it.
 async fn note(access: &AccessControl, report: &DeviceReport, now: Timestamp) {
     match tokio::time::timeout(NOTING, access.store.report(report, now)).await {
         Ok(Ok(_)) => {}
@@ -194,8 +195,9 @@ async fn note(access: &AccessControl, report: &DeviceReport, now: Timestamp) {
     }
 }
 
-/// The newest image, else the device's own version and no address. Nothing at all for a version
-/// that firmware itself fails to read, which would restart it again and again.
+/// Returns the newest image, or else the device's own version without an address. Returns `None`
+/// for a version that firmware itself fails to parse, which would restart the device again and
+/// again.
 async fn firmware_for(
     access: &AccessControl,
     report: &DeviceReport,
@@ -220,7 +222,7 @@ async fn firmware_for(
     })
 }
 
-/// What a device with a burned-in key says to prove it; one without says `{}`.
+/// Proof of identity by a device with a burned-in key; a device without a key sends `{}`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Proof {
@@ -230,7 +232,8 @@ struct Proof {
     hmac: String,
 }
 
-/// `POST /xiaozhi/ota/activate`: 200 where the device is bound, 202 while it waits.
+/// Polls the activation (`POST /xiaozhi/ota/activate`): 200 if the device is bound, 202 while it
+/// waits.
 pub(super) async fn activate(
     request: HttpRequest,
     payload: web::Payload,
@@ -261,9 +264,10 @@ async fn activated(request: &HttpRequest, payload: web::Payload, access: &Access
     Ok(HttpResponse::Accepted().json(json!({"message": "waiting to be bound"})))
 }
 
-/// The device answered the challenge with the key that we have for its serial number. A device
-/// without a serial number, or whose key nobody told us, has nothing to prove: the person who
-/// enters its code vouches for it. False where it answered another challenge than the last.
+/// Returns true if the device answered the challenge with the key that we have for its serial
+/// number. A device without a serial number, or whose key is unknown, has nothing to prove: the
+/// user who enters its code vouches for it. Returns false if it answered another challenge than the
+/// last.
 async fn proves_itself(
     access: &AccessControl,
     caller: &Caller,
@@ -285,7 +289,7 @@ async fn proves_itself(
     let now = Timestamp::now();
     let waiting = access.store.waiting(&caller.device_id, &caller.client_id, now);
     let Some(waiting) = waiting.await.map_err(failed)? else {
-        // Bound long ago: it proved itself then, and its next boot gets a token without this.
+        // Bound long ago: it was verified then, and at its next boot it gets a token without this.
         return Ok(false);
     };
     if proof.challenge != waiting.challenge {

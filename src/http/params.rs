@@ -1,6 +1,6 @@
-//! Parameters of the query of a REST request, by one rule for all: what is left out is the usual,
-//! and what is there fits, or is refused; blank fits nothing. Not for ids and tokens, which clients
-//! may also put there.
+//! Query parameters of REST requests, with one rule for all: a missing parameter has its default,
+//! and a present one must be valid or is refused; blank is never valid. Not for ids and tokens,
+//! which clients may also send in the query.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,10 +11,10 @@ use hearken_proto::fault::Fault;
 use super::fault::{Refusal, refusal};
 use super::request_identity::query;
 
-/// A text, trimmed; none where the parameter is left out.
+/// Returns a text, trimmed; `None` if the parameter is missing.
 ///
 /// # Errors
-/// This fault, where it is blank.
+/// The given fault, if the text is blank.
 pub(super) fn text(
     request: &HttpRequest,
     name: &str,
@@ -28,10 +28,10 @@ pub(super) fn text(
     Ok(Some(given.to_owned()))
 }
 
-/// A whole number within its limits; none where the parameter is left out.
+/// Returns a whole number within its limits; `None` if the parameter is missing.
 ///
 /// # Errors
-/// This fault, where it is none.
+/// The given fault, if it is not such a number.
 pub(super) fn number<T>(
     request: &HttpRequest,
     name: &str,

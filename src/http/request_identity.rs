@@ -1,5 +1,5 @@
-//! Who calls: ids, tokens and addresses as they stand in a request, in headers or, from clients
-//! that cannot set any, in the query. Not for judging them.
+//! Identity in a request: ids, tokens and addresses in headers or, from clients that cannot set
+//! headers, in the query. Not for checking them.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use url::Url;
 use super::fault::{Refusal, refusal};
 use crate::auth::same;
 
-/// Longest id that a device may give; a MAC address has 17 characters.
+/// Longest id of a device, in characters; a MAC address has 17.
 const MAX_ID_CHARS: usize = 64;
-/// Longest token; ours have 54 characters.
+/// Longest token, in characters; ours have 54.
 const MAX_TOKEN_CHARS: usize = 512;
 /// Longest wait for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A header, else the query parameter of the same name; without control characters, and cut at
-/// the length of an id.
+/// Returns a header, else the query parameter of the same name, without control characters, and cut
+/// at the maximum length of an id.
 pub(super) fn given(request: &HttpRequest, name: &str) -> Option<String> {
     tidy(&raw(request, name)?, MAX_ID_CHARS)
 }
@@ -32,20 +32,20 @@ fn raw(request: &HttpRequest, name: &str) -> Option<String> {
     header.or_else(|| query(request, name))
 }
 
-/// A parameter of the query, whatever the case of its name.
+/// Returns a parameter of the query, whatever the case of its name.
 pub(super) fn query(request: &HttpRequest, name: &str) -> Option<String> {
     url::form_urlencoded::parse(request.query_string().as_bytes())
         .find(|(k, _)| k.eq_ignore_ascii_case(name))
         .map(|(_, v)| v.into_owned())
 }
 
-/// Text of a stranger, made fit to be kept; none where nothing is left.
+/// Cleans up a text from an untrusted client for storage; `None` if nothing is left.
 pub(super) fn tidy(text: &str, max_chars: usize) -> Option<String> {
     let text: String = text.trim().chars().filter(|c| !c.is_control()).take(max_chars).collect();
     (!text.is_empty()).then_some(text)
 }
 
-/// The device that calls: lower-case id, and client id, empty where there is none.
+/// Calling device: lower-case id, and client id, empty if there is none.
 pub(super) struct Caller {
     pub(super) device_id: DeviceId,
     pub(super) client_id: String,
@@ -55,7 +55,7 @@ impl Caller {
     /// Reads both ids.
     ///
     /// # Errors
-    /// There is no device id, or one that nobody could sign.
+    /// There is no device id, or one that cannot be signed.
     pub(super) fn from_request(request: &HttpRequest) -> Result<Self, Refusal> {
         let Some(device_id) = given(request, "device-id") else {
             return Err(refusal(Fault::BadRequest, "the header Device-Id is missing"));
@@ -68,13 +68,13 @@ impl Caller {
     }
 }
 
-/// The bearer token: from `Authorization`, with or without its scheme, or from the query
-/// parameter of that name. Empty where there is none.
+/// Returns the bearer token: from `Authorization`, with or without its scheme, or from the query
+/// parameter of that name. Empty if there is none.
 pub(super) fn bearer(request: &HttpRequest) -> String {
     bearer_in(request, "authorization")
 }
 
-/// The bearer token of another header, or of the query parameter of its name.
+/// Returns the bearer token of another header, or of the query parameter of its name.
 pub(super) fn bearer_in(request: &HttpRequest, name: &str) -> String {
     let text = raw(request, name).and_then(|t| tidy(&t, MAX_TOKEN_CHARS));
     let text = text.unwrap_or_default();
@@ -85,31 +85,32 @@ pub(super) fn bearer_in(request: &HttpRequest, name: &str) -> String {
     }
 }
 
-/// The session that the caller names: the header `session-id`, or `session_id`, as some clients
-/// write it.
+/// Returns the session id in the header `session-id`, or `session_id`, as some clients write it.
 pub(super) fn session_of(request: &HttpRequest) -> Option<String> {
     let header = |name: &str| request.headers().get(name)?.to_str().ok();
     tidy(header("session-id").or_else(|| header("session_id"))?, MAX_ID_CHARS)
 }
 
-/// The caller shows this token, in `Authorization` or as the query's `token`; an empty one lets
-/// everybody in.
+/// Returns true if the request has this token, in `Authorization` or as the query's `token`; an
+/// empty token allows everybody.
 pub(super) fn shows(request: &HttpRequest, token: &Secret) -> bool {
     let shown = [bearer(request), query(request, "token").unwrap_or_default()];
     token.is_empty() || shown.iter().any(|shown| same(shown, token.expose()))
 }
 
-/// Where the caller reaches us, as an `http:` or `https:` address without a path.
+/// Returns the address under which the caller reaches us, as an `http:` or `https:` URL without a
+/// path.
 ///
-/// The firmware's `Host` has no port (78/esp-ml307, `src/web_socket.cc`): then it is ours. Behind
-/// a proxy that we trust its headers win, and a `Host` without port is the proxy's own.
+/// The firmware's `Host` has no port (78/esp-ml307, `src/web_socket.cc`): our own port is used
+/// then. Behind a trusted proxy its headers take precedence, and a `Host` without port is the
+/// proxy's own.
 ///
 /// # Errors
-/// `Host` is no host.
+/// `Host` is not a valid host.
 pub(super) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url, Refusal> {
     let header = |name: &str| {
         let value = request.headers().get(name)?.to_str().ok()?;
-        // Of a chain of proxies, the outermost comes first.
+        // Of a chain of proxies, the outermost is first.
         let first = value.split(',').next()?.trim();
         (!first.is_empty()).then(|| first.to_owned())
     };
@@ -141,10 +142,10 @@ pub(super) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url
     Ok(url)
 }
 
-/// A body of at most this many bytes.
+/// Reads a body of at most `max_bytes` bytes.
 ///
 /// # Errors
-/// It is larger, does not come in time, or breaks off.
+/// The body is larger, does not arrive in time, or is incomplete.
 pub(super) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web::Bytes, Refusal> {
     let reading = payload.to_bytes_limited(max_bytes);
     let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, reading).await else {
@@ -160,16 +161,16 @@ pub(super) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web:
     }
 }
 
-/// A JSON body of a request of a few texts.
+/// Reads and parses a small JSON body.
 ///
 /// # Errors
-/// It is none, or not with the fields that are needed; the message names what is wrong. How it is
-/// read stands at [`hearken_proto::json`].
+/// The body is not JSON, or lacks required fields; the message names the error. The rules of
+/// parsing are documented in [`hearken_proto::json`].
 pub(super) async fn json<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
     json_or(payload, Fault::BadRequest).await
 }
 
-/// The same, where what is wrong with it is told as this fault.
+/// Reads and parses a small JSON body; an invalid one is reported as this fault.
 ///
 /// # Errors
 /// See [`json`].
@@ -177,7 +178,8 @@ pub(super) async fn json_or<T: DeserializeOwned>(
     payload: web::Payload,
     fault: Fault,
 ) -> Result<T, Refusal> {
-    // A device's instructions in the longest writing of their characters, `\ud83d\ude00`.
+    // Longest instructions of a device with the longest encoding of their characters,
+    // `\ud83d\ude00`.
     const MAX_BYTES: usize = 128 * 1024;
     let bytes = body(payload, MAX_BYTES).await?;
     json::read(&bytes).map_err(|error| refusal(fault, &error.about("the body")))
@@ -218,7 +220,7 @@ mod tests {
             }
             reached_at(&request.to_http_request(), trust).map(String::from).ok()
         };
-        // The port of a test request's server is 8080.
+        // The test server's port is 8080.
         let is = |headers: &[(&str, &str)], trust: bool, url: Option<&str>| {
             assert_eq!(at(headers, trust).as_deref(), url, "{headers:?} {trust}");
         };

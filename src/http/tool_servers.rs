@@ -1,5 +1,5 @@
-//! Tool servers for people: list, add, remove, and switch on and off while the server runs. Not
-//! for what may be done, which the registry decides.
+//! REST API of tool servers: listing, adding, removing, enabling and disabling at run time. Not for
+//! the validation of changes, which is in the registry.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
@@ -13,9 +13,9 @@ use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
 use super::request_identity::json as json_body;
 use super::tools_api::ToolsApi;
 
-/// Where one of them is.
+/// Path of one server.
 pub(super) const ONE: &str = "/api/tools/servers/{name}";
-/// Where one is switched.
+/// Path for enabling and disabling one server.
 pub(super) const ENABLED: &str = "/api/tools/servers/{name}/enabled";
 
 fn refused(error: ChangeError) -> Refusal {
@@ -29,7 +29,7 @@ fn refused(error: ChangeError) -> Refusal {
     refusal(fault, &error.to_string())
 }
 
-/// `GET /api/tools/servers`: every server, those that are off among them, with its settings.
+/// Lists every server with its settings, including disabled ones (`GET /api/tools/servers`).
 #[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
@@ -44,7 +44,7 @@ pub(super) async fn list(
     rendered(listed.await)
 }
 
-/// `POST /api/tools/servers` with the keys of a `[[tools.servers]]`: adds it for good.
+/// Adds a server permanently (`POST /api/tools/servers` with the keys of a `[[tools.servers]]`).
 #[utoipa::path(post, path = "/api/tools/servers", tag = "tools",
     request_body = Object,
     responses((status = 201, body = Object), Faults))]
@@ -63,7 +63,7 @@ pub(super) async fn add(
     rendered(added.await)
 }
 
-/// `GET /api/tools/servers/{name}`.
+/// Returns a server (`GET /api/tools/servers/{name}`).
 #[utoipa::path(get, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
@@ -79,7 +79,7 @@ pub(super) async fn get(
     rendered(one.await)
 }
 
-/// `DELETE /api/tools/servers/{name}`: removes one that was added.
+/// Removes a server that was added (`DELETE /api/tools/servers/{name}`).
 #[utoipa::path(delete, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn remove(
@@ -96,14 +96,14 @@ pub(super) async fn remove(
     rendered(removed.await)
 }
 
-/// What `switch` wants.
+/// Body of the request to enable or disable a server.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Switch {
     enabled: bool,
 }
 
-/// `PUT /api/tools/servers/{name}/enabled` with `{"enabled"}`: switches any of them on or off.
+/// Enables or disables a server (`PUT /api/tools/servers/{name}/enabled` with `{"enabled"}`).
 #[utoipa::path(put, path = "/api/tools/servers/{name}/enabled", tag = "tools", params(("name" = String, Path,)),
     request_body = Switch,
     responses((status = 200, body = Object), Faults))]

@@ -1,4 +1,4 @@
-//! Tools for people: what sources there are, and a call by hand. Also what the routes about tools
+//! REST API of tools: list of sources, and manual calls. Also the state that all routes about tools
 //! share. Not for tools in a conversation.
 
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use super::fault::{Answer, Faults, refusal, rendered};
 use super::request_identity::json as json_body;
 use super::{AccessControl, params};
 
-/// Pictures that are looked at at once, each of at most 10 MiB.
+/// Maximum number of pictures described at once, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;
 
-/// What the routes about tools need.
+/// State of the routes about tools.
 pub struct ToolsApi {
-    /// Every source outside devices.
+    /// All sources outside devices.
     pub(super) sources: Sources,
-    /// What changes them.
+    /// Registry that changes them.
     pub(super) registry: Registry,
-    /// Who may dial in.
+    /// Tokens of tool clients.
     pub(super) agents: AgentTokens,
-    /// Whose camera may send.
+    /// Tokens of cameras.
     pub(super) cameras: VisionTokens,
-    /// What looks at pictures.
+    /// Model that describes pictures.
     pub(super) vision: Vision,
-    /// One permit for each picture.
+    /// Slots for pictures, one permit each.
     pub(super) pictures: Arc<Semaphore>,
-    /// The end of everything.
+    /// Token of the process, cancelled at shutdown.
     pub(super) process: CancellationToken,
 }
 
 impl ToolsApi {
-    /// The desk of a server that ends with `process`.
+    /// Creates the state of a server that ends with `process`.
     pub fn new(
         sources: Sources,
         registry: Registry,
@@ -53,13 +53,13 @@ impl ToolsApi {
         Self { sources, registry, agents, cameras, vision, pictures, process }
     }
 
-    /// What looks at pictures, for conversations too; none where no model is configured.
+    /// Returns the describer of pictures, for conversations too; `None` if no model is configured.
     pub fn describer(&self) -> Option<Arc<dyn ImageDescriber>> {
         self.vision.describer()
     }
 }
 
-/// A call by hand.
+/// Body of a manual call.
 #[derive(Deserialize, ToSchema)]
 pub(super) struct Call {
     source: String,
@@ -69,7 +69,7 @@ pub(super) struct Call {
     agent: Option<String>,
 }
 
-/// `GET /api/tools[?agent=NAME]`: the sources of an agent, where they stand, and their tools.
+/// Lists the sources of an agent with their states and tools (`GET /api/tools[?agent=NAME]`).
 #[utoipa::path(get, path = "/api/tools", tag = "tools", params(("agent" = Option<String>, Query,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
@@ -86,7 +86,8 @@ pub(super) async fn list(
     rendered(listed())
 }
 
-/// `POST /api/tools/call` with `{"source", "tool", "arguments"}`: calls it and tells the answer.
+/// Calls a tool and returns its answer (`POST /api/tools/call` with `{"source", "tool",
+/// "arguments"}`).
 #[utoipa::path(post, path = "/api/tools/call", tag = "tools",
     request_body = Call,
     responses((status = 200, body = Object), Faults))]

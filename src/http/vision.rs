@@ -1,6 +1,6 @@
-//! Where devices' cameras send pictures with a question (78/xiaozhi-esp32,
+//! Route to which devices' cameras upload pictures with a question (78/xiaozhi-esp32,
 //! `main/boards/common/esp32_camera.cc`): multipart, the field `question` and then `file`. The
-//! answer's body goes to the conversation's model as it is. Not for looking at pictures.
+//! response's body is passed to the conversation's model unchanged. Not for describing pictures.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use super::fault::{Answer, Refusal, refusal, rendered};
 use super::request_identity::{Caller, bearer};
 use super::tools_api::ToolsApi;
 
-/// Where it is.
+/// Path of the route.
 pub const PATH: &str = "/vision/explain";
-/// Largest request.
+/// Longest request, in bytes.
 const MAX_BYTES: usize = 10 << 20;
-/// Longest question.
+/// Longest question, in bytes.
 const MAX_QUESTION_BYTES: u64 = 4 << 10;
-/// Longest wait for a picture to arrive.
+/// Longest wait for the upload of a picture.
 const BODY_WITHIN: Duration = Duration::from_secs(20);
-/// What is asked where the device asks nothing.
+/// Question that is used if the device sends none.
 const NO_QUESTION: &str = "What is in this picture?";
 
-/// `POST /vision/explain`: answers a question about a picture.
+/// Answers a question about a picture (`POST /vision/explain`).
 ///
-/// Whatever goes wrong behind a proper request is told with status 200: firmware gives the model
-/// nothing but "failed" otherwise.
+/// Errors behind a valid request are reported with status 200: with any other status, firmware
+/// tells the model nothing except "failed".
 pub(super) async fn explain(
     request: HttpRequest,
     payload: web::Payload,
@@ -61,7 +61,7 @@ async fn explained(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi
     Ok(HttpResponse::Ok().json(answer))
 }
 
-/// What a device sent.
+/// Upload of a device.
 struct Picture {
     question: String,
     mime_type: String,

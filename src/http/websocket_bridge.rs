@@ -1,5 +1,5 @@
-//! A WebSocket of text messages as two bounded lanes, one in and one out, between which somebody
-//! attends to it. Not for what the messages say.
+//! Bridge between a WebSocket of text messages and two bounded queues, one in and one out, which a
+//! handler reads and writes. Not for the contents of messages.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-/// Messages on their way in or out; a peer that floods us is closed.
+/// Capacity of each queue; a peer that floods the inbound queue is disconnected.
 const LANE: usize = 64;
-/// How often a peer is pinged.
+/// Interval of pings to the peer.
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// A peer that says nothing at all for this long is gone.
+/// Idle time after which a peer without any message or pong is disconnected.
 const DEAD_AFTER: Duration = Duration::from_secs(35);
 
-/// What is done between the lanes, until it or the socket ends; dropped with the socket.
+/// Handler that runs between the queues, until it or the socket ends; dropped with the socket.
 pub(super) type Attending = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Begins to attend to these lanes.
+/// Function that starts the handler on these queues.
 type Begin = Box<dyn FnOnce(mpsc::Receiver<String>, mpsc::Sender<String>) -> Attending>;
 
-/// A text message for the peer.
+/// Text message for the peer.
 struct Outgoing(String);
 
-/// The socket.
+/// Actor of the socket.
 pub(super) struct WebSocketBridge {
     begin: Option<Begin>,
     inbound: Inbound,
-    /// Messages from the peer.
+    /// Queue of messages from the peer.
     incoming: Option<mpsc::Sender<String>>,
     last_heard: Instant,
     process: CancellationToken,
@@ -43,7 +43,8 @@ pub(super) struct WebSocketBridge {
 type Ctx = SocketContext<WebSocketBridge>;
 
 impl WebSocketBridge {
-    /// A socket whose messages may have this many bytes, and which ends with `process`.
+    /// Creates a bridge for messages of at most `max_message_bytes` bytes. It ends when `process`
+    /// is cancelled.
     pub(super) fn new(
         max_message_bytes: usize,
         process: CancellationToken,
@@ -66,7 +67,7 @@ impl WebSocketBridge {
     fn take(&mut self, text: String, ctx: &mut Ctx) {
         let Some(lane) = &self.incoming else { return };
         match lane.try_send(text) {
-            // Nobody reads any more: whoever attends is about to end, and closes the socket.
+            // The queue is closed: the handler is about to end, which closes the socket.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => self.leave(Fault::Busy, ctx),
         }
@@ -110,7 +111,7 @@ impl StreamHandler<SocketFrame> for WebSocketBridge {
         }
     }
 
-    /// The peer dropped the connection.
+    /// Stops the actor after the peer dropped the connection.
     fn finished(&mut self, ctx: &mut Ctx) {
         ctx.stop();
     }
@@ -121,6 +122,6 @@ impl StreamHandler<Outgoing> for WebSocketBridge {
         ctx.text(text);
     }
 
-    /// Whoever attends is done with it; why is told there.
+    /// Does nothing: the end of the handler closes the socket with its reason.
     fn finished(&mut self, _: &mut Ctx) {}
 }

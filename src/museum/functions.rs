@@ -1,5 +1,5 @@
-//! What a museum client can do: functions by the OpenAI standard, checked when they are registered,
-//! and the calls of a model against them. A call is never carried out here.
+//! Functions of a museum client by the OpenAI standard, checked when they are registered, and the
+//! validation of a model's calls against them. A call is never executed here.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use hearken_actors::tools::schema::Schema;
 use hearken_proto::museum::Mistake;
 use serde_json::{Map, Value, json};
 
-/// Most functions of a client; OpenAI takes as many.
+/// Maximum number of functions of a client, as at OpenAI.
 const MAX_FUNCTIONS: usize = 128;
-/// Longest name of a function (OpenAI's).
+/// Longest name of a function, in characters (OpenAI's limit).
 const MAX_NAME_CHARS: usize = 64;
-/// Longest description of a function.
+/// Longest description of a function, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
 
-/// The functions of one client.
+/// Functions of one client.
 pub(super) struct Functions {
     pub(super) offered: Arc<[OfferedTool]>,
     schemas: Vec<Schema>,
 }
 
 impl Functions {
-    /// Functions as clients send them, or as they were kept.
+    /// Parses functions as clients send them, or as they were stored.
     ///
     /// # Errors
-    /// Every mistake in them.
+    /// All mistakes in them.
     pub(super) fn read(functions: &[Value]) -> Result<Self, Vec<Mistake>> {
         if functions.len() > MAX_FUNCTIONS {
             let most = format!("has at most {MAX_FUNCTIONS} functions");
@@ -55,7 +55,7 @@ impl Functions {
         Ok(Self { offered: offered.into(), schemas })
     }
 
-    /// As they are kept, in one shape.
+    /// Returns the functions in the uniform format for the store.
     pub(super) fn as_kept(&self) -> Vec<Value> {
         let kept = |tool: &OfferedTool| {
             let OfferedTool { name, description, parameters } = tool;
@@ -64,10 +64,11 @@ impl Functions {
         self.offered.iter().map(kept).collect()
     }
 
-    /// The arguments of a call.
+    /// Checks a call and returns its arguments.
     ///
     /// # Errors
-    /// There is no such function, or it does not take them; told to the model.
+    /// There is no such function, or its schema does not allow the arguments; the message is for
+    /// the model.
     pub(super) fn check(&self, call: &ToolRequest) -> Result<Map<String, Value>, String> {
         let found = self.offered.iter().position(|tool| tool.name == call.name);
         let Some(found) = found else {
@@ -79,7 +80,7 @@ impl Functions {
     }
 }
 
-/// One function, bare or as a tool; else the field that is wrong, and how.
+/// Parses one function, bare or as a tool. The error is the wrong field and a description.
 fn read(function: &Value) -> Result<(OfferedTool, Schema), (&'static str, String)> {
     let bare = match function.get("function") {
         Some(inner) if function["type"] == "function" => inner,
@@ -113,7 +114,7 @@ fn read(function: &Value) -> Result<(OfferedTool, Schema), (&'static str, String
     };
     let schema = Schema::of_object(&parameters).map_err(|wrong| ("parameters", wrong))?;
     if let Some(fields) = parameters.as_object_mut() {
-        // Some models' APIs insist on it, and some clients leave it out.
+        // Some models' APIs require this field, and some clients leave it out.
         fields.entry("properties").or_insert_with(|| json!({}));
     }
     Ok((OfferedTool { name, description, parameters }, schema))

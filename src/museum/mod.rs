@@ -1,6 +1,6 @@
-//! Museum clients: their sessions, and what their words come to. Sessions are kept in the store,
-//! which alone knows whether one is alive; what clients can do never changes within a session and
-//! is remembered here. Not for HTTP.
+//! Service for museum clients: their sessions, and the answers to their users. Sessions are kept in
+//! the store, which alone decides if one has expired. The functions of a client never change within
+//! a session and are cached here. Not for HTTP.
 //!
 //! Reading order: this file, `functions`, `talk`.
 
@@ -30,30 +30,30 @@ pub use settings::MuseumSettings;
 use self::functions::Functions;
 use self::talk::Answer;
 
-/// Sessions whose functions are remembered.
+/// Maximum number of sessions whose functions are cached.
 const REMEMBERED: u64 = 10_000;
-/// Answers that are remembered.
+/// Maximum number of cached answers.
 const ANSWERS: u64 = 1_000;
-/// How often sessions that are over are cleared away.
+/// Interval at which expired sessions are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// Sessions cleared away at once.
+/// Maximum number of sessions removed at once.
 const SWEEP: u32 = 1_000;
 /// Longest wait for an earlier request of the same session.
 const TURN_WAIT: Duration = Duration::from_secs(30);
 
-/// Why a client is told no.
+/// Reason why a request of a client is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum MuseumError {
-    /// The request has these mistakes.
+    /// The request contains these mistakes.
     #[error("the request has mistakes")]
     Wrong(Vec<Mistake>),
-    /// There is no such session, or it is over.
+    /// There is no such session, or it has expired.
     #[error("there is no such session")]
     Gone,
-    /// There are as many sessions as there may be.
+    /// The maximum number of sessions is reached.
     #[error("there are too many sessions")]
     Full,
-    /// Another request of the same session takes too long.
+    /// Another request of the session takes too long.
     #[error("another request of this session takes too long")]
     Busy,
     /// The store failed.
@@ -65,7 +65,7 @@ pub enum MuseumError {
     /// The model failed.
     #[error("the language model failed")]
     Llm(#[source] ProviderError),
-    /// The model said nothing.
+    /// The model returned no text.
     #[error("the language model said nothing")]
     NoWords,
 }
@@ -76,43 +76,44 @@ impl From<StoreError> for MuseumError {
     }
 }
 
-/// What museum clients need of the server.
+/// Dependencies of the service.
 pub struct MuseumPorts {
-    /// The time of day, by which sessions are over.
+    /// Clock that decides when sessions expire.
     pub clock: Clock,
     /// The language model.
     pub llm: Arc<dyn Llm>,
-    /// Where sessions are kept.
+    /// Store of the sessions.
     pub store: Arc<dyn MuseumStore>,
-    /// One request at a time in a session.
+    /// Locks that allow one request at a time in a session.
     pub locks: Arc<dyn SessionLocks>,
-    /// Answers that other instances have had; none where there are no others.
+    /// Cache of answers that instances share; `None` if there is only one instance.
     pub answers: Option<SharedCache>,
-    /// Names the model as it was configured: instances that differ in it share no answers.
+    /// Name of the configured model: instances with different models share no answers.
     pub model: String,
-    /// The date and time that the model is told.
+    /// Local date and time for the model.
     pub now: LocalTime,
 }
 
-/// All museum clients of the server.
+/// Service for all museum clients of the server.
 pub struct Museum {
     ports: MuseumPorts,
     settings: Reloadable<MuseumSettings>,
     functions: Cache<SessionId, Arc<Functions>>,
     answers: Option<Cache<[u8; 32], Arc<Answer>>>,
-    /// Counts changes of settings: an answer is good for the settings that it was made by.
+    /// Number of changes of the settings: a cached answer is valid only for the settings of its
+    /// time.
     settled: AtomicU64,
     registered: AtomicU64,
 }
 
-/// This long from now.
+/// Returns the time `time` after `now`; the latest representable one if that is too large.
 fn after(now: Timestamp, time: Duration) -> Timestamp {
     let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
     now.checked_add(time).unwrap_or(Timestamp::MAX)
 }
 
 impl Museum {
-    /// The clients of a server with these settings.
+    /// Creates the service with these settings.
     pub fn new(ports: MuseumPorts, settings: MuseumSettings) -> Self {
         let kept_for = settings.answers_for;
         let answers = Cache::builder().max_capacity(ANSWERS).time_to_live(kept_for).build();
@@ -126,8 +127,8 @@ impl Museum {
         }
     }
 
-    /// Serves by these settings, and the model as it is, from now on. For how long answers are
-    /// kept stays as it was.
+    /// Uses these settings, and the model's current state, from now on. The time for which answers
+    /// are cached does not change.
     pub fn change(&self, settings: MuseumSettings) {
         self.settings.set(settings);
         self.settled.fetch_add(1, Ordering::Relaxed);
@@ -141,10 +142,10 @@ impl Museum {
         after(now, self.settings.get().session_timeout)
     }
 
-    /// Registers a client; its session, and when that is over.
+    /// Registers a client and returns its session.
     ///
     /// # Errors
-    /// A function that is none, too many sessions, or the store failed.
+    /// A function is invalid, there are too many sessions, or the store failed.
     pub async fn register(&self, request: Register) -> Result<MuseumSession, MuseumError> {
         let functions = Functions::read(&request.functions).map_err(MuseumError::Wrong)?;
         let now = self.now();
@@ -169,7 +170,7 @@ impl Museum {
         Ok(session)
     }
 
-    /// The session is used; when it is over now.
+    /// Extends the session. Returns its new expiry time.
     ///
     /// # Errors
     /// There is no such session, or the store failed.
@@ -191,13 +192,13 @@ impl Museum {
         if removed { Ok(()) } else { Err(MuseumError::Gone) }
     }
 
-    /// A session that is not over; it does not count as used.
+    /// Returns a session that has not expired, without extending it.
     async fn alive(&self, id: &SessionId) -> Result<MuseumSession, MuseumError> {
         let found = self.ports.store.find(id).await?;
         found.filter(|session| session.expires_at > self.now()).ok_or(MuseumError::Gone)
     }
 
-    /// What a session is; it does not count as used.
+    /// Describes a session, without extending it.
     ///
     /// # Errors
     /// There is no such session, or the store failed.
@@ -214,7 +215,8 @@ impl Museum {
         })
     }
 
-    /// At most this many sessions that are not over, those used last first, and how many there are.
+    /// Returns at most `limit` sessions that have not expired, the most recently used first, and
+    /// their total number.
     ///
     /// # Errors
     /// The store failed.
@@ -226,7 +228,7 @@ impl Museum {
         self.ports.store.list(self.now(), offset, limit).await
     }
 
-    /// Ends a session from outside. False where there is none.
+    /// Ends a session on behalf of the administrator. Returns false if it does not exist.
     ///
     /// # Errors
     /// The store failed.
@@ -235,7 +237,7 @@ impl Museum {
         self.ports.store.remove(id).await
     }
 
-    /// How many sessions there are that are not over.
+    /// Returns the number of sessions that have not expired.
     ///
     /// # Errors
     /// The store failed.
@@ -246,7 +248,7 @@ impl Museum {
         Ok(Stats { active_sessions, total_sessions, server_time: now })
     }
 
-    /// Answers a person, in their turn.
+    /// Answers a user. Requests of one session run one after the other.
     ///
     /// # Errors
     /// See [`MuseumError`].
@@ -257,7 +259,7 @@ impl Museum {
     ) -> Result<Parsed, MuseumError> {
         self.heartbeat(id).await?;
         let mut working = pin!(self.in_turn(id, request));
-        // What is in use is not over, however long it takes.
+        // Extends the session while the request runs, however long it takes.
         let answered = loop {
             let third = self.settings.get().session_timeout / 3;
             tokio::select! {
@@ -270,7 +272,7 @@ impl Museum {
         answered
     }
 
-    /// A session is in use now.
+    /// Extends a session that is in use. Only logs an error of the store.
     async fn extend(&self, id: &SessionId) {
         let now = self.now();
         if let Err(error) = self.ports.store.extend(id, self.ends(now), now).await {
@@ -289,7 +291,7 @@ impl Museum {
         answered.unwrap_or(Err(MuseumError::Busy))
     }
 
-    /// What a session's client can do.
+    /// Returns the functions of a session's client, from the cache if possible.
     async fn functions_of(&self, session: &MuseumSession) -> Result<Arc<Functions>, MuseumError> {
         if let Some(known) = self.functions.get(&session.id).await {
             return Ok(known);
@@ -300,7 +302,7 @@ impl Museum {
         Ok(functions)
     }
 
-    /// Clears away sessions that are over, for ever.
+    /// Removes expired sessions periodically. Never returns.
     pub async fn keep_sweeping(&self) {
         let mut ticks = tokio::time::interval(SWEEP_EVERY);
         loop {

@@ -1,5 +1,5 @@
-//! What a person's words come to: the prompt, the model's answer, and the one call in it, which is
-//! told to the client and never carried out. Not for sessions.
+//! Answers to a museum user's words: the prompt, the model's answer, and the one call in it, which
+//! is sent to the client and never executed. Not for sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,25 +23,25 @@ use sha2::{Digest as _, Sha256};
 use super::functions::Functions;
 use super::{Museum, MuseumError, MuseumSettings};
 
-/// How often a model may try to call a function well.
+/// Maximum number of attempts of the model to make a valid call.
 const TRIES: usize = 2;
-/// What the model is told of a call that is handed to the client.
+/// Result that the model receives for a call that is passed to the client.
 const HANDED_ON: &str = "ok: handed to the client, which carries it out";
-/// What stands for what nobody told.
+/// Placeholder for unknown values.
 const UNKNOWN: &str = "-";
 
-/// What the model made of a prompt.
+/// Answer of the model to a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// Plain; may be empty where something is called.
+    /// Plain text; may be empty if there is a call.
     words: String,
     call: Option<(ToolRequest, Map<String, Value>)>,
-    /// It was cut at its longest length.
+    /// True if the answer was cut at its maximum length.
     truncated: bool,
 }
 
 impl Museum {
-    /// Answers a person in a session, and remembers it.
+    /// Answers a user in a session, and stores the exchange.
     pub(super) async fn answer(
         &self,
         session: &MuseumSession,
@@ -72,7 +72,7 @@ impl Museum {
         Ok(parsed)
     }
 
-    /// The answer to the very same prompt, where one is remembered.
+    /// Returns the answer to exactly this prompt, from the cache or else from the model.
     async fn remembered_or_asked(
         &self,
         prompt: Prompt,
@@ -86,7 +86,8 @@ impl Museum {
         if let Some(known) = answers.get(&key).await {
             return Ok(known);
         }
-        // Other instances count changes of settings for themselves.
+        // Each instance counts changes of settings for itself: the count is comparable only while
+        // it is zero.
         let others = self.ports.answers.as_ref().filter(|_| settled == 0);
         if let Some(others) = others
             && let Some(known) = others.get(&key).await.and_then(|t| serde_json::from_str(&t).ok())
@@ -108,7 +109,8 @@ impl Museum {
     }
 }
 
-/// Names a prompt to that model under the settings of that count; two that differ in anything differ in this.
+/// Computes the cache key of a prompt, model and settings count; two prompts that differ in
+/// anything have different keys.
 fn key(model: &str, settled: u64, prompt: &Prompt) -> [u8; 32] {
     let Prompt { messages, tools, max_tokens, temperature, .. } = prompt;
     let tools: Vec<_> = tools.iter().map(|t| (&t.name, &t.description, &t.parameters)).collect();
@@ -153,7 +155,7 @@ fn prompt(
     }
 }
 
-/// Asks the model, and once more where it calls what cannot be called.
+/// Asks the model, and once more if it makes an invalid call.
 async fn ask(
     llm: &dyn Llm,
     mut prompt: Prompt,
@@ -171,7 +173,8 @@ async fn ask(
         };
         match functions.check(&call) {
             Ok(arguments) => {
-                // As it was understood: a base may refuse its own `null` where it reads it again.
+                // The parsed arguments: an API may refuse the model's own `null` when it is sent
+                // back.
                 let call = ToolRequest { arguments: json!(arguments).to_string(), ..call };
                 return Ok(Answer { words, call: Some((call, arguments)), truncated });
             }
@@ -183,7 +186,7 @@ async fn ask(
             }
         }
     }
-    // It calls nothing well: it may say what it can without.
+    // The model makes no valid call: it may answer without one.
     prompt.tool_choice = ToolChoice::None;
     let Reply { text, truncated, .. } = reply(llm, prompt).await.map_err(MuseumError::Llm)?;
     let words = Cleaner::whole(&text);
@@ -201,7 +204,7 @@ struct Reply {
     truncated: bool,
 }
 
-/// The whole of one answer.
+/// Collects the whole answer of the model.
 async fn reply(llm: &dyn Llm, prompt: Prompt) -> Result<Reply, ProviderError> {
     let mut stream = llm.reply(prompt);
     let mut reply = Reply::default();
@@ -216,7 +219,7 @@ async fn reply(llm: &dyn Llm, prompt: Prompt) -> Result<Reply, ProviderError> {
     Ok(reply)
 }
 
-/// The answer as the client is told it.
+/// Renders the answer for the client.
 fn parsed(answer: &Answer, asked: &str) -> Parsed {
     let Some((call, arguments)) = &answer.call else {
         return Parsed { response: answer.words.clone(), ..Parsed::default() };

@@ -1,5 +1,6 @@
-//! Engines as child processes: started, watched, started again when they die, ended with the
-//! server. A crash in native code costs one turn, never the server. Not for what engines do.
+//! Supervisor of engines as child processes: starts them, monitors them, restarts them when they
+//! die, and ends them with the server. A crash in native code costs one turn, never the server. Not
+//! for the work of the engines.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,41 +16,41 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// First wait before a dead engine is started again; doubles while it keeps dying young.
+/// First wait before a dead engine is restarted; doubles while it keeps dying soon after its start.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// Longest such wait.
+/// Longest wait before a restart.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// An engine that lived this long was well: the next wait is the first again.
+/// Run time after which an engine counts as stable: the next wait is the first again.
 const WELL_AFTER: Duration = Duration::from_secs(20);
-/// How often an engine that starts is asked whether it is ready.
+/// Interval between health checks of a starting engine.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// Time that an engine has to end by itself.
+/// Time that an engine has to exit by itself.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
-/// An engine to be run.
+/// Engine to run.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    /// Its name in logs and in `/healthz`.
+    /// Name in logs and in `/healthz`.
     pub name: &'static str,
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its arguments. It must end when its standard input closes.
+    /// Arguments. The program must exit when its standard input closes.
     pub args: Vec<OsString>,
-    /// Variables on top of this process's own.
+    /// Environment variables in addition to those of this process.
     pub env: Vec<(String, String)>,
-    /// An address that answers 200 once the engine is ready.
+    /// URL that answers 200 once the engine is ready.
     pub health_url: String,
 }
 
-/// Where an engine stands.
+/// State of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineState {
-    /// Started, not ready.
+    /// Started, not yet ready.
     Starting,
     /// Ready.
     Ready,
-    /// Dead, about to be started again.
+    /// Dead, about to be restarted.
     Restarting,
 }
 
@@ -57,24 +58,24 @@ pub enum EngineState {
 #[derive(Debug, Clone, Default)]
 pub struct EngineStates(Arc<Mutex<BTreeMap<&'static str, EngineReport>>>);
 
-/// What is known of one engine.
+/// Report on one engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct EngineReport {
-    /// Where it stands.
+    /// State of the engine.
     pub state: EngineState,
-    /// Its process.
+    /// Process id.
     pub pid: Option<u32>,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u32,
 }
 
 impl EngineStates {
-    /// Every engine's report.
+    /// Returns a report on every engine.
     pub fn snapshot(&self) -> BTreeMap<&'static str, EngineReport> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// No engine is on its way.
+    /// Returns true if every engine is ready.
     pub fn all_ready(&self) -> bool {
         self.snapshot().values().all(|r| r.state == EngineState::Ready)
     }
@@ -85,7 +86,7 @@ impl EngineStates {
     }
 }
 
-/// The running engines.
+/// Supervisor of the running engines.
 pub struct Supervisor {
     states: EngineStates,
     tasks: JoinSet<()>,
@@ -93,7 +94,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the engines; they end with `token`.
+    /// Starts the engines. They end when `token` is cancelled.
     pub fn start(engines: Vec<Engine>, token: &CancellationToken) -> Self {
         let states = EngineStates::default();
         let token = token.child_token();
@@ -105,7 +106,7 @@ impl Supervisor {
         Self { states, tasks, token }
     }
 
-    /// The engines' states.
+    /// Returns the engines' states.
     pub fn states(&self) -> &EngineStates {
         &self.states
     }
@@ -154,10 +155,10 @@ fn spawn(engine: &Engine) -> std::io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::inherit())
         .stderr(Stdio::inherit())
-        // Ctrl-C in a terminal is for the server, which then ends its engines in order.
+        // Ctrl-C in a terminal must reach only the server, which then ends its engines in order.
         .process_group(0)
         .kill_on_drop(true);
-    // A process begins with the priority of the thread that starts it.
+    // A process starts with the priority of the thread that starts it.
     let runtime = Handle::current();
     let start = || {
         lower_priority();
@@ -174,8 +175,8 @@ enum Ended {
     ByItself,
 }
 
-/// Waits until the engine ends, or ends it. Its standard input stays open until then, so that it
-/// also ends when this process dies.
+/// Waits until the engine exits, or ends it when `token` is cancelled. Keeps its standard input
+/// open until then: the engine also exits when this process dies.
 async fn watch(
     engine: &Engine,
     mut child: Child,

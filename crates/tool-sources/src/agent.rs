@@ -1,5 +1,5 @@
-//! All tool clients of one agent as one source: they come and go while a conversation lasts, and
-//! its list of sources stays. Not for a single tool client.
+//! Source that combines all tool clients of one agent: clients may come and go during a
+//! conversation while its list of sources stays unchanged. Not for a single tool client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use hearken_actors::ports::{Tool, ToolCall, ToolClients as _, ToolError, ToolOut
 use super::connected_source::SourceKind;
 use super::endpoint::Endpoint;
 
-/// The name of the source.
+/// Name of the source.
 pub(super) const NAME: &str = "endpoint";
 
-/// The tool clients of an agent. A tool has its own name, and behind the name of its client
-/// (`calc-2.add`) where a client that came earlier has one of the same name.
+/// Tool clients of an agent. A tool keeps its own name, unless an earlier client has a tool of that
+/// name: then it is prefixed with the name of its client (`calc-2.add`).
 pub(super) struct AgentTools {
     endpoint: Endpoint,
     agent: String,
-    /// Names of clients that are left out.
+    /// Names of excluded clients.
     off: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl AgentTools {
         Self { endpoint, agent: agent.to_owned(), off: off.to_vec() }
     }
 
-    /// Those of this instance first.
+    /// Returns the clients of this instance first, then those of other instances.
     fn clients(&self) -> Vec<Arc<dyn ToolSource>> {
         let here = self.endpoint.sources(&self.agent).into_iter();
         let mut clients: Vec<Arc<dyn ToolSource>> = here.map(|live| Arc::new(live) as _).collect();
@@ -38,7 +38,8 @@ impl AgentTools {
     }
 }
 
-/// Every tool of these clients, under the name of the list, with the client that has it.
+/// Returns every tool of these clients under its name in the list, with its client and its own
+/// name.
 fn all(clients: &[Arc<dyn ToolSource>]) -> Vec<(Tool, &dyn ToolSource, String)> {
     let mut named: Vec<(Tool, &dyn ToolSource, String)> = Vec::new();
     for client in clients {
@@ -71,7 +72,7 @@ impl ToolSource for AgentTools {
 
     fn call(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let clients = self.clients();
-        // Another client may have come or gone since the model was told the name.
+        // Another client may have come or gone since the model received the name.
         let full = |client: &dyn ToolSource, own: &str| format!("{}.{own}", client.name());
         let tools = all(&clients);
         let found = tools

@@ -1,4 +1,5 @@
-//! Tells devices where their cameras send pictures. Not for describing pictures.
+//! Camera instructions for devices: address and token for uploading pictures. Not for describing
+//! pictures.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,7 +7,7 @@ use hearken_actors::tools::{Vision as Way, VisionLookup};
 
 use super::signed_tokens::VisionTokens;
 
-/// Tells devices where their cameras send pictures; clones share it.
+/// Camera instructions for devices; clones share them.
 #[derive(Clone)]
 pub struct Cameras {
     tokens: VisionTokens,
@@ -14,20 +15,20 @@ pub struct Cameras {
 }
 
 impl Cameras {
-    /// Tells nobody anything until the address is known.
+    /// Creates an instance without an address; until it is known, no device receives instructions.
     pub fn new(tokens: VisionTokens) -> Self {
         Self { tokens, url: Arc::default() }
     }
 
-    /// The address, once it is known; a second one is not taken.
+    /// Sets the address. Further calls are ignored.
     pub fn are_at(&self, url: String) {
         if self.url.set(url).is_err() {
             tracing::debug!("the address for pictures is known already");
         }
     }
 
-    /// What tells each device's conversation the address and a bearer token, which is made anew
-    /// and good for an hour.
+    /// Returns a lookup of the address and a bearer token for each device's conversation. The token
+    /// is created anew for each call and valid for an hour.
     pub fn lookup(&self) -> VisionLookup {
         let cameras = self.clone();
         Arc::new(move |device_id| Way {

@@ -1,5 +1,6 @@
-//! A source whose connection comes and goes: what is known of it, and calls that wait for it.
-//! Whoever keeps the connection writes here, the port reads. Not for how it is connected.
+//! State of a source whose connection may be lost and restored, and calls that wait for the
+//! connection. The task that keeps the connection writes here; the port reads. Not for how it is
+//! connected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,55 +14,55 @@ use tokio::time::Instant;
 
 use super::link::Link;
 
-/// A call to a source that was connected before waits at least so long for it to come back.
+/// Minimum time that a call waits for a source that was connected before to come back.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Where a source stands.
+/// State of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "reason", rename_all = "lowercase")]
 pub enum SourceState {
-    /// On its way.
+    /// The connection is being opened.
     Connecting,
     /// Its tools are known and can be called.
     Ready,
-    /// It is away, for this reason, and is tried again.
+    /// The connection failed, for this reason, and is retried.
     Failed(String),
-    /// It is switched off.
+    /// It is disabled.
     Disabled,
 }
 
-/// Where a source comes from.
+/// Origin of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// It stands in the configuration.
+    /// Defined in the configuration.
     Configuration,
-    /// It was added over the API.
+    /// Added over the API.
     Api,
-    /// It dialled in by itself.
+    /// Connected by itself to the endpoint.
     Endpoint,
-    /// It is part of this server.
+    /// Part of this server.
     Builtin,
 }
 
-/// How a source is reached.
+/// Connection type of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
-    /// We connect to it over HTTP.
+    /// The server connects to it over HTTP.
     Http,
-    /// We connect to it over WebSocket.
+    /// The server connects to it over WebSocket.
     WebSocket,
-    /// We run it as a child process.
+    /// The server runs it as a child process.
     Stdio,
-    /// It dialled in.
+    /// It connected to the endpoint.
     Endpoint,
     /// It is this server itself.
     Builtin,
 }
 
 impl SourceKind {
-    /// Its name among metrics.
+    /// Returns the label for metrics.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -73,34 +74,34 @@ impl SourceKind {
     }
 }
 
-/// What is known of a source, for people.
+/// Report on a source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SourceReport {
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// How it is reached.
+    /// Connection type.
     pub kind: SourceKind,
-    /// Where it comes from.
+    /// Origin of the source.
     pub origin: Origin,
-    /// The devices that it is for; all where there are none.
+    /// Ids of the devices that may use it; empty for all devices.
     pub devices: Vec<String>,
-    /// Where it stands, and why.
+    /// State, and its reason.
     #[serde(flatten)]
     pub state: SourceState,
-    /// The version of MCP that it speaks, or of LiteMCP; empty while it is away.
+    /// Version of MCP or LiteMCP; empty while it is not connected.
     pub protocol: String,
-    /// Connections that it has had.
+    /// Number of connections so far.
     pub connections: u64,
-    /// Its tools, as they were last known.
+    /// Tools of the last successful listing.
     pub tools: Vec<ToolReport>,
 }
 
-/// A tool, for people.
+/// Report on a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolReport {
-    /// Its name at the source.
+    /// Name of the tool at the source.
     pub name: String,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: serde_json::Value,
@@ -121,9 +122,9 @@ struct Status {
     tools: Arc<[Tool]>,
     connection: Option<Link>,
     connections: u64,
-    /// Attempts to connect that have failed, in all.
+    /// Total number of failed attempts to connect.
     failures: u64,
-    /// Nobody tries to connect any more.
+    /// True if the source was removed: there are no more attempts to connect.
     ended: bool,
 }
 
@@ -132,19 +133,19 @@ struct Shared {
     kind: SourceKind,
     timeout: Duration,
     status: watch::Sender<Status>,
-    /// Somebody wants it while it is away.
+    /// Notified when a call needs the source while it is not connected.
     wanted: Notify,
-    /// Its connection looks broken.
+    /// Notified when its connection may be broken.
     suspected: Notify,
     calls: AtomicUsize,
 }
 
-/// A source; clones share it.
+/// Source with its connection state; clones share it.
 #[derive(Clone)]
 pub(super) struct ConnectedSource(Arc<Shared>);
 
 impl ConnectedSource {
-    /// One that is on its way; its calls may take this long.
+    /// Creates a source that is being connected; its calls may take `timeout`.
     pub(super) fn new(name: String, kind: SourceKind, timeout: Duration) -> Self {
         let (status, _) = watch::channel(Status {
             state: SourceState::Connecting,
@@ -165,7 +166,7 @@ impl ConnectedSource {
         }))
     }
 
-    /// What is known of it.
+    /// Returns a report on the source.
     pub(super) fn report(&self) -> SourceReport {
         let status = self.0.status.borrow();
         SourceReport {
@@ -180,7 +181,7 @@ impl ConnectedSource {
         }
     }
 
-    /// Calls may wait for this long.
+    /// Returns the timeout of calls.
     pub(super) fn call_timeout(&self) -> Duration {
         self.0.timeout
     }
@@ -200,7 +201,8 @@ impl ConnectedSource {
         });
     }
 
-    /// Its connection has ended. Its tools stay known: a call tries to reach it at once.
+    /// Sets the state after the connection was lost. The tools stay known: a call triggers an
+    /// attempt to connect at once.
     pub(super) fn lost(&self, reason: String) {
         self.0.status.send_modify(|s| {
             s.state = SourceState::Failed(reason);
@@ -208,7 +210,7 @@ impl ConnectedSource {
         });
     }
 
-    /// An attempt to connect has failed.
+    /// Sets the state after an attempt to connect failed.
     pub(super) fn failed(&self, reason: String) {
         self.0.status.send_modify(|s| {
             s.state = SourceState::Failed(reason);
@@ -217,7 +219,7 @@ impl ConnectedSource {
         });
     }
 
-    /// It is gone for good; its calls fail at once.
+    /// Sets the state of a removed source: its calls fail at once.
     pub(super) fn ended(&self, reason: String) {
         self.0.status.send_modify(|s| {
             s.state = SourceState::Failed(reason);
@@ -226,7 +228,8 @@ impl ConnectedSource {
         });
     }
 
-    /// Tells whenever its state or its tools change, for ever.
+    /// Notifies `changes` of every change of the state or the tools. Returns only when the source
+    /// is dropped.
     pub(super) async fn tell_changes(&self, changes: &watch::Sender<()>) {
         let mut status = self.0.status.subscribe();
         while status.changed().await.is_ok() {
@@ -234,27 +237,28 @@ impl ConnectedSource {
         }
     }
 
-    /// It is switched off from the start.
+    /// Sets the state of a source that is disabled from the start.
     pub(super) fn disabled(&self) {
         self.0.status.send_modify(|s| s.state = SourceState::Disabled);
     }
 
-    /// Ends when a call wants the source while it is away.
+    /// Waits until a call needs the source while it is not connected.
     pub(super) async fn wanted(&self) {
         self.0.wanted.notified().await;
     }
 
-    /// Ends when its connection is to be looked at.
+    /// Waits until the connection is to be checked.
     pub(super) async fn suspected(&self) {
         self.0.suspected.notified().await;
     }
 
-    /// Has its connection looked at soon.
+    /// Requests a check of the connection.
     pub(super) fn suspect(&self) {
         self.0.suspected.notify_one();
     }
 
-    /// Its connection broke under a call: the next ones wait until it was looked at.
+    /// Marks the connection as doubtful after it broke during a call: the next calls wait until it
+    /// was checked.
     fn doubt(&self, connection: &Link) {
         let doubted = self.0.status.send_if_modified(|s| {
             let same = s.connection.as_ref().is_some_and(|c| c.is(connection));
@@ -268,13 +272,13 @@ impl ConnectedSource {
         }
     }
 
-    /// No call waits for it.
+    /// Returns true if no call is waiting for the source.
     pub(super) fn idle(&self) -> bool {
         self.0.calls.load(Ordering::Relaxed) == 0
     }
 
-    /// The connection, as soon as there is one; the reason once an attempt has failed meanwhile.
-    /// A source that was there before is given time to come back.
+    /// Returns the connection as soon as there is one, or the reason once an attempt has failed in
+    /// the meantime. A source that was connected before is given time to come back.
     async fn connection(&self) -> Result<Link, ToolError> {
         let mut status = self.0.status.subscribe();
         let begun = Instant::now();
@@ -313,7 +317,7 @@ impl ConnectedSource {
         }
     }
 
-    /// One call. Where the server has not even seen it, it is made once more on the next
+    /// Makes one call. A call that never reached the server is repeated once, on the next
     /// connection.
     async fn attempt(&self, call: &ToolCall) -> Result<ToolOutput, ToolError> {
         let mut again = true;
@@ -337,7 +341,7 @@ impl ConnectedSource {
     }
 }
 
-/// Counts a call while it lasts.
+/// Guard that counts a call while it lasts.
 struct Waiting(ConnectedSource);
 
 impl Waiting {

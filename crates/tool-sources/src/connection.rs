@@ -1,5 +1,5 @@
-//! One connection to a tool server, spoken by rmcp: opening, listing, calling, closing. Not for
-//! what happens when it breaks.
+//! One MCP connection to a tool server, through rmcp: opening, listing, calling, closing. Not for
+//! reconnecting.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -25,21 +25,22 @@ use super::elicitation::Questions;
 use super::listing::{Page, every_page};
 use super::mapping;
 
-/// Longest wait for a connection to close in order.
+/// Longest wait for a connection to close gracefully.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Which way a connection is begun.
+/// Protocol version and handshake with which a connection is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProtocolEra {
-    /// Asks first whether the server knows 2026-07-28, which has no handshake, else 2025-11-25.
+    /// Asks first if the server supports 2026-07-28, which has no handshake; otherwise uses
+    /// 2025-11-25.
     Auto,
-    /// 2025-11-25 at once: for programs that die of a question they do not know.
+    /// Uses 2025-11-25 at once: for programs that exit on an unknown request.
     Handshake,
-    /// 2024-11-05, which every bridge to this kind of endpoint speaks.
+    /// Uses 2024-11-05, which every bridge to this kind of endpoint supports.
     Oldest,
 }
 
-/// A connection whose handshake is done; clones share it.
+/// Open connection, after the handshake; clones share it.
 #[derive(Clone)]
 pub(super) struct Connection {
     service: Arc<RunningService<RoleClient, NotificationHandler>>,
@@ -48,10 +49,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Makes the handshake over this transport.
+    /// Performs the handshake over this transport.
     ///
     /// # Errors
-    /// The server cannot be spoken to.
+    /// The handshake failed.
     pub(super) async fn open<T>(
         transport: T,
         era: ProtocolEra,
@@ -88,26 +89,26 @@ impl Connection {
         Ok(Self { service: Arc::new(service), gone, changed })
     }
 
-    /// Both are the same connection.
+    /// Returns true if both are the same connection.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.service, &other.service)
     }
 
-    /// What the server calls itself.
+    /// Returns the name that the server gives itself.
     pub(super) fn server_name(&self) -> Option<String> {
         Some(self.service.peer().peer_info()?.server_info.as_ref()?.name.clone())
     }
 
-    /// The version of the protocol that is spoken.
+    /// Returns the protocol version in use.
     pub(super) fn protocol(&self) -> String {
         let info = self.service.peer().peer_info();
         info.map(|info| info.protocol_version.to_string()).unwrap_or_default()
     }
 
-    /// The server's tools; each page may take this long.
+    /// Returns the server's tools. Each page may take `page_within`.
     ///
     /// # Errors
-    /// Why there is no list, for people.
+    /// Human-readable reason why there is no list.
     pub(super) async fn tools(&self, page_within: Duration) -> Result<Arc<[Tool]>, String> {
         let peer = self.service.peer();
         let offered = peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
@@ -126,7 +127,7 @@ impl Connection {
         let mut tools: Vec<Tool> = Vec::new();
         for tool in pages.await? {
             let tool = mapping::tool(tool);
-            // The first of a name is the one that a call would reach.
+            // Of several tools with the same name, a call reaches the first.
             if !tools.iter().any(|t| t.name == tool.name) {
                 tools.push(tool);
             }
@@ -134,7 +135,7 @@ impl Connection {
         Ok(tools.into())
     }
 
-    /// Calls a tool; dropping the future tells the server that nobody waits any more.
+    /// Calls a tool. Dropping the future sends a cancellation to the server.
     pub(super) async fn call(&self, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
         if self.gone.is_cancelled() || self.service.peer().is_transport_closed() {
             let error = mapping::error(&ServiceError::TransportClosed, &call.name);
@@ -155,13 +156,13 @@ impl Connection {
         }
     }
 
-    /// Ends when the connection is gone.
+    /// Waits until the connection is closed.
     pub(super) async fn gone(&self) {
         self.gone.cancelled().await;
     }
 
-    /// Ends when the server says that its tools are others now. Servers without a handshake tell
-    /// it only to who listens.
+    /// Waits until the server reports a change of its tools. Servers without a handshake report it
+    /// only to subscribers.
     pub(super) async fn changed(&self) {
         tokio::select! {
             () = self.changed.notified() => {}
@@ -189,7 +190,7 @@ impl Connection {
         std::future::pending().await
     }
 
-    /// Closes in order, within bounds; calls that still wait fail.
+    /// Closes the connection gracefully, within a time limit. Pending calls fail.
     pub(super) async fn close(self) {
         self.service.cancellation_token().cancel();
         if tokio::time::timeout(CLOSE_WITHIN, self.gone.cancelled()).await.is_err() {
@@ -198,24 +199,24 @@ impl Connection {
     }
 }
 
-/// Why a call brought nothing.
+/// Error of a call.
 #[derive(Debug)]
 pub(super) struct CallFailed {
-    /// What the caller is told.
+    /// Error for the caller.
     pub(super) error: ToolError,
-    /// The server has not seen the request.
+    /// True if the server never received the request.
     pub(super) never_left: bool,
-    /// The connection may be broken.
+    /// True if the connection may be broken.
     pub(super) broken: bool,
 }
 
-/// Why there is no connection.
+/// Error of opening a connection.
 #[derive(Debug)]
 pub(super) struct NotOpened {
-    /// For people.
+    /// Human-readable reason.
     pub(super) reason: String,
-    /// The server answered the question whether it knows the newest version, though not in a way
-    /// that the protocol foresees: it may be asked with [`Era::Handshake`].
+    /// True if the server answered the question for the newest version in a way that the protocol
+    /// does not define: retry with [`ProtocolEra::Handshake`].
     pub(super) misunderstood: bool,
 }
 
@@ -225,8 +226,8 @@ impl From<String> for NotOpened {
     }
 }
 
-/// Servers that are older than the question answer it with an empty object, a page, or a plain
-/// refusal, on which rmcp ends its transport.
+/// Returns true for the responses of servers that are older than the version question: an empty
+/// object, a page, or a plain refusal. rmcp ends its transport on these.
 fn misunderstood(error: &ClientInitializeError) -> bool {
     match error {
         ClientInitializeError::ExpectedInitResponse(Some(_))
@@ -241,7 +242,7 @@ fn misunderstood(error: &ClientInitializeError) -> bool {
     }
 }
 
-/// Why a handshake failed, in one line. What the server wrote is not repeated at length.
+/// Renders the reason of a failed handshake in one line. Long texts of the server are not repeated.
 fn reason(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => reason(fallback),
@@ -253,7 +254,8 @@ fn reason(error: &ClientInitializeError) -> String {
     }
 }
 
-/// Hears what a server says by itself. It offers a server no sampling and no folders.
+/// Receiver of the server's notifications and requests. Offers the server no sampling and no
+/// folders.
 struct NotificationHandler {
     changed: Arc<Notify>,
     version: ProtocolVersion,
@@ -281,7 +283,7 @@ impl ClientHandler for NotificationHandler {
     }
 }
 
-/// A transport that tells when it is dropped, which rmcp does at the end of a connection.
+/// Transport that signals when it is dropped, which rmcp does at the end of a connection.
 struct Ending<T> {
     inner: T,
     _gone: DropGuard,

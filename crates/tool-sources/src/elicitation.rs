@@ -1,5 +1,5 @@
-//! Questions that a server asks the person in the midst of a call (elicitation): nobody can be
-//! shown a form, so they are declined, or answered by the defaults that the server proposes. Pure.
+//! Questions that a server asks the user during a call (elicitation): no form can be shown to the
+//! user. They are declined, or answered with the defaults that the server proposes. Pure.
 
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ElicitationSchema,
@@ -7,24 +7,24 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value};
 
-/// What becomes of a server's questions.
+/// Policy for a server's questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Questions {
-    /// The server is told that nobody can be asked.
+    /// Report to the server that no user can be asked.
     Declined,
-    /// The server's own defaults are the answer.
+    /// Answer with the server's own defaults.
     Defaults,
 }
 
 impl Questions {
-    /// What the server is told of it beforehand.
+    /// Returns the capability to declare to the server.
     pub(super) fn capability(self) -> Option<ElicitationCapability> {
         let form = || ElicitationCapability::new().with_form(FormElicitationCapability::new());
         (self == Self::Defaults).then(form)
     }
 
-    /// The answer to a question. A form is filled with its defaults, and declined where a field
-    /// that it needs has none; addresses are never opened.
+    /// Answers a question. A form is filled with its defaults, and declined if a required field has
+    /// none; URLs are never opened.
     pub(super) fn answer(self, question: &ElicitRequestParams) -> ElicitResult {
         let content = match question {
             ElicitRequestParams::FormElicitationParams { requested_schema, .. }
@@ -43,11 +43,11 @@ impl Questions {
     }
 }
 
-/// Each field's default, or nothing where one that is required has none.
+/// Returns each field's default, or `None` if a required field has none.
 fn defaults(schema: &ElicitationSchema) -> Option<Map<String, Value>> {
     let mut filled = Map::new();
     for (name, field) in &schema.properties {
-        // Each kind of field keeps its default in a type of its own.
+        // Each kind of field has a default of its own type.
         let field = serde_json::to_value(field).ok()?;
         if let Some(default) = field.get("default") {
             filled.insert(name.clone(), default.clone());

@@ -1,5 +1,6 @@
-//! The MCP endpoint: tool clients that dial in, several for each agent, their names kept apart.
-//! They are the servers and we are the client. Not for sockets: frames come and go as text.
+//! The MCP endpoint: tool clients that connect by themselves, several for each agent, with unique
+//! names. On these connections they are the MCP servers and we are the client. Not for sockets:
+//! frames are passed in and out as text.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,23 +24,23 @@ use super::link::Link;
 use super::refresh_loop::attend;
 use super::remote_instance::RemoteInstanceSource;
 
-/// Most tool clients of one agent.
+/// Maximum number of tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;
 /// Longest wait for a tool client to answer the handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(15);
-/// Longest name that a tool client may give itself.
+/// Longest name of a tool client, in characters.
 const MAX_NAME_CHARS: usize = 48;
-/// The name of a tool client that gives none.
+/// Name of a tool client that has none.
 const NAMELESS: &str = "tools";
 
-/// The tool clients of every agent; clones share them.
+/// Tool clients of every agent; clones share them.
 #[derive(Clone)]
 pub struct Endpoint(Arc<Shared>);
 
 struct Shared {
     rooms: Mutex<Agents>,
     call_timeout: Duration,
-    /// Told whenever a tool client comes or goes, or has other tools.
+    /// Notified when a tool client connects or disconnects, or changes its tools.
     changes: watch::Sender<()>,
 }
 
@@ -55,26 +56,26 @@ struct Agents {
 
 struct ClientSlot {
     number: u64,
-    /// Once its handshake is done.
+    /// Name and source; `None` until the handshake is done.
     live: Option<(String, ConnectedSource)>,
 }
 
-/// The agent has as many tool clients as it may.
+/// Error: the agent has the maximum number of tool clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the agent has {MAX_PER_AGENT} tool clients, as many as it may")]
 pub struct Full;
 
 impl Endpoint {
-    /// One whose tool clients may take this long for a call.
+    /// Creates an endpoint whose tool clients may take `call_timeout` for a call.
     pub fn new(call_timeout: Duration) -> Self {
         let (rooms, changes) = (Mutex::default(), watch::Sender::default());
         Self(Arc::new(Shared { rooms, call_timeout, changes }))
     }
 
-    /// A seat for a tool client that has just dialled in.
+    /// Reserves a slot for a tool client that has just connected.
     ///
     /// # Errors
-    /// There is none.
+    /// The agent has the maximum number of tool clients.
     pub fn admit(&self, agent: &str) -> Result<AdmittedClient, Full> {
         let mut rooms = self.lock();
         rooms.last += 1;
@@ -87,14 +88,14 @@ impl Endpoint {
         Ok(AdmittedClient { endpoint: self.clone(), agent: agent.to_owned(), number })
     }
 
-    /// The tool clients of an agent, in the order in which they came.
+    /// Returns the tool clients of an agent, in the order of their connection.
     pub(super) fn sources(&self, agent: &str) -> Vec<ConnectedSource> {
         let rooms = self.lock();
         let seats = rooms.by_agent.get(agent).into_iter().flatten();
         seats.filter_map(|s| s.live.as_ref().map(|(_, live)| live.clone())).collect()
     }
 
-    /// The tool clients of an agent at other instances, under names that are free here.
+    /// Returns the tool clients of an agent at other instances, under names that are unique here.
     pub(super) fn elsewhere(&self, agent: &str) -> Vec<RemoteInstanceSource> {
         let rooms = self.lock();
         let seats = rooms.by_agent.get(agent).into_iter().flatten();
@@ -110,19 +111,20 @@ impl Endpoint {
         all
     }
 
-    /// Keeps tool clients' names apart from those of other sources.
+    /// Reserves names of other sources: tool clients get different ones.
     pub(super) fn reserve(&self, names: Vec<String>) {
         self.lock().reserved = names;
     }
 
-    /// A tool client of any agent has this name.
+    /// Returns true if a tool client of any agent has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         let rooms = self.lock();
         let mut clients = rooms.by_agent.values().flatten().filter_map(|s| s.live.as_ref());
         clients.any(|(n, _)| n == name)
     }
 
-    /// Tool clients at once, of all agents, and how many agents have some.
+    /// Returns the number of connected tool clients of all agents, and the number of agents that
+    /// have some.
     pub fn count(&self) -> (usize, usize) {
         let rooms = self.lock();
         (rooms.by_agent.values().map(Vec::len).sum(), rooms.by_agent.len())
@@ -132,7 +134,8 @@ impl Endpoint {
         self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a guest its name: the one that it wants, or that with the lowest free number.
+    /// Names an admitted client and creates its source. The name is the wanted one, or that with
+    /// the lowest free number appended.
     fn seat(&self, admitted: &AdmittedClient, wanted: &str) -> ConnectedSource {
         let mut rooms = self.lock();
         let Agents { by_agent, reserved, .. } = &mut *rooms;
@@ -142,7 +145,8 @@ impl Endpoint {
             others.any(|(n, _)| n == name) || reserved.iter().any(|n| n == name)
         };
         let name = free_name(wanted, taken);
-        // One of the same name may be a connection of the same client that broke unseen.
+        // A client of the same name may be an earlier connection of this client that broke
+        // unnoticed.
         let others = seats.iter().filter_map(|s| s.live.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
         let live = ConnectedSource::new(name.clone(), SourceKind::Endpoint, self.0.call_timeout);
@@ -196,7 +200,7 @@ impl ToolClients for Endpoint {
     }
 }
 
-/// The name that is wanted, or that with the lowest free number.
+/// Returns the wanted name, or that with the lowest free number appended.
 fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut name = wanted.to_owned();
     let mut number = 1_u32;
@@ -207,7 +211,7 @@ fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
     name
 }
 
-/// A tool client's seat; given up when dropped.
+/// Slot of a tool client; released when dropped.
 pub struct AdmittedClient {
     endpoint: Endpoint,
     agent: String,
@@ -215,7 +219,8 @@ pub struct AdmittedClient {
 }
 
 impl AdmittedClient {
-    /// Speaks MCP over these frames until the tool client is gone; why it is.
+    /// Speaks MCP over these frames until the tool client disconnects. Returns the reason of the
+    /// end.
     pub async fn attend(
         self,
         incoming: mpsc::Receiver<String>,
@@ -261,14 +266,14 @@ impl Drop for AdmittedClient {
     }
 }
 
-/// The name that a tool client gives itself, made fit for a list.
+/// Cleans up the name that a tool client gives itself.
 fn named(given: &str) -> String {
     let kept: String = given.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
     let kept = kept.trim();
     if kept.is_empty() { NAMELESS.into() } else { kept.to_owned() }
 }
 
-/// rmcp's transport over the text frames of a socket.
+/// Transport of rmcp over the text frames of a socket.
 struct Frames {
     incoming: mpsc::Receiver<String>,
     outgoing: Option<mpsc::Sender<String>>,
@@ -276,7 +281,7 @@ struct Frames {
     read: Vec<RxJsonRpcMessage<RoleClient>>,
 }
 
-/// A frame could not be sent.
+/// Error: a frame could not be sent.
 #[derive(Debug, thiserror::Error)]
 enum FrameError {
     #[error("the tool client has gone")]

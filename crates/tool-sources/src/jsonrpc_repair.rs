@@ -1,15 +1,15 @@
-//! JSON-RPC text frames of tool clients to rmcp's messages, the mistakes of real clients repaired
-//! so that every call has an end. Pure.
+//! Parser of JSON-RPC text frames of tool clients to rmcp's messages. It repairs the mistakes of
+//! real clients, to make sure that every call ends. Pure.
 
 use rmcp::model::ServerJsonRpcMessage;
 use serde_json::{Value, json};
 
-/// Code of an error that came without one (JSON-RPC: internal error).
+/// Error code for an error that has none (JSON-RPC: internal error).
 const INTERNAL: i64 = -32_603;
-/// Most messages of one frame: batches were a part of MCP 2025-03-26 only.
+/// Maximum number of messages in one frame; only MCP 2025-03-26 had batches.
 const MAX_BATCH: usize = 100;
 
-/// The messages of one frame; empty where it holds none that we can use.
+/// Parses the messages of one frame; empty if none is usable.
 pub(super) fn read(text: &str) -> Vec<ServerJsonRpcMessage> {
     match serde_json::from_str(text.trim()) {
         Ok(Value::Array(batch)) => batch.into_iter().take(MAX_BATCH).filter_map(message).collect(),
@@ -29,18 +29,19 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
     }
     let answers = !fields.contains_key("method");
     let id = fields.get("id").filter(|id| answers && !id.is_null()).cloned();
-    // From its text: what rmcp tells apart by looking has no place for whole numbers beyond 2^64
-    // that are already values.
+    // Parsed from text: rmcp's untagged types cannot hold whole numbers above 2^64 that were parsed
+    // to values before.
     if let Ok(message) = serde_json::from_str(&value.to_string()) {
         return Some(message);
     }
-    // An answer that cannot be read ends its call, which would wait in vain otherwise.
+    // An unreadable response ends its call, which would otherwise wait in vain.
     tracing::debug!(answer = id.is_some(), "a tool client sent a message that cannot be read");
     let error = json!({"code": INTERNAL, "message": "the answer cannot be read"});
     serde_json::from_value(json!({"jsonrpc": "2.0", "id": id?, "error": error})).ok()
 }
 
-/// An error as JSON-RPC wants it: firmware leaves out the code, others all but the words.
+/// Completes an error as JSON-RPC requires: firmware leaves out the code, others everything except
+/// the text.
 fn proper(error: Value) -> Value {
     const NO_REASON: &str = "no reason is given";
     let Value::Object(mut error) = error else {
@@ -63,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// The frame's messages, as rmcp would write them.
+    /// Parses a frame to messages in the format that rmcp writes.
     fn messages(text: &str) -> Vec<Value> {
         read(text).iter().map(|m| serde_json::to_value(m).unwrap()).collect()
     }
@@ -116,7 +117,7 @@ mod tests {
         let read = messages(&text(&numbers::array(&written)));
         let list = read[0]["result"]["structuredContent"]["list"].to_string();
         assert_eq!(list, numbers::array_kept(&written));
-        // As rmcp reads what comes over HTTP.
+        // The same deserialisation as for HTTP in rmcp.
         let message: ServerJsonRpcMessage =
             serde_json::from_str(&text(&numbers::array(&written))).unwrap();
         assert_eq!(serde_json::to_value(message).unwrap(), read[0]);

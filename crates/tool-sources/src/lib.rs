@@ -1,12 +1,12 @@
-//! Tools that live outside devices, each place of them behind the port `ToolSource`: remote MCP
-//! servers and LiteMCP tools that we connect to, tool clients that dial in, and tools of this
-//! server itself. rmcp speaks MCP; `litemcp` is ours. Not for what a model calls a tool, nor for
-//! the loop that calls them.
+//! Tools outside devices. Each place of tools implements the port `ToolSource`: remote MCP servers
+//! and LiteMCP tools that this server connects to, tool clients that connect to its endpoint, and
+//! its built-in tools. rmcp implements MCP; `litemcp` is our own implementation. Not for the names
+//! under which a model calls tools, nor for the loop that calls them.
 //!
 //! ```text
-//! settings -> remote  -+
-//!                      +-> link (rmcp or LiteMCP) -> live (state, tools, calls) -> ToolSource
-//! socket   -> endpoint-+
+//! settings -> server_connection -+
+//!                                +-> link (rmcp or LiteMCP) -> connected_source -> ToolSource
+//! socket   -> endpoint ----------+
 //! ```
 
 mod agent;
@@ -55,10 +55,10 @@ pub use settings::{ToolProtocol, ToolServer, ToolServerError};
 pub use signed_tokens::{AgentTokens, MAX_AGENT_BYTES, TokenReadError, VisionTokens};
 use source_overrides::{Choice, Choices};
 
-/// The agent whose tool clients a device has for which no other was chosen.
+/// Agent of devices for which no other agent was chosen.
 pub const DEFAULT_AGENT: &str = "default";
 
-/// Every source of tools outside devices; clones show the same.
+/// Every source of tools outside devices; clones share them.
 #[derive(Clone)]
 pub struct Sources {
     builtin: Builtin,
@@ -67,16 +67,16 @@ pub struct Sources {
     overrides: Choices,
 }
 
-/// What is known of the tools of one agent.
+/// Report on the tools of one agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inventory {
-    /// Its sources: the built-in one first, then remote servers, those that are off among them,
-    /// then those that dialled in, here or at other instances of the server.
+    /// Sources of the agent: the built-in one first, then remote servers including disabled ones,
+    /// then tool clients of this instance and of others.
     pub sources: Vec<SourceReport>,
 }
 
 impl Sources {
-    /// The built-in tools, these remote servers, and whoever dials in.
+    /// Combines the built-in tools, these remote servers, and the clients of `endpoint`.
     pub fn new(builtin: Builtin, servers: Servers, endpoint: Endpoint) -> Self {
         let overrides = Choices::default();
         let all = Self { builtin, servers: Arc::new(servers), endpoint, overrides };
@@ -84,16 +84,16 @@ impl Sources {
         all
     }
 
-    /// Keeps tool clients' names apart from all others.
+    /// Reserves the names of all other sources: tool clients get different ones.
     fn reserve(&self) {
         let mut names = self.servers.names();
         names.extend(settings::RESERVED.map(str::to_owned));
         self.endpoint.reserve(names);
     }
 
-    /// The sources of a device's conversation, less those that it goes without: the built-in
-    /// tools, each remote server that is for it, and one source for all tool clients of its
-    /// agent, who come and go behind it.
+    /// Returns the sources of a device's conversation, without the ones switched off for it: the
+    /// built-in tools, each remote server that the device may use, and one source for all tool
+    /// clients of its agent, whose clients may change during the conversation.
     fn of_conversation(&self, device: &DeviceId, choice: &Choice) -> Vec<Arc<dyn ToolSource>> {
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !self.builtin.is_empty() {
@@ -106,8 +106,8 @@ impl Sources {
         all
     }
 
-    /// The sources of a conversation without a device, as they are now: the built-in tools with
-    /// those that change how this session is talked to, the remote servers that are for everybody,
+    /// Returns the current sources of a conversation without a device: the built-in tools with
+    /// those that change the style of this session, the remote servers that are for all devices,
     /// and the tool clients of the default agent.
     pub fn conversation(&self, session_id: &str, style: &SharedStyle) -> Vec<Arc<dyn ToolSource>> {
         let builtin = self.builtin.for_conversation(session_id, style);
@@ -120,7 +120,7 @@ impl Sources {
         all
     }
 
-    /// One of an agent's sources, by the name that its report gives.
+    /// Returns one of an agent's sources by the name in its report.
     pub fn named(&self, agent: &str, name: &str) -> Option<Arc<dyn ToolSource>> {
         if name == builtin::NAME {
             return Some(Arc::new(self.builtin.clone()));
@@ -136,17 +136,17 @@ impl Sources {
         Some(Arc::new(elsewhere))
     }
 
-    /// The tools of this server itself.
+    /// Returns the built-in tools.
     pub fn builtin(&self) -> &Builtin {
         &self.builtin
     }
 
-    /// Where tool clients dial in.
+    /// Returns the endpoint to which tool clients connect.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// What gives each conversation its sources as they are now; it waits for nothing.
+    /// Returns a non-blocking lookup of a conversation's current sources.
     pub fn lookup(&self) -> SourceLookup {
         let all = self.clone();
         Arc::new(move |device, session| {
@@ -158,7 +158,7 @@ impl Sources {
         })
     }
 
-    /// What tells how each device is talked to as it is now; it waits for nothing.
+    /// Returns a non-blocking lookup of a device's current style.
     pub fn styles(&self) -> StyleLookup {
         let overrides = self.overrides.clone();
         Arc::new(move |device| {
@@ -167,7 +167,7 @@ impl Sources {
         })
     }
 
-    /// Where an agent's sources stand.
+    /// Returns the state of an agent's sources.
     pub fn inventory(&self, agent: &str) -> Inventory {
         let mut sources = Vec::new();
         if !self.builtin.is_empty() {
@@ -181,7 +181,7 @@ impl Sources {
         Inventory { sources }
     }
 
-    /// Ends the remote servers' connections and children, and waits for them.
+    /// Closes the remote servers' connections and ends their child processes, and waits for them.
     pub async fn stop(&self) {
         self.servers.stop().await;
     }

@@ -1,4 +1,4 @@
-//! A connection to a source, whichever protocol it speaks. Not for the protocols.
+//! Connection to a source over either protocol. Not for the protocols.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use hearken_actors::ports::{Tool, ToolCall, ToolOutput};
 use super::connection::{CallFailed, Connection};
 use super::litemcp::Session;
 
-/// A connection that is open; clones share it.
+/// Open connection; clones share it.
 #[derive(Clone)]
 pub(super) enum Link {
-    /// Speaks MCP.
+    /// MCP connection.
     Mcp(Connection),
-    /// Speaks LiteMCP.
+    /// LiteMCP connection.
     LiteMcp(Session),
 }
 
 impl Link {
-    /// Both are the same connection.
+    /// Returns true if both are the same connection.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Mcp(one), Self::Mcp(other)) => one.is(other),
@@ -27,7 +27,7 @@ impl Link {
         }
     }
 
-    /// The version of the protocol that is spoken.
+    /// Returns the protocol version in use.
     pub(super) fn protocol(&self) -> String {
         match self {
             Self::Mcp(connection) => connection.protocol(),
@@ -35,10 +35,10 @@ impl Link {
         }
     }
 
-    /// The server's tools; each of its answers may take this long.
+    /// Returns the server's tools. Each response may take `within`.
     ///
     /// # Errors
-    /// Why there is no list, for people.
+    /// Human-readable reason why there is no list.
     pub(super) async fn tools(&self, within: Duration) -> Result<Arc<[Tool]>, String> {
         match self {
             Self::Mcp(connection) => connection.tools(within).await,
@@ -46,7 +46,7 @@ impl Link {
         }
     }
 
-    /// Calls a tool. Dropping the future ends the call as far as the protocol can.
+    /// Calls a tool. Dropping the future cancels the call as far as the protocol allows.
     pub(super) async fn call(&self, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
         match self {
             Self::Mcp(connection) => connection.call(call).await,
@@ -54,7 +54,7 @@ impl Link {
         }
     }
 
-    /// Ends when the connection is gone.
+    /// Waits until the connection is closed.
     pub(super) async fn gone(&self) {
         match self {
             Self::Mcp(connection) => connection.gone().await,
@@ -62,7 +62,7 @@ impl Link {
         }
     }
 
-    /// Ends when the server says that its tools are others now; LiteMCP has no words for it.
+    /// Waits until the server reports a change of its tools; LiteMCP has no such message.
     pub(super) async fn changed(&self) {
         match self {
             Self::Mcp(connection) => connection.changed().await,
@@ -70,7 +70,7 @@ impl Link {
         }
     }
 
-    /// Closes in order, within bounds; calls that still wait fail.
+    /// Closes the connection gracefully, within a time limit. Pending calls fail.
     pub(super) async fn close(self) {
         match self {
             Self::Mcp(connection) => connection.close().await,

@@ -1,26 +1,27 @@
-//! Reads a list of tools page by page, however a server turns its pages. Not for what a tool is.
+//! Reads a list of tools page by page, with protection against faulty cursors. Not for the contents
+//! of a tool.
 
 use std::collections::HashSet;
 use std::future::Future;
 
-/// Most pages that are read.
+/// Maximum number of pages.
 const MAX_PAGES: usize = 100;
-/// Most tools that are kept.
+/// Maximum number of tools.
 const MAX_TOOLS: usize = 1_000;
 
-/// One page.
+/// One page of tools.
 pub(super) struct Page<T> {
-    /// Its tools.
+    /// Tools of the page.
     pub(super) tools: Vec<T>,
-    /// Where the next page starts, if there is one.
+    /// Cursor of the next page, if there is one.
     pub(super) next: Option<String>,
 }
 
-/// Every page's tools, in order. Ends at a cursor that is missing, empty or was seen before, and
-/// at the bounds; what was read until then counts.
+/// Reads all pages and returns their tools in order. Ends at a cursor that is missing, empty or was
+/// seen before, and at the limits; tools read until then are returned.
 ///
 /// # Errors
-/// That of the first page that cannot be read.
+/// Error of the first page that cannot be read.
 pub(super) async fn every_page<T, E, F>(
     mut ask: impl FnMut(Option<String>) -> F,
 ) -> Result<Vec<T>, E>
@@ -51,8 +52,8 @@ mod tests {
 
     use super::*;
 
-    /// Asks a server that gives tool N on page N, and this cursor after it; the tools that were
-    /// read.
+    /// Reads from a server that has tool N on page N, and returns this cursor after it. Returns the
+    /// tools read.
     fn read(next: impl Fn(usize) -> Option<String>) -> Vec<usize> {
         let mut asked = 0;
         let pages = every_page(|_| {

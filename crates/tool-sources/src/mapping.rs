@@ -1,4 +1,4 @@
-//! rmcp's types to those of the port: tools, results, errors. Pure.
+//! Conversion of rmcp's types to those of the port: tools, results, errors. Pure.
 
 use std::error::Error;
 
@@ -8,12 +8,12 @@ use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ResourceContents};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
 
-/// Most text of one result; the loop that gives it to a model cuts it again.
+/// Longest text of one result, in bytes; the loop that passes it to a model cuts it again.
 const MAX_TEXT_BYTES: usize = 256 << 10;
-/// Largest picture, in base64.
+/// Largest picture, in bytes of base64.
 const MAX_IMAGE_BYTES: usize = 6 << 20;
 
-/// A tool as the port knows it.
+/// Converts a tool to the port's type.
 pub(super) fn tool(tool: rmcp::model::Tool) -> Tool {
     let description = tool.description.map(|d| d.into_owned()).or(tool.title);
     Tool {
@@ -24,7 +24,7 @@ pub(super) fn tool(tool: rmcp::model::Tool) -> Tool {
     }
 }
 
-/// What a server answered, its text and pictures bounded.
+/// Converts a server's result; the size of text and pictures is limited.
 pub(super) fn output(result: CallToolResult) -> ToolOutput {
     let mut answer = Answer::default();
     let mut texts = Vec::new();
@@ -38,7 +38,8 @@ pub(super) fn output(result: CallToolResult) -> ToolOutput {
             }
         }
     }
-    // Servers that speak of structure repeat it as text, for clients that know no structure.
+    // Servers with structured results repeat them as text, for clients without support for
+    // structure.
     if let Some(structure) = result.structured_content.filter(|s| !s.is_null())
         && !texts.iter().any(|t| serde_json::from_str::<Value>(t).is_ok_and(|v| v == structure))
         && !texts.iter().any(|t| says_the_same(t, &structure))
@@ -48,7 +49,7 @@ pub(super) fn output(result: CallToolResult) -> ToolOutput {
     ToolOutput { content: answer.content, failed: result.is_error.unwrap_or(false) }
 }
 
-/// An answer on its way to the port, its text and pictures bounded.
+/// Builder of an output, which limits the size of text and pictures.
 pub(super) struct Answer {
     pub(super) content: Vec<ToolContent>,
     room: usize,
@@ -61,7 +62,7 @@ impl Default for Answer {
 }
 
 impl Answer {
-    /// Adds a picture, or words in its place where it is too large.
+    /// Adds a picture, or a text in its place if it is too large.
     pub(super) fn picture(&mut self, mime_type: String, base64: String) {
         if base64.len() > MAX_IMAGE_BYTES {
             return self
@@ -70,7 +71,7 @@ impl Answer {
         self.content.push(ToolContent::Image { mime_type, base64 });
     }
 
-    /// Adds words as far as there is room.
+    /// Adds text as far as there is room.
     pub(super) fn text(&mut self, mut text: String) {
         if text.len() > self.room {
             if self.room == 0 {
@@ -91,7 +92,8 @@ impl Answer {
     }
 }
 
-/// A structure of the shape `{"result": x}`, as Python servers wrap a bare value, and its text.
+/// Returns true if `structure` is `{"result": x}`, in which Python servers wrap a bare value, and
+/// `text` is that value.
 fn says_the_same(text: &str, structure: &Value) -> bool {
     let Some(fields) = structure.as_object().filter(|f| f.len() == 1) else { return false };
     match fields.get("result") {
@@ -101,7 +103,7 @@ fn says_the_same(text: &str, structure: &Value) -> bool {
     }
 }
 
-/// Any content but a picture, as words.
+/// Renders any content except a picture as text.
 fn words(block: ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text,
@@ -122,7 +124,7 @@ fn words(block: ContentBlock) -> String {
     }
 }
 
-/// Why a call failed.
+/// Converts the error of a call.
 pub(super) fn error(error: &ServiceError, tool: &str) -> ToolError {
     match error {
         ServiceError::McpError(e) if e.code == ErrorCode::METHOD_NOT_FOUND => {
@@ -142,10 +144,10 @@ pub(super) fn error(error: &ServiceError, tool: &str) -> ToolError {
     }
 }
 
-/// rmcp's error of a request over HTTP.
+/// Error of rmcp's HTTP transport.
 type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// The HTTP client's own error below an error of rmcp.
+/// Finds the HTTP client's own error inside an error of rmcp.
 fn client_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a reqwest::Error> {
     let mut cause = Some(error);
     while let Some(current) = cause {
@@ -160,13 +162,13 @@ fn client_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a reqwest::Err
     None
 }
 
-/// The request has not reached the server, so it may be made again.
+/// Returns true if the request never reached the server and may be repeated.
 pub(super) fn never_left(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     client_error(error.error.as_ref()).is_some_and(reqwest::Error::is_connect)
 }
 
-/// The server has answered, though not with a message of the protocol.
+/// Returns true if the server responded, though not with a message of the protocol.
 pub(super) fn answered(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(current) = cause {
@@ -186,7 +188,7 @@ pub(super) fn answered(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// What went wrong on the way to a server, without its address, which may hold a key.
+/// Renders a transport error without the server's address, which may contain a key.
 pub(super) fn transport_words(error: &(dyn Error + 'static)) -> String {
     let mut root = match client_error(error) {
         Some(error) if error.is_timeout() => return "it did not answer in time".into(),
@@ -202,7 +204,7 @@ pub(super) fn transport_words(error: &(dyn Error + 'static)) -> String {
     short(&root.to_string())
 }
 
-/// The first line, and not too much of it.
+/// Returns the first line, cut at a maximum length.
 pub(super) fn short(text: &str) -> String {
     let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default().trim();
     let mut out: String = line.chars().take(300).collect();

@@ -1,5 +1,5 @@
-//! Attends to one connection from its handshake to its end: reads the tools, reads them again
-//! when they change, notices that nobody is there any more. For connections of either direction.
+//! Monitors one connection from its handshake to its end: reads the tools, reads them again when
+//! they change, detects that the peer is gone. For connections of either direction.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::connected_source::ConnectedSource;
 use super::link::Link;
 
-/// An unused source is asked for its tools this often: to see whether it is still there, and
-/// because not every server tells of changes.
+/// Interval at which an unused source is asked for its tools: to check that it is still there, and
+/// because not every server reports changes.
 const ASK_AGAIN_EVERY: Duration = Duration::from_secs(60);
-/// Shortest wait between two lists that the server itself asks for.
+/// Shortest time between two listings triggered by the server.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Keeps the source ready until its connection ends; why it did.
+/// Keeps the source ready until its connection ends. Returns the reason of the end.
 pub(super) async fn attend(live: &ConnectedSource, connection: &Link) -> String {
     let page_within = live.call_timeout().max(Duration::from_secs(5));
     let mut routine = interval_at(Instant::now() + ASK_AGAIN_EVERY, ASK_AGAIN_EVERY);
@@ -35,7 +35,7 @@ pub(super) async fn attend(live: &ConnectedSource, connection: &Link) -> String 
                         return;
                     }
                     () = live.suspected() => return,
-                    // A server that is busy with a call may not list its tools meanwhile.
+                    // A server that is busy with a call may be unable to list its tools.
                     _ = routine.tick() => if live.idle() { return },
                 }
             }

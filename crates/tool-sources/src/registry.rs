@@ -1,6 +1,6 @@
-//! Tool servers that people add, remove and switch while the server runs, and the tools that a
-//! device or a session goes without: what may be done, kept in the store and done at once. Not for requests,
-//! nor for how a server is connected to.
+//! Changes of tools at run time: tool servers that users add, remove, enable and disable, and the
+//! sources that are switched off for a device or a session. Changes are validated, stored and
+//! applied at once. Not for HTTP requests, nor for connections to servers.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -20,28 +20,28 @@ use super::servers::{Run, ServerReport};
 use super::settings::{ToolServer, ToolServerError};
 use super::source_overrides::Choice;
 
-/// Most servers at once, those of the configuration among them.
+/// Maximum number of servers, including those of the configuration.
 const MAX_SERVERS: usize = 64;
-/// Wait before the store is asked again.
+/// Wait before the store is asked again after an error.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// How often the store is asked for what other instances changed.
+/// Interval at which the store is checked for changes of other instances.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// What stands in place of a secret.
+/// Replacement of a secret in shown settings.
 const MASK: &str = "***";
 
-/// Why a server is not added, removed or switched.
+/// Reason why a change was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// Its settings cannot be used.
+    /// The settings cannot be used.
     #[error(transparent)]
     Settings(#[from] ToolServerError),
-    /// The settings would have this server read its own variables or files.
+    /// The settings would let the server read its own variables or files.
     #[error("`{0}` is for the configuration: give the token itself as `bearer`")]
     OwnSecrets(&'static str),
-    /// The name is taken.
+    /// The name is in use.
     #[error("a source of tools is called `{0}` already: use another name, or remove that one")]
     Taken(String),
-    /// It stands in the configuration.
+    /// The server is defined in the configuration.
     #[error(
         "`{0}` stands in `tools.servers` of the configuration: take it out there, or disable it"
     )]
@@ -54,7 +54,7 @@ pub enum ChangeError {
         "programs may not be added over the API: set `tools.allow_commands_over_api`, or name it in `tools.servers`"
     )]
     Programs,
-    /// There are as many as there may be.
+    /// The maximum number of servers is reached.
     #[error("there are {MAX_SERVERS} tool servers, as many as there may be: remove one")]
     Full,
     /// The store failed.
@@ -62,53 +62,53 @@ pub enum ChangeError {
     Store(#[from] StoreError),
 }
 
-/// A tool server, as people see it.
+/// Tool server as shown to users.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServerShown {
-    /// What is known of it.
+    /// Report on the source.
     #[serde(flatten)]
     pub source: SourceReport,
-    /// It is switched on.
+    /// True if the server is enabled.
     pub enabled: bool,
-    /// Its settings, with what may be secret masked.
+    /// Settings, with possible secrets masked.
     pub settings: Value,
 }
 
-/// The tools that a device has.
+/// Tools of a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceToolsShown {
-    /// The device.
+    /// Id of the device.
     pub device_id: String,
-    /// The agent whose tool clients it has.
+    /// Agent whose tool clients the device uses.
     pub agent: String,
-    /// The names of the sources that it goes without.
+    /// Names of the sources that are switched off for the device.
     pub off: Vec<String>,
-    /// Every source, and whether the device's conversations have its tools.
+    /// Every source, and its use by the device's conversations.
     pub sources: Vec<SourceOfDevice>,
 }
 
-/// The tools that a running session has; `off` is its device's until something else was chosen.
+/// Tools of a running session; `off` is that of its device until it is set for the session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionToolsShown {
-    /// The session.
+    /// Id of the session.
     pub session_id: String,
-    /// As for a device.
+    /// Tools, as for a device.
     #[serde(flatten)]
     pub tools: DeviceToolsShown,
 }
 
-/// A source, as it is for one device.
+/// Source and its use by one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SourceOfDevice {
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// How it is reached.
+    /// Connection type.
     pub kind: SourceKind,
-    /// Conversations of the device have its tools.
+    /// True if conversations of the device have its tools.
     pub on: bool,
 }
 
-/// Changes servers, one change at a time; clones share it.
+/// Registry that changes servers, one change at a time; clones share it.
 #[derive(Clone)]
 pub struct Registry(Arc<Shared>);
 
@@ -118,20 +118,20 @@ struct Shared {
     allow_commands: bool,
     loaded: OnceCell<()>,
     changing: Mutex<()>,
-    /// Servers of the store that cannot run here, and of which the log was told.
+    /// Servers of the store that cannot run here and were already reported in the log.
     left_out: std::sync::Mutex<HashSet<String>>,
 }
 
 impl Registry {
-    /// Changes these sources, and keeps what it did in this store. Only where it says so programs
-    /// may be added.
+    /// Creates a registry that changes these sources and records its changes in the store. Programs
+    /// may be added only if `allow_commands` is true.
     pub fn new(sources: Sources, store: Arc<dyn ToolStore>, allow_commands: bool) -> Self {
         let (loaded, changing) = (OnceCell::new(), Mutex::new(()));
         let left_out = std::sync::Mutex::default();
         Self(Arc::new(Shared { sources, store, allow_commands, loaded, changing, left_out }))
     }
 
-    /// Takes over what the store keeps, as soon as it can be reached.
+    /// Loads the servers and choices from the store. Retries until the store can be reached.
     pub async fn load(&self) {
         while let Err(error) = self.loaded().await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -140,12 +140,12 @@ impl Registry {
         }
     }
 
-    /// The servers are those of the store: asks it, where that was not done yet.
+    /// Loads the state from the store unless that was done before.
     async fn loaded(&self) -> Result<(), StoreError> {
         self.0.loaded.get_or_try_init(|| self.take_over()).await.map(drop)
     }
 
-    /// Follows what others change in the store, for as long as it runs.
+    /// Applies changes of other instances in the store. Never returns.
     pub async fn keep_in_step(&self) {
         self.load().await;
         let mut ticks = tokio::time::interval(LOOK_EVERY);
@@ -158,7 +158,7 @@ impl Registry {
         }
     }
 
-    /// Makes the servers and choices those of the store.
+    /// Makes the servers and choices equal to those of the store.
     async fn take_over(&self) -> Result<(), StoreError> {
         let kept = self.0.store.tool_servers().await?;
         let choosers = self.0.store.choosers().await?;
@@ -196,15 +196,15 @@ impl Registry {
         self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one server of those that are known what the store has of it; what was running and is
-    /// over is to be ended.
+    /// Makes one server equal to its record in the store. Returns the task of a server that was
+    /// replaced or disabled; the caller must end it.
     fn follow(&self, kept: KeptServer, known: &[ServerReport]) -> Result<Option<Run>, String> {
         let KeptServer { name, settings, enabled } = kept;
         let servers = &self.0.sources.servers;
         let Some(settings) = settings else {
             return servers.switch(&name, enabled).map_err(|e| e.to_string());
         };
-        // The text may hold a secret, and the error some of the text.
+        // The text may contain a secret, and the error a part of the text.
         let settings: ToolServer = serde_json::from_str(settings.expose())
             .map_err(|_| "its settings cannot be read".to_owned())?;
         let settings = ToolServer { enabled, ..settings };
@@ -231,21 +231,21 @@ impl Registry {
         }
     }
 
-    /// Every server, on or off.
+    /// Returns every server, including disabled ones.
     pub fn servers(&self) -> Vec<ServerShown> {
         self.0.sources.servers.reports().into_iter().map(ServerShown::from_report).collect()
     }
 
-    /// The server of this name.
+    /// Returns the server of this name.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such server.
     pub fn server(&self, name: &str) -> Result<ServerShown, ChangeError> {
         let found = self.servers().into_iter().find(|s| s.source.name == name);
         found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
     }
 
-    /// Adds a server, keeps it and connects to it.
+    /// Adds a server, stores it and connects to it.
     ///
     /// # Errors
     /// See [`ChangeError`].
@@ -291,8 +291,8 @@ impl Registry {
         Ok(self.0.store.keep_tool_server(&kept).await?)
     }
 
-    /// Removes a server that was added; its calls are cancelled, and its child has ended when this
-    /// does.
+    /// Removes a server that was added. Cancels its calls; its child process has ended when this
+    /// returns.
     ///
     /// # Errors
     /// See [`ChangeError`].
@@ -314,7 +314,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Switches a server on or off, those of the configuration too; off as it is removed.
+    /// Enables or disables a server, including those of the configuration. Disabling ends it like a
+    /// removal.
     ///
     /// # Errors
     /// See [`ChangeError`].
@@ -337,8 +338,8 @@ impl Registry {
         self.server(name)
     }
 
-    /// The device goes without these sources from its next turn on. None where there is no such
-    /// device.
+    /// Switches these sources off for the device from its next turn on. Returns `None` if there is
+    /// no such device.
     ///
     /// # Errors
     /// The store failed.
@@ -354,8 +355,8 @@ impl Registry {
         Ok(device)
     }
 
-    /// The device has the tool clients of this agent from its next turn on. None where there is no
-    /// such device.
+    /// Assigns the tool clients of this agent to the device from its next turn on. Returns `None`
+    /// if there is no such device.
     ///
     /// # Errors
     /// The store failed.
@@ -367,8 +368,8 @@ impl Registry {
         Ok(device)
     }
 
-    /// The model is told this of how to behave with the device, from its next turn on; empty for
-    /// the deployment's own instructions. None where there is no such device.
+    /// Sets the instructions to the model for the device, from its next turn on; empty for the
+    /// deployment's own instructions. Returns `None` if there is no such device.
     ///
     /// # Errors
     /// The store failed.
@@ -390,20 +391,20 @@ impl Registry {
         }
     }
 
-    /// The tools of a device, as the store knows it.
+    /// Returns the tools of a device from its record.
     pub fn tools_of(&self, device: &Device) -> DeviceToolsShown {
         self.shown(&device.device_id, &Choice::from_device(device))
     }
 
-    /// The tools of a running session; none where it does not run.
+    /// Returns the tools of a running session; `None` if it does not run.
     pub fn tools_of_session(&self, id: &SessionId) -> Option<SessionToolsShown> {
         let (device, choice) = self.0.sources.overrides.of_session(id)?;
         let (session_id, tools) = (id.as_str().to_owned(), self.shown(&device, &choice));
         Some(SessionToolsShown { session_id, tools })
     }
 
-    /// The session goes without these sources, in place of those that its device goes without,
-    /// from its next turn on and until it ends. None where it does not run.
+    /// Switches these sources off for the session, in place of those of its device, from its next
+    /// turn on and until it ends. Returns `None` if it does not run.
     pub fn set_session_off(&self, id: &SessionId, off: Vec<String>) -> Option<SessionToolsShown> {
         self.0.sources.overrides.set_off(id, off).then(|| self.tools_of_session(id)).flatten()
     }
@@ -425,7 +426,7 @@ impl Registry {
         DeviceToolsShown { device_id: id.to_owned(), agent, off: off.clone(), sources }
     }
 
-    /// The device's record is gone, and with it what was chosen for it.
+    /// Removes the choices of a device whose record was deleted.
     pub fn forget(&self, id: &DeviceId) {
         self.0.sources.overrides.forget(id);
     }
@@ -438,8 +439,8 @@ impl ServerShown {
     }
 }
 
-/// The settings without what may be secret: the token, headers, variables, and what stands in the
-/// address beside the place.
+/// Renders the settings without possible secrets: masks the token, headers, variables, and the
+/// password and query of the URL.
 fn masked(settings: &ToolServer) -> Value {
     let mut settings = settings.clone();
     if !settings.bearer.is_empty() {
@@ -448,7 +449,7 @@ fn masked(settings: &ToolServer) -> Value {
     settings.headers.values_mut().for_each(|value| *value = Secret::new(MASK));
     settings.env.values_mut().for_each(|value| *value = MASK.to_owned());
     if let Ok(mut url) = Url::parse(&settings.url) {
-        // An address that cannot have these parts has none to hide.
+        // A URL that cannot have these parts has none to hide.
         if url.password().is_some() {
             url.set_password(Some(MASK)).unwrap_or_default();
         }

@@ -1,5 +1,5 @@
-//! A tool client that dialled in at another instance of the server, as a source here. Not for how
-//! instances ask each other.
+//! Source for a tool client that is connected to another instance of the server. Not for the
+//! communication between instances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use hearken_actors::ports::{RemoteToolClient, Tool, ToolCall, ToolError, ToolOut
 
 use super::connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 
-/// A tool client of another instance; clones are the same.
+/// Tool client of another instance; clones share it.
 #[derive(Clone)]
 pub(super) struct RemoteInstanceSource(RemoteToolClient);
 
 impl RemoteInstanceSource {
-    /// The source of this tool client.
+    /// Creates the source of this tool client.
     pub(super) fn new(client: RemoteToolClient) -> Self {
         Self(client)
     }
 
-    /// The agent whose tool client it is.
+    /// Returns the agent of the tool client.
     pub(super) fn agent(&self) -> &str {
         &self.0.agent
     }
 
-    /// The same under another name.
+    /// Returns this source under another name.
     pub(super) fn named(&self, name: String) -> Self {
         Self(RemoteToolClient { name, ..self.0.clone() })
     }
 
-    /// What is known of it.
+    /// Returns a report on the source.
     pub(super) fn report(&self) -> SourceReport {
         SourceReport {
             name: self.0.name.clone(),

@@ -1,5 +1,5 @@
-//! One remote server: a task that connects, watches, and connects again after a growing wait. It
-//! ends with its token, a child included. Not for which servers there are.
+//! Connection to one remote server: a task that connects, monitors, and reconnects with backoff. It
+//! ends with its token, including a child process. Not for the list of servers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,25 +19,25 @@ use super::refresh_loop::attend;
 use super::settings::{Server, ToolProtocol, Way};
 use super::stdio_process::ToolChild;
 
-/// First wait before a server is tried again; doubles while it fails. A call that wants it does
-/// not shorten the first.
+/// First wait before another attempt to connect; doubles while attempts fail. A call that needs the
+/// server does not shorten the first wait.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// Longest such wait.
+/// Longest wait before another attempt.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A connection that lived this long was well: the next wait is the first again.
+/// Lifetime after which a connection counts as stable: the next wait is the first again.
 const WELL_AFTER: Duration = Duration::from_secs(20);
-/// Most redirects of one request.
+/// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 3;
-/// Largest message that a server may send.
+/// Longest message that a server may send, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// Why a connection ended that we ended ourselves.
+/// Reason of the end of a connection that was closed by this server.
 const ENDED: &str = "it is no longer connected to";
 
-/// What every child gets of our own environment.
+/// Variables of our own environment that every child process receives.
 pub type Environment = BTreeMap<String, String>;
 
-/// The kind of source that a server reached this way is.
+/// Returns the source kind of a connection type.
 pub(super) fn kind(way: &Way) -> SourceKind {
     match way {
         Way::Http { url, .. } if url.scheme().starts_with("ws") => SourceKind::WebSocket,
@@ -73,7 +73,7 @@ pub(super) async fn keep(
             live.lost(reason);
         } else {
             live.failed(reason);
-            // Some programs end at a question that they do not know: ask the other way.
+            // Some programs exit on an unknown request: use the other handshake next time.
             era = if era == ProtocolEra::Auto { ProtocolEra::Handshake } else { ProtocolEra::Auto };
         }
         let wait = waits.next(begun.elapsed());
@@ -86,7 +86,7 @@ pub(super) async fn keep(
         };
         match token.run_until_cancelled(rest).await {
             None => break,
-            // Attempts that calls asked for do not make the others rarer.
+            // Attempts triggered by calls do not lengthen the backoff of the others.
             Some(true) => waits = Backoff(wait),
             Some(false) => {}
         }
@@ -94,7 +94,7 @@ pub(super) async fn keep(
     live.ended(ENDED.into());
 }
 
-/// The waits before attempts to connect.
+/// Backoff of attempts to connect.
 struct Backoff(Duration);
 
 impl Default for Backoff {
@@ -104,7 +104,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after a connection, or an attempt at one, that lasted this long.
+    /// Returns the wait after a connection, or an attempt, that lasted this long.
     fn next(&mut self, lasted: Duration) -> Duration {
         let wait = if lasted >= WELL_AFTER { FIRST_WAIT } else { self.0 };
         self.0 = (wait * 2).min(LONGEST_WAIT);
@@ -112,8 +112,9 @@ impl Backoff {
     }
 }
 
-/// Redirects are followed within an origin, since some servers answer `/mcp` with `/mcp/`; never
-/// to another, which our headers and token are not for.
+/// Returns the redirect policy: redirects are followed within an origin, because some servers
+/// redirect `/mcp` to `/mcp/`; never to another origin, which must not receive our headers and
+/// token.
 pub(super) fn within_origin() -> redirect::Policy {
     redirect::Policy::custom(|attempt| {
         let same = attempt.previous().iter().all(|u| u.origin() == attempt.url().origin());
@@ -125,7 +126,7 @@ pub(super) fn within_origin() -> redirect::Policy {
     })
 }
 
-/// One connection over HTTP, from beginning to end; why it ended, and whether there was one.
+/// Runs one connection over HTTP. Returns the reason of the end, and true if it was established.
 async fn over_http(
     server: &Server,
     live: &ConnectedSource,
@@ -149,7 +150,7 @@ async fn over_http(
     }
 }
 
-/// A connection over HTTP that is begun this way.
+/// Opens a connection over HTTP with this handshake.
 async fn http_opened(
     server: &Server,
     client: reqwest::Client,
@@ -169,7 +170,8 @@ async fn http_opened(
     within(server, token, Connection::open(transport, era, server.elicitation)).await
 }
 
-/// One life of a child process; why it ended, and whether it was ever spoken to.
+/// Runs one child process. Returns the reason of the end, and true if its connection was
+/// established.
 async fn as_child(
     server: &Server,
     environment: &Environment,
@@ -195,13 +197,13 @@ async fn as_child(
     };
     let said = child.end().await;
     match (ended, said) {
-        // Only of the time before any call: later it may repeat what people said.
+        // Only if no call was made: later, standard error may repeat what users said.
         ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
         (ended, _) => ended,
     }
 }
 
-/// The opened connection, unless that takes too long or everything ends.
+/// Waits for the opening connection, unless that takes too long or the token is cancelled.
 pub(super) async fn within<T, E>(
     server: &Server,
     token: &CancellationToken,
@@ -218,7 +220,7 @@ where
     }
 }
 
-/// Attends to the connection, then closes it.
+/// Monitors the connection until it ends, then closes it.
 pub(super) async fn serve(
     name: &str,
     live: &ConnectedSource,
@@ -229,7 +231,7 @@ pub(super) async fn serve(
     tracing::info!(source = name, protocol, "a tool server is connected");
     let ended = token.run_until_cancelled(attend(live, &connection)).await;
     let reason = ended.unwrap_or_else(|| ENDED.into());
-    // Before the slow part: whoever waits for this connection's end goes on.
+    // Before the slow close: callers that wait for this connection continue at once.
     live.lost(reason.clone());
     connection.close().await;
     reason

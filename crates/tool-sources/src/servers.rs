@@ -1,5 +1,5 @@
-//! All remote servers, of the configuration and those that were added since: which there are, on
-//! or off, and their reports. Not for how one is kept connected, nor for who may change them.
+//! All remote servers, from the configuration and added at run time: list, state and reports. Not
+//! for keeping one connected, nor for access control.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use super::connected_source::{ConnectedSource, Origin, SourceReport};
 use super::server_connection::{Environment, keep, kind};
 use super::settings::{Server, ToolServer, ToolServerError};
 
-/// The remote servers, connected, on their way, or off.
+/// Remote servers: connected, connecting, or disabled.
 pub struct Servers {
     kept: Mutex<Vec<ServerEntry>>,
     environment: Environment,
@@ -26,7 +26,7 @@ struct ServerEntry {
     run: Option<Run>,
 }
 
-/// The task that keeps a server connected. Dropped, it is aborted, and its child killed.
+/// Task that keeps a server connected. Dropping it aborts the task and kills its child process.
 pub(super) struct Run {
     live: ConnectedSource,
     token: CancellationToken,
@@ -42,7 +42,8 @@ impl Run {
         Self { live, token, tasks }
     }
 
-    /// Ends its calls at once, then its connection and its child, and waits for them.
+    /// Cancels the calls at once, then closes the connection, ends the child process, and waits for
+    /// them.
     pub(super) async fn end(mut self, reason: &str) {
         self.live.ended(reason.to_owned());
         self.token.cancel();
@@ -84,24 +85,24 @@ impl ServerEntry {
     }
 }
 
-/// What stands for a server that is not connected to.
+/// Creates the placeholder source of a disabled server.
 fn off(server: &Server) -> ConnectedSource {
     let live = ConnectedSource::new(server.name.clone(), kind(&server.way), server.timeout);
     live.disabled();
     live
 }
 
-/// A remote server, for people who masked its settings first.
+/// Report on a remote server. Its settings contain secrets: mask them before they are shown.
 pub(super) struct ServerReport {
     pub(super) source: SourceReport,
     pub(super) settings: ToolServer,
 }
 
 impl Servers {
-    /// Connects to all that are enabled; they end with `process`. Needs a running runtime.
+    /// Connects to all enabled servers; they end with `process`. Needs a running runtime.
     ///
     /// # Errors
-    /// The settings of a server cannot be used, or two have the same name.
+    /// The settings of a server cannot be used, or two servers have the same name.
     pub fn start(
         servers: &[ToolServer],
         environment: &Environment,
@@ -118,7 +119,7 @@ impl Servers {
         Ok(all)
     }
 
-    /// One more server; false where its name is taken. Needs a running runtime.
+    /// Adds a server. Returns false if its name is in use. Needs a running runtime.
     pub(super) fn add(
         &self,
         settings: ToolServer,
@@ -132,14 +133,15 @@ impl Servers {
         Ok(true)
     }
 
-    /// Takes a server away; what is left of it is to be ended.
+    /// Removes a server. Returns its task; the caller must end it.
     pub(super) fn remove(&self, name: &str) -> Option<Run> {
         let mut kept = self.lock();
         let place = kept.iter().position(|k| k.settings.name == name)?;
         kept.remove(place).run
     }
 
-    /// Switches a server on or off; what was running is to be ended.
+    /// Enables or disables a server. Returns the task of the server that was running; the caller
+    /// must end it.
     pub(super) fn switch(&self, name: &str, enabled: bool) -> Result<Option<Run>, ToolServerError> {
         let mut all = self.lock();
         let Some(kept) = all.iter_mut().find(|k| k.settings.name == name) else { return Ok(None) };
@@ -151,18 +153,18 @@ impl Servers {
         Ok(std::mem::replace(kept, fresh).run)
     }
 
-    /// Where a server of this name comes from.
+    /// Returns the origin of the server of this name.
     pub(super) fn origin(&self, name: &str) -> Option<Origin> {
         self.lock().iter().find(|k| k.settings.name == name).map(|k| k.origin)
     }
 
-    /// Every name that is taken.
+    /// Returns all names in use.
     pub(super) fn names(&self) -> Vec<String> {
         self.lock().iter().map(|k| k.settings.name.clone()).collect()
     }
 
-    /// Those that are on, in the order in which they came: those that a device may use, without a
-    /// device those that are for all.
+    /// Returns the enabled servers in the order in which they were added: those that `device` may
+    /// use, or without a device those that are for all devices.
     pub(super) fn sources(&self, device: Option<&DeviceId>) -> Vec<ConnectedSource> {
         let kept = self.lock();
         let on = kept.iter().filter(|k| k.settings.enabled);
@@ -171,18 +173,18 @@ impl Servers {
         on.map(|k| k.live.clone()).collect()
     }
 
-    /// The server of this name, on or off.
+    /// Returns the server of this name, enabled or not.
     pub(super) fn named(&self, name: &str) -> Option<ConnectedSource> {
         let found = |k: &&ServerEntry| k.live.name() == name;
         self.lock().iter().find(found).map(|k| k.live.clone())
     }
 
-    /// What is known of each, those that are off among them.
+    /// Returns a report on each server, including disabled ones.
     pub(super) fn reports(&self) -> Vec<ServerReport> {
         self.lock().iter().map(ServerEntry::report).collect()
     }
 
-    /// Ends every connection and child, and waits for them.
+    /// Closes every connection, ends every child process, and waits for them.
     pub async fn stop(&self) {
         self.token.cancel();
         let runs: Vec<Run> = self.lock().iter_mut().filter_map(|k| k.run.take()).collect();

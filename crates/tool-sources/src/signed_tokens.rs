@@ -1,6 +1,6 @@
 //! Tokens of tool clients and of cameras, signed with the server's secret. Each kind has a key of
-//! its own, so that one is never good for the other, nor for a device's connection. Not for where
-//! a token stands in a request.
+//! its own: a token of one kind is never valid for the other, nor for a device's connection. Not
+//! for the place of a token in a request.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,34 +10,34 @@ use hearken_base::Secret;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-/// How long a camera's token is good.
+/// Lifetime of a camera's token.
 const VISION_LIFETIME: Duration = Duration::from_secs(3_600);
-/// A clock may be this much ahead of ours.
+/// Tolerance for clocks that are ahead of ours, in seconds.
 const CLOCK_SKEW_SECONDS: u64 = 300;
-/// Longest name of an agent.
+/// Longest name of an agent, in bytes.
 pub const MAX_AGENT_BYTES: usize = 64;
 
-/// Why a token is refused. The messages say nothing that helps a forger.
+/// Reason why a token is refused. The messages contain nothing that helps a forger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenReadError {
-    /// There is none.
+    /// There is no token.
     #[error("the token is missing")]
     Missing,
-    /// It does not have the shape of a token.
+    /// The token is malformed.
     #[error("the token is malformed")]
     Malformed,
-    /// It is forged, or of another server or owner.
+    /// The token is forged, or made for another server or owner.
     #[error("the token is forged, or belongs to another")]
     Wrong,
-    /// It was made too long ago.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
-    /// It was taken back.
+    /// The token was revoked.
     #[error("the token was revoked")]
     Revoked,
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }
@@ -46,7 +46,7 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("HMAC takes a key of any length")
 }
 
-/// The key of one kind of token.
+/// Derives the key of one kind of token.
 fn key_for(secret: &Secret, kind: &str) -> Hmac<Sha256> {
     let key = keyed(secret.expose().as_bytes()).chain_update(kind).finalize().into_bytes();
     keyed(&key)
@@ -56,14 +56,14 @@ fn signature(key: &Hmac<Sha256>, text: &str) -> String {
     URL_SAFE_NO_PAD.encode(key.clone().chain_update(text).finalize().into_bytes())
 }
 
-/// In constant time.
+/// Verifies a signature in constant time.
 fn verified(key: &Hmac<Sha256>, text: &str, signature: &str) -> Result<(), TokenReadError> {
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenReadError::Malformed)?;
     key.clone().chain_update(text).verify_slice(&signature).map_err(|_| TokenReadError::Wrong)
 }
 
-/// Tokens with which tool clients dial in: `agent.serial.signature`, the agent in base64url. They
-/// are good until they are revoked by their serial.
+/// Tokens with which tool clients connect: `agent.serial.signature`, the agent in base64url. They
+/// are valid until they are revoked by their serial.
 #[derive(Clone)]
 pub struct AgentTokens {
     key: Hmac<Sha256>,
@@ -71,13 +71,13 @@ pub struct AgentTokens {
 }
 
 impl AgentTokens {
-    /// Tokens signed with this secret, except those of these serials.
+    /// Creates a verifier for tokens signed with this secret, except those with a revoked serial.
     pub fn new(secret: &Secret, revoked: &[String]) -> Self {
         Self { key: key_for(secret, "hearken/tools/1"), revoked: revoked.to_vec() }
     }
 
-    /// A new token for an agent, and its serial. None where the agent's name is empty or longer
-    /// than 64 bytes.
+    /// Creates a token for an agent, and returns it with its serial. Returns `None` if the agent's
+    /// name is empty or longer than 64 bytes.
     pub fn mint(&self, agent: &str) -> Option<(String, String)> {
         if agent.is_empty() || agent.len() > MAX_AGENT_BYTES {
             return None;
@@ -87,7 +87,7 @@ impl AgentTokens {
         Some((format!("{body}.{}", signature(&self.key, &body)), serial))
     }
 
-    /// The agent of a token.
+    /// Verifies a token and returns its agent.
     ///
     /// # Errors
     /// See [`TokenReadError`].
@@ -106,7 +106,7 @@ impl AgentTokens {
     }
 }
 
-/// Tokens with which a device's camera sends pictures: `signature.seconds`, good for an hour and
+/// Tokens with which a device's camera uploads pictures: `signature.seconds`, valid for an hour and
 /// for that device only.
 #[derive(Clone)]
 pub struct VisionTokens {
@@ -114,12 +114,12 @@ pub struct VisionTokens {
 }
 
 impl VisionTokens {
-    /// Tokens signed with this secret.
+    /// Creates and verifies tokens signed with this secret.
     pub fn new(secret: &Secret) -> Self {
         Self { key: key_for(secret, "hearken/vision/1") }
     }
 
-    /// A token for this device, upper or lower case, made now.
+    /// Creates a token for this device now. The case of the device id does not matter.
     pub fn mint(&self, device_id: &str) -> String {
         self.mint_at(device_id, now())
     }
@@ -129,7 +129,7 @@ impl VisionTokens {
         format!("{}.{seconds}", signature(&self.key, &text))
     }
 
-    /// The token was made by us for this device, less than an hour ago.
+    /// Checks that the token was made by this server for this device, less than an hour ago.
     ///
     /// # Errors
     /// See [`TokenReadError`].

@@ -1,5 +1,6 @@
-//! What was chosen for single devices and for running sessions, in memory, since a conversation must
-//! not wait for the store. Not for keeping it; what was chosen for a session ends with it.
+//! Choices of sources for single devices and for running sessions, in memory, because a
+//! conversation must not wait for the store. Not for persistence; choices for a session end with
+//! it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -9,14 +10,14 @@ use hearken_store::Device;
 
 use super::DEFAULT_AGENT;
 
-/// What was chosen for a device, or for a session of it.
+/// Choices for a device, or for a session of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// The agent whose tool clients it has.
+    /// Agent whose tool clients are used.
     pub(super) agent: String,
-    /// Names of the sources that it goes without.
+    /// Names of the sources that are switched off.
     pub(super) off: Vec<String>,
-    /// What the model is told of how to behave with it; empty for the deployment's own.
+    /// Instructions to the model; empty for the deployment's own.
     pub(super) system_prompt: String,
 }
 
@@ -27,7 +28,7 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// What stands in the device's record.
+    /// Reads the choices from the device's record.
     pub(super) fn from_device(device: &Device) -> Self {
         Self {
             agent: device.agent.clone(),
@@ -36,13 +37,13 @@ impl Choice {
         }
     }
 
-    /// The device goes without this source.
+    /// Returns true if this source is switched off.
     pub(super) fn is_off(&self, name: &str) -> bool {
         self.off.iter().any(|off| off == name)
     }
 }
 
-/// The choices for all devices and running sessions; clones share them.
+/// Choices for all devices and running sessions; clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Choices(Arc<RwLock<Chosen>>);
 
@@ -52,10 +53,11 @@ struct Chosen {
     sessions: HashMap<SessionId, Session>,
 }
 
-/// A session that runs.
+/// Running session.
 struct Session {
     device: DeviceId,
-    /// What it goes without, where that was chosen; else what its device goes without.
+    /// Names of the sources that are switched off for the session; `None` to use those of its
+    /// device.
     off: Option<Vec<String>>,
 }
 
@@ -75,7 +77,7 @@ impl Chosen {
 }
 
 impl Choices {
-    /// What was chosen for a device.
+    /// Returns the choices for a device.
     pub(super) fn of_device(&self, id: &DeviceId) -> Arc<Choice> {
         self.read().of_device(id)
     }
@@ -88,7 +90,7 @@ impl Choices {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is chosen from the device's record.
+    /// Updates the choices from the device's record.
     pub(super) fn take(&self, device: &Device) {
         let choice = Choice::from_device(device);
         if choice == Choice::default() {
@@ -98,32 +100,32 @@ impl Choices {
         }
     }
 
-    /// Nothing is chosen but for these devices.
+    /// Replaces the choices of all devices with those of these records.
     pub(super) fn replace(&self, devices: &[Device]) {
         let of =
             |device: &Device| (device.device_id.clone(), Arc::new(Choice::from_device(device)));
         self.write().devices = devices.iter().map(of).collect();
     }
 
-    /// Nothing is chosen for this device any more.
+    /// Removes the choices for this device.
     pub(super) fn forget(&self, id: &DeviceId) {
         self.write().devices.remove(id);
     }
 
-    /// A session of this device begins.
+    /// Registers a session of this device.
     pub(super) fn begin(&self, device: &DeviceId, session: &SessionId) -> RunningSession {
         let begun = Session { device: device.clone(), off: None };
         self.write().sessions.insert(session.clone(), begun);
         RunningSession { overrides: self.clone(), id: session.clone() }
     }
 
-    /// The device of a running session, and what is chosen for the session.
+    /// Returns the device of a running session, and the choices for the session.
     pub(super) fn of_session(&self, id: &SessionId) -> Option<(DeviceId, Arc<Choice>)> {
         self.read().of_session(id)
     }
 
-    /// The session goes without these sources, whatever its device does. False where it does not
-    /// run.
+    /// Switches these sources off for the session, whatever its device uses. Returns false if it
+    /// does not run.
     pub(super) fn set_off(&self, id: &SessionId, off: Vec<String>) -> bool {
         let mut chosen = self.write();
         let Some(session) = chosen.sessions.get_mut(id) else { return false };
@@ -132,14 +134,14 @@ impl Choices {
     }
 }
 
-/// A session's place among the choices; given up when dropped.
+/// Registration of a running session; removed when dropped.
 pub(super) struct RunningSession {
     overrides: Choices,
     id: SessionId,
 }
 
 impl RunningSession {
-    /// The session's device, and what is chosen now.
+    /// Returns the session's device, and its current choices.
     pub(super) fn choice(&self) -> Option<(DeviceId, Arc<Choice>)> {
         self.overrides.of_session(&self.id)
     }

@@ -1,5 +1,5 @@
-//! A tool server as a child process: its environment is only what it is given, its standard
-//! streams carry the protocol, and it ends with its whole process group. Not for the protocol.
+//! Tool server as a child process: it gets only the given environment, its standard streams carry
+//! the protocol, and it ends together with its whole process group. Not for the protocol.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -10,14 +10,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// Time that a child has to end by itself once its standard input is closed.
+/// Time that a child has to exit by itself once its standard input is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
-/// Longest wait for the last words of a child that has ended.
+/// Longest wait for the last error output of a child that has exited.
 const SAID_WITHIN: Duration = Duration::from_millis(200);
-/// Of what a child says on standard error, so much is kept, to tell why it did not start.
+/// Number of bytes of standard error that are kept, to report why a child did not start.
 const KEPT_STDERR_BYTES: usize = 4 << 10;
 
-/// A running child. Dropped, its group is killed.
+/// Running child process. Dropping it kills its process group.
 pub(super) struct ToolChild {
     child: Child,
     group: Option<Pid>,
@@ -26,7 +26,8 @@ pub(super) struct ToolChild {
 }
 
 impl ToolChild {
-    /// Starts the program with these variables and no others; also its output and input.
+    /// Starts the program with these variables and no others. Returns the child, its standard
+    /// output and its standard input.
     pub(super) fn spawn(
         command: &str,
         args: &[String],
@@ -39,8 +40,8 @@ impl ToolChild {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own: Ctrl-C in a terminal is for the server, and programs that only
-            // start another (npx, uvx) end together with it.
+            // A process group of its own: Ctrl-C in a terminal must reach only the server, and
+            // programs that only start another one (npx, uvx) end together with it.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
@@ -54,19 +55,19 @@ impl ToolChild {
         Ok((Self { child, group, said, listening }, stdout, stdin))
     }
 
-    /// Waits for its end, which its closed standard input asks for; kills it if need be. The last
-    /// line that it said on standard error.
+    /// Waits until the child exits, which its closed standard input requests; kills it after a time
+    /// limit. Returns the last line of its standard error.
     pub(super) async fn end(mut self) -> Option<String> {
         if tokio::time::timeout(END_WITHIN, self.child.wait()).await.is_err() {
             tracing::debug!("a tool server did not end by itself, killing it");
         }
         self.kill_group();
-        // Its number may be given to another from here on.
+        // From here on the process id may be reused.
         self.group = None;
         if let Err(error) = self.child.wait().await {
             tracing::warn!(%error, "cannot wait for the end of a tool server");
         }
-        // Somebody outside its group may hold the stream open.
+        // A process outside its group may hold the stream open.
         if tokio::time::timeout(SAID_WITHIN, &mut self.listening).await.is_err() {
             tracing::debug!("a tool server's standard error stays open");
         }
@@ -76,10 +77,10 @@ impl ToolChild {
         Some(super::mapping::short(line))
     }
 
-    /// Also whoever it has started and left.
+    /// Kills the process group, including processes that the child left behind.
     fn kill_group(&self) {
         if let Some(group) = self.group {
-            // All of them may have ended already.
+            // All of them may have exited already.
             kill_process_group(group, Signal::KILL).ok();
         }
     }
@@ -92,7 +93,7 @@ impl Drop for ToolChild {
     }
 }
 
-/// Reads standard error to its end, so that the child never waits for us, and keeps the last of it.
+/// Reads standard error to its end, to avoid blocking the child, and keeps the last part.
 async fn listen(stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) {
     let mut stderr = BufReader::new(stderr);
     let mut piece = [0; 1_024];

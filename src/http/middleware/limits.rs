@@ -1,5 +1,5 @@
-//! How often a client may ask: who counts as one, and the counting. Not for guesses at secrets,
-//! which are counted where the secrets are.
+//! Rate limits of clients: identification of a client, and the counting. Not for guesses of
+//! secrets, which are counted where the secrets are checked.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use sha2::{Digest as _, Sha256};
 
 use crate::http::request_identity::{bearer, session_of};
 
-/// Clients behind one address, as far as the address's own limit goes.
+/// Factor between the limit of an address and that of one client.
 const CLIENTS_AN_ADDRESS: u32 = 10;
 
-/// The limits of `/api`. A client names itself by its session or its token, which nobody has
-/// checked yet: so its address has a limit too, of several clients.
+/// Rate limits of `/api`. A client is identified by its session or its token, which are not
+/// verified yet. For that reason its address has a limit too, which is several times larger.
 pub(super) struct Limits {
     client: Arc<dyn RateLimit>,
     address: Arc<dyn RateLimit>,
 }
 
 impl Limits {
-    /// None where there is no limit.
+    /// Creates the limits; `None` if there is no limit.
     pub(super) fn new(per_minute: u32, cluster: &Cluster) -> Option<Self> {
         let client = NonZeroU32::new(per_minute)?;
         let address = client.saturating_mul(NonZeroU32::new(CLIENTS_AN_ADDRESS)?);
@@ -33,7 +33,7 @@ impl Limits {
         })
     }
 
-    /// Takes one request, if it is one that counts.
+    /// Counts one request, unless its kind is exempt. The error is the time to wait.
     pub(super) async fn take(
         &self,
         request: &HttpRequest,
@@ -53,7 +53,7 @@ impl Limits {
     }
 }
 
-/// As whom a client shows itself, where it does. A token is not kept as it is.
+/// Returns the identity that a client claims, if any. A token is stored as a hash only.
 fn name_of(request: &HttpRequest) -> Option<String> {
     if let Some(session) = session_of(request) {
         return Some(format!("session {session}"));
@@ -62,7 +62,8 @@ fn name_of(request: &HttpRequest) -> Option<String> {
     (!token.is_empty()).then(|| format!("token {:x}", Sha256::digest(token)))
 }
 
-/// Where a client is: of a trusted proxy's list the last address, which the proxy saw itself.
+/// Returns the address of a client: behind a trusted proxy the last address in the proxy's header,
+/// which the proxy itself has seen.
 pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
     let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
     let forwarded = forwarded.and_then(|v| v.to_str().ok()?.rsplit(',').next().map(str::trim));

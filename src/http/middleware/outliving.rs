@@ -1,5 +1,5 @@
-//! Lets a request that changes something run to its end, also when its client leaves in the middle.
-//! Not for chat messages, which decide by what they have done.
+//! Runs requests with side effects to their end, even if their client disconnects. Not for chat
+//! messages, which decide by the effects they had.
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -12,8 +12,8 @@ use tracing::Instrument as _;
 
 use crate::http::fault::answer;
 
-/// Routes that end with their client, by rules of their own: a message is dropped as long as
-/// nothing has happened, and the others change nothing before their end.
+/// Routes that end with their client, by rules of their own: a chat message is dropped as long as
+/// it had no effect, and the others have no effect before their end.
 const ENDING_WITH_CLIENT: [&str; 4] = [
     "/api/sessions/{id}/chat",
     "/api/agent/parse",
@@ -21,14 +21,14 @@ const ENDING_WITH_CLIENT: [&str; 4] = [
     crate::http::VISION_PATH,
 ];
 
-/// The request may change something.
+/// Returns true if the request may have side effects.
 fn has_effects(request: &ServiceRequest) -> bool {
     let changes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     changes.contains(request.method())
         && request.match_pattern().is_some_and(|r| !ENDING_WITH_CLIENT.contains(&r.as_str()))
 }
 
-/// Carries out a request that may change something apart from its connection.
+/// Runs a request with side effects in a task that is independent of its connection.
 pub(super) async fn outliving(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -48,7 +48,7 @@ pub(super) async fn outliving(
     match actix_web::rt::spawn(work.in_current_span()).await {
         Ok(answered) => answered,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // Its thread ends with the server.
+        // The task's thread ended because the server is stopping.
         Err(_) => Err(actix_web::error::ErrorServiceUnavailable("the server is stopping")),
     }
 }

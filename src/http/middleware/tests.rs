@@ -1,4 +1,4 @@
-//! The desk over real sockets, before routes that no server has: one panics, one counts.
+//! Tests of the middleware over real sockets, with special routes: one panics, one counts.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// A server with these rules, in a thread of its own.
+/// Test server with these settings, in a thread of its own.
 struct Small {
     address: SocketAddr,
     handle: ServerHandle,
@@ -70,7 +70,7 @@ fn header<'a>(answer: &'a reqwest::Response, name: &str) -> &'a str {
 #[tokio::test]
 async fn a_panic_is_answered_and_the_connection_goes_on() {
     let server = Small::start(HttpConfig::default()).await;
-    // One connection, which must outlive the panics.
+    // One connection; it must survive the panics.
     let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
     let mut ask = async |path: &str| {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -157,7 +157,7 @@ async fn a_client_that_asks_too_often_waits_and_others_do_not() {
         assert_eq!(ask("/healthz", one).await.status(), 200, "probes always pass");
         assert_eq!(ask("/api/name/x", ("upgrade", "websocket")).await.status(), 200);
     }
-    // Whoever takes a new name each time is known by the address.
+    // A client with a new name for each request is limited by its address.
     let statuses: Vec<u16> = {
         let mut all = Vec::new();
         for n in 0..40 {

@@ -1,5 +1,4 @@
-//! What was asked of the server, by route: how often, with which outcome, and how long it took.
-//! Not for what is said over sockets.
+//! Request statistics by route: counts, outcomes and durations. Not for messages on sockets.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,18 +8,18 @@ use actix_web::http::{Method, StatusCode};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// Longest time that is told apart.
+/// Largest recorded duration, in milliseconds; longer ones are recorded as this.
 const MAX_MS: u64 = 600_000;
-/// What stands for addresses that no route has.
+/// Name for requests without a route.
 const NO_ROUTE: &str = "(none)";
 
-/// Counts requests.
+/// Request statistics.
 #[derive(Default)]
 pub struct Traffic(Mutex<BTreeMap<(String, String), Route>>);
 
 struct Route {
     by_status: BTreeMap<u16, u64>,
-    /// In milliseconds.
+    /// Durations in milliseconds.
     took: Histogram<u64>,
 }
 
@@ -33,11 +32,12 @@ impl Route {
 
 impl Traffic {
     fn routes(&self) -> MutexGuard<'_, BTreeMap<(String, String), Route>> {
-        // What a panicking thread left is a count at worst too low.
+        // After a panic during counting, a count is too low at worst.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request was answered. Routes and methods are ours, so that their number is bounded.
+    /// Counts a finished request. Route patterns and methods are defined by the server: their
+    /// number is bounded.
     pub(super) fn count(
         &self,
         method: &Method,
@@ -55,7 +55,7 @@ impl Traffic {
         counts.took.saturating_record(ms.clamp(1, MAX_MS));
     }
 
-    /// All of it as JSON: totals, and each route with its outcomes and times.
+    /// Renders everything as JSON: totals, and each route with its outcomes and durations.
     pub fn shown(&self) -> Value {
         let routes = self.routes();
         let (mut total, mut failed, mut refused) = (0_u64, 0_u64, 0_u64);
@@ -68,7 +68,7 @@ impl Traffic {
                 refused += if (400..500).contains(status) { *count } else { 0 };
             }
             if let Some(all) = &mut all {
-                // The bounds are the same.
+                // Cannot fail: both histograms have the same bounds.
                 all.add(&counts.took).unwrap_or_default();
             }
             let by_status: BTreeMap<String, u64> =
@@ -92,7 +92,7 @@ impl Traffic {
     }
 }
 
-/// The part of requests that failed; none where there were none.
+/// Returns the fraction of failed requests; `None` if there were no requests.
 fn rate(failed: u64, total: u64) -> f64 {
     #[allow(
         clippy::cast_precision_loss,

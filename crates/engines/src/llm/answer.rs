@@ -1,21 +1,21 @@
-//! The bytes a model writes, turned into text and tool calls: characters split between tokens are
-//! joined, stop texts end the answer, calls are recognised. Pure; the grammar that makes calls
-//! valid is in [`super::grammar`].
+//! Parser of a model's output bytes into text and tool calls: joins characters that are split
+//! between tokens, ends the answer at stop texts, recognises calls. Pure. The grammar that makes
+//! calls valid is in [`super::grammar`].
 
 use serde_json::Value;
 
 use super::generation::{Generation, ToolCall};
 
-/// What has been understood of an answer.
+/// Parsed part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Some more text.
+    /// Further text.
     Text(String),
-    /// A complete call.
+    /// Complete tool call.
     Call(ToolCall),
 }
 
-/// Reads one answer, piece by piece.
+/// Incremental parser of one answer.
 #[derive(Debug)]
 pub struct Answer {
     stop: Vec<String>,
@@ -34,7 +34,7 @@ enum Shape {
 }
 
 impl Answer {
-    /// An answer to this request.
+    /// Creates a parser for the answer to `request`.
     pub fn new(request: &Generation) -> Self {
         let shape = if request.tools.is_empty() { Shape::Text } else { Shape::Unknown };
         Self {
@@ -47,7 +47,7 @@ impl Answer {
         }
     }
 
-    /// Takes some more bytes; gives the text that is certain by now, if any.
+    /// Adds bytes. Returns the text that can no longer be part of a stop text or of a call, if any.
     pub fn push(&mut self, bytes: &[u8]) -> Option<Part> {
         if self.stopped {
             return None;
@@ -73,12 +73,13 @@ impl Answer {
         (!text.is_empty()).then_some(Part::Text(text))
     }
 
-    /// A stop text has come: nothing that follows counts.
+    /// Returns true once a stop text was found. Everything behind it is ignored.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// The rest, once the model is done. `cut_short` says that it was not done but out of tokens.
+    /// Returns the remaining parts after the model has ended. `cut_short` is true if the answer was
+    /// cut at its token limit.
     pub fn finish(mut self, cut_short: bool) -> Vec<Part> {
         if !self.bytes.is_empty() && !self.stopped {
             self.held.push_str(&String::from_utf8_lossy(&self.bytes));
@@ -89,14 +90,14 @@ impl Answer {
                 return calls.into_iter().map(Part::Call).collect();
             }
             if cut_short {
-                // Half a call is of no use to anyone, least of all read aloud.
+                // An incomplete call is useless, and must not be read aloud.
                 return Vec::new();
             }
         }
         if self.held.is_empty() { Vec::new() } else { vec![Part::Text(self.held)] }
     }
 
-    /// How much of the held text cannot be the beginning of a stop text.
+    /// Returns the length in bytes of the held text that cannot be the beginning of a stop text.
     fn certain_length(&self) -> usize {
         let boundaries = self.held.char_indices().map(|(index, _)| index);
         let mut uncertain = boundaries.filter(|&index| {
@@ -107,7 +108,8 @@ impl Answer {
     }
 }
 
-/// Moves every complete character from `bytes` to `text`; what can never become one is replaced.
+/// Moves every complete character from `bytes` to `text`. Replaces byte sequences that can never
+/// become a character.
 fn take_characters(bytes: &mut Vec<u8>, text: &mut String) {
     loop {
         match std::str::from_utf8(bytes) {
@@ -130,7 +132,7 @@ fn take_characters(bytes: &mut Vec<u8>, text: &mut String) {
     }
 }
 
-/// The calls of known tools in an answer: tagged, fenced or bare.
+/// Parses the calls of known tools in an answer: tagged, fenced or bare.
 fn read_calls(text: &str, tools: &[String]) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let mut rest = text;

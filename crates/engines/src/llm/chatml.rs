@@ -1,5 +1,6 @@
-//! A conversation as the text that Qwen2.5 was trained on (ChatML, and Qwen's way to show tools),
-//! and what to leave out when it is too long. No tokens and no model here.
+//! Prompt text of a conversation in the format that Qwen2.5 was trained on (ChatML, and Qwen's
+//! format for tools), and truncation of conversations that are too long. No tokens and no model
+//! here.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,25 +12,25 @@ use serde_json::{Value, json};
 
 use super::generation::{LlmError, Message, Role, Tool};
 
-/// Messages are left out in bites of this many, so that the beginning of the prompt, and with it
-/// the model's cache, stays the same over several turns.
+/// Number of messages that are removed at a time. The beginning of the prompt, and with it the
+/// model's cache, then stays unchanged over several turns.
 const BITE: usize = 8;
 
-/// Follows the results of tools: without it the small models repeat them as they are, "true" and
-/// all.
+/// Instruction behind the results of tools. Without it, small models repeat the results literally,
+/// "true" for example.
 const TELL_EN: &str = "\nNow answer me in one short spoken sentence.";
 const TELL_ZH: &str = "\n请用一句话告诉用户结果。";
 
-/// A stretch of the prompt.
+/// Part of the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// A control token of the model.
+    /// Control token of the model.
     Mark(&'static str),
-    /// Words; whatever they say is never read as a control token.
+    /// Plain text. It is never read as a control token.
     Text(String),
 }
 
-/// What to read before answering, ending where the answer begins.
+/// Renders the prompt that the model reads before it answers. It ends where the answer begins.
 pub fn render(messages: &[Message], tools: &[Tool]) -> Vec<Segment> {
     let mut prompt = Prompt::default();
     let mut opening: Vec<String> = Vec::new();
@@ -68,8 +69,8 @@ pub fn render(messages: &[Message], tools: &[Tool]) -> Vec<Segment> {
     prompt.segments
 }
 
-/// The conversation without its oldest messages, so that `count` (tokens of a rendered prompt) is
-/// at most `limit`. System messages always stay, and so does the last message.
+/// Removes the oldest messages until `count` (the number of tokens of a rendered prompt) is at most
+/// `limit`. System messages and the last message always stay.
 pub fn fit(
     messages: &[Message],
     tools: &[Tool],
@@ -91,17 +92,17 @@ pub fn fit(
     Err(LlmError::TooLong { tokens, limit })
 }
 
-/// A prompt that fits.
+/// Prompt that fits into the limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fitted {
-    /// The prompt.
+    /// Segments of the prompt.
     pub segments: Vec<Segment>,
-    /// How many messages had to be left out.
+    /// Number of removed messages.
     pub dropped: usize,
 }
 
-/// Leaves out the `dropped` oldest messages that are not the system's, and then any tool results
-/// whose call is gone.
+/// Removes the `dropped` oldest messages that are not system messages. Then removes the tool
+/// results whose call was removed.
 fn without_oldest(messages: &[Message], dropped: usize) -> Vec<Message> {
     let mut to_drop = dropped;
     let mut at_start = dropped > 0;
@@ -113,7 +114,7 @@ fn without_oldest(messages: &[Message], dropped: usize) -> Vec<Message> {
         } else if to_drop > 0 {
             to_drop -= 1;
         } else if at_start && message.role == Role::Tool && Some(index) != last {
-            // Its call was left out.
+            // The call of this result was removed.
         } else {
             at_start = false;
             kept.push(message.clone());
@@ -128,7 +129,7 @@ fn assistant_text(message: &Message) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        // Written as the model writes it, so that its cache still holds it.
+        // Written as the model writes it. The model's cache then still matches.
         let name = json!(call.name);
         let arguments = serde_json::from_str(&call.arguments);
         let arguments = arguments.map_or_else(|_| call.arguments.clone(), |value| spaced(&value));
@@ -142,9 +143,10 @@ fn tool_response(content: &str) -> String {
     format!("<tool_response>\n{content}\n</tool_response>")
 }
 
-/// The wording is the model's chat template: <https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct>;
-/// there it follows the system's message. Here it comes first: it is the longest part and changes
-/// least, so that the cache holds it whatever the system says.
+/// Renders the section that describes the tools. The wording is the model's chat template:
+/// <https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct>. The template puts it behind the system
+/// message. Here it comes first: it is the longest part and changes least, which keeps it in the
+/// cache whatever the system message is.
 fn tools_section(tools: &[Tool]) -> String {
     let mut text = String::from(
         "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou \
@@ -171,7 +173,7 @@ fn tools_section(tools: &[Tool]) -> String {
     text
 }
 
-/// JSON with a space after each colon and comma, as in the model's training.
+/// Renders JSON with a space after each colon and comma, as in the model's training data.
 fn spaced(value: &Value) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Spaced);

@@ -1,4 +1,4 @@
-//! The prompts, letter by letter, and what is left out of long ones.
+//! Tests of rendered prompts, character by character, and of the truncation of long ones.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -136,7 +136,7 @@ fn a_person_cannot_write_control_tokens() {
     assert!(segments.contains(&Segment::Text(format!("user\n{sly}"))));
 }
 
-/// A prompt's length in letters, for want of a model.
+/// Counts the characters of a prompt, in place of tokens: there is no model here.
 fn letters(segments: &[Segment]) -> usize {
     text(segments).len()
 }
@@ -156,7 +156,7 @@ fn the_oldest_messages_go_first_and_in_bites() {
     assert!(!prompt.contains("message 7<"), "{prompt}");
     assert!(prompt.contains("message 8<"), "{prompt}");
 
-    // Two messages more: the beginning stays what it was.
+    // Two messages more: the beginning does not change.
     messages.extend([say(Role::User, "more"), say(Role::Assistant, "yes")]);
     let next = text(&fit(&messages, &[], all - 1, letters).unwrap().segments);
     let shared = prompt.strip_suffix("<|im_start|>assistant\n").unwrap();

@@ -1,10 +1,10 @@
-//! One model on one thread behind a bounded queue: first come, first served, but for requests that
-//! give way (OpenAI's `service_tier` "flex"). Knows neither HTTP
-//! nor any particular model.
+//! One model on one thread behind a bounded queue. Requests are answered in the order of arrival,
+//! except those of low priority (OpenAI's `service_tier` "flex"), which are answered last. Knows
+//! neither HTTP nor any particular model.
 //!
-//! - Whoever drops its receiver has cancelled: a waiting request is skipped, a running one stops
-//!   at the next token.
-//! - The model never waits for a reader: the lane of one answer has room for all of it.
+//! - Dropping the receiver cancels a request: a waiting request is skipped, a running one stops at
+//!   the next token.
+//! - The model never waits for a reader: the channel of one answer has room for the whole answer.
 //! - The thread ends with its [`Engine`], or when the model panics or cannot be loaded.
 
 use std::collections::VecDeque;
@@ -19,56 +19,56 @@ use tokio::sync::{mpsc, watch};
 use super::answer::{Answer, Part};
 use super::generation::{Finish, FinishReason, Generation, Generator, LlmError, Piece};
 
-/// Room in an answer's lane beyond one part per token.
+/// Capacity of an answer's channel beyond one part per token.
 const LANE_SLACK: usize = 16;
 
-/// Owns the model's thread.
+/// Owner of the model's thread.
 #[derive(Debug)]
 pub struct Engine {
     queue: EngineQueue,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where requests are handed in; cheap to clone.
+/// Handle for submitting requests; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EngineQueue(Arc<Shared>);
 
-/// What a request receives, in order; [`Event::Ended`] or [`Event::Failed`] is the last. A lane
-/// that closes without either: the engine is gone.
+/// Event that a request receives, in order; [`Event::Ended`] or [`Event::Failed`] is the last. A
+/// channel that closes without either means that the engine has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A piece of the answer.
+    /// Next part of the answer.
     Part(Part),
     /// The answer is complete.
     Ended(Finish),
-    /// There will be no answer.
+    /// The request failed and has no answer.
     Failed(LlmError),
 }
 
-/// Why a request was not taken.
+/// Reason why a request was not queued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// As many requests as allowed are waiting.
+    /// The queue is full.
     #[error("{waiting} requests are waiting already: try again later")]
     Full {
-        /// How many.
+        /// Number of waiting requests.
         waiting: usize,
-        /// When a place is likely free.
+        /// Estimated time until the queue has room.
         retry_after: Duration,
     },
-    /// The model has ended or is about to.
+    /// The model has ended or is about to end.
     #[error("the language model is not running")]
     Gone,
 }
 
-/// What the model's thread is doing.
+/// State of the model's thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineState {
     /// Reading the model from disk.
     Loading,
     /// Answering, or waiting for requests.
     Ready,
-    /// Over: asked to, or because of this error.
+    /// The thread has ended: on request (`None`), or because of this error.
     Ended(Option<LlmError>),
 }
 
@@ -95,9 +95,10 @@ struct Job {
 }
 
 impl Engine {
-    /// Starts the thread, which runs `load` first. `load` makes a model and passes it to the
-    /// function it is given; when that returns, the model is no longer needed. At most
-    /// `most_waiting` requests (at least one) wait besides the one being answered.
+    /// Starts the thread, which calls `load` first. `load` creates a model and passes it to the
+    /// function that it receives as argument; when that function returns, the model is no longer
+    /// needed. Besides the request being answered, at most `most_waiting` requests (at least one)
+    /// wait.
     pub fn start<L>(most_waiting: usize, load: L) -> std::io::Result<Self>
     where
         L: FnOnce(&mut dyn FnMut(&mut dyn Generator)) -> Result<(), LlmError> + Send + 'static,
@@ -123,20 +124,21 @@ impl Engine {
         Ok(Self { queue, thread: Some(thread) })
     }
 
-    /// Where requests are handed in.
+    /// Returns a handle for submitting requests.
     pub fn queue(&self) -> EngineQueue {
         self.queue.clone()
     }
 
-    /// Stops the running answer, refuses everything else and waits for the thread, at most this
-    /// long. Gives whether it has ended.
+    /// Cancels the running answer, refuses all other requests, and waits at most `patience` for the
+    /// thread to end. Returns true if it has ended.
     pub async fn stop(mut self, patience: Duration) -> bool {
         self.queue.0.close();
         let mut state = self.queue.0.state.subscribe();
         let ended = state.wait_for(|state| matches!(state, EngineState::Ended(_)));
         let ended = tokio::time::timeout(patience, ended).await.is_ok();
         if ended && let Some(thread) = self.thread.take() {
-            // Its last act was to say that it has ended; a panic has been reported already.
+            // Setting the state was the last thing that the thread did; a panic was reported
+            // already.
             thread.join().ok();
         }
         ended
@@ -150,7 +152,8 @@ impl Drop for Engine {
 }
 
 impl EngineQueue {
-    /// Queues a request. The answer comes through the receiver; dropping it cancels.
+    /// Queues a request. The answer is sent to the returned receiver; dropping the receiver cancels
+    /// the request.
     pub fn submit(&self, request: Generation) -> Result<mpsc::Receiver<Event>, Refused> {
         let shared = &self.0;
         let mut queue = shared.lock();
@@ -172,17 +175,17 @@ impl EngineQueue {
         Ok(receiver)
     }
 
-    /// What the model's thread is doing now.
+    /// Returns the current state of the model's thread.
     pub fn state(&self) -> EngineState {
         self.0.state.borrow().clone()
     }
 
-    /// Tells of every change of [`EngineQueue::state`].
+    /// Returns a receiver that is notified of every change of [`EngineQueue::state`].
     pub fn watch(&self) -> watch::Receiver<EngineState> {
         self.0.state.subscribe()
     }
 
-    /// Requests that wait, and whether one is being answered.
+    /// Returns the number of waiting requests, and true if one is being answered.
     pub fn load(&self) -> (usize, bool) {
         let queue = self.0.lock();
         (queue.jobs.len(), queue.busy)
@@ -190,7 +193,7 @@ impl EngineQueue {
 }
 
 impl Queue {
-    /// The first, but those that give way last.
+    /// Removes and returns the first request of normal priority, or else the first of low priority.
     fn take(&mut self) -> Option<Job> {
         let urgent = self.jobs.iter().position(|job| !job.request.gives_way);
         self.jobs.remove(urgent.unwrap_or_default())
@@ -198,7 +201,7 @@ impl Queue {
 }
 
 impl Shared {
-    /// Somebody waits who does not give way.
+    /// Returns true if a request of normal priority waits.
     fn is_wanted(&self) -> bool {
         self.lock().jobs.iter().any(|job| !job.request.gives_way && !job.lane.is_closed())
     }
@@ -215,7 +218,8 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// The next request that somebody still waits for; None when closing.
+    /// Blocks until there is a request whose receiver still exists, and returns it. Returns `None`
+    /// when the engine is closing.
     fn next(&self) -> Option<Job> {
         let mut queue = self.lock();
         queue.busy = false;
@@ -279,7 +283,7 @@ fn crashed() -> LlmError {
     LlmError::Engine("its thread panicked".into())
 }
 
-/// Says that the thread has ended, however it ends.
+/// Guard that sets the ended state when the thread ends, for whatever reason.
 struct Ending<'a> {
     shared: &'a Shared,
     cause: Option<LlmError>,

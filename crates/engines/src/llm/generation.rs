@@ -1,149 +1,152 @@
-//! The port between HTTP and a language model: what is asked, what comes back, how it fails.
-//! No HTTP and no native code here, so that either side can be tested without the other.
+//! Port between HTTP and a language model: request, answer and errors. No HTTP and no native code
+//! here. Each side can be tested without the other.
 
 use std::ops::ControlFlow;
 
 use serde_json::Value;
 
-/// A language model that continues one conversation at a time.
+/// Language model that continues one conversation at a time.
 pub trait Generator {
-    /// Answers a conversation. Every piece is handed to `emit` as it is made; when `emit` answers
-    /// `Break` the model stops at once and finishes as [`FinishReason::Cut`].
+    /// Generates the answer to a conversation. Calls `emit` with every piece as soon as it is made.
+    /// If `emit` returns `Break`, the model stops at once and finishes with [`FinishReason::Cut`].
     fn generate(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError>;
 }
 
-/// Takes each piece of an answer as it is made; `Break` when no more is wanted.
+/// Callback that receives each piece of an answer. It returns `Break` to stop the model.
 pub type Emit<'a> = &'a mut dyn FnMut(Piece<'_>) -> ControlFlow<()>;
 
 /// One step of the model's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Still reading the prompt; nothing to show, a chance to stop.
+    /// The prompt is still being read. There is no output yet; the caller can stop the model.
     Reading,
-    /// Bytes of the answer; a character may be split between two pieces.
+    /// Bytes of the answer. A character may be split between two pieces.
     Bytes(&'a [u8]),
 }
 
-/// How an answer ended, and what it cost.
+/// End of an answer: reason and token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finish {
-    /// Why it ended.
+    /// Reason of the end.
     pub reason: FinishReason,
     /// Tokens in the prompt.
     pub prompt_tokens: u32,
-    /// Prompt tokens that were still in the cache and did not have to be read again.
+    /// Prompt tokens that were taken from the cache and not read again.
     pub cached_tokens: u32,
     /// Tokens in the answer.
     pub completion_tokens: u32,
 }
 
-/// Why an answer ended.
+/// Reason why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishReason {
-    /// The model had said everything.
+    /// The model ended the answer itself.
     Stop,
-    /// The answer reached its longest length, or the context was full.
+    /// The answer reached its maximum length, or the context was full.
     Length,
-    /// Whoever received the pieces wanted no more.
+    /// The receiver of the pieces stopped the model.
     Cut,
 }
 
-/// One conversation to be continued, checked and with every default filled in.
+/// Request to continue one conversation, validated and with every default filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generation {
-    /// The conversation, in order.
+    /// Messages of the conversation, in order.
     pub messages: Vec<Message>,
-    /// What the model may call.
+    /// Tools that the model may call.
     pub tools: Vec<Tool>,
-    /// Whether it may, must or must not.
+    /// Rule on calling tools.
     pub tool_choice: ToolChoice,
-    /// How words are picked.
+    /// Sampling parameters.
     pub sampling: Sampling,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
-    /// The answer ends before any of these texts.
+    /// Stop texts: the answer ends before any of these texts.
     pub stop: Vec<String>,
-    /// Waits for all others, and is cut when one comes.
+    /// Low priority: the request waits for all others, and is cancelled when another one arrives.
     pub gives_way: bool,
 }
 
-/// One message of a conversation.
+/// Message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who said it.
+    /// Role of the speaker.
     pub role: Role,
-    /// What was said.
+    /// Text of the message.
     pub content: String,
-    /// What the assistant called, in order; empty for the other roles.
+    /// Tool calls of the assistant, in order; empty for the other roles.
     pub tool_calls: Vec<ToolCall>,
 }
 
-/// Who said a message.
+/// Role of the speaker of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// How to behave.
+    /// Instructions on how to behave.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
-    /// What a tool returned.
+    /// Result of a tool.
     Tool,
 }
 
-/// Something the model may call.
+/// Tool that the model may call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// When to use it; may be empty.
+    /// Description of when to use the tool; may be empty.
     pub description: String,
-    /// JSON Schema of its arguments; an object.
+    /// JSON Schema of the arguments; an object.
     pub parameters: Value,
 }
 
-/// A call that the model made.
+/// Tool call made by the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// Which tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments as JSON text.
+    /// Arguments as JSON text.
     pub arguments: String,
 }
 
-/// Whether the model may call tools.
+/// Rule on calling tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// Not at all.
+    /// No calls.
     None,
-    /// As it likes, in whatever form: nothing keeps it to the tools that there are.
+    /// The model decides, and the form of a call is not restricted: a call may name a tool that
+    /// does not exist.
     Free,
-    /// It must call one.
+    /// The model must call a tool.
     Required,
-    /// It must call this one.
+    /// The model must call this tool.
     Named(String),
 }
 
-/// How words are picked.
+/// Sampling parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// 0.0 (always the likeliest) to 2.0.
+    /// Temperature: from 0.0 (always the most likely token) to 2.0.
     pub temperature: f32,
-    /// Picks among the likeliest words that together have this probability, above 0.0 to 1.0.
+    /// Nucleus sampling: picks among the most likely tokens that together have this probability;
+    /// above 0.0, at most 1.0.
     pub top_p: f32,
-    /// Makes a word less likely the more often it came already, -2.0 to 2.0.
+    /// Penalty that grows with the number of earlier occurrences of a token, from -2.0 to 2.0.
     pub frequency_penalty: f32,
-    /// Makes a word less likely once it came, -2.0 to 2.0.
+    /// Penalty for a token that occurred at all, from -2.0 to 2.0.
     pub presence_penalty: f32,
-    /// Same seed and same conversation: same answer. None: another answer each time.
+    /// Random seed. The same seed and the same conversation give the same answer. `None` gives a
+    /// different answer each time.
     pub seed: Option<u32>,
 }
 
 impl Default for Sampling {
-    /// Temperature and top-p as published for Qwen2.5 in its `generation_config.json`.
+    /// Returns temperature and top-p as published for Qwen2.5 in its `generation_config.json`.
     fn default() -> Self {
         Self {
             temperature: 0.7,
@@ -155,7 +158,7 @@ impl Default for Sampling {
     }
 }
 
-/// Why the model could not answer.
+/// Reason why the model could not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LlmError {
     /// The newest messages alone are longer than the context.
@@ -163,9 +166,9 @@ pub enum LlmError {
         "the last message and the system message take {tokens} tokens, at most {limit} fit: shorten them or start with a larger --context"
     )]
     TooLong {
-        /// How long they are.
+        /// Length of the messages, in tokens.
         tokens: usize,
-        /// How much fits.
+        /// Limit, in tokens.
         limit: usize,
     },
     /// The model could not be loaded.

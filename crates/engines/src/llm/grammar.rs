@@ -1,7 +1,7 @@
-//! What a model with tools may write, as a grammar in llama.cpp's GBNF: either plain text, or one
-//! valid call of a tool. Pure text in, pure text out; [`super::answer`] reads what was written.
+//! Grammar, in llama.cpp's GBNF, of what a model with tools may write: either plain text, or one
+//! valid tool call. Pure text to pure text; [`super::answer`] parses the model's output.
 //!
-//! Never fails: a schema, or a part of one, that is not understood allows any JSON there.
+//! Never fails: a schema, or a part of one, that is not understood allows any JSON in its place.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,11 +10,12 @@ use serde_json::Value;
 
 use super::generation::{Generation, Role, Tool, ToolChoice};
 
-/// More properties than this in one object allow any JSON object: the grammar would grow large.
+/// Maximum number of properties of an object; an object with more allows any JSON object, because
+/// the grammar would become large.
 const MOST_PROPERTIES: usize = 32;
-/// Integer ranges up to this size are spelt out; larger ones allow any integer.
+/// Maximum size of an integer range that is enumerated; larger ranges allow any integer.
 const LARGEST_RANGE: i64 = 1000;
-/// Rules that every grammar ends with.
+/// Rules at the end of every grammar.
 const JSON_RULES: &str = r#"ws ::= | " " | "\n" [ \t]{0,12}
 value ::= object | array | string | number | boolean | "null"
 object ::= "{" ws (string ws ":" ws value (ws "," ws string ws ":" ws value)*)? ws "}"
@@ -27,8 +28,9 @@ natural ::= "0" | [1-9] [0-9]{0,15}
 boolean ::= "true" | "false"
 "#;
 
-/// The grammar for the answer to this request. Right after a tool's result only text is allowed,
-/// unless a call is demanded: the small models go on calling, if not that tool then another.
+/// Builds the grammar for the answer to `request`. Directly after a tool's result only text is
+/// allowed, unless a call is required: small models otherwise keep calling tools, the same one or
+/// another.
 pub fn for_request(request: &Generation) -> Option<String> {
     let returned = request.messages.last().is_some_and(|message| message.role == Role::Tool);
     match request.tool_choice {
@@ -37,8 +39,8 @@ pub fn for_request(request: &Generation) -> Option<String> {
     }
 }
 
-/// The grammar for these tools, its first rule called `root`; `None` when there is nothing to
-/// restrict: no tools and no ban on calls, or leave to write anything.
+/// Builds the grammar for these tools, whose first rule is called `root`. Returns `None` when there
+/// is nothing to restrict: no tools and no ban on calls, or [`ToolChoice::Free`].
 pub fn for_tools(tools: &[Tool], choice: &ToolChoice) -> Option<String> {
     match choice {
         ToolChoice::Free => return None,
@@ -67,11 +69,11 @@ pub fn for_tools(tools: &[Tool], choice: &ToolChoice) -> Option<String> {
     };
     let mut out = format!("root ::= {root}\n");
     if root.starts_with("text") {
-        // Text begins with none of the signs that begin a call, so that one character decides.
+        // Text begins with none of the characters that begin a call. One character then decides.
         out.push_str("text ::= [^<{`\\n ] [^<{`]*\n");
     }
     if root.ends_with("call") {
-        // The small models often leave the tags out or write a fenced block instead.
+        // Small models often leave the tags out or write a fenced block instead.
         out.push_str("call ::= \"<tool_call>\\n\" json \"\\n</tool_call>\" | json | ");
         out.push_str("\"```json\\n\" json \"\\n```\"\n");
         writeln!(out, "json ::= {}", calls.join(" | ")).expect("writing to a string cannot fail");
@@ -88,7 +90,7 @@ struct Grammar {
 }
 
 impl Grammar {
-    /// Adds a rule and gives its name back. Names are numbers, never words from a schema.
+    /// Adds a rule and returns its name. Names are numbers, never words from a schema.
     fn rule(&mut self, body: &str) -> String {
         let name = format!("r{}", self.count);
         self.count += 1;
@@ -96,8 +98,8 @@ impl Grammar {
         name
     }
 
-    /// An object with the properties of this schema in the order the prompt shows them, required
-    /// ones first.
+    /// Adds a rule for an object with the properties of `schema`, in the order in which the prompt
+    /// shows them, required ones first.
     fn object(&mut self, schema: &Value) -> String {
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
             return if schema.get("type").is_some() {
@@ -127,7 +129,7 @@ impl Grammar {
         self.rule(&format!("{key} ws {value}"))
     }
 
-    /// A value of this schema.
+    /// Adds a rule for a value of `schema`.
     fn value(&mut self, schema: &Value) -> String {
         if let Some(Value::Array(values)) = schema.get("enum") {
             if values.is_empty() || values.iter().any(|v| v.is_object() || v.is_array()) {
@@ -165,7 +167,7 @@ impl Grammar {
         let Some(items) = schema.get("items").filter(|items| items.is_object()) else {
             return named("array");
         };
-        // Arrays of arrays would let a hostile schema nest without end.
+        // Arrays of arrays would allow a hostile schema to nest without limit.
         if items.get("type").and_then(Value::as_str) == Some("array") {
             return named("array");
         }
@@ -174,7 +176,8 @@ impl Grammar {
     }
 }
 
-/// The pairs that must be there, then any of the others, commas where they belong.
+/// Builds an expression for the required pairs, then any of the optional ones, with commas where
+/// they belong.
 fn members(must: &[String], may: &[String]) -> String {
     let rest = |pairs: &[String]| -> String {
         pairs.iter().map(|pair| format!(r#" (ws "," ws {pair})?"#)).collect()
@@ -195,14 +198,14 @@ fn required_names(schema: &Value) -> BTreeSet<&str> {
     names.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Sorted, distinct spellings of integers as one expression that shares their beginnings, so that
-/// few alternatives are open at once.
+/// Builds one expression for sorted, distinct spellings of integers. Shared prefixes are factored
+/// out, to keep the number of open alternatives small.
 fn spellings(sorted: &[&str]) -> String {
     let ends_here = sorted.first().is_some_and(|spelling| spelling.is_empty());
     let mut rest = if ends_here { &sorted[1..] } else { sorted };
     let mut branches: Vec<(String, String)> = Vec::new();
     while let Some(first) = rest.first() {
-        // Only ASCII digits and the minus sign come in here.
+        // Spellings consist of ASCII digits and the minus sign only.
         let head = &first[..1];
         let same = rest.iter().take_while(|spelling| spelling.starts_with(head)).count();
         let tails: Vec<&str> = rest[..same].iter().map(|spelling| &spelling[1..]).collect();
@@ -233,7 +236,7 @@ fn json_text(value: &Value) -> String {
     value.to_string()
 }
 
-/// A GBNF literal for exactly this text.
+/// Builds the GBNF literal for exactly this text.
 fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

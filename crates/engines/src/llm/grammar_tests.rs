@@ -1,5 +1,5 @@
-//! The grammars, read by a small GBNF reader of the tests' own: what they must accept and refuse.
-//! The model is not here.
+//! Tests of the grammars with a small GBNF matcher: which texts they must accept and refuse. There
+//! is no model here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::llm::generation::{Message, Sampling};
 use serde_json::Map;
 
-/// A GBNF grammar and the means to try texts against it.
+/// GBNF grammar with a matcher.
 struct Gbnf {
     rules: BTreeMap<String, Vec<Vec<Item>>>,
 }
@@ -239,7 +239,8 @@ fn grammar(tools: &[Tool], choice: &ToolChoice) -> Gbnf {
     Gbnf::read(&for_tools(tools, choice).unwrap()).unwrap()
 }
 
-/// Whether a call of `f` with these arguments is accepted when `f` has these parameters.
+/// Returns true if the grammar accepts a call of `f` with these arguments when `f` has these
+/// parameters.
 fn takes(parameters: &Value, arguments: &str) -> bool {
     let text = format!(r#"{{"name": "f", "arguments": {arguments}}}"#);
     grammar(&[tool("f", parameters.clone())], &ToolChoice::Required).accepts(&text)
@@ -446,7 +447,7 @@ proptest! {
     }
 }
 
-/// JSON that looks like a schema more often than not.
+/// Generates JSON that often looks like a schema.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
         "type",

@@ -1,5 +1,5 @@
-//! The routes: `POST /v1/chat/completions`, `GET /v1/models`, `GET /healthz`. Meaning of bodies in
-//! [`super::request`] and [`super::reply`]; no model here.
+//! Routes `POST /v1/chat/completions`, `GET /v1/models` and `GET /healthz`. The bodies are parsed
+//! and built in [`super::request`] and [`super::reply`]; no model here.
 
 use std::net::TcpListener;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,12 +16,12 @@ use super::engine::{EngineQueue, EngineState, Event};
 use super::reply::{Envelope, Failure};
 use super::request::{self, RequestLimits};
 
-/// Longest body: a long conversation with many tools is a few hundred kilobytes.
+/// Longest body, in bytes: a long conversation with many tools takes a few hundred kilobytes.
 const BODY_LIMIT_BYTES: usize = 1 << 20;
-/// How long answers in progress may go on when the server is told to stop.
+/// Time that running answers may take after the server receives the stop signal, in seconds.
 const SHUTDOWN_TIMEOUT_S: u64 = 1;
 
-/// What every request needs.
+/// State shared by all requests.
 #[derive(Debug, Clone)]
 struct ServiceState {
     queue: EngineQueue,
@@ -29,8 +29,9 @@ struct ServiceState {
     limits: RequestLimits,
 }
 
-/// A server on this socket that asks this queue; it runs while it is polled, and stops by its
-/// handle. `model` is the name it tells clients; any name is accepted from them.
+/// Creates a server on this socket that submits requests to `queue`. It runs while it is polled,
+/// and stops through its handle. `model` is the name that it reports to clients; it accepts any
+/// name from them.
 pub fn server(
     listener: TcpListener,
     queue: EngineQueue,
@@ -56,9 +57,10 @@ pub fn server(
             .default_service(web::to(not_found))
     })
     .workers(1)
-    // Words leave at once.
+    // Sends each word at once.
     .tcp_nodelay(true)
-    // A client that closes has lost interest; without this its answer would be made to the end.
+    // Without this, the answer for a client that closed its side would still be generated to the
+    // end.
     .h1_allow_half_closed(false)
     .shutdown_timeout(SHUTDOWN_TIMEOUT_S)
     .disable_signals()
@@ -80,7 +82,8 @@ async fn answer(face: &ServiceState, body: web::Payload) -> Result<HttpResponse,
     let mut events = face.queue.submit(asked.generation)?;
     let envelope = Envelope::new(&face.model, seconds_since_1970(), asked.include_usage);
     if asked.stream {
-        // The first event decides the status: a conversation that is too long is a plain 400.
+        // The first event decides the status: a conversation that is too long is answered with a
+        // plain 400.
         let first = events.recv().await.ok_or_else(Failure::gone)?;
         if let Event::Failed(error) = first {
             return Err(error.into());
@@ -105,7 +108,7 @@ async fn answer(face: &ServiceState, body: web::Payload) -> Result<HttpResponse,
     }
 }
 
-/// The rest of a streamed answer. Dropping the stream drops the lane, and that cancels.
+/// Streams the rest of an answer. Dropping the stream drops the channel, which cancels the request.
 fn chunks(
     envelope: Envelope,
     first: Event,

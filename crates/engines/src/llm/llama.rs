@@ -1,10 +1,10 @@
-//! The language model itself, by llama.cpp. The only file that knows llama.cpp; queues and HTTP
-//! are elsewhere.
+//! The language model, run by llama.cpp. The only file that uses llama.cpp; queues and HTTP are
+//! elsewhere.
 //!
-//! What the model has read stays in its cache between requests: of a new prompt only what follows
-//! the longest common beginning is read. A conversation that goes on, and any other with the same
-//! system message and tools, starts there. Prompts with tools and prompts without are kept side by
-//! side, so that neither costs the other its beginning.
+//! Prompts stay in the model's cache between requests. Of a new prompt, only the part behind the
+//! longest common prefix is read. A conversation that continues, and any other with the same system
+//! message and tools, starts from there. Prompts with tools and prompts without tools have separate
+//! cache sequences. Neither replaces the other's prefix.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -27,36 +27,36 @@ use super::generation::{
 use super::grammar;
 use super::passes::Passes;
 
-/// Prompts that stay in the cache: one without tools, one with.
+/// Number of prompts that stay in the cache: one without tools, one with tools.
 const STRANDS: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
-/// Prompt tokens read at once; between two such stretches the request can be cancelled.
+/// Prompt tokens read at once; the request can be cancelled between two such batches.
 const STRETCH: usize = 64;
-/// How far back repeated words are made less likely, in tokens, and how much: 1.0 is not at all.
+/// Window, in tokens, in which repeated words are penalised, and the penalty; 1.0 is no penalty.
 const REPEAT_WINDOW: i32 = 64;
 const REPEAT_PENALTY: f32 = 1.05;
-/// Repeating whole phrases is made less likely over the whole answer ("DRY": multiplier, base,
-/// tokens that may be repeated freely). Without it the small models tell stories in circles.
+/// Penalty on repeated phrases over the whole answer ("DRY": multiplier, base, number of tokens
+/// that may be repeated freely). Without it, small models tell stories in circles.
 const PHRASE_PENALTY: (f32, f32, i32) = (0.8, 1.75, 4);
 const PHRASE_WINDOW: i32 = 1024;
-/// Repetition does not count across these.
+/// Texts at which the search for repeated phrases starts anew.
 const PHRASE_BREAKS: [&str; 4] = ["\n", ":", "\"", "*"];
-/// Picks among this many words; published for Qwen2.5 in its `generation_config.json`.
+/// Top-k: number of candidate tokens; published for Qwen2.5 in its `generation_config.json`.
 const TOP_K: i32 = 20;
 
-/// How to run a model.
+/// Settings of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LlamaSettings {
-    /// The model, a GGUF file whose chat format is ChatML.
+    /// Model file: GGUF, whose chat format is ChatML.
     pub model: PathBuf,
-    /// Longest conversation with its answer, in tokens.
+    /// Longest conversation including its answer, in tokens.
     pub context_tokens: NonZeroU32,
-    /// Threads that write the answer; more than there are free cores makes it many times slower.
+    /// Threads that generate the answer. More threads than free cores make it many times slower.
     pub threads: i32,
     /// Threads that read the prompt.
     pub prompt_threads: i32,
 }
 
-/// Loads a model, hands it to `use_it`, and frees it when that returns.
+/// Loads a model, passes it to `use_it`, and frees it when that returns.
 pub fn run(
     settings: &LlamaSettings,
     use_it: &mut dyn FnMut(&mut dyn Generator),
@@ -71,7 +71,7 @@ pub fn run(
     let params = LlamaContextParams::default()
         .with_n_ctx(Some(settings.context_tokens.saturating_mul(STRANDS)))
         .with_n_seq_max(STRANDS.get())
-        // Each has its own half, and is not slowed down by what the other has read.
+        // Each sequence has its own half, and is not slowed down by the contents of the other.
         .with_kv_unified(false)
         .with_n_batch(STRETCH as u32)
         .with_n_ubatch(STRETCH as u32)
@@ -102,9 +102,10 @@ struct Llama<'m> {
     model: &'m LlamaModel,
     context: LlamaContext<'m>,
     batch: LlamaBatch<'m>,
-    /// The tokens in the cache, in order: of the last prompt without tools, and of the last with.
+    /// Tokens in the cache, in order: of the last prompt without tools, and of the last prompt with
+    /// tools.
     strands: [Vec<LlamaToken>; STRANDS.get() as usize],
-    /// Which of them is going on.
+    /// Index of the sequence in use.
     on: usize,
     limit: usize,
 }
@@ -113,7 +114,7 @@ impl Generator for Llama<'_> {
     fn generate(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {
         let outcome = self.answer(request, emit);
         if outcome.is_err() {
-            // What a failed decode left in the cache is unknown.
+            // The contents of the cache after a failed decode are unknown.
             self.context.clear_kv_cache();
             self.strands.iter_mut().for_each(Vec::clear);
         }
@@ -167,7 +168,8 @@ impl Llama<'_> {
         }
     }
 
-    /// Only marks become control tokens; a person who says `<|im_end|>` says just that.
+    /// Tokenizes the segments. Only marks become control tokens: `<|im_end|>` in a user's text
+    /// stays plain text.
     fn tokens(&self, segments: &[Segment]) -> Vec<LlamaToken> {
         let vocab = self.model.vocab();
         let tokens = segments.iter().flat_map(|segment| match segment {
@@ -177,8 +179,8 @@ impl Llama<'_> {
         tokens.collect()
     }
 
-    /// Forgets what the cache has beyond the common beginning with this prompt. The last token is
-    /// always read again: its result is where the answer starts.
+    /// Removes everything behind the common prefix with this prompt from the cache. The last token
+    /// is always read again, because its result is where the answer starts.
     fn keep_common(&mut self, prompt: &[LlamaToken]) -> Result<usize, LlmError> {
         let read = &mut self.strands[self.on];
         let same = read.iter().zip(prompt).take_while(|(a, b)| a == b).count();
@@ -189,7 +191,7 @@ impl Llama<'_> {
             read.truncate(keep);
             return Ok(keep);
         }
-        // All of it can always be removed.
+        // Removing a whole sequence never fails.
         self.context.clear_kv_cache_seq(sequence, None, None).map_err(engine_error)?;
         read.clear();
         Ok(0)
@@ -209,7 +211,7 @@ impl Llama<'_> {
     }
 }
 
-/// Picks the next token.
+/// Sampler of the next token.
 struct Picker {
     sampler: LlamaSampler,
     grammar: Option<LlamaSampler>,
@@ -227,8 +229,9 @@ impl Picker {
         Ok(Self { sampler: sampler(model, &request.sampling), grammar })
     }
 
-    /// The grammar is costly over a whole vocabulary, and mostly the model obeys it by itself: so
-    /// only the picked token is tested, and everything is filtered only when that one fails.
+    /// Picks the next token. Applying the grammar to the whole vocabulary is expensive, and the
+    /// model mostly obeys it anyway. For that reason only the picked token is tested; all tokens
+    /// are filtered only when it is forbidden.
     fn pick(&mut self, context: &LlamaContext<'_>, index: i32) -> Result<LlamaToken, LlmError> {
         let mut token = self.likely(context, index, false)?;
         if let Some(grammar) = &mut self.grammar {
@@ -254,7 +257,7 @@ impl Picker {
         let mut candidates = context.token_data_array_ith(index);
         if let Some(grammar) = self.grammar.as_mut().filter(|_| by_grammar) {
             candidates.apply_sampler(grammar);
-            // Even the likeliest may be forbidden; then nothing can follow.
+            // Even the most likely token may be forbidden; then nothing can follow.
             candidates.data.retain(|candidate| candidate.logit().is_finite());
         }
         if candidates.data.is_empty() {

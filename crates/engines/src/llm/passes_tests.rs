@@ -1,9 +1,11 @@
-//! What a model is asked when tools are offered, and what of its answers is passed on.
+//! Tests of the requests to the model when tools are offered, and of the forwarded parts of its
+//! answers.
 
 use super::*;
 use crate::llm::generation::ToolCall;
 
-/// Answers each request with the next of its lines, three bytes at a time, and keeps the requests.
+/// Fake model. Answers each request with the next of its lines, three bytes at a time, and records
+/// the requests.
 struct Script {
     lines: Vec<&'static str>,
     asked: Vec<Generation>,
@@ -34,7 +36,7 @@ impl Generator for Script {
     }
 }
 
-/// What was passed on, how it ended, and what the model was asked.
+/// Returns the forwarded text, the end of the answer, and the requests to the model.
 fn answered(request: &Generation, lines: &[&'static str]) -> (String, Finish, Vec<Generation>) {
     let mut model = Passes(Script { lines: lines.to_vec(), asked: Vec::new() });
     let mut told = Vec::new();
@@ -235,7 +237,7 @@ fn a_result_is_told_without_tools_but_with_its_call() {
     ];
     assert_eq!(passes[0], Generation { messages: kept.into(), tools: Vec::new(), ..asked.clone() });
 
-    // Who demands a call gets one all the same.
+    // A required call is made nevertheless.
     asked.tool_choice = ToolChoice::Required;
     assert_eq!(answered(&asked, &["{}"]).2, [asked]);
 }

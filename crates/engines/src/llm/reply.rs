@@ -1,4 +1,4 @@
-//! What goes back, in OpenAI's JSON: whole answers, chunks of a streamed answer, errors. Pure.
+//! Responses in OpenAI's JSON: whole answers, chunks of a streamed answer, errors. Pure.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::engine::Refused;
 use super::generation::{Finish, FinishReason, LlmError};
 use super::request::BadRequest;
 
-/// What stays the same over one answer.
+/// Fields that are constant within one answer.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     id: String,
@@ -21,18 +21,18 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// For one answer of this model, made at this time (seconds since 1970).
+    /// Creates the envelope of one answer of this model, created at this time (seconds since 1970).
     pub fn new(model: &str, created: u64, include_usage: bool) -> Self {
         let id = format!("chatcmpl-{}", uuid::Uuid::new_v4().simple());
         Self { id, created, model: model.to_owned(), include_usage, calls: 0 }
     }
 
-    /// The chunk that opens a streamed answer.
+    /// Renders the chunk that opens a streamed answer.
     pub fn opening(&self) -> Bytes {
         self.chunk(&json!({ "role": "assistant", "content": "" }), None)
     }
 
-    /// A piece of a streamed answer.
+    /// Renders one part of a streamed answer.
     pub fn part(&mut self, part: &Part) -> Bytes {
         match part {
             Part::Text(text) => self.chunk(&json!({ "content": text }), None),
@@ -46,7 +46,8 @@ impl Envelope {
         }
     }
 
-    /// The end of a streamed answer: the reason, the cost if wanted, the final mark.
+    /// Renders the end of a streamed answer: the reason, the token counts if requested, the final
+    /// mark.
     pub fn ending(&self, finish: &Finish) -> Bytes {
         let reason = finish_reason(finish, self.calls > 0);
         let mut out = self.chunk(&json!({}), Some(reason)).to_vec();
@@ -60,7 +61,7 @@ impl Envelope {
         out.into()
     }
 
-    /// A whole answer.
+    /// Renders a whole answer.
     pub fn whole(&self, parts: &[Part], finish: &Finish) -> Value {
         let mut text = String::new();
         let mut calls = Vec::new();
@@ -101,7 +102,7 @@ impl Envelope {
     }
 }
 
-/// One server-sent event.
+/// Renders one server-sent event.
 fn event(value: &Value) -> Bytes {
     format!("data: {value}\n\n").into()
 }
@@ -127,12 +128,12 @@ fn usage(finish: &Finish) -> Value {
     })
 }
 
-/// A failure as OpenAI tells it.
+/// Error in OpenAI's format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// HTTP status.
     pub status: u16,
-    /// When to try again, for the `Retry-After` header.
+    /// Time after which to retry, for the `Retry-After` header.
     pub retry_after: Option<Duration>,
     kind: &'static str,
     code: Option<&'static str>,
@@ -146,40 +147,40 @@ impl Failure {
         Self { status, retry_after: None, kind, code: None, param: None, message }
     }
 
-    /// There is no such thing.
+    /// Creates the error for an unknown resource.
     pub fn not_found(message: &str) -> Self {
         Self { code: Some("not_found"), ..Self::new(404, "invalid_request_error", message) }
     }
 
-    /// The path exists, but not for this method.
+    /// Creates the error for a path that exists, but not with this method.
     pub fn wrong_method(message: &str) -> Self {
         Self::new(405, "invalid_request_error", message)
     }
 
-    /// The body is longer than allowed.
+    /// Creates the error for a body that is longer than allowed.
     pub fn too_large(limit_bytes: usize) -> Self {
         let message = format!("the body is longer than {limit_bytes} bytes");
         Self::new(413, "invalid_request_error", message)
     }
 
-    /// The body did not arrive.
+    /// Creates the error for a body that could not be received.
     pub fn unreadable(cause: impl std::fmt::Display) -> Self {
         Self::new(400, "invalid_request_error", format!("cannot read the body: {cause}"))
     }
 
-    /// The engine ended before the answer did.
+    /// Creates the error for an engine that ended before its answer.
     pub fn gone() -> Self {
         Refused::Gone.into()
     }
 
-    /// The body of the response.
+    /// Renders the body of the response.
     pub fn json(&self) -> Value {
         json!({ "error": {
             "message": self.message, "type": self.kind, "param": self.param, "code": self.code,
         } })
     }
 
-    /// The same inside a stream that has begun already.
+    /// Renders the error as an event of a stream that has already begun.
     pub fn event(&self) -> Bytes {
         event(&self.json())
     }

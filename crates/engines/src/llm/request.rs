@@ -1,17 +1,17 @@
-//! The body of `POST /v1/chat/completions`: OpenAI's JSON in, a checked [`Generation`] out, or
-//! which field is wrong. Fields that are not understood are ignored.
+//! Parser of the body of `POST /v1/chat/completions`: OpenAI's JSON to a validated [`Generation`],
+//! or an error that names the wrong field. Unknown fields are ignored.
 
 use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
 use super::generation::{Generation, Message, Role, Sampling, Tool, ToolCall, ToolChoice};
 
-/// Limits and defaults for what a request leaves out.
+/// Limits, and defaults of missing fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Longest answer in tokens where the request names none: a minute of speech.
+    /// Answer length, in tokens, if the request names none: a minute of speech.
     pub default_max_tokens: u32,
-    /// Longest answer that may be asked for, in tokens; larger wishes are cut to this.
+    /// Longest answer that may be requested, in tokens; larger values are reduced to this.
     pub most_max_tokens: u32,
 }
 
@@ -21,24 +21,24 @@ impl Default for RequestLimits {
     }
 }
 
-/// A request for an answer.
+/// Parsed request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
-    /// What the model is asked.
+    /// Request to the model.
     pub generation: Generation,
-    /// The answer comes as it is made.
+    /// True if the answer is streamed.
     pub stream: bool,
-    /// A streamed answer ends with what it cost.
+    /// True if a streamed answer ends with its token counts.
     pub include_usage: bool,
 }
 
-/// A body that cannot be answered.
+/// Error in a body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadRequest {
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// In which field, as a path; none when the body is no JSON object.
+    /// Path of the wrong field; `None` when the body is not a JSON object.
     pub param: Option<String>,
 }
 
@@ -49,13 +49,13 @@ impl BadRequest {
     }
 }
 
-/// Most messages, tools and stop texts in one request.
+/// Maximum number of messages, tools and stop texts in one request.
 const MOST_MESSAGES: usize = 2048;
 const MOST_TOOLS: usize = 128;
 const MOST_STOPS: usize = 16;
 const LONGEST_TOOL_NAME: usize = 128;
 
-/// Reads and checks a body.
+/// Parses and validates a body.
 pub fn parse(body: &[u8], limits: RequestLimits) -> Result<ChatRequest, BadRequest> {
     let fields = json::object(body)
         .map_err(|error| BadRequest { message: error.about("the body"), param: error.field() })?;
@@ -84,7 +84,7 @@ pub fn parse(body: &[u8], limits: RequestLimits) -> Result<ChatRequest, BadReque
     })
 }
 
-/// The fields of one object; `null` counts as left out.
+/// Fields of one object; `null` counts as missing.
 struct Fields<'a>(&'a Map<String, Value>);
 
 impl<'a> Fields<'a> {
@@ -154,7 +154,7 @@ fn sampling(fields: &Fields<'_>) -> Result<Sampling, BadRequest> {
         top_p: fields.number("top_p", 0.0, 1.0)?.unwrap_or(usual.top_p).max(f32::EPSILON),
         frequency_penalty: fields.number("frequency_penalty", -2.0, 2.0)?.unwrap_or(0.0),
         presence_penalty: fields.number("presence_penalty", -2.0, 2.0)?.unwrap_or(0.0),
-        // Both halves count, so that no two seeds of ordinary size fall together.
+        // Both halves are used: two ordinary seeds then never become equal.
         seed: seed.map(|seed| (seed as u32) ^ ((seed >> 32) as u32)),
     })
 }
@@ -241,7 +241,7 @@ fn past_calls(path: &str, calls: &Value) -> Result<Vec<ToolCall>, BadRequest> {
         let field = |key: &str| function.and_then(|f| f.get(key)).and_then(Value::as_str);
         let name = field("name").ok_or_else(|| BadRequest::new(at("name"), "must be a text"))?;
         let arguments = field("arguments").unwrap_or("{}");
-        // Read and written again: what is not JSON must not get into the prompt as if it were.
+        // Parsed and written again: text that is not JSON must not get into the prompt as JSON.
         let arguments: Value = match arguments.trim() {
             "" => json!({}),
             text => serde_json::from_str(text)
@@ -267,7 +267,8 @@ fn tool(index: usize, value: &Value) -> Result<Tool, BadRequest> {
         .and_then(Value::as_object)
         .ok_or_else(|| BadRequest::new(at("function"), "must be an object"))?;
     let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
-    // Dots besides what OpenAI allows: a speaker's own tools have names like `self.screen.set`.
+    // Dots are allowed in addition to OpenAI's characters: a device's own tools have names like
+    // `self.screen.set`.
     let sign = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > LONGEST_TOOL_NAME || !name.chars().all(sign) {
         let allowed = "must be 1 to 128 letters, digits, dots, underscores or hyphens";
@@ -290,7 +291,7 @@ fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolChoice, BadReq
         None => return Ok(ToolChoice::Auto),
         Some(Value::String(word)) => match word.as_str() {
             "auto" => return Ok(ToolChoice::Auto),
-            // Where nothing can be called nothing is forbidden either.
+            // Without tools there is no call to forbid.
             "none" if tools.is_empty() => return Ok(ToolChoice::Auto),
             "none" => return Ok(ToolChoice::None),
             "required" => ToolChoice::Required,

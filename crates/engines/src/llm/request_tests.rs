@@ -1,4 +1,4 @@
-//! Bodies of requests: what is read from them, and which field is blamed.
+//! Tests of request bodies: parsed values, and the fields named in errors.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn read(body: &Value) -> Result<ChatRequest, BadRequest> {
     parse(body.to_string().as_bytes(), RequestLimits::default())
 }
 
-/// The smallest body with these fields set.
+/// Returns the smallest body with these fields set.
 fn with(fields: Value) -> Value {
     let mut body = json!({ "messages": [{ "role": "user", "content": "Hello" }] });
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());

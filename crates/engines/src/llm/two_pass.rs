@@ -1,6 +1,6 @@
-//! Answers to requests with tools, in passes: first, with the tools in the prompt, which one is
-//! called, if any; then the call, or words from a prompt without tools, as small models talk worse
-//! with tools before them. Knows no particular model.
+//! Answers to requests with tools, in several passes. The first pass, with the tools in the prompt,
+//! chooses a tool, if any. The next one writes the call, or an answer from a prompt without tools,
+//! because small models talk worse with tools in the prompt. Knows no particular model.
 
 use std::ops::ControlFlow;
 
@@ -13,15 +13,15 @@ use super::generation::{
     Tool, ToolChoice,
 };
 
-/// A tool that is none, offered first: what a small model calls when it calls for nothing is mostly
-/// the first.
+/// Pseudo tool that stands for talking, offered first: a small model that needs no tool mostly
+/// calls the first one.
 const TALK: &str = "talk";
 const TALK_IS_FOR: &str = "Talk with the user: answer questions from general knowledge, tell \
     stories and jokes, greet, comfort, sing. 聊天、回答问题、讲故事。";
-/// Tokens in which a tool's name has been written.
+/// Maximum number of tokens within which a tool's name is written.
 const LONGEST_CHOICE: u32 = 64;
 
-/// A model that is asked as often as a request with tools needs.
+/// Model wrapper that runs the model as many times as a request with tools needs.
 #[derive(Debug)]
 pub struct Passes<G>(pub G);
 
@@ -65,7 +65,8 @@ impl<G: Generator> Passes<G> {
         self.0.generate(&in_words(request), emit)
     }
 
-    /// Shows what is written to `see` only, until that or whoever waits wants no more.
+    /// Runs the model and passes its output to `see` only, until `see` or the receiver of the
+    /// answer stops it.
     fn silently(
         &mut self,
         request: &Generation,
@@ -79,8 +80,8 @@ impl<G: Generator> Passes<G> {
     }
 }
 
-/// The request as it is answered in words. Calls of the past are left out, so that none is
-/// imitated; what came of them is in the words that followed. Of the last question all is kept.
+/// Returns the request for an answer in words. Removes earlier calls, to prevent their imitation;
+/// their results are in the words that followed. Keeps everything from the last question on.
 fn in_words(request: &Generation) -> Generation {
     let asked = request.messages.iter().rposition(|m| m.role == Role::User).unwrap_or_default();
     let said = |(index, message): (usize, &Message)| {
@@ -96,8 +97,8 @@ fn in_words(request: &Generation) -> Generation {
     Generation { messages, tools: Vec::new(), ..request.clone() }
 }
 
-/// The request by which a tool is chosen. Nothing makes it a valid call: a name that there is not
-/// says that no tool fits.
+/// Returns the request that chooses a tool. Nothing forces a valid call: an unknown name means that
+/// no tool fits.
 fn choosing(request: &Generation) -> Generation {
     let mut tools = request.tools.clone();
     if tools.iter().all(|tool| tool.name != TALK) {
@@ -106,7 +107,7 @@ fn choosing(request: &Generation) -> Generation {
     }
     let messages = lately(&request.messages);
     Generation {
-        // Without words to choose by, the prompt is only read ahead.
+        // Without messages to choose by, the prompt is only read ahead.
         max_tokens: if messages.is_empty() { 1 } else { LONGEST_CHOICE },
         messages,
         tools,
@@ -117,9 +118,9 @@ fn choosing(request: &Generation) -> Generation {
     }
 }
 
-/// What of a conversation counts for choosing: the person's last words, and the exchange before
-/// where that called a tool, as one may go on with "a bit louder". All else would have to be read
-/// twice. Nothing where it is not the person who spoke last.
+/// Returns the messages that matter for the choice: the user's last words, and the exchange before
+/// them if it called a tool, because the user may continue with "a bit louder". Everything else
+/// would have to be read twice. Empty if the last message is not the user's.
 fn lately(messages: &[Message]) -> Vec<Message> {
     let spoken: Vec<&Message> = messages.iter().filter(|m| m.role != Role::System).collect();
     let Some((last, before)) = spoken.split_last().filter(|(last, _)| last.role == Role::User)
@@ -133,25 +134,25 @@ fn lately(messages: &[Message]) -> Vec<Message> {
     kept.iter().chain([last]).map(|m| (*m).clone()).collect()
 }
 
-/// What the model begins to write when it may call a tool.
+/// Beginning of the output of a model that may call a tool.
 #[derive(Debug, Default)]
 struct Choice(Vec<u8>);
 
 impl Choice {
-    /// Takes some more; breaks when it is certain.
+    /// Adds bytes. Breaks as soon as the choice is certain.
     fn push(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         self.0.extend_from_slice(bytes);
         if self.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    /// Neither words nor the name of a tool so far.
+    /// Returns true while the output holds neither words nor the name of a tool.
     fn is_open(&self) -> bool {
         let text = String::from_utf8_lossy(&self.0);
         let text = text.trim_start();
         (text.is_empty() || text.starts_with(['<', '{', '`'])) && self.name().is_none()
     }
 
-    /// The name of a tool, complete.
+    /// Returns the complete name of a tool, if there is one.
     fn name(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.0);
         let (_, rest) = text.split_once("\"name\":")?;
@@ -160,8 +161,8 @@ impl Choice {
     }
 }
 
-/// A call without the texts that may be left out and that nobody has said: asked for the time, a
-/// small model makes up a place. Half a call stays as it is.
+/// Removes from a call the optional texts that nobody has said: asked for the time, a small model
+/// invents a place. Returns an incomplete call unchanged.
 fn as_said(written: Vec<u8>, request: &Generation) -> Vec<u8> {
     let mut answer = Answer::new(&Generation { stop: Vec::new(), ..request.clone() });
     answer.push(&written);
@@ -182,14 +183,14 @@ fn as_said(written: Vec<u8>, request: &Generation) -> Vec<u8> {
     json!({ "name": call.name, "arguments": arguments }).to_string().into_bytes()
 }
 
-/// A text of one's own words, not one of a list, that the tool can do without.
+/// Returns true for an argument that is neither required nor limited to a list of values.
 fn may_be_left_out(tool: &Tool, key: &str) -> bool {
     let required = tool.parameters.get("required").and_then(Value::as_array);
     let listed = tool.parameters.pointer(&format!("/properties/{key}/enum")).is_some();
     !listed && !required.is_some_and(|names| names.iter().any(|name| name == key))
 }
 
-/// Whether a text has a word of what was said, or may be such a word in other letters.
+/// Returns true if a text contains a word that was spoken, or may be such a word in another script.
 fn is_from(text: &str, spoken: &str) -> bool {
     let text = text.to_lowercase();
     let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());

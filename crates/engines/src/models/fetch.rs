@@ -1,6 +1,6 @@
-//! Brings models from the catalogue to their folders: one run at a time, each model whole or not at all, what was
-//! downloaded kept until its model is finished.
-//! Not here: the ways to download and convert; how progress is shown.
+//! Fetches models from the catalogue to their folders. Only one process fetches at a time; each
+//! model is stored completely or not at all; downloads are kept until their model is finished. Not
+//! here: downloading and converting; display of progress.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -13,62 +13,63 @@ use super::error::ModelError;
 use super::hub::Hub;
 use super::{hash, package, prepare, verification_cache};
 
-/// How often a held lock is tried again.
+/// Interval between attempts to take a lock that is held.
 const LOCK_EVERY: Duration = Duration::from_millis(500);
 
-/// What happens during a fetch, for whoever shows it.
+/// Event during a fetch, for display.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// Another process is fetching into the same folder; this one waits.
     Waiting,
-    /// The model was there already.
+    /// The model was already complete.
     Ready {
-        /// The model's name.
+        /// Name of the model.
         model: &'a str,
     },
-    /// A download has grown.
+    /// Progress of a download.
     Bytes {
-        /// The model's name.
+        /// Name of the model.
         model: &'a str,
-        /// The file or package.
+        /// Name of the file or package.
         what: &'a str,
-        /// Its length in bytes so far.
+        /// Downloaded length in bytes.
         done: u64,
-        /// Its whole length in bytes, where known.
+        /// Total length in bytes, if known.
         total: Option<u64>,
     },
-    /// Something that people may want to know and that does not stop the fetch.
+    /// Message for the user that does not stop the fetch.
     Note {
-        /// The model's name.
+        /// Name of the model.
         model: &'a str,
         /// One sentence.
         text: &'a str,
     },
     /// The model is finished.
     Fetched {
-        /// The model's name.
+        /// Name of the model.
         model: &'a str,
-        /// The length of its files in bytes.
+        /// Total length of its files in bytes.
         bytes: u64,
-        /// How long it took.
+        /// Duration of the fetch.
         took: Duration,
     },
 }
 
-/// Who is told about events.
+/// Receiver of events.
 pub type OnEvent<'a> = &'a (dyn Fn(Event<'_>) + Send + Sync);
 
-/// Fetches models into `root`; no names means those that the default configuration needs.
+/// Fetches models into `root`. Without names, fetches those that the default configuration needs.
 ///
-/// A model that is there already costs a look at its files' lengths.
+/// For a model that is already complete, only the lengths of its files are checked.
 ///
 /// # Errors
-/// [`ModelError`] for the first model that cannot be finished; what was downloaded stays for the next run.
+/// [`ModelError`] for the first model that cannot be finished; its downloads are kept for the next
+/// run.
 pub async fn fetch(root: &Path, names: &[String], on_event: OnEvent<'_>) -> Result<(), ModelError> {
     fetch_from(&Catalogue::built_in()?, root, names, on_event).await
 }
 
-/// Fetches models of a given catalogue.
+/// Fetches models of the given catalogue.
 pub(super) async fn fetch_from(
     catalogue: &Catalogue,
     root: &Path,
@@ -96,7 +97,7 @@ pub(super) async fn fetch_from(
     Ok(())
 }
 
-/// Holds the folder's lock, which ends with the file or the process, whichever is first.
+/// Takes the folder's lock. It is released when the file is closed or the process ends.
 async fn lock(root: &Path, on_event: OnEvent<'_>) -> Result<File, ModelError> {
     let path = root.join(".lock");
     let file = File::create(&path).map_err(ModelError::at(&path))?;
@@ -123,7 +124,7 @@ struct Fetch<'a> {
 
 impl Fetch<'_> {
     async fn model(&mut self, model: &Model) -> Result<(), ModelError> {
-        // Another process may have finished it while this one waited, or a person copied the files.
+        // Another process may have finished it while this one waited, or the user copied the files.
         let there = verification_cache::is_ready(self.root, model);
         let folder = verification_cache::folder(self.root, model);
         if there || verification_cache::is_complete(self.root, model).await? {
@@ -158,7 +159,7 @@ impl Fetch<'_> {
         Ok(())
     }
 
-    /// Fetches one input from the first source that gives the right bytes.
+    /// Fetches one input from the first source that provides the right bytes.
     async fn input(
         &mut self,
         model: &Model,
@@ -173,7 +174,7 @@ impl Fetch<'_> {
         }
         let part = work.join(format!("{}.part", input.to));
         let mut reasons = Vec::new();
-        // One note for each host that cannot be reached says it all.
+        // One note per unreachable host is enough.
         let noted = input.hub.as_ref().is_some_and(|url| self.hub.gave_up_on(url));
         if let Some(url) = &input.hub {
             match self.official(model, input, url, &part, &what).await {
@@ -246,7 +247,8 @@ fn keep(from: &Path, to: &Path) -> Result<(), ModelError> {
     std::fs::rename(from, to).map_err(ModelError::at(to))
 }
 
-/// Puts a finished folder in place; an older one goes to `aside` first, so that a reader finds one or the other.
+/// Moves a finished folder to its place. An older one is moved to `aside` first. A reader finds one
+/// or the other.
 fn replace(finished: &Path, folder: &Path, aside: &Path) -> Result<(), ModelError> {
     if folder.exists() {
         prepare::remove_folder(aside)?;
@@ -268,7 +270,8 @@ mod tests {
         hash::hex(&Sha256::digest(bytes))
     }
 
-    /// A catalogue of one model `m` with the file `a`, from a hub and perhaps from a package that holds `packaged`.
+    /// Creates a catalogue of one model `m` with the file `a`, from a hub and optionally from a
+    /// package that holds `packaged`.
     fn catalogue(hub: &str, content: &[u8], package: Option<&Path>) -> Catalogue {
         let (entry, parts) = match package {
             None => (String::new(), ""),

@@ -1,5 +1,5 @@
-//! Sha256 of files, in lower-case hex, off the async threads.
-//! Not here: what the hashes are compared with.
+//! Sha256 of files, in lower-case hex, computed off the async threads. Not here: the expected
+//! hashes.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,7 +12,7 @@ use super::error::ModelError;
 
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Bytes as lower-case hex.
+/// Renders bytes as lower-case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a string cannot fail");
@@ -20,7 +20,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The sha256 of a file.
+/// Computes the sha256 of a file.
 pub(super) async fn of_file(path: &Path) -> Result<String, ModelError> {
     let path = path.to_owned();
     tokio::task::spawn_blocking(move || read(&path))
@@ -41,7 +41,7 @@ fn read(path: &Path) -> Result<String, ModelError> {
     }
 }
 
-/// Checks a file against its sha256 and deletes it when it differs.
+/// Checks a file against its sha256, and deletes the file if it differs.
 pub(super) async fn check(path: &Path, what: &str, expected: &str) -> Result<(), ModelError> {
     let actual = of_file(path).await?;
     if actual == expected {

@@ -1,5 +1,5 @@
-//! Downloads a file from a model hub over HTTP, resuming what an earlier run began.
-//! Not here: what happens when the hub fails.
+//! Downloads of files from a model hub over HTTP, resuming earlier ones. Not here: fallback when
+//! the hub fails.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,11 +15,11 @@ use tokio::time::timeout;
 use super::error::ModelError;
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// A download that gives nothing for this long is broken off; the next run resumes it.
+/// Longest time without data before a download is aborted; the next run resumes it.
 const STALL_DEADLINE: Duration = Duration::from_secs(30);
 const TOTAL_DEADLINE: Duration = Duration::from_secs(6 * 3600);
 
-/// The HTTP side of fetching, with the hosts that could not be reached in this run.
+/// HTTP client of one run, with the hosts that could not be reached.
 pub(super) struct Hub {
     client: Client,
     unreachable: HashSet<String>,
@@ -37,14 +37,15 @@ impl Hub {
         Ok(Self { client, unreachable: HashSet::new() })
     }
 
-    /// Whether the host of `url` could not be reached earlier in this run.
+    /// Returns true if the host of `url` could not be reached earlier in this run.
     pub(super) fn gave_up_on(&self, url: &str) -> bool {
         self.unreachable.contains(&host(url))
     }
 
-    /// Downloads `url` to `part`, continuing at its present end; `on_bytes` gets the length so far.
+    /// Downloads `url` to `part`, continuing at its current end. Calls `on_bytes` with the length
+    /// so far.
     ///
-    /// After one failure to connect, the host's other addresses fail at once.
+    /// After one failure to connect, all URLs of the same host fail at once.
     pub(super) async fn download(
         &mut self,
         url: &str,
@@ -84,7 +85,7 @@ impl Hub {
         match response.status() {
             StatusCode::PARTIAL_CONTENT if starts_at(&response, have) => {}
             StatusCode::OK => have = 0,
-            // The part is as long as the file, or longer; its hash will tell.
+            // The file is complete, or too long; the check of its hash decides.
             StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => return Ok(()),
             status => return Err(refused(url, format!("answered {status}"))),
         }
@@ -115,7 +116,7 @@ fn host(url: &str) -> String {
     parsed.and_then(|url| Some(url.host_str()?.to_owned())).unwrap_or_default()
 }
 
-/// Whether a partial answer continues where the file ends.
+/// Returns true if a partial response continues at the end of the file.
 fn starts_at(response: &Response, have: u64) -> bool {
     let range = response.headers().get(reqwest::header::CONTENT_RANGE);
     range
@@ -151,7 +152,7 @@ pub(super) mod tests {
     use tokio::io::{AsyncBufReadExt, BufReader};
     use tokio::net::TcpListener;
 
-    /// Serves `content` at every path, honouring ranges; `heads` collects the request heads.
+    /// Serves `content` at every path, with support for ranges; `heads` collects the request heads.
     pub(in crate::models) async fn serve(
         content: &'static [u8],
         heads: Arc<Mutex<Vec<String>>>,

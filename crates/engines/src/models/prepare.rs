@@ -1,6 +1,6 @@
-//! Turns fetched inputs into a model's files with the Python programs carried in the binary, in an environment of
-//! pinned versions made once under the model folder.
-//! Not here: fetching the inputs, checking the outputs.
+//! Converts fetched inputs to a model's files with the Python programs built into the binary. They
+//! run in a virtual environment of pinned versions, created once under the model folder. Not here:
+//! fetching the inputs, checking the outputs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,10 +17,10 @@ const INSTALL_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const PREPARE_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const VENV_REMEDY: &str = "on Debian install python3 and python3-venv";
 const PIP_REMEDY: &str = "check that pip reaches its registry, then fetch again";
-/// Left in an environment once everything is installed in it.
+/// Marker file in an environment in which everything is installed.
 const READY: &str = ".ready";
 
-/// The text of a prepare program by its file name.
+/// Returns the text of a prepare program by its file name.
 pub(super) fn program(name: &str) -> Option<&'static str> {
     match name {
         "kokoro.py" => Some(include_str!("../../../../scripts/models/kokoro.py")),
@@ -30,7 +30,7 @@ pub(super) fn program(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Runs a prepare program over `inputs`; its files arrive in `output`, which is emptied first.
+/// Runs a prepare program over `inputs`. It writes its files to `output`, which is emptied first.
 pub(super) async fn run(
     root: &Path,
     python: &Python,
@@ -58,7 +58,7 @@ pub(super) async fn run(
     run.run(command, |_| {}).await.map(drop)
 }
 
-/// Removes a folder that may not be there.
+/// Removes a folder if it exists.
 pub(super) fn remove_folder(folder: &Path) -> Result<(), ModelError> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -68,7 +68,8 @@ pub(super) fn remove_folder(folder: &Path) -> Result<(), ModelError> {
     }
 }
 
-/// The interpreter of an environment that has exactly the pinned requirements; made where it is not there yet.
+/// Returns the interpreter of an environment that has exactly the pinned requirements. Creates the
+/// environment if it does not exist.
 async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError> {
     let mut command = Command::new("python3");
     command.args(["-c", "import sys; print(sys.version, sys.executable)"]);

@@ -1,6 +1,6 @@
-//! Runs the outside programs that fetch packages and convert models: with a deadline, killed when their caller goes,
-//! their last words kept for the error.
-//! Not here: which programs and with which arguments.
+//! Runs external programs that fetch packages and convert models: with a deadline, killed when the
+//! caller's future is dropped, with their last output lines kept for the error. Not here: the
+//! programs and their arguments.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::error::ModelError;
 
-/// How often the growth of a download is looked at.
+/// Interval between checks of a download's growth.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How many lines of a failed program's output go into the error.
+/// Number of output lines of a failed program that go into the error.
 const LAST_LINES: usize = 4;
 
-/// One run of an outside program.
+/// One run of an external program.
 pub(super) struct Run<'a> {
-    /// What is being done, for the error.
+    /// Action, for the error.
     pub(super) what: &'a str,
-    /// What to do when it fails.
+    /// Advice on what to do when it fails.
     pub(super) remedy: &'a str,
-    /// When to give up.
+    /// Longest duration of the run.
     pub(super) deadline: Duration,
-    /// A folder whose growth is reported while the program runs.
+    /// Folder whose growth is reported while the program runs.
     pub(super) watch: Option<&'a Path>,
 }
 
 impl Run<'_> {
-    /// Runs the program to its end and gives what it wrote to standard output.
+    /// Runs the program to its end and returns its standard output.
     pub(super) async fn run(
         self,
         mut command: Command,
@@ -89,14 +89,14 @@ impl Run<'_> {
 }
 
 fn last_words(output: &Output) -> String {
-    // Python's venv says what is missing on standard output.
+    // Python's venv reports missing parts on standard output.
     let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
     let text = String::from_utf8_lossy(said);
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ")
 }
 
-/// The length in bytes of all files below a folder; what cannot be read counts as nothing.
+/// Returns the total length in bytes of all files below a folder; unreadable ones count as zero.
 fn size_bytes(folder: &Path) -> u64 {
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     let mut total = 0;

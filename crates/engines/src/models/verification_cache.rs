@@ -1,5 +1,5 @@
-//! Whether a model's folder is finished: the stamp written last, the quick look, and the thorough check.
-//! Not here: making the folder.
+//! State of a model's folder: the record of verified files, which is written last, the quick check,
+//! and the thorough check. Not here: creating the folder.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use super::hash;
 
 const FILE_NAME: &str = ".stamp";
 
-/// What was put into a model's folder, written when all of it was there.
+/// Record of the files in a model's folder, written when all of them were there.
 #[derive(Debug, Serialize, Deserialize)]
 struct VerifiedFiles {
-    /// The digest of the catalogue entry it was made from.
+    /// Digest of the catalogue entry.
     entry: String,
-    /// Each file as it was then.
+    /// Name, length and sha256 of each file at that time.
     files: Vec<StampedFile>,
 }
 
@@ -27,36 +27,36 @@ struct StampedFile {
     sha256: String,
 }
 
-/// What a thorough check found about one file.
+/// Result of a thorough check of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileState {
-    /// The bytes are the ones the catalogue names.
+    /// The hash matches the catalogue.
     Good,
-    /// No hash is known to check with; the bytes are those that were downloaded.
+    /// The catalogue has no hash for this file; the bytes are those that were downloaded.
     NoHashKnown,
-    /// The file is not there.
+    /// The file does not exist.
     Missing,
-    /// The bytes are other ones.
+    /// The file has changed.
     Changed {
-        /// The sha256 that was expected, in hex.
+        /// Expected sha256, in hex.
         expected: String,
-        /// The sha256 found, in hex.
+        /// Actual sha256, in hex.
         actual: String,
     },
 }
 
-/// One file of one model with what was found.
+/// Result for one file of one model.
 #[derive(Debug, Clone)]
 pub struct FileReport {
-    /// The model's name.
+    /// Name of the model.
     pub model: String,
-    /// The file's name inside the model's folder.
+    /// Name of the file inside the model's folder.
     pub file: String,
-    /// What was found.
+    /// Result of the check.
     pub state: FileState,
 }
 
-/// The folder of a model.
+/// Returns the folder of a model.
 pub fn folder(root: &Path, model: &Model) -> PathBuf {
     root.join(&model.name)
 }
@@ -66,7 +66,7 @@ fn read(folder: &Path) -> Option<VerifiedFiles> {
     serde_json::from_str(&text).ok()
 }
 
-/// Whether the model is there and up to date, by looking at names and lengths only.
+/// Returns true if the model is complete and up to date. Checks names and lengths only.
 pub fn is_ready(root: &Path, model: &Model) -> bool {
     let folder = folder(root, model);
     read(&folder).is_some_and(|stamp| {
@@ -78,7 +78,8 @@ pub fn is_ready(root: &Path, model: &Model) -> bool {
     })
 }
 
-/// Hashes every file in `folder`, which is the finished model or is about to become it, and writes the stamp.
+/// Hashes every file in `folder`, which is or becomes the finished model, and writes the record.
+/// Returns the total length in bytes.
 pub(super) async fn write(folder: &Path, model: &Model) -> Result<u64, ModelError> {
     let mut files = Vec::new();
     for file in model.files() {
@@ -105,7 +106,7 @@ pub(super) async fn write(folder: &Path, model: &Model) -> Result<u64, ModelErro
     Ok(total)
 }
 
-/// Whether a folder without a stamp nevertheless holds every byte; it is only read.
+/// Returns true if a folder without a record holds every byte nevertheless. Only reads.
 pub(super) async fn is_complete(root: &Path, model: &Model) -> Result<bool, ModelError> {
     if !folder(root, model).is_dir() {
         return Ok(false);
@@ -114,7 +115,7 @@ pub(super) async fn is_complete(root: &Path, model: &Model) -> Result<bool, Mode
     Ok(reports.iter().all(|report| report.state == FileState::Good))
 }
 
-/// Hashes every file of a model and says what was found, file by file.
+/// Hashes every file of a model and returns a report for each.
 ///
 /// # Errors
 /// [`ModelError::Io`] when a file is there but cannot be read.

@@ -1,5 +1,6 @@
-//! The recognition service: the ListenAI wire of `hearken_proto::speech::asr` over a recogniser
-//! and detectors. Batch mode and streaming mode; PCM and Opus. Engines are behind traits.
+//! The recognition service: the ListenAI protocol of `hearken_proto::speech::asr` over a recogniser
+//! and voice activity detectors. Batch mode and streaming mode; PCM and Opus. Engines are behind
+//! traits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,26 +22,26 @@ use super::pool::{Lane, Pool};
 use super::socket::{self, End, OUT_LEN, Socket, now_ms};
 use super::text::script::Language;
 
-/// Shortest utterance recognised, in samples (0.3 s).
+/// Shortest utterance that is recognised, in samples (0.3 s).
 const SHORTEST: usize = 3 * SAMPLE_RATE_HZ as usize / 10;
 /// Longest batch, in samples (300 s).
 const LONGEST: usize = 300 * SAMPLE_RATE_HZ as usize;
-/// Utterances of one connection that may wait for their results.
+/// Maximum number of utterances of one connection that wait for their results.
 const MOST_WAITING: usize = 8;
-/// Waiting in the queue and recognising, together.
+/// Deadline for waiting in the queue and recognising, together.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What a recognition service runs on.
+/// Recognition service.
 #[derive(Clone)]
 pub struct AsrService {
-    /// The engines.
+    /// Recogniser and detectors.
     pub hearing: Hearing,
-    /// Where they run.
+    /// Thread pool that runs the engines.
     pub pool: Arc<Pool>,
 }
 
 impl AsrService {
-    /// Serves `listener` until `stop`; paths `/` and `/asr`.
+    /// Serves `listener` until `stop` is cancelled; paths `/` and `/asr`.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let connections = stop.clone();
         socket::accept(listener, &["/", "/asr"], socket::MAX_CONNECTIONS, stop, move |socket| {
@@ -50,7 +51,7 @@ impl AsrService {
     }
 }
 
-/// One connection, from handshake to close.
+/// Serves one connection, from handshake to close.
 async fn converse(service: AsrService, socket: Socket, stop: CancellationToken) {
     let _cancel_work = stop.clone().drop_guard();
     let (mut sink, mut stream) = socket.split();
@@ -78,10 +79,10 @@ async fn converse(service: AsrService, socket: Socket, stop: CancellationToken) 
     socket::end(sink, stream, end).await;
 }
 
-/// The socket's writer is gone.
+/// Error: the task that writes to the socket has ended.
 struct Gone;
 
-/// An utterance handed to the engines.
+/// Utterance that was queued for recognition.
 struct Waiting {
     kind: Kind,
     samples: u64,
@@ -145,11 +146,11 @@ struct Session {
     out: mpsc::Sender<Message>,
     waiting: mpsc::Sender<Waiting>,
     connection: CancellationToken,
-    /// Child of the connection's; cancelled by `reset`.
+    /// Child of the connection's token; cancelled by `reset`.
     work: CancellationToken,
     format: AudioFormat,
     decoder: Option<Decoder>,
-    /// Half a PCM sample, when a frame ended in the middle of one.
+    /// First byte of a PCM sample whose second byte is in the next frame.
     odd: Option<u8>,
     batch: Option<Batch>,
     detector: Option<Box<dyn SpeechDetector>>,
@@ -269,7 +270,7 @@ impl Session {
         match self.service.pool.submit(Lane::Recognition, 0, &self.work, job) {
             Ok(result) => {
                 let stop = self.work.clone();
-                // The owned sender comes back; the session has its own.
+                // The owned sender is returned; the session has its own.
                 drop(place.send(Waiting { kind, samples: count, result, stop }));
                 Ok(())
             }
@@ -328,7 +329,7 @@ impl Session {
         Ok(())
     }
 
-    /// Streaming mode: the server finds the utterances.
+    /// Adds audio in streaming mode, in which the server detects the utterances.
     async fn listen(&mut self, pcm: &[i16]) -> Result<(), Gone> {
         if self.detector.is_none() {
             let detectors = Arc::clone(&self.service.hearing.detectors);
@@ -340,7 +341,7 @@ impl Session {
                 Err(_) => return self.send(error(code::EXCEPTION, "the detector failed")).await,
             }
         }
-        // A second at a time, so that a large message does not hold up other connections.
+        // One second at a time, to let other connections run between parts of a large message.
         for second in pcm.chunks(SAMPLE_RATE_HZ as usize) {
             let found = self.detector.as_mut().map(|d| d.push(second)).unwrap_or_default();
             for detected in found {
@@ -385,7 +386,7 @@ fn progress(state: BatchState, message: &str) -> AsrEvent {
     AsrEvent::BatchProgress { state, message: message.to_owned() }
 }
 
-/// The languages by the names that clients of the original use, and by tag.
+/// Returns the language of a name that clients of the original service use, or of a language tag.
 fn language_named(name: &str) -> Option<Language> {
     match name.trim().to_ascii_lowercase().as_str() {
         "中文" | "zh" | "zh-cn" | "chinese" => Some(Language::Chinese),
@@ -394,7 +395,7 @@ fn language_named(name: &str) -> Option<Language> {
     }
 }
 
-/// Reads a command, or says with the protocol's own codes what is wrong with it.
+/// Parses a command. Returns an error event with the protocol's own code if it is invalid.
 fn parse(text: &str) -> Result<AsrCommand, AsrEvent> {
     let fields = json::object(text.as_bytes());
     let fields = fields.map_err(|reason| {

@@ -1,8 +1,8 @@
-//! The speech service itself: recognition (port 9200) and synthesis (port 9300) over the speech
-//! wires of `hearken_proto::speech`. Knows nothing of devices, dialogue or sessions: it can run
-//! alone on another machine.
+//! The speech service: recognition (port 9200) and synthesis (port 9300) over the protocols of
+//! `hearken_proto::speech`. Knows nothing of devices, dialogue or sessions: it can run alone on
+//! another machine.
 //!
-//! Reading order: [`engine`] (what an engine must do), [`asr_service`], [`tts_service`], `serve`
+//! Reading order: [`engine`] (the traits of an engine), [`asr_service`], [`tts_service`], `serve`
 //! (all of it together).
 
 pub mod asr_service;

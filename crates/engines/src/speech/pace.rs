@@ -1,7 +1,6 @@
-//! How fast each voice is on this machine: measured once, kept in a small file, and averaged on
-//! while the service runs. The file keeps the first measure only: a busy hour says nothing of the
-//! next start.
-//! What is done with the figure is decided in `hold_back`.
+//! Speed of each voice on this machine: measured once, stored in a small file, and averaged while
+//! the service runs. The file keeps the first measurement only: the load of one hour says nothing
+//! about the next start. The use of the figure is decided in `start_delay`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Weight of a new measurement in the average.
+/// Weight of a new measurement in the moving average.
 const WEIGHT: f64 = 0.2;
 
 /// Measured costs of the voices: seconds of work per second of audio.
@@ -21,19 +20,20 @@ pub struct Paces {
 }
 
 impl Paces {
-    /// Reads the figures kept at `path`; a file that is missing or broken counts as empty.
-    /// Without a path nothing is kept.
+    /// Reads the figures stored at `path`. A missing or broken file counts as empty. Without a path
+    /// nothing is stored.
     pub fn open(path: Option<PathBuf>) -> Self {
         let costs = path.as_deref().map(read).unwrap_or_default();
         Self { path, costs: Mutex::new(costs) }
     }
 
-    /// Seconds of work per second of audio of `voice`, once measured.
+    /// Returns the cost of `voice` in seconds of work per second of audio, once measured.
     pub fn cost(&self, voice: &str) -> Option<f64> {
         self.lock().get(voice).copied()
     }
 
-    /// Adds a measurement: `work` made `audio`. Pieces under 0.3 s say little and are left out.
+    /// Adds a measurement: `work` made `audio`. Ignores pieces under 0.3 s, which are not
+    /// representative.
     pub fn measured(&self, voice: &str, work: Duration, audio: Duration) {
         if audio < Duration::from_millis(300) {
             return;
@@ -44,7 +44,7 @@ impl Paces {
         *average += WEIGHT * (cost - *average);
     }
 
-    /// Drops what is known of `voice`.
+    /// Removes the figure of `voice`.
     pub fn forget(&self, voice: &str) {
         self.lock().remove(voice);
     }

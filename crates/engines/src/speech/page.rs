@@ -1,5 +1,5 @@
-//! The try-it pages beside the two sockets (ports 9201 and 9301), and their health. The pages talk
-//! to the sockets themselves; nothing is synthesised or recognised here.
+//! The demo pages beside the two sockets (ports 9201 and 9301), and their health check. The pages
+//! connect to the sockets themselves; nothing is synthesised or recognised here.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use actix_web::{App, HttpResponse, HttpServer, web};
 use tokio_util::sync::CancellationToken;
 
-/// Which page.
+/// Kind of demo page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Page {
-    /// Speak, and read what was heard.
+    /// Page that records speech and shows the recognised text.
     Recognition,
-    /// Write, and hear it spoken.
+    /// Page that takes text and plays the synthesised speech.
     Synthesis,
 }
 
-/// What the page's server knows.
+/// State of the page's server.
 #[derive(Clone)]
 struct Served {
     html: Arc<str>,
     ready: Arc<AtomicBool>,
 }
 
-/// Serves one page until `stop`. `socket` is where its WebSocket listens; `GET /healthz` answers
-/// 200 once `ready` is set, 503 before.
+/// Serves one page until `stop` is cancelled. `socket` is the address of its WebSocket; `GET
+/// /healthz` answers 200 once `ready` is set, 503 before.
 ///
 /// # Errors
 /// The listener cannot be used.

@@ -1,20 +1,20 @@
-//! Phrases already spoken, kept up to a number of bytes; the least recently used go first.
+//! Cache of synthesised phrases, limited in bytes; the least recently used are removed first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What makes two phrases the same sound.
+/// Cache key: two phrases with equal keys sound equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PhraseKey {
     /// Name of the voice.
     pub voice: Arc<str>,
-    /// The words.
+    /// Text of the phrase.
     pub text: Arc<str>,
     /// Speaking rate in thousandths.
     pub speed_permille: u32,
 }
 
-/// The cache.
+/// Cache of synthesised phrases.
 #[derive(Debug)]
 pub struct PhraseCache {
     limit_bytes: usize,
@@ -30,12 +30,12 @@ struct Inner {
 }
 
 impl PhraseCache {
-    /// An empty cache of at most `limit_bytes`; zero turns it off.
+    /// Creates an empty cache of at most `limit_bytes`; zero turns it off.
     pub fn new(limit_bytes: usize) -> Self {
         Self { limit_bytes, inner: Mutex::default() }
     }
 
-    /// The phrase's audio, if it is kept.
+    /// Returns the phrase's audio, if it is cached.
     pub fn get(&self, key: &PhraseKey) -> Option<Arc<[i16]>> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.clock += 1;
@@ -48,7 +48,7 @@ impl PhraseCache {
         Some(pcm)
     }
 
-    /// Keeps a phrase; one larger than a quarter of the cache is not worth its place.
+    /// Stores a phrase, unless it is larger than a quarter of the cache.
     pub fn put(&self, key: PhraseKey, pcm: Arc<[i16]>) {
         if cost(&key, &pcm) > self.limit_bytes / 4 {
             return;

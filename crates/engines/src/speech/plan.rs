@@ -1,32 +1,32 @@
-//! A text as the pieces it is spoken in: which voice says what, how long it should sound, and the
-//! pause behind it. Pure.
+//! Splits a text into the units in which it is spoken: voice, expected duration, and the pause
+//! behind each. Pure.
 
 use std::time::Duration;
 
 use super::text::script::{self, Language};
 use super::text::{clauses, normalise_zh};
 
-/// One thing for one voice to say.
+/// Unit of text for one voice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
-    /// Whose it is.
+    /// Language, which selects the voice.
     pub language: Language,
-    /// The words, digits already in Chinese where Chinese.
+    /// Words of the unit; in Chinese, with digits already converted to Chinese words.
     pub text: String,
-    /// Silence behind it; none behind the last.
+    /// Silence behind the unit; zero behind the last.
     pub pause: Duration,
 }
 
 impl Unit {
-    /// How long it should sound at normal speed, pause included.
+    /// Returns the expected duration at normal speed, including the pause.
     pub fn expected(&self) -> Duration {
         let units = u32::try_from(clauses::weight(&self.text)).unwrap_or(u32::MAX);
-        // About 4.5 characters, or 18 Latin letters, to the second.
+        // About 4.5 Chinese characters, or 18 Latin letters, per second.
         (Duration::from_secs(1) * units / 18).max(Duration::from_millis(300)) + self.pause
     }
 }
 
-/// Cuts a text into units. Empty where there is nothing to say.
+/// Splits a text into units. Empty if there is nothing to say.
 pub fn units(text: &str) -> Vec<Unit> {
     let mut units = Vec::new();
     for run in script::split(text) {

@@ -1,5 +1,5 @@
-//! The few threads that run the engines: a bounded queue per lane, recognition before synthesis,
-//! and always one thread that synthesis cannot take. Not for waiting on sockets.
+//! Thread pool that runs the engines: one bounded queue per kind of work, recognition before
+//! synthesis, and always one thread that synthesis cannot take. Not for waiting on sockets.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// What kind of work a job is.
+/// Kind of work of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Speech to text: a person waits for it, so it goes first and may use every thread.
+    /// Speech to text: a user waits for it. It runs first and may use every thread.
     Recognition,
-    /// Text to speech: may use all threads but one, and the only one where there is just one.
+    /// Text to speech: may use all threads except one, or the only one.
     Synthesis,
 }
 
-/// The lane's queue holds as many jobs as it may.
+/// The queue of this kind of work is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the speech engines are busy and their queue is full; try again, or raise the queue length"
 )]
 pub struct PoolFull;
 
-/// Threads that run engine work.
+/// Thread pool for engine work.
 pub struct Pool {
     shared: Arc<Shared>,
     queue_len: usize,
@@ -48,7 +48,7 @@ struct State {
     closed: bool,
 }
 
-/// Jobs by priority (lowest first), then by age.
+/// Jobs by priority (lowest number first), then by age.
 type Queue = BTreeMap<(u64, u64), Job>;
 
 struct Job {
@@ -58,7 +58,7 @@ struct Job {
 }
 
 impl Pool {
-    /// Starts `threads` threads (at least one); each lane queues up to `queue_len` jobs.
+    /// Starts `threads` threads (at least one). Each kind of work queues up to `queue_len` jobs.
     ///
     /// # Errors
     /// The system refuses a thread.
@@ -69,7 +69,7 @@ impl Pool {
             changed: Condvar::new(),
             synthesis_limit: threads.saturating_sub(1).max(1),
         });
-        // Dropped on an early return, which closes the threads that did start.
+        // On an early return this is dropped, which ends the threads that did start.
         let pool = Self { shared, queue_len };
         for number in 0..threads {
             let shared = Arc::clone(&pool.shared);
@@ -78,12 +78,12 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Queues `work`; lower `priority` runs earlier, equal ones in the order of their coming. The
-    /// receiver fails when the job was cancelled before it ran, when it panicked, or when the pool
+    /// Queues `work`. A lower `priority` runs earlier; equal ones run in the order of arrival. The
+    /// receiver fails if the job was cancelled before it ran, if it panicked, or if the pool
     /// closed.
     ///
     /// # Errors
-    /// The lane's queue is full.
+    /// The queue of this kind of work is full.
     pub fn submit<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -94,7 +94,7 @@ impl Pool {
         let (done, result) = oneshot::channel();
         let token = stop.clone();
         let run = Box::new(move || {
-            // The asker may have gone: then nobody wants the result.
+            // The receiver may have been dropped: then nobody needs the result.
             let _gone = done.send(work(&token));
         });
         let mut state = self.shared.lock();
@@ -119,7 +119,7 @@ impl Pool {
         Ok(result)
     }
 
-    /// Drops what is queued, and waits up to `within` for running jobs. True when all ended.
+    /// Drops queued jobs, and waits up to `within` for running jobs. Returns true if all ended.
     pub fn close(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let mut state = self.shared.lock();
@@ -171,7 +171,7 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Jobs run outside the lock, so a poisoned state is still whole.
+        // Jobs run outside the lock: a poisoned state is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Occupies a worker until told.
+    /// Occupies a worker until a message is sent to the returned sender.
     fn hold(pool: &Pool, lane: Lane) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
         let (go, wait) = mpsc::channel();
         let (started, running) = mpsc::channel();

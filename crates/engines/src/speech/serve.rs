@@ -1,4 +1,4 @@
-//! Both services and their pages on real engines, from sockets bound to sockets closed.
+//! Both services and their pages on real engines, from opening the sockets to closing them.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -16,70 +16,70 @@ use super::page::{self, Page};
 use super::pool::Pool;
 use super::tts_service::TtsService;
 
-/// File in the models folder that keeps how fast the voices are here.
+/// File in the models folder that stores the speed of the voices on this machine.
 const PACE_FILE: &str = "voice-speed.json";
-/// Waiting for engine work at the end.
+/// Longest wait for running engine work at the end.
 const LAST_WORK: Duration = Duration::from_millis(1_200);
 
-/// Where one service listens.
+/// Addresses of one service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen {
-    /// Its WebSocket.
+    /// Address of its WebSocket.
     pub socket: SocketAddr,
-    /// Its try-it page and health.
+    /// Address of its demo page and health check.
     pub page: SocketAddr,
 }
 
-/// What to serve, and with how much.
+/// Services to run, and their limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Recognition; none to leave it out.
+    /// Addresses of recognition; `None` leaves it out.
     pub asr: Option<Listen>,
-    /// Synthesis; none to leave it out.
+    /// Addresses of synthesis; `None` leaves it out.
     pub tts: Option<Listen>,
-    /// The models folder.
+    /// Path of the models folder.
     pub models: PathBuf,
-    /// Threads that run engines.
+    /// Number of threads that run engines.
     pub threads: usize,
-    /// Jobs that may wait in each lane, and synthesis requests that may be open.
+    /// Maximum number of waiting jobs of each kind, and of open synthesis requests.
     pub queue_len: usize,
-    /// Spoken phrases kept, in bytes.
+    /// Size of the cache of spoken phrases, in bytes.
     pub cache_bytes: usize,
-    /// Seconds of work per second of speech beyond which the natural Chinese voice is not used.
+    /// Seconds of work per second of speech above which the natural Chinese voice is not used.
     pub hopeless_cost: f64,
 }
 
-/// Why the service does not run.
+/// Reason why the service does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// An address cannot be listened on.
+    /// The service cannot listen on an address.
     #[error("cannot listen on {address}: {reason}; is another server running there?")]
     Listen {
-        /// The address.
+        /// Address that failed.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         reason: std::io::Error,
     },
     /// An engine is missing.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The system refuses a thread or a socket's use.
+    /// The system refuses a thread or the use of a socket.
     #[error("the speech service cannot run: {0}")]
     System(#[from] std::io::Error),
-    /// Loading broke.
+    /// Loading the engines failed.
     #[error("loading the speech engines broke; see the log above")]
     Loading,
 }
 
-/// One service's listeners.
+/// Open listeners of one service.
 struct Bound {
     socket: TcpListener,
     address: SocketAddr,
     page: TcpListener,
 }
 
-/// Serves until `stop`. Listens at once (clients that come early wait), answers `/healthz` with
-/// 503 until the engines are loaded, and then calls `ready`.
+/// Serves until `stop` is cancelled. Listens at once: early clients wait. `/healthz` answers 503
+/// until the engines are loaded; then `ready` is called.
 ///
 /// # Errors
 /// An address is taken, or an engine does not load.
@@ -176,8 +176,8 @@ async fn serve(
     };
     ready();
     let served = tokio::try_join!(recognition, synthesis);
-    // Freeing a gigabyte of weights piece by piece takes seconds; the end of the process, which is
-    // next, takes none.
+    // Freeing a gigabyte of weights piece by piece takes seconds. The process ends next, which
+    // frees them at once.
     std::mem::forget(engines);
     if !pool.close(LAST_WORK) {
         tracing::warn!("engine work was still running at the end");
@@ -197,7 +197,7 @@ async fn load_all(
     let mut hearing = on_thread(move || asr.then(|| load::hearing(&models, threads)).transpose())?;
     let (models, hopeless) = (settings.models.clone(), settings.hopeless_cost);
     let paces = Arc::clone(paces);
-    // Voices that are to be measured are measured without company.
+    // While the speed of voices is measured, nothing else is loaded.
     let first = if known { None } else { Some((&mut hearing).await) };
     let speakers = on_thread(move || {
         tts.then(|| load::speakers(&models, threads, &paces, hopeless)).transpose()
@@ -210,14 +210,14 @@ async fn load_all(
     Ok((hearing, speakers.await.map_err(|_| ServeError::Loading)??))
 }
 
-/// Runs `work` on a thread that nobody waits for when the process ends meanwhile: loading cannot
-/// be cancelled, and the runtime would wait for its own threads.
+/// Runs `work` on a thread that the runtime does not wait for at the end of the process: loading
+/// cannot be cancelled, and the runtime would wait for its own threads.
 fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<oneshot::Receiver<T>> {
     let (done, result) = oneshot::channel();
     std::thread::Builder::new().name("speech-load".into()).spawn(move || {
-        // Nobody listens any more when the process was told to end.
+        // The receiver is gone if the process was told to end.
         let _stopped = done.send(work());
     })?;
     Ok(result)

@@ -1,5 +1,5 @@
-//! What the two services' sockets share: accepting, limits, keep-alive, and a bounded way out. What
-//! is said on them is in `asr_service` and `tts_service`.
+//! Parts that the sockets of both services share: accepting, limits, keep-alive, and closing within
+//! a time limit. The messages are handled in `asr_service` and `tts_service`.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 
-/// Largest inbound message; the original services use the same.
+/// Largest inbound message, in bytes; the original services have the same limit.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// Three pings without any sign of life.
+/// Idle timeout: three pings without any answer.
 const IDLE_DEADLINE: Duration = Duration::from_secs(65);
 const WRITE_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Connections that one of our services takes at once.
+/// Maximum number of connections of one service.
 pub(crate) const MAX_CONNECTIONS: usize = 128;
 
-/// Messages waiting for a slow client.
+/// Maximum number of messages that wait for a slow client.
 pub(crate) const OUT_LEN: usize = 64;
 
-/// One accepted connection.
+/// Accepted connection.
 pub type Socket = WebSocketStream<TcpStream>;
 
-/// Accepts connections on `listener` until `stop`, then waits for the open ones, each of which
-/// sees `stop` too. Paths other than `paths` get 404; beyond `most` connections, 503.
+/// Accepts connections on `listener` until `stop` is cancelled, then waits for the open ones, which
+/// receive `stop` too. Answers 404 on paths other than `paths`, and 503 beyond `most` connections.
 pub async fn accept<F, C>(
     listener: TcpListener,
     paths: &'static [&'static str],
@@ -61,7 +61,8 @@ pub async fn accept<F, C>(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of descriptors, most likely: waiting lets connections end.
+                // Most likely the process has no free file descriptors: waiting lets connections
+                // end.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -82,7 +83,7 @@ pub async fn accept<F, C>(
 }
 
 async fn shake(stream: TcpStream, paths: &'static [&'static str], room: bool) -> Option<Socket> {
-    // Small messages go out at once; a socket that refuses the option works without it.
+    // Small messages are sent at once. A socket that refuses the option works without it.
     let _refused = stream.set_nodelay(true);
     let config = websocket::limited(MAX_MESSAGE_BYTES).write_buffer_size(16 << 10);
     #[expect(clippy::result_large_err, reason = "the library's signature")]
@@ -105,11 +106,11 @@ fn refusal(status: StatusCode, reason: &str) -> ErrorResponse {
     response
 }
 
-/// Why a connection ends.
+/// Reason why a connection ends.
 pub(crate) enum End {
-    /// We close it, for this reason.
+    /// The service closes it, with this close frame.
     Ours(CloseFrame),
-    /// The client closed it, or is gone.
+    /// The client has closed it or disappeared.
     Theirs,
 }
 
@@ -118,7 +119,7 @@ impl End {
         Self::Ours(websocket::because(code, reason))
     }
 
-    /// What an error of reading is for the client.
+    /// Converts a read error to the end of the connection.
     fn from_error(error: &Error) -> Self {
         match error {
             Error::Capacity(_) => Self::because(CloseCode::Size, "the message is too large"),
@@ -132,17 +133,17 @@ impl End {
     }
 }
 
-/// Why a connection ends that the service itself is done with.
+/// Returns the close frame for a service that stops.
 fn stopped() -> CloseFrame {
     websocket::because(CloseCode::Away, "the service stops")
 }
 
-/// Ends a connection whose halves nobody uses any more.
+/// Closes a connection whose halves are no longer used.
 pub(crate) async fn end(sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>, why: End) {
     let Ok(socket) = stream.reunite(sink) else { return };
     let frame = match why {
         End::Ours(frame) => frame,
-        // Not sent: theirs is answered.
+        // Not sent: the client's own close frame is answered.
         End::Theirs => websocket::because(CloseCode::Normal, ""),
     };
     websocket::end(socket, frame).await;
@@ -153,8 +154,8 @@ pub async fn close(socket: Socket) {
     websocket::end(socket, stopped()).await;
 }
 
-/// Writes what comes over `out` and pings in between, until the client is gone or too slow, or
-/// `stop`.
+/// Writes the messages from `out`, and pings in between, until the client is gone or too slow, or
+/// `stop` is cancelled. Returns the reason of the end.
 pub(crate) async fn write(
     sink: &mut SplitSink<Socket, Message>,
     mut out: mpsc::Receiver<Message>,
@@ -186,8 +187,8 @@ pub(crate) async fn write(
     End::Ours(stopped())
 }
 
-/// The next text or binary message, or why there is none: the client has closed, is gone or silent
-/// too long, or breaks the protocol.
+/// Waits for the next text or binary message. Returns the reason of the end if the client has
+/// closed, is gone or silent too long, or breaks the protocol.
 pub(crate) async fn next(stream: &mut SplitStream<Socket>) -> Result<Message, End> {
     loop {
         match timeout(IDLE_DEADLINE, stream.next()).await {
@@ -205,7 +206,7 @@ pub(crate) async fn next(stream: &mut SplitStream<Socket>) -> Result<Message, En
     }
 }
 
-/// Milliseconds since 1970, as both protocols stamp their messages.
+/// Returns the milliseconds since 1970, the time stamp of both protocols.
 pub fn now_ms() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -224,7 +225,8 @@ mod tests {
         let connection = |socket: Socket| async { drop(socket) };
         let accepting = tokio::spawn(accept(listener, &["/"], 2, stop.clone(), connection));
         let _silent = TcpStream::connect(address).await.unwrap();
-        // They are accepted in turn: with this one in, the silent one is being waited for.
+        // Connections are accepted in order: once this one is accepted, the silent one is being
+        // waited for.
         connect_async(format!("ws://{address}/")).await.unwrap();
         stop.cancel();
         timeout(HANDSHAKE_DEADLINE / 2, accepting).await.expect("it ends at once").unwrap();

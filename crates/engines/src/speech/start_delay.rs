@@ -1,20 +1,20 @@
-//! How long the start of an answer waits, so that a synthesiser slower than speech does not leave
-//! a hole in the middle of it. Pure arithmetic; timers are the caller's.
+//! Computes the delay before an answer starts, which prevents gaps in the middle of it when the
+//! synthesiser is slower than speech. Pure arithmetic; the caller runs the timers.
 
 use std::time::Duration;
 
-/// A piece still to be made.
+/// Piece of audio that has not been made yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// How long it is expected to sound.
+    /// Expected duration of its audio.
     pub audio: Duration,
-    /// How long it is expected to take.
+    /// Expected time to make it.
     pub work: Duration,
 }
 
-/// How long to wait from now before playback of `buffered` may begin, such that every later piece
-/// is ready when its turn comes. `remaining` are the pieces still to be made, in order; the first
-/// of them begins now. Zero when nothing need wait; never more than it takes to make everything.
+/// Returns the delay from now until playback of `buffered` may begin, such that every later piece
+/// is ready when it is due. `remaining` are the pieces not made yet, in order; the first of them
+/// begins now. Zero if no delay is needed; never more than the time to make everything.
 pub fn wait_before_release(buffered: Duration, remaining: &[Piece]) -> Duration {
     let mut made_at = Duration::ZERO;
     let mut plays_until = buffered;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Plays from `start`: the longest hole between pieces, in seconds.
+    /// Simulates playback from `start`. Returns the longest gap between pieces, in seconds.
     fn worst_hole(start: f64, buffered: f64, pieces: &[(f64, f64)]) -> f64 {
         let (mut ready, mut needed, mut worst) = (0.0, start + buffered, 0.0_f64);
         for (audio, work) in pieces {

@@ -1,5 +1,5 @@
-//! One synthesis request: its units through the pool, held back as long as the machine's speed
-//! asks for, out as frames. Admission is in `tts_service`.
+//! Processing of one synthesis request: runs its units on the pool, delays the start as the
+//! machine's speed requires, and sends frames. Admission is in `tts_service`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use super::start_delay::{Piece, wait_before_release};
 use super::text::clauses;
 use super::tts_service::{Inner, refused};
 
-/// Rate of all audio of this service.
+/// Sample rate of all audio of this service.
 pub const OUTPUT_RATE_HZ: u32 = 24_000;
-/// Samples of a frame: a quarter of a second.
+/// Samples per frame: a quarter of a second.
 const FRAME: usize = OUTPUT_RATE_HZ as usize / 4;
-/// Waiting for a thread and making one unit, together.
+/// Deadline of one unit: waiting for a thread and synthesis, together.
 const UNIT_DEADLINE: Duration = Duration::from_secs(120);
-/// Room for a unit that is slower than the average.
+/// Safety factor for units that are slower than the average.
 const CAUTION: f64 = 1.1;
-/// Weight after which a request lets the ones behind it go first: about 20 s of speech.
+/// Weight after which a request drops one priority level, behind newer ones: about 20 s of speech.
 const TURN_WEIGHT: usize = 360;
 
-/// An admitted request.
+/// Admitted request.
 pub(super) struct Request {
     pub(super) id: String,
     pub(super) units: Vec<Unit>,
@@ -42,17 +42,17 @@ pub(super) struct Request {
     pub(super) stop: CancellationToken,
 }
 
-/// Why a request ended without its audio.
+/// Reason why a request ended without its audio.
 enum Ending {
-    /// Cancelled by its client.
+    /// The client cancelled it.
     Cancelled,
     /// The client is gone.
     Gone,
-    /// A code of the protocol, and why.
+    /// The request failed, with the protocol's code and a reason.
     Failed(&'static str, String),
 }
 
-/// Speaks the request; every outcome but a lost client is told to it.
+/// Synthesises the request, and sends its outcome to the client unless the client is gone.
 pub(super) async fn run(service: &Inner, request: Request, out: &mpsc::Sender<Message>) {
     let id = request.id.clone();
     let stop = request.stop.clone();
@@ -81,7 +81,7 @@ pub(super) async fn run(service: &Inner, request: Request, out: &mpsc::Sender<Me
         }
         Err(Ending::Gone) => return,
     };
-    // A client that is gone needs no ending.
+    // A client that is gone needs no result.
     let _gone = out.send(Message::text(event.encode())).await;
 }
 
@@ -122,7 +122,8 @@ impl Speaking<'_> {
         }
     }
 
-    /// When playback may begin, given that the first of `remaining` begins now.
+    /// Returns the time at which playback may begin, given that the first of `remaining` begins
+    /// now.
     fn release_at(&self, remaining: &[Unit]) -> Option<Instant> {
         if self.released || self.held.is_empty() || self.request.mode == TtsMode::NonStreaming {
             return None;
@@ -142,7 +143,7 @@ impl Speaking<'_> {
         Some(Instant::now() + wait_before_release(buffered, &pieces))
     }
 
-    /// The unit's audio; releases what is held meanwhile, when its time comes.
+    /// Returns the unit's audio. Meanwhile sends the held audio when its time comes.
     async fn unit(
         &mut self,
         unit: &Unit,
@@ -200,7 +201,7 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// Runs on the pool: one unit at the output rate, its silent edges cut.
+/// Synthesises one unit at the output rate, and trims the silence at its edges. Runs on the pool.
 fn speak(
     voice: &dyn Voice,
     text: &str,
@@ -231,7 +232,7 @@ fn length(samples: usize, rate_hz: u32) -> Duration {
     Duration::from_secs_f64(samples as f64 / f64::from(rate_hz.max(1)))
 }
 
-/// What leaves for the client, and the count of it.
+/// Sender of frames and events to the client; counts them.
 struct Outlet<'a> {
     request_id: String,
     out: &'a mpsc::Sender<Message>,

@@ -1,5 +1,5 @@
-//! The synthesis service: the ListenAI wire of `hearken_proto::speech::tts`. Reads commands and
-//! admits requests; how one request becomes audio is in `tts_request`.
+//! The synthesis service: the ListenAI protocol of `hearken_proto::speech::tts`. Parses commands
+//! and admits requests; the processing of one request is in `tts_request`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use super::pool::Pool;
 use super::socket::{self, End, OUT_LEN, Socket};
 use super::tts_request::{self, Request};
 
-/// Speaking rates accepted.
+/// Accepted speaking rates.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 
-/// What a synthesis service runs on.
+/// Synthesis service.
 #[derive(Clone)]
 pub struct TtsService {
     inner: Arc<Inner>,
@@ -40,8 +40,8 @@ pub(super) struct Inner {
 }
 
 impl TtsService {
-    /// A service with these speakers, the first of them the default (at least one), that works on
-    /// up to `most_requests` requests at once and keeps `cache_bytes` of spoken phrases.
+    /// Creates a service with these speakers (at least one; the first is the default). It works on
+    /// up to `most_requests` requests at once, and caches `cache_bytes` of spoken phrases.
     pub fn new(
         speakers: Vec<Speaker>,
         pool: Arc<Pool>,
@@ -54,7 +54,7 @@ impl TtsService {
         Self { inner: Arc::new(Inner { speakers, pool, paces, phrases, room }) }
     }
 
-    /// Serves `listener` until `stop`; paths `/` and `/tts`.
+    /// Serves `listener` until `stop` is cancelled; paths `/` and `/tts`.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let connections = stop.clone();
         socket::accept(listener, &["/", "/tts"], socket::MAX_CONNECTIONS, stop, move |socket| {
@@ -64,7 +64,7 @@ impl TtsService {
     }
 }
 
-/// One connection, from handshake to close. Its requests end with it.
+/// Serves one connection, from handshake to close. Its requests end with it.
 async fn converse(service: Arc<Inner>, socket: Socket, stop: CancellationToken) {
     let _cancel_requests = stop.clone().drop_guard();
     let (mut sink, mut stream) = socket.split();
@@ -101,7 +101,7 @@ async fn converse(service: Arc<Inner>, socket: Socket, stop: CancellationToken) 
         end = reading => end,
         end = socket::write(&mut sink, written, stop) => end,
     };
-    // Requests end before the handshake, which may take a while.
+    // Ends the requests before the close handshake, which may take a while.
     drop(session);
     socket::end(sink, stream, end).await;
 }
@@ -122,14 +122,14 @@ impl Session {
         }
     }
 
-    /// Carries out a command; answers at once where it can.
+    /// Executes a command. Returns the reply if there is one immediately.
     fn command(&mut self, text: &str) -> Option<TtsEvent> {
         match parse(text) {
             Err(event) => Some(event),
             Ok(TtsCommand::Ping { timestamp }) => Some(TtsEvent::Pong { timestamp }),
             Ok(TtsCommand::Cancel { request_id }) => match self.open.get(&request_id) {
                 Some(stop) => {
-                    // The request itself answers, once its last frame is behind it.
+                    // The request itself replies, after its last frame.
                     stop.cancel();
                     None
                 }
@@ -206,13 +206,13 @@ impl Session {
     }
 }
 
-/// An error event.
+/// Builds an error event.
 pub(super) fn refused(request_id: Option<String>, code: &str, message: &str) -> TtsEvent {
     let error = TtsFailure { code: code.to_owned(), message: message.to_owned(), details: None };
     TtsEvent::Error { request_id, error }
 }
 
-/// Reads a command, or says with the protocol's own codes what is wrong with it.
+/// Parses a command. Returns an error event with the protocol's own code if it is invalid.
 fn parse(text: &str) -> Result<TtsCommand, TtsEvent> {
     let fields = json::object(text.as_bytes())
         .map_err(|error| refused(None, "INVALID_JSON", &error.to_string()))?;

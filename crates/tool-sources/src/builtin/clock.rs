@@ -10,12 +10,12 @@ use super::{BuiltinTool, output, text};
 
 pub(super) const NAME: &str = "get_current_time";
 
-/// Longest name of a zone; those of the IANA list are shorter.
+/// Longest name of a time zone, in characters; those of the IANA list are shorter.
 const MAX_ZONE_CHARS: usize = 64;
 
-/// The tool.
+/// The tool `get_current_time`.
 pub(super) struct Clock {
-    /// The local time's.
+    /// Local time zone.
     zone: TimeZone,
 }
 
@@ -24,7 +24,7 @@ impl Clock {
         Self { zone }
     }
 
-    /// A zone by its name; the local one where there is none.
+    /// Returns the time zone of this name; the local one if the name is empty.
     fn zone(&self, name: &str) -> Result<TimeZone, String> {
         if name.is_empty() {
             return Ok(self.zone.clone());

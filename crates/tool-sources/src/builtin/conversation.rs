@@ -1,5 +1,5 @@
-//! What the tools of one conversation share: whose it is, how it is talked to, and who can be
-//! played. Not for the tools themselves.
+//! State that the tools of one conversation share: session id, style, and the available characters.
+//! Not for the tools themselves.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 
 use super::text;
 
-/// Longest text of a caller that is shown back to it.
+/// Longest text of a caller that is repeated in a message to it, in characters.
 const MAX_SHOWN_CHARS: usize = 80;
 
-/// One conversation, as its tools see it; clones share it.
+/// State of one conversation for its tools; clones share it.
 #[derive(Clone)]
 pub(super) struct Conversation {
     pub(super) session_id: Arc<str>,
     style: SharedStyle,
-    /// Those that the deployment offers.
+    /// Characters that the deployment offers.
     pub(super) characters: Arc<[Character]>,
 }
 
@@ -30,15 +30,15 @@ impl Conversation {
         Self { session_id: session_id.into(), style: Arc::clone(style), characters }
     }
 
-    /// How the session is talked to; hold it only as long as it takes to read or change it.
+    /// Locks the style of the session; hold the lock only to read or change it.
     pub(super) fn style(&self) -> MutexGuard<'_, ConversationStyle> {
         self.style.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call means this session: it names none, or this one.
+    /// Checks that the call is for this session: its arguments name no session, or this one.
     ///
     /// # Errors
-    /// It names another; for the model.
+    /// The arguments name another session; the message is for the model.
     pub(super) fn is_meant(&self, arguments: &Map<String, Value>) -> Result<(), String> {
         let named = text(arguments, "session_id");
         if named.is_empty() || named == &*self.session_id {
@@ -51,7 +51,7 @@ impl Conversation {
     }
 }
 
-/// Text of a caller, short enough to be told back.
+/// Shortens a text of a caller for use in a message.
 pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_SHOWN_CHARS).collect()
 }

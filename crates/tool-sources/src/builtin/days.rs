@@ -1,12 +1,12 @@
-//! Which day a person or model means. Not for times of the day.
+//! Parser of days as users and models write them. Not for times of the day.
 
 use jiff::ToSpan as _;
 use jiff::civil::Date;
 
-/// Days that a forecast reaches, today among them: <https://open-meteo.com/en/docs>.
+/// Length of a forecast in days, including today: <https://open-meteo.com/en/docs>.
 pub(super) const AHEAD: i64 = 16;
 
-/// Words for days, and how many days from today they are.
+/// Words for days, with their offset from today in days.
 const WORDS: [(&str, i64); 14] = [
     ("", 0),
     ("today", 0),
@@ -24,10 +24,10 @@ const WORDS: [(&str, i64); 14] = [
     ("大后天", 3),
 ];
 
-/// The day of this text: a word, or `2025-02-21`; empty is today.
+/// Parses a day: a word, or `2025-02-21`; empty is today.
 ///
 /// # Errors
-/// It is no day, or one beyond a forecast; for the model.
+/// The text is no day, or a day outside the forecast; the message is for the model.
 pub(super) fn day(text: &str, today: Date) -> Result<Date, String> {
     let text = text.trim().to_lowercase();
     let word = WORDS.iter().find(|(word, _)| *word == text);

@@ -1,5 +1,6 @@
-//! `set_response_language`, `get_response_language` and `list_supported_languages`: the language
-//! in which one session is answered. Not for how the model is told, which is the manner's part.
+//! `set_response_language`, `get_response_language` and `list_supported_languages`: the language of
+//! the answers in one session. Not for the instructions to the model, which are part of the
+//! conversation style.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use serde_json::{Map, Value, json};
 use super::conversation::{Conversation, shown};
 use super::{BuiltinTool, output, text};
 
-/// The names of the tools.
+/// Names of the tools.
 pub(super) const NAMES: [&str; 3] =
     ["set_response_language", "get_response_language", "list_supported_languages"];
 
-/// What counts as set where nothing was (7.2 of the gateway's document).
+/// Language that is reported if none was set (7.2 of the gateway's document).
 const DEFAULT: ReplyLanguage = ReplyLanguage::Zh;
 
-/// What a tool does.
+/// Action of a tool.
 #[derive(Clone, Copy)]
 enum Deed {
     Set,
@@ -26,13 +27,13 @@ enum Deed {
     List,
 }
 
-/// One of the tools.
+/// One of the language tools.
 struct LanguageTool {
     deed: Deed,
     conversation: Conversation,
 }
 
-/// The tools of a conversation, in the order of their names.
+/// Creates the tools of a conversation, in the order of their names.
 pub(super) fn all(conversation: &Conversation) -> [Arc<dyn BuiltinTool>; 3] {
     [Deed::Set, Deed::Get, Deed::List].map(|deed| {
         let conversation = conversation.clone();
@@ -102,12 +103,13 @@ fn set(conversation: &Conversation, named: &str) -> Result<Value, String> {
     };
     conversation.style().language = Some(language);
     let mut done = to_json(language);
-    // The answer of this very turn follows the result: the model has its old instructions yet.
+    // The answer of this turn follows the result, but the model still has its old instructions.
     done["message"] = format!("from now on, answer in {} only", language.name_en()).into();
     Ok(done)
 }
 
-/// The default is the document's; until one is set, the model follows the person all the same.
+/// Renders the current language. The default is the document's; until a language is set, the model
+/// follows the user's language nevertheless.
 fn set_now(conversation: &Conversation) -> Value {
     let language = conversation.style().language;
     language.map_or_else(

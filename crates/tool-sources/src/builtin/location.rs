@@ -1,5 +1,5 @@
-//! `get_location`: where this server, and so most likely the speaker, is, by its address on the
-//! internet. Not for a device's own position, which nobody tells us.
+//! `get_location`: the location of this server, and so most likely of the device, by the server's
+//! address on the internet. Not for a device's own position, which is not known.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{BuiltinTool, name_of, output};
 
 pub(super) const NAME: &str = "get_location";
 
-/// A place on earth.
+/// Geographic place.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Place {
     pub(super) name: String,
@@ -22,11 +22,11 @@ pub(super) struct Place {
     pub(super) country: String,
     pub(super) latitude: f64,
     pub(super) longitude: f64,
-    /// IANA time zone; empty where nobody says.
+    /// IANA time zone; empty if unknown.
     pub(super) zone: String,
 }
 
-/// The tool; clones share its connections.
+/// The tool `get_location`; clones share its connections.
 #[derive(Clone)]
 pub(super) struct Locator {
     web: Web,
@@ -39,10 +39,11 @@ impl Locator {
         Ok(Self { web, timeout: Duration::from_millis(settings.timeout_ms) })
     }
 
-    /// Where we are.
+    /// Returns the location of this server.
     ///
     /// # Errors
-    /// The locator cannot be reached, or does not know; for the model.
+    /// The location service cannot be reached, or does not know the location; the message is for
+    /// the model.
     pub(super) async fn here(&self, by: Instant) -> Result<Place, String> {
         let fields = "status,message,country,regionName,city,lat,lon,timezone";
         read(&self.web.ask(&[("fields", fields)], by).await?)
@@ -70,7 +71,7 @@ impl BuiltinTool for Locator {
     }
 }
 
-/// The answer of ip-api.com: <https://ip-api.com/docs/api:json>.
+/// Parses the response of ip-api.com: <https://ip-api.com/docs/api:json>.
 fn read(answer: &Value) -> Result<Place, String> {
     if answer["status"] == "fail" {
         return Err("the location service does not know where this address is".into());

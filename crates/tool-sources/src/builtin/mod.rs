@@ -1,9 +1,9 @@
-//! The built-in tools: one source of tools that this server has itself, each registered in one
-//! list. Not for tools of others, nor for how the outside is asked, which is [`web`].
+//! The built-in tools: one source of tools that run in this server, each registered in one list.
+//! Not for tools of other servers, nor for requests to external services, which are in [`web`].
 //!
-//! A tool is a [`BuiltinTool`] of its own. Those of the world (`clock`, `location`, `weather`)
-//! are the same for everybody; those of a conversation (`language`, `roleplay`) hold its state and
-//! join the list of a [`Builtin`] made for it.
+//! A tool is a [`BuiltinTool`] of its own. Global tools (`clock`, `location`, `weather`) are shared
+//! by all conversations; tools of a conversation (`language`, `roleplay`) hold its state and are
+//! added to a [`Builtin`] made for it.
 
 mod clock;
 mod conversation;
@@ -32,23 +32,23 @@ use location::Locator;
 pub use settings::{BuiltinError, BuiltinSettings};
 use weather::Weather;
 
-/// The name of the source.
+/// Name of the source.
 pub(super) const NAME: &str = "builtin";
 
-/// More time than the tools take for themselves, so that their own words are heard of a deadline.
+/// Time added to the tools' own time limit. The tools can then report an exceeded limit themselves.
 const SPARE: Duration = Duration::from_secs(1);
 
-/// A tool of this server.
+/// Tool that runs in this server.
 pub trait BuiltinTool: Send + Sync {
-    /// As the model sees it.
+    /// Returns the definition of the tool for the model.
     fn tool(&self) -> Tool;
 
-    /// Does it. What goes wrong is an output that failed and says so; it ends within the time of
-    /// its settings.
+    /// Executes the tool within the time limit of its settings. Errors are returned as a failed
+    /// output with a message.
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput>;
 }
 
-/// Every tool of the world, in the order in which they are offered.
+/// Creates every global tool, in the order in which they are offered.
 fn of_world(
     settings: &BuiltinSettings,
     zone: &TimeZone,
@@ -58,7 +58,7 @@ fn of_world(
     Ok(vec![Arc::new(weather), Arc::new(Clock::new(zone.clone())), Arc::new(locator)])
 }
 
-/// Every tool of a conversation with its name, in the order in which they are offered.
+/// Creates every tool of a conversation with its name, in the order in which they are offered.
 fn of_conversation(
     conversation: &Conversation,
 ) -> impl Iterator<Item = (&'static str, Arc<dyn BuiltinTool>)> {
@@ -66,7 +66,7 @@ fn of_conversation(
     language.chain(roleplay::NAMES.into_iter().zip(roleplay::all(conversation)))
 }
 
-/// The names of all tools that there are, those of the world first.
+/// Names of all tools, the global ones first.
 pub(super) const NAMES: [&str; 10] = {
     let [set, get, languages] = language::NAMES;
     let [enter, exit, status, characters] = roleplay::NAMES;
@@ -74,8 +74,8 @@ pub(super) const NAMES: [&str; 10] = {
     [weather, time, location, set, get, languages, enter, exit, status, characters]
 };
 
-/// The built-in tools as a source: those of the world, and in one that is made for a conversation
-/// that conversation's too. Clones share them.
+/// Source of the built-in tools: the global ones, and, if made for a conversation, its own too.
+/// Clones share them.
 #[derive(Clone)]
 pub struct Builtin {
     tools: Arc<[Tool]>,
@@ -84,21 +84,21 @@ pub struct Builtin {
     conversations: Arc<ForConversations>,
 }
 
-/// What every conversation gets.
+/// Tools that are made for every conversation.
 struct ForConversations {
-    /// All tools, those of the world first.
+    /// All tools, the global ones first.
     tools: Arc<[Tool]>,
-    /// The names of the conversation's own.
+    /// Names of the conversation's own tools.
     names: Vec<&'static str>,
     characters: Arc<[Character]>,
 }
 
 impl Builtin {
-    /// The tools that the settings name, whose local time is that of this zone.
+    /// Creates the tools that the settings name; `zone` is the local time zone.
     ///
     /// # Errors
-    /// The settings name a tool that there is not, an address that cannot be used, or characters
-    /// that cannot be told apart.
+    /// The settings name an unknown tool, an unusable address, or characters with names that cannot
+    /// be distinguished.
     pub fn new(settings: &BuiltinSettings, zone: &TimeZone) -> Result<Self, BuiltinError> {
         settings.check()?;
         let enabled = |name: &str| settings.enabled.iter().any(|n| n == name);
@@ -117,8 +117,8 @@ impl Builtin {
         Ok(Self { tools, does: does.into(), timeout, conversations: Arc::new(conversations) })
     }
 
-    /// A source for one conversation: the tools of the world, and those that change how this
-    /// session is talked to. The session's id is what its tools know it by.
+    /// Creates a source for one conversation: the global tools, and those that change the style of
+    /// this session. Its tools know the session by `session_id`.
     pub fn for_conversation(&self, session_id: &str, style: &SharedStyle) -> Self {
         let all = &self.conversations;
         let conversation = Conversation::new(session_id, style, &all.characters);
@@ -127,12 +127,12 @@ impl Builtin {
         Self { tools: Arc::clone(&all.tools), does, ..self.clone() }
     }
 
-    /// It has none.
+    /// Returns true if the source has no tools.
     pub(super) fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// What is known of it, for people.
+    /// Returns a report on the source.
     pub(super) fn report(&self) -> SourceReport {
         SourceReport {
             name: NAME.into(),
@@ -174,7 +174,7 @@ impl ToolSource for Builtin {
     }
 }
 
-/// An output that is JSON, or one that failed and says why.
+/// Converts a result to an output: JSON, or a failure with its reason.
 fn output(outcome: Result<Value, String>) -> ToolOutput {
     match outcome {
         Ok(value) => ToolOutput::text(value.to_string()),
@@ -182,12 +182,12 @@ fn output(outcome: Result<Value, String>) -> ToolOutput {
     }
 }
 
-/// An argument's text; empty where it is missing, and where a model wrote `null`.
+/// Returns an argument's text; empty if it is missing, or if the model wrote `null`.
 fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
     arguments.get(name).and_then(Value::as_str).unwrap_or_default().trim()
 }
 
-/// Text of another service, cut at a length that is sure to be a name.
+/// Returns a text of an external service, cut at the longest length of a name.
 fn name_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().chars().filter(|c| !c.is_control()).take(80).collect()
 }

@@ -1,6 +1,7 @@
 //! `enter_roleplay_mode`, `exit_roleplay_mode`, `get_roleplay_status` and
-//! `list_available_characters`: who the model plays in one session. Not for who there is, which is
-//! configured, nor for how the model is told, which is the manner's part.
+//! `list_available_characters`: the character that the model plays in one session. Not for the list
+//! of characters, which is configured, nor for the instructions to the model, which are part of the
+//! conversation style.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::conversation::{Conversation, shown};
 use super::{BuiltinTool, output, text};
 
-/// The names of the tools.
+/// Names of the tools.
 pub(super) const NAMES: [&str; 4] = [
     "enter_roleplay_mode",
     "exit_roleplay_mode",
@@ -20,13 +21,13 @@ pub(super) const NAMES: [&str; 4] = [
     "list_available_characters",
 ];
 
-/// Of a persona, what a list shows.
+/// Length of a persona in a list, in characters.
 const LISTED_CHARS: usize = 60;
 
-/// What people put around a name.
+/// Characters that people put around a name.
 const AROUND: &str = "\"'`“”‘’「」『』《》【】";
 
-/// What a tool does.
+/// Action of a tool.
 #[derive(Clone, Copy)]
 enum Deed {
     Enter,
@@ -35,13 +36,13 @@ enum Deed {
     List,
 }
 
-/// One of the tools.
+/// One of the role-play tools.
 struct RoleplayTool {
     deed: Deed,
     conversation: Conversation,
 }
 
-/// The tools of a conversation, in the order of their names.
+/// Creates the tools of a conversation, in the order of their names.
 pub(super) fn all(conversation: &Conversation) -> [Arc<dyn BuiltinTool>; 4] {
     [Deed::Enter, Deed::Exit, Deed::Status, Deed::List].map(|deed| {
         let conversation = conversation.clone();
@@ -97,7 +98,7 @@ impl BuiltinTool for RoleplayTool {
     }
 }
 
-/// A name as it is compared: without case, and without what stands around it.
+/// Normalises a name for comparison: lower case, without the characters of [`AROUND`] at its ends.
 pub(super) fn bare(name: &str) -> String {
     let around = |c: char| c.is_whitespace() || AROUND.contains(c);
     name.trim_matches(around).to_lowercase()
@@ -116,7 +117,7 @@ fn enter(conversation: &Conversation, named: &str) -> Result<Value, String> {
     };
     conversation.style().character = Some(character.clone());
     let Character { name, persona } = character;
-    // The answer of this very turn follows the result: the model has its old instructions yet.
+    // The answer of this turn follows the result, but the model still has its old instructions.
     let message = format!("from now on, speak as {name}");
     Ok(json!({
         "active": true,

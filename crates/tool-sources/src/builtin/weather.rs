@@ -1,5 +1,5 @@
-//! `get_weather`: a city's weather now, or the forecast for a day, from Open-Meteo. What the
-//! service does not say is left out, never invented. Not for warnings.
+//! `get_weather`: a city's current weather, or the forecast for a day, from Open-Meteo. Values that
+//! the service does not provide are left out, never invented. Not for warnings.
 
 use std::time::Duration;
 
@@ -18,28 +18,28 @@ use super::{BuiltinTool, days, name_of, output, text, wmo};
 
 pub(super) const NAME: &str = "get_weather";
 
-/// Longest name of a city that is looked for.
+/// Longest name of a city, in characters.
 const MAX_CITY_CHARS: usize = 80;
-/// What is asked of now.
+/// Requested values of the current weather.
 const CURRENT: &str =
     "temperature_2m,apparent_temperature,relative_humidity_2m,weather_code,wind_speed_10m";
-/// What is asked of a day.
+/// Requested values of a day.
 const DAILY: &str = "weather_code,temperature_2m_mean,temperature_2m_max,temperature_2m_min,\
                      relative_humidity_2m_mean,precipitation_probability_max";
 
-/// The tool.
+/// The tool `get_weather`.
 #[derive(Clone)]
 pub(super) struct Weather {
     forecast: Web,
     geocoding: Web,
     locator: Locator,
     timeout: Duration,
-    /// Where a place's own is not known.
+    /// Time zone that is used if that of a place is not known.
     zone: TimeZone,
 }
 
 impl Weather {
-    /// One that asks the locator where a question names no city.
+    /// Creates the tool. It asks `locator` if a question names no city.
     pub(super) fn new(
         settings: &BuiltinSettings,
         locator: Locator,
@@ -80,7 +80,7 @@ impl Weather {
         shown(&place, day, &answer)
     }
 
-    /// The place of this name; Chinese names are also tried without the 市 that people add.
+    /// Returns the place of this name. Chinese names are also tried without the 市 that people add.
     async fn find(&self, city: &str, by: Instant) -> Result<Place, String> {
         let city: String = city.chars().take(MAX_CITY_CHARS).collect();
         let chinese = city.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c));
@@ -127,7 +127,7 @@ impl BuiltinTool for Weather {
     }
 }
 
-/// The first result of Open-Meteo's geocoding, which has no `results` where nothing was found:
+/// Parses the first result of Open-Meteo's geocoding, which has no `results` if nothing was found:
 /// <https://open-meteo.com/en/docs/geocoding-api>.
 fn found(answer: &Value) -> Result<Option<Place>, String> {
     let unreadable = || "the geocoding service gave an answer that cannot be read".to_owned();
@@ -152,8 +152,8 @@ fn found(answer: &Value) -> Result<Option<Place>, String> {
     }
 }
 
-/// The forecast as the model is told it: degrees Celsius, per cent, km/h, which Open-Meteo uses
-/// where nothing else is asked for.
+/// Renders the forecast for the model, in degrees Celsius, per cent and km/h, the default units of
+/// Open-Meteo.
 fn shown(place: &Place, day: Date, answer: &Value) -> Result<Value, String> {
     let (now, daily) = (&answer["current"], &answer["daily"]);
     if daily["time"][0].as_str() != Some(&day.to_string()) {

@@ -1,4 +1,5 @@
-//! Asks a service of the outside for JSON, within bounds of time and size. Not for what is asked.
+//! Client for JSON from external services, with limits of time and size. Not for the requests
+//! themselves.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,23 +12,23 @@ use url::Url;
 
 use super::settings::{BuiltinError, address};
 
-/// Longest answer that is read.
+/// Longest response, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// Longest wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 
-/// A service at one address; clones share its connections.
+/// Client of a service at one address; clones share its connections.
 #[derive(Clone)]
 pub(super) struct Web {
-    /// What it is for, in what people and the model are told.
+    /// Purpose of the service, for messages to users and the model.
     what: &'static str,
     url: Url,
-    /// Made when it is first used: a machine without certificates starts all the same.
+    /// Created at the first use: the server then starts even on a machine without certificates.
     client: Arc<OnceLock<Result<reqwest::Client, String>>>,
 }
 
 impl Web {
-    /// The service for `what`, at the address of this key.
+    /// Creates a client for `what`, with the address from the setting `key`.
     pub(super) fn new(
         what: &'static str,
         key: &'static str,
@@ -36,10 +37,11 @@ impl Web {
         Ok(Self { what, url: address(key, url)?, client: Arc::default() })
     }
 
-    /// The JSON that it answers to these parameters, until `by`.
+    /// Requests JSON with these query parameters, until `by`.
     ///
     /// # Errors
-    /// It cannot be reached, refuses, is late, or answers with something else; for the model.
+    /// The service cannot be reached, refuses, is late, or responds with something else; the
+    /// message is for the model.
     pub(super) async fn ask(&self, query: &[(&str, &str)], by: Instant) -> Result<Value, String> {
         let failed = |error: ProviderError| {
             tracing::warn!(service = self.what, %error, "a built-in tool got no answer");

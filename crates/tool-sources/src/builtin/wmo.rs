@@ -1,6 +1,6 @@
-//! The weather codes of the WMO, as Open-Meteo uses them, in words. Not for other tables of codes.
+//! The WMO's weather codes in words, as used by Open-Meteo. Not for other tables of codes.
 
-/// Each code with its words in English and Chinese: <https://open-meteo.com/en/docs>, "WMO Weather
+/// Codes with their words in English and Chinese: <https://open-meteo.com/en/docs>, "WMO Weather
 /// interpretation codes".
 const WORDS: [(u64, &str, &str); 28] = [
     (0, "Clear", "晴"),
@@ -33,7 +33,7 @@ const WORDS: [(u64, &str, &str); 28] = [
     (99, "Thunderstorm with heavy hail", "雷阵雨伴大冰雹"),
 ];
 
-/// A code in English and Chinese; none for one that is not in the table.
+/// Returns the words of a code in English and Chinese; `None` if it is not in the table.
 pub(super) fn words(code: u64) -> Option<(&'static str, &'static str)> {
     WORDS.iter().find(|(c, ..)| *c == code).map(|(_, en, zh)| (*en, *zh))
 }

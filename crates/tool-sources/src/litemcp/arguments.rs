@@ -1,5 +1,5 @@
-//! Between JSON objects, which models and our own tools know, and LiteMCP's strings in order:
-//! schemas, arguments and answers, in both directions. Pure.
+//! Conversion between JSON objects, used by models and our own tools, and LiteMCP's positional
+//! strings: schemas, arguments and results, in both directions. Pure.
 
 use hearken_actors::ports::{Tool, ToolContent, ToolError, ToolOutput};
 use hearken_proto::litemcp::{self, CallResult, Content, Parameter, Response};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::mapping::Answer;
 
-/// JSON Schema's names of types, and what people write for them.
+/// Type names of JSON Schema, with other spellings that people use.
 const TYPES: [(&str, &[&str]); 5] = [
     ("number", &["number", "float", "double", "decimal"]),
     ("integer", &["integer", "int", "long"]),
@@ -16,10 +16,10 @@ const TYPES: [(&str, &[&str]); 5] = [
     ("object", &["object", "dict", "map"]),
 ];
 
-/// A LiteMCP tool as the port knows it.
+/// Converts a LiteMCP tool to the port's type.
 ///
 /// # Errors
-/// It cannot be called by names; says why.
+/// The tool cannot be called with named arguments; the error is the reason.
 pub(super) fn tool(told: &litemcp::Tool) -> Result<Tool, String> {
     if told.name.trim().is_empty() {
         return Err("its tool has no name".into());
@@ -33,7 +33,7 @@ pub(super) fn tool(told: &litemcp::Tool) -> Result<Tool, String> {
     Ok(Tool {
         name: told.name.clone(),
         description: with_example(told.description.as_deref(), told.example.as_deref()),
-        // Nothing says which arguments are needed: those at the end may be left out.
+        // LiteMCP does not mark required arguments: those at the end may be left out.
         parameters: json!({
             "type": "object", "properties": properties, "additionalProperties": false,
         }),
@@ -41,7 +41,8 @@ pub(super) fn tool(told: &litemcp::Tool) -> Result<Tool, String> {
     })
 }
 
-/// A type that JSON knows may come as itself or as a string; any other is told in words.
+/// Builds the schema of a parameter. A type that JSON has may be passed as itself or as a string;
+/// any other type is described in words.
 fn schema(parameter: &Parameter) -> Value {
     let kind = parameter.kind.trim().to_lowercase();
     let known = TYPES.iter().find(|(_, names)| names.contains(&kind.as_str()));
@@ -60,11 +61,11 @@ fn with_example(about: Option<&str>, example: Option<&str>) -> String {
     parts.join("\n")
 }
 
-/// The arguments in the order of the parameters: strings as they stand, anything else as JSON.
-/// Those at the end may be missing or null.
+/// Orders the arguments by the parameters: strings unchanged, anything else as JSON. Arguments at
+/// the end may be missing or null.
 ///
 /// # Errors
-/// One is missing before another, or has no parameter.
+/// An argument is missing before another, or has no parameter.
 pub(super) fn in_order(
     parameters: &[Parameter],
     arguments: &Map<String, Value>,
@@ -92,7 +93,7 @@ pub(super) fn in_order(
     Ok(texts)
 }
 
-/// What a LiteMCP tool answered, its text and pictures bounded.
+/// Converts the result of a LiteMCP tool; the size of text and pictures is limited.
 pub(super) fn output(result: CallResult) -> ToolOutput {
     let mut answer = Answer::default();
     for Content { kind, data } in result.response.content {
@@ -105,7 +106,7 @@ pub(super) fn output(result: CallResult) -> ToolOutput {
     ToolOutput { content: answer.content, failed: result.response.error }
 }
 
-/// One of our tools as LiteMCP tells it.
+/// Converts one of our tools to LiteMCP.
 pub(super) fn to_wire(tool: &Tool) -> litemcp::Tool {
     let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let parameter = |(name, schema): (String, &Value)| Parameter {
@@ -122,8 +123,8 @@ pub(super) fn to_wire(tool: &Tool) -> litemcp::Tool {
     }
 }
 
-/// A schema's properties in the order of arguments: first those that are required, as they are
-/// listed there, since those at the end may be left out.
+/// Returns a schema's properties in the order of arguments: the required ones first, in their
+/// listed order, because arguments at the end may be left out.
 fn properties(schema: &Value) -> Vec<(String, &Value)> {
     let Some(all) = schema["properties"].as_object() else { return Vec::new() };
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -136,7 +137,7 @@ fn properties(schema: &Value) -> Vec<(String, &Value)> {
     names.into_iter().map(|name| (name.to_owned(), &all[name])).collect()
 }
 
-/// The types that a schema names; none means any.
+/// Returns the types that a schema names; empty means any type.
 fn kinds(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(kind) => vec![kind],
@@ -149,11 +150,12 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Strings in order as the object that one of our tools takes. What may be no string for the tool
-/// is read as JSON, where that gives its type; an empty string for it is an argument left out.
+/// Converts positional strings to the argument object of one of our tools. A value whose type is
+/// not string is parsed as JSON if the result has that type; an empty string for it means a missing
+/// argument.
 ///
 /// # Errors
-/// There are more strings than parameters. Whether the values fit is for the schema to say.
+/// There are more strings than parameters. The values are checked against the schema elsewhere.
 pub(super) fn by_name(tool: &Tool, texts: &[String]) -> Result<Map<String, Value>, ToolError> {
     let properties = properties(&tool.parameters);
     if texts.len() > properties.len() {
@@ -174,11 +176,11 @@ pub(super) fn by_name(tool: &Tool, texts: &[String]) -> Result<Map<String, Value
     Ok(arguments)
 }
 
-/// The value has this type, which is not that of a string.
+/// Returns true if the value has this type, which is not string.
 fn is(value: &Value, kind: &str) -> bool {
     match kind {
         "number" => value.is_number(),
-        // What is beyond a float has no fraction that one could tell.
+        // Numbers outside a float's range have no detectable fraction.
         "integer" => value.is_number() && value.as_f64().is_none_or(|n| n.fract() == 0.0),
         "boolean" => value.is_boolean(),
         "array" => value.is_array(),
@@ -188,7 +190,7 @@ fn is(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// What came of a call of one of our tools, with its arguments by name.
+/// Converts the outcome of a call of one of our tools to a LiteMCP result.
 pub(super) fn result(
     tool: Option<&Tool>,
     texts: &[String],

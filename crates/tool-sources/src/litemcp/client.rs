@@ -1,5 +1,5 @@
-//! A LiteMCP tool that we can call: what it last said of itself, and calls by names. Not for what
-//! happens when its connection breaks.
+//! Client of a LiteMCP tool: its last known description, and calls with named arguments. Not for
+//! reconnecting.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,32 +16,32 @@ use super::{arguments, web};
 use crate::connection::CallFailed;
 use crate::settings::{Server, Way};
 
-/// How the tool is asked.
+/// Transport to the tool.
 enum Wire {
-    /// Over frames.
+    /// Frames over WebSocket or standard streams.
     Frames(Exchange),
-    /// Over HTTP.
+    /// Requests over HTTP.
     Http(web::Address),
 }
 
 struct Shared {
     wire: Wire,
-    /// As it last said.
+    /// Last known description of the tool.
     known: Mutex<Known>,
 }
 
 struct Known {
     tool: litemcp::Tool,
     tools: Arc<[Tool]>,
-    /// Nobody was told of it yet.
+    /// True until the list of tools was read for the first time: that call needs no request.
     fresh: bool,
 }
 
-/// A tool whose first answer has come; clones share the connection.
+/// Connection to a tool that has answered once; clones share it.
 #[derive(Clone)]
 pub(crate) struct Session(Arc<Shared>);
 
-/// A stream of frames whose errors are told in words.
+/// Converts the errors of a stream of frames to text.
 pub(super) fn texts<S, E>(stream: S) -> impl Stream<Item = Result<String, String>> + Unpin
 where
     S: Stream<Item = Result<String, E>> + Unpin,
@@ -50,7 +50,7 @@ where
     stream.map(|frame| frame.map_err(|error| error.to_string()))
 }
 
-/// Reaches the tool of these settings at its address.
+/// Connects to the tool at the address of these settings.
 pub(super) async fn at_an_address(server: &Server) -> Result<Session, String> {
     let Way::Http { url, headers, bearer } = &server.way else {
         return Err("it has no address".into());
@@ -64,7 +64,7 @@ pub(super) async fn at_an_address(server: &Server) -> Result<Session, String> {
     Session::open(wire, server.start_timeout).await
 }
 
-/// Reaches the tool at this `http(s)` address, whose calls may take as long.
+/// Connects to the tool at this `http(s)` address; its calls may take `timeout`.
 pub(super) async fn over_http(
     url: &Url,
     bearer: Option<&Secret>,
@@ -76,7 +76,7 @@ pub(super) async fn over_http(
     Session::open(Wire::Http(address), start_within).await
 }
 
-/// Reaches the tool of these settings over frames.
+/// Connects to the tool of these settings over frames.
 pub(super) async fn over(exchange: Exchange, server: &Server) -> Result<Session, String> {
     Session::open(Wire::Frames(exchange), server.start_timeout).await
 }
@@ -92,20 +92,20 @@ impl Session {
         of(&mut self.0.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Both are the same connection.
+    /// Returns true if both are the same connection.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The version of the protocol that is spoken.
+    /// Returns the protocol version in use.
     pub(crate) fn protocol(&self) -> String {
         format!("LiteMCP {VERSION}")
     }
 
-    /// The tool, alone in a list.
+    /// Returns a list with the one tool.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// Human-readable reason why there is none.
     pub(crate) async fn tools(&self, within: Duration) -> Result<Arc<[Tool]>, String> {
         let fresh = self.known(|k| std::mem::take(&mut k.fresh).then(|| Arc::clone(&k.tools)));
         if let Some(tools) = fresh {
@@ -116,7 +116,8 @@ impl Session {
         Ok(tools)
     }
 
-    /// Calls the tool. The protocol cannot end a call: whoever gives it up just hears no more.
+    /// Calls the tool. The protocol cannot cancel a call: after the future is dropped, the result
+    /// is ignored.
     pub(crate) async fn call(&self, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
         let tool = self.to_wire();
         let failed = |error| CallFailed { error, never_left: false, broken: false };
@@ -128,7 +129,7 @@ impl Session {
         Ok(arguments::output(self.pass(call).await?))
     }
 
-    /// Passes a call on as it is.
+    /// Forwards a call unchanged.
     pub(super) async fn pass(&self, call: litemcp::ToolCall) -> Result<CallResult, CallFailed> {
         match &self.0.wire {
             Wire::Http(address) => address.call(&call).await,
@@ -136,12 +137,12 @@ impl Session {
         }
     }
 
-    /// What the tool last said of itself.
+    /// Returns the last known description of the tool.
     pub(super) fn to_wire(&self) -> litemcp::Tool {
         self.known(|k| k.tool.clone())
     }
 
-    /// Ends when the connection is gone; over HTTP there is none.
+    /// Waits until the connection is closed; never returns over HTTP, which has no connection.
     pub(crate) async fn gone(&self) {
         match &self.0.wire {
             Wire::Frames(exchange) => exchange.gone().await,
@@ -149,7 +150,7 @@ impl Session {
         }
     }
 
-    /// Closes in order, within bounds.
+    /// Closes the connection gracefully, within a time limit.
     pub(crate) async fn close(self) {
         if let Wire::Frames(exchange) = &self.0.wire {
             exchange.close().await;
@@ -157,7 +158,7 @@ impl Session {
     }
 }
 
-/// Asks the tool what it is.
+/// Requests the description of the tool.
 async fn ask_what(wire: &Wire, within: Duration) -> Result<(litemcp::Tool, Arc<[Tool]>), String> {
     let asking = async {
         match wire {

@@ -1,6 +1,6 @@
-//! Questions and answers over a connection of frames: ids, who waits for which, and the end. What
-//! nobody asked for is dropped: answers that are late, second, or of somebody else's id. Not for
-//! what carries the frames.
+//! Requests and responses over a connection of frames: ids, pending requests, and the end.
+//! Unsolicited responses are dropped: late ones, duplicates, and unknown ids. Not for the transport
+//! of frames.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -14,46 +14,46 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Questions on their way to the peer.
+/// Capacity of the queue of outgoing requests.
 const LANE: usize = 64;
-/// Questions without an answer yet; the next one fails.
+/// Maximum number of pending requests; the next one fails.
 const MAX_WAITING: usize = 256;
-/// Longest wait for the peer to take a frame.
+/// Longest wait for the peer to accept a frame.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
-/// Longest wait for a connection to close in order.
+/// Longest wait for a connection to close gracefully.
 const CLOSE_WITHIN: Duration = ws_link::CLOSE_WITHIN;
-/// Frames that cannot be read, after which it is no LiteMCP.
+/// Maximum number of unreadable frames; then the peer does not speak LiteMCP.
 const MAX_UNREADABLE: u32 = 100;
 
-/// Why a question has no answer.
+/// Reason why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unanswered {
-    /// The connection had ended before it was asked.
+    /// The connection was closed before the request was sent.
     #[error("the connection was lost")]
     NeverLeft,
-    /// The connection ended meanwhile.
+    /// The connection was lost while waiting.
     #[error("the connection was lost")]
     Lost,
-    /// Too many others wait.
+    /// Too many other requests are pending.
     #[error("too many calls wait for their results")]
     Full,
-    /// The answer is of a version that we do not understand.
+    /// The response has an unsupported protocol version.
     #[error("it speaks LiteMCP {0}, and we speak {VERSION}")]
     Version(Version),
-    /// The answer cannot be read, or answers another question.
+    /// The response cannot be read, or belongs to another request.
     #[error("its answer cannot be read: {0}")]
     Unreadable(String),
 }
 
 type Answer = Result<Body, Unanswered>;
 
-/// Who waits for which id.
+/// Pending requests by id.
 struct Waiting {
     by_id: HashMap<i64, oneshot::Sender<Answer>>,
     ids: Ids,
 }
 
-/// A connection; ends when dropped.
+/// Connection; closed when dropped.
 pub(super) struct Exchange {
     outgoing: mpsc::Sender<String>,
     waiting: Arc<Mutex<Waiting>>,
@@ -62,7 +62,7 @@ pub(super) struct Exchange {
 }
 
 impl Drop for Exchange {
-    /// Its task closes in order, and takes no longer than that may.
+    /// Signals the task to close gracefully, within the time limit of closing.
     fn drop(&mut self) {
         self.closing.cancel();
     }
@@ -72,7 +72,7 @@ fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forgets who waited when the wait is given up.
+/// Guard that removes a pending request when its wait is abandoned.
 struct Forgets<'a>(&'a Mutex<Waiting>, i64);
 
 impl Drop for Forgets<'_> {
@@ -82,8 +82,8 @@ impl Drop for Forgets<'_> {
 }
 
 impl Exchange {
-    /// Talks over these frames, one a message; a stream's error is its end. Needs a running
-    /// runtime.
+    /// Creates a connection over these frames, one message per frame; an error of the stream ends
+    /// it. Needs a running runtime.
     pub(super) fn over<S, R>(sink: S, stream: R) -> Self
     where
         S: Sink<String, Error: Display> + Unpin + Send + 'static,
@@ -100,7 +100,8 @@ impl Exchange {
         Self { outgoing, waiting, gone, closing }
     }
 
-    /// Asks, and waits for the answer. Who gives up the wait will not hear of the answer.
+    /// Sends a request and waits for the response. After the future is dropped, the response is
+    /// ignored.
     pub(super) async fn ask(&self, question: &Body) -> Answer {
         if self.gone.is_cancelled() {
             return Err(Unanswered::NeverLeft);
@@ -126,12 +127,12 @@ impl Exchange {
         }
     }
 
-    /// Ends when the connection is gone.
+    /// Waits until the connection is closed.
     pub(super) async fn gone(&self) {
         self.gone.cancelled().await;
     }
 
-    /// Closes in order, within bounds.
+    /// Closes the connection gracefully, within a time limit.
     pub(super) async fn close(&self) {
         self.closing.cancel();
         if timeout(CLOSE_WITHIN, self.gone.cancelled()).await.is_err() {
@@ -140,7 +141,7 @@ impl Exchange {
     }
 }
 
-/// Carries frames in both directions at once until one of them ends; `_gone` tells of the end.
+/// Transfers frames in both directions until one of them ends. Dropping `_gone` signals the end.
 async fn work<S, R>(
     mut sink: S,
     mut stream: R,
@@ -181,7 +182,7 @@ async fn work<S, R>(
     };
     tracing::debug!(reason, "a LiteMCP connection ends");
     let ending = async {
-        // A peer that is gone takes no end; what it still says is not listened to.
+        // A peer that is gone accepts no close; its remaining frames are ignored.
         sink.close().await.ok();
         while let Some(Ok(_)) = stream.next().await {}
     };
@@ -190,13 +191,13 @@ async fn work<S, R>(
     }
 }
 
-/// Gives an answer to who waits for it; false where the frame is no message at all.
+/// Passes a response to its pending request. Returns false if the frame is not a message at all.
 fn take(waiting: &Mutex<Waiting>, text: &str) -> bool {
     let Ok(envelope) = Envelope::decode(text) else {
         tracing::debug!(bytes = text.len(), "a LiteMCP peer sent what is no message");
         return false;
     };
-    // A peer may ask us something by mistake, under an id of its own; only answers answer.
+    // A peer may send a request by mistake, under an id of its own; only responses are accepted.
     if !matches!(envelope.kind.as_str(), "info" | "result") {
         tracing::debug!("a LiteMCP peer sent what is no answer");
         return true;

@@ -1,31 +1,31 @@
-//! Messages on standard streams: UTF-8 text, each ended by three line feeds. Not for what the
-//! messages say.
+//! Framing of messages on standard streams: UTF-8 text, each message ended by three line feeds. Not
+//! for the contents of messages.
 
 use bytes::{Buf as _, BytesMut};
 use hearken_proto::litemcp::STDIO_END;
 use tokio_util::codec::{Decoder, Encoder};
 
-/// Cuts a stream of bytes into messages, and ends each that is written.
+/// Codec: splits a stream of bytes into messages, and writes the end mark of each message.
 #[derive(Debug)]
 pub(super) struct Frames {
     max_bytes: usize,
-    /// So many bytes hold no end.
+    /// Number of bytes that were searched and contain no end mark.
     searched: usize,
 }
 
-/// The stream cannot be read any further.
+/// Reason why the stream cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FramesError {
-    /// A message has more bytes than it may.
+    /// A message is longer than this limit, in bytes.
     #[error("a message is longer than {0} bytes")]
     TooLong(usize),
-    /// The stream broke.
+    /// The stream failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
 impl Frames {
-    /// Messages may have this many bytes.
+    /// Creates a codec for messages of at most `max_bytes` bytes.
     pub(super) fn new(max_bytes: usize) -> Self {
         Self { max_bytes, searched: 0 }
     }
@@ -37,7 +37,7 @@ impl Decoder for Frames {
 
     fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<String>, FramesError> {
         loop {
-            // More line feeds than three end nothing more.
+            // Additional line feeds behind an end mark are ignored.
             let blank = bytes.iter().take_while(|b| **b == b'\n').count();
             if blank > 0 {
                 bytes.advance(blank);
@@ -63,7 +63,7 @@ impl Decoder for Frames {
         }
     }
 
-    /// What comes last may lack its end.
+    /// Decodes the last message, which may lack its end mark.
     fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<String>, FramesError> {
         if let Some(text) = self.decode(bytes)? {
             return Ok(Some(text));
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// The messages of these pieces of a stream, which then ends.
+    /// Reads the messages from these pieces of a stream, which then ends.
     fn read(pieces: &[&[u8]], max_bytes: usize) -> Result<Vec<String>, FramesError> {
         let (mut frames, mut bytes, mut all) = (Frames::new(max_bytes), BytesMut::new(), vec![]);
         for piece in pieces {

@@ -1,9 +1,10 @@
-//! LiteMCP, by which each address is one tool: as client of other tools, and as server of ours.
+//! LiteMCP, a protocol in which each address is one tool: client for other tools, and server for
+//! ours.
 //!
 //! ```text
-//! remote -> open -> session -+- exchange (ids) - WebSocket, or a child's standard streams
-//!                            +- HTTP
-//! route, or standard streams -> face -> one tool of ours
+//! server_connection -> client -+- exchange (ids) - WebSocket, or a child's standard streams
+//!                              +- HTTP
+//! route, or standard streams -> server -> one of our tools
 //! ```
 
 mod arguments;
@@ -27,10 +28,11 @@ use super::stdio_process::ToolChild;
 use exchange::Exchange;
 use frames::Frames;
 
-/// Largest message that a tool may send.
+/// Longest message that a tool may send, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// One life of a connection, or of a child; why it ended, and whether it was ever spoken to.
+/// Runs one connection or one child process until it ends. Returns the reason of the end, and true
+/// if the connection was established.
 pub(super) async fn keep(
     server: &Server,
     environment: &Environment,
@@ -52,7 +54,7 @@ pub(super) async fn keep(
             let ended = attended(server, live, token, opening).await;
             let said = child.end().await;
             match (ended, said) {
-                // Only of the time before any call: later it may repeat what people said.
+                // Only if no call was made: later, standard error may repeat what users said.
                 ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
                 (ended, _) => ended,
             }

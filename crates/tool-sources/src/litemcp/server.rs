@@ -1,5 +1,5 @@
-//! One of our tools as LiteMCP peers see it: questions in, answers out, over whatever carries
-//! text. Not for sockets, nor for who may ask.
+//! Server that offers one of our tools to LiteMCP peers: requests in, responses out, over any
+//! transport of text. Not for sockets, nor for access control.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,48 +21,50 @@ use super::client::{self, Session};
 use super::frames::{Frames, FramesError};
 use super::{MAX_MESSAGE_BYTES, arguments};
 
-/// Calls of one connection that are carried out at once; further questions wait in its lane.
+/// Maximum number of concurrent calls on one connection; further requests wait in its queue.
 const CALLS_AT_ONCE: usize = 8;
-/// Questions of one connection that wait.
+/// Capacity of the request queue of one connection.
 const LANE: usize = 64;
-/// Ids of one connection that are remembered.
+/// Number of ids of one connection that are remembered.
 const MAX_IDS: usize = 1 << 16;
 /// Longest wait for a connection to a running server.
 const START_WITHIN: Duration = Duration::from_secs(10);
 
-/// A tool, offered to LiteMCP peers; clones share it.
+/// Tool offered to LiteMCP peers; clones share it.
 #[derive(Clone)]
 pub struct LiteMcpServer(Source);
 
 #[derive(Clone)]
 enum Source {
-    /// A tool of this process.
+    /// Tool of this process.
     Ours { source: Arc<dyn ToolSource>, name: String },
-    /// A tool of a running server.
+    /// Tool of a running server.
     Far { session: Session, timeout: Duration },
 }
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Called {
-    /// For the peer, whatever came of it.
+    /// Result for the peer, also after an error.
     pub result: CallResult,
-    /// Why the tool itself has said nothing.
+    /// Error that prevented an answer of the tool itself.
     pub error: Option<ToolError>,
 }
 
 impl LiteMcpServer {
-    /// The tool of this name; the first source that has one wins.
+    /// Finds the tool of this name in the first source that has it.
     pub fn find(sources: &[Arc<dyn ToolSource>], name: &str) -> Option<Self> {
         let has = |source: &&Arc<dyn ToolSource>| source.tools().iter().any(|t| t.name == name);
         let source = Arc::clone(sources.iter().find(has)?);
         Some(Self(Source::Ours { source, name: name.to_owned() }))
     }
 
-    /// A tool that a running server offers at this `http(s)` address; its calls may take as long.
+    /// Connects to a tool that a running server offers at this `http(s)` address; its calls may
+    /// take `timeout`.
     ///
     /// # Errors
-    /// There is none, or the server cannot be reached or does not let us in; for people.
+    /// There is no such tool, or the server cannot be reached or refuses access; the error is
+    /// human-readable.
     pub async fn of_server(
         url: &Url,
         bearer: Option<&Secret>,
@@ -72,7 +74,7 @@ impl LiteMcpServer {
         Ok(Self(Source::Far { session, timeout }))
     }
 
-    /// What the tool says of itself; nothing where it is no longer there.
+    /// Returns the description of the tool; `None` if it no longer exists.
     pub fn to_wire(&self) -> Option<litemcp::Tool> {
         match &self.0 {
             Source::Ours { source, name } => Some(arguments::to_wire(&tool(source, name)?)),
@@ -80,8 +82,8 @@ impl LiteMcpServer {
         }
     }
 
-    /// Calls the tool, within its time. Dropping the future ends the call as far as its source
-    /// can.
+    /// Calls the tool, within its time limit. Dropping the future cancels the call as far as its
+    /// source allows.
     pub async fn call(&self, call: ToolCall) -> Called {
         let limit = match &self.0 {
             Source::Ours { source, .. } => source.timeout(),
@@ -124,8 +126,8 @@ impl LiteMcpServer {
         Called { result, error: outcome.err() }
     }
 
-    /// Answers the questions of one connection until no more come and all are answered. Dropping
-    /// the future ends its calls.
+    /// Answers the requests of one connection until it has no more and all are answered. Dropping
+    /// the future cancels its calls.
     pub async fn attend(
         self,
         mut elicitation: mpsc::Receiver<String>,
@@ -161,7 +163,8 @@ impl LiteMcpServer {
         }
     }
 
-    /// What a frame asks for; nothing where it is no question, or one with a used id.
+    /// Parses the request in a frame; `None` if it is no request, or has an id that was used
+    /// before.
     fn take(&self, text: &str, ids: &mut Ids) -> Option<Taken> {
         let Ok(envelope) = Envelope::decode(text) else {
             tracing::debug!(bytes = text.len(), "a LiteMCP client sent what is no message");
@@ -181,7 +184,7 @@ impl LiteMcpServer {
             Some(Taken::Answer(Body::Result(called.result).encode(id)))
         };
         match envelope.body() {
-            // Whatever its version: the answer tells ours, and the client decides.
+            // Accepted in any version: the response contains our version, and the client decides.
             Ok(Body::Get) => match self.to_wire() {
                 Some(tool) => Some(Taken::Answer(Body::Info(tool).encode(id))),
                 None => refused("the tool is no longer there".into()),
@@ -195,10 +198,10 @@ impl LiteMcpServer {
         }
     }
 
-    /// Answers what comes on `input`, until that ends.
+    /// Answers the requests from `input` until it ends.
     ///
     /// # Errors
-    /// A stream broke, or a message was too long.
+    /// A stream failed, or a message was too long.
     pub async fn over_streams<R, W>(self, input: R, output: W) -> std::io::Result<()>
     where
         R: AsyncRead + Unpin,
@@ -234,11 +237,11 @@ impl LiteMcpServer {
     }
 }
 
-/// What is done about a question.
+/// Handling of a request.
 enum Taken {
-    /// It is answered at once.
+    /// Immediate response.
     Answer(String),
-    /// It is a call, with this id.
+    /// Call, with this id.
     Call(i64, ToolCall),
 }
 
@@ -246,7 +249,7 @@ fn tool(source: &Arc<dyn ToolSource>, name: &str) -> Option<Tool> {
     source.tools().iter().find(|t| t.name == name).cloned()
 }
 
-/// The call as the source takes it, its arguments checked.
+/// Converts the call to the source's type, and checks its arguments.
 fn prepare(
     source: &Arc<dyn ToolSource>,
     name: &str,
@@ -259,7 +262,7 @@ fn prepare(
     Ok(ports::ToolCall { id: uuid::Uuid::new_v4().to_string(), name: tool.name, arguments })
 }
 
-/// The ids of one connection; of very many, the last ones.
+/// Ids of one connection; limited to the most recent ones.
 #[derive(Default)]
 struct Ids {
     used: HashSet<i64>,
@@ -267,7 +270,7 @@ struct Ids {
 }
 
 impl Ids {
-    /// The id was not used yet; from now on it was.
+    /// Records an id. Returns true if it was not used before.
     fn is_new(&mut self, id: i64) -> bool {
         if !self.used.insert(id) {
             return false;

@@ -1,5 +1,5 @@
-//! A LiteMCP tool at an address: the headers of every request, the WebSocket, and HTTP, where each
-//! question is a request of its own. Not for what is asked.
+//! Client for LiteMCP over the network: headers of every request, WebSocket, and HTTP, where each
+//! request is an HTTP request of its own. Not for the contents of requests.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ use crate::connection::CallFailed;
 use crate::mapping::{short, transport_words};
 use crate::server_connection::within_origin;
 
-/// Name in errors.
+/// Name of the provider in errors.
 const PROVIDER: &str = "litemcp";
 
-/// The headers of every request: those of the settings, and the token under both of the names
-/// that the document has for it, unless the settings have one of that name.
+/// Builds the headers of every request: those of the settings, and the token under both header
+/// names of the document, unless the settings contain a header of that name.
 pub(super) fn headers(
     given: &[(HeaderName, HeaderValue)],
     bearer: Option<&Secret>,
@@ -66,7 +66,7 @@ pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<Exchange, St
     Ok(Exchange::over(sink, frames))
 }
 
-/// Why a WebSocket failed, without its address, which may hold a key.
+/// Renders the reason of a failed WebSocket, without its address, which may contain a key.
 fn reason(error: &Error) -> String {
     match error {
         Error::Http(response) => refused(response.status()),
@@ -84,7 +84,7 @@ fn refused(status: StatusCode) -> String {
     }
 }
 
-/// A tool that is asked over HTTP.
+/// Address of a tool that is called over HTTP.
 pub(super) struct Address {
     client: reqwest::Client,
     url: Url,
@@ -92,7 +92,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// One whose answers may take this long.
+    /// Creates a client whose requests may take `timeout`.
     pub(super) fn new(
         url: &Url,
         headers: HeaderMap,
@@ -107,7 +107,7 @@ impl Address {
         Ok(Self { client, url: url.clone(), timeout })
     }
 
-    /// What the tool says of itself.
+    /// Requests the description of the tool.
     pub(super) async fn tool(&self) -> Result<Tool, String> {
         let failed = |failed: CallFailed| match failed.error {
             ToolError::Unavailable(reason) | ToolError::Failed(reason) => reason,
@@ -121,7 +121,7 @@ impl Address {
         if tool.version.is_ours() { Ok(tool) } else { Err(foreign(tool.version)) }
     }
 
-    /// What comes of a call. A result counts whatever the status says.
+    /// Calls the tool. A result is valid whatever the HTTP status is.
     pub(super) async fn call(&self, call: &ToolCall) -> Result<CallResult, CallFailed> {
         let (status, body) = self.ask(self.client.post(self.url.clone()).json(call)).await?;
         let failed = |error| CallFailed { error, never_left: false, broken: false };
@@ -135,13 +135,13 @@ impl Address {
                 let why = refused(status);
                 let away = status.is_server_error() || status == StatusCode::NOT_FOUND;
                 let error = if away { ToolError::Unavailable(why) } else { ToolError::Failed(why) };
-                // Looks soon whether the tool is still there, and ours to use.
+                // Triggers a check that the tool still exists and accepts us.
                 Err(CallFailed { broken: true, ..failed(error) })
             }
         }
     }
 
-    /// Asks; how long the head of the answer may take is for the caller to bound.
+    /// Sends a request. The caller must limit the time until the response's headers.
     async fn ask(
         &self,
         request: reqwest::RequestBuilder,

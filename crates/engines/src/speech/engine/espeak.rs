@@ -1,5 +1,5 @@
-//! espeak-ng as a child process (its licence keeps it out of ours): phonemes for the English
-//! voice, and a Mandarin voice of last resort. Each call is one short-lived process.
+//! espeak-ng as a child process (its licence keeps it out of ours): phonemes for the English voice,
+//! and a fallback voice for Mandarin. Each call is one short-lived process.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -13,23 +13,23 @@ use tokio_util::sync::CancellationToken;
 use super::{EngineError, Voice};
 use crate::speech::text::clauses;
 
-/// A clause takes espeak-ng some 20 ms; after this long it hangs.
+/// Deadline of one process: a clause takes espeak-ng some 20 ms; after this long it hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// More than this from one clause is no honest answer.
+/// Maximum output for one clause, in bytes; more than this is an error of espeak-ng.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// True when espeak-ng can be started.
+/// Returns true if espeak-ng can be started.
 pub fn installed() -> bool {
     run(&["--version"], "").is_ok()
 }
 
-/// The phonemes of an English clause in IPA, with its punctuation.
+/// Returns the phonemes of an English clause in IPA, with its punctuation.
 ///
 /// # Errors
 /// espeak-ng is missing, fails or hangs.
 pub fn phonemes(clause: &str) -> Result<String, EngineError> {
     let mut ipa = String::new();
-    // espeak-ng drops punctuation, which the voice needs for its melody.
+    // espeak-ng drops punctuation, which the voice needs for its intonation.
     for (words, mark) in phrases(clause) {
         let out = run(&["-q", "--ipa", "-v", "en-us", "--stdin"], &words)?;
         let spoken = String::from_utf8_lossy(&out).replace(['_', '\u{200d}'], "");
@@ -46,7 +46,8 @@ pub fn phonemes(clause: &str) -> Result<String, EngineError> {
     Ok(ipa)
 }
 
-/// Phrases with the mark behind each; the marks within numbers and words stay in them.
+/// Splits a clause into phrases, each with the punctuation mark behind it. Marks within numbers and
+/// words stay in them.
 fn phrases(clause: &str) -> Vec<(String, char)> {
     let mut found = Vec::new();
     let mut words = String::new();
@@ -72,7 +73,7 @@ fn phrases(clause: &str) -> Vec<(String, char)> {
     found
 }
 
-/// espeak-ng marks words it reads in another language: `(fr)…(en)`.
+/// Removes the marks that espeak-ng puts around words read in another language: `(fr)…(en)`.
 fn without_language_marks(ipa: &str) -> String {
     let mut out = String::with_capacity(ipa.len());
     let mut inside = false;
@@ -87,7 +88,7 @@ fn without_language_marks(ipa: &str) -> String {
     out
 }
 
-/// Mandarin by espeak-ng from pinyin: robotic, but fast anywhere.
+/// Mandarin voice of espeak-ng, from pinyin: sounds robotic, but is fast on any machine.
 pub(super) struct PinyinVoice;
 
 impl Voice for PinyinVoice {
@@ -120,7 +121,7 @@ impl Voice for PinyinVoice {
     }
 }
 
-/// Characters as syllables with tone digits; punctuation as it is.
+/// Converts characters to syllables with tone digits. Punctuation stays unchanged.
 fn spelled(clause: &str) -> String {
     let mut out = String::new();
     for c in clause.chars() {
@@ -141,7 +142,7 @@ fn spelled(clause: &str) -> String {
     out
 }
 
-/// Runs espeak-ng on `input` and gives what it writes.
+/// Runs espeak-ng on `input` and returns its standard output.
 fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, EngineError> {
     let failed = |reason: String| EngineError::Failed { engine: "espeak-ng", reason };
     let mut child = Command::new("espeak-ng")
@@ -154,7 +155,7 @@ fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, EngineError> {
             std::io::ErrorKind::NotFound => EngineError::NoEspeak,
             _ => failed(error.to_string()),
         })?;
-    // The input is one clause, far below what a pipe holds, so that writing cannot block.
+    // The input is one clause. It is far shorter than a pipe's buffer: writing cannot block.
     let input: String = input.chars().take(4 * clauses::weight(input).min(8_000)).collect();
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(input.as_bytes()).map_err(|error| failed(error.to_string()))?;
@@ -170,7 +171,7 @@ fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, EngineError> {
     if ended { Ok(out) } else { Err(failed("it failed or took too long".into())) }
 }
 
-/// Waits for the child within the deadline; ends it otherwise. True when it succeeded.
+/// Waits for the child until the deadline, then kills it. Returns true if it succeeded.
 fn wait(child: &mut Child) -> bool {
     let deadline = Instant::now() + DEADLINE;
     loop {

@@ -1,4 +1,4 @@
-//! Loads the engines from the models folder, and decides which voice speaks Chinese.
+//! Loads the engines from the models folder, and chooses the voice for Chinese.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub fn hearing(models: &Path, threads: usize) -> Result<Hearing, EngineError> {
     Ok(Hearing { recognizer: Arc::new(recognizer), detectors: Arc::new(silero) })
 }
 
-/// Loads the voices; the first is the default. Measures the Chinese one where `paces` does not
-/// know it yet. Where Kokoro is not installed, or makes a second of speech in more than
-/// `hopeless_cost` seconds, espeak-ng speaks Chinese.
+/// Loads the voices; the first is the default. Measures the speed of the Chinese voice unless
+/// `paces` has it already. If Kokoro is not installed, or takes more than `hopeless_cost` seconds
+/// per second of speech, espeak-ng speaks Chinese.
 ///
 /// # Errors
 /// The English voice or espeak-ng is missing.
@@ -74,14 +74,15 @@ pub fn speakers(
     Ok(speakers)
 }
 
-/// The Chinese voice has been measured before. A figure beyond hope may come from a busy hour: it
-/// is measured again at each start.
+/// Returns true if the speed of the Chinese voice was measured before. A cost above `hopeless_cost`
+/// may come from a time of high load: it is measured again at each start.
 pub fn speeds_are_known(paces: &Paces, hopeless_cost: f64) -> bool {
     paces.cost(KOKORO_NAME).is_some_and(|cost| cost <= hopeless_cost)
 }
 
-/// Speaks a line twice, the first time to warm up, and keeps what the second took. Other programs
-/// may be busy at a first start (the build, say), so processor time counts where it is less.
+/// Speaks a line twice, the first time to warm up, and stores the cost of the second. Other
+/// programs may use the processor at a first start (the build, for example): the processor time is
+/// used if it is less than the elapsed time.
 fn measure(voice: &dyn Voice, threads: usize, paces: &Paces) -> Result<(), EngineError> {
     let stop = CancellationToken::new();
     for warm in [false, true] {
@@ -106,8 +107,8 @@ fn measure(voice: &dyn Voice, threads: usize, paces: &Paces) -> Result<(), Engin
     Ok(())
 }
 
-/// Processor time of this process so far, where the system tells it (proc(5), fields 14 and 15 of
-/// `stat`, in hundredths of a second).
+/// Returns the processor time of this process so far, if the system reports it (proc(5), fields 14
+/// and 15 of `stat`, in hundredths of a second).
 fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = stat.rsplit(") ").next()?.split(' ').skip(11);

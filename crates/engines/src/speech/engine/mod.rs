@@ -1,5 +1,6 @@
-//! What the speech service needs of an engine, as traits: recognise, detect speech, speak. The
-//! sherpa-onnx implementations are behind the feature `speech-engine`; nothing here knows sockets.
+//! Traits of the engines that the speech service needs: speech recognition, voice activity
+//! detection, speech synthesis. The sherpa-onnx implementations are behind the feature
+//! `speech-engine`; nothing here knows sockets.
 
 #[cfg(feature = "speech-engine")]
 pub mod espeak;
@@ -20,21 +21,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::text::script::Language;
 
-/// Why an engine gave nothing.
+/// Error of an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A model does not load.
     #[error("{path}: the model does not load; run `hearken models fetch`, or see the log above")]
     Model {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
     },
     /// The engine ran and failed.
     #[error("{engine} failed: {reason}")]
     Failed {
-        /// Its name.
+        /// Name of the engine.
         engine: &'static str,
-        /// What it said.
+        /// Error message of the engine.
         reason: String,
     },
     /// The program that turns words into phonemes is not installed.
@@ -47,7 +48,7 @@ pub enum EngineError {
 
 /// Speech to text. Blocking: runs on the pool.
 pub trait Recognizer: Send + Sync {
-    /// The words in `samples` (16 kHz, mono, one utterance); empty where there is no speech.
+    /// Returns the words in `samples` (16 kHz, mono, one utterance); empty if there is no speech.
     ///
     /// # Errors
     /// The engine failed, or `stop` was cancelled.
@@ -59,27 +60,27 @@ pub trait Recognizer: Send + Sync {
     ) -> Result<String, EngineError>;
 }
 
-/// What a detector found.
+/// Event of a voice activity detector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detected {
-    /// Speech began.
+    /// Start of speech.
     Started,
-    /// Speech ended; its samples, with a little of what was before.
+    /// End of speech, with its samples, and a little of the audio before it.
     Ended(Vec<i16>),
 }
 
-/// Finds speech in a running stream of 16 kHz mono samples. Cheap enough to run on the socket's
-/// thread (under 1 % of real time).
+/// Voice activity detector for a continuous stream of 16 kHz mono samples. Cheap enough to run on
+/// the socket's thread (under 1 % of real time).
 pub trait SpeechDetector: Send {
-    /// Takes some audio; answers what it completes.
+    /// Adds audio. Returns the events that it completes.
     fn push(&mut self, samples: &[i16]) -> Vec<Detected>;
-    /// Forgets everything.
+    /// Resets the detector to its initial state.
     fn reset(&mut self);
 }
 
-/// Makes a detector for each stream. Blocking: loads a small model.
+/// Factory of one detector per stream. Blocking: loads a small model.
 pub trait DetectorSource: Send + Sync {
-    /// A fresh detector.
+    /// Returns a new detector.
     ///
     /// # Errors
     /// The model does not load.
@@ -88,11 +89,11 @@ pub trait DetectorSource: Send + Sync {
 
 /// Text to speech. Blocking: runs on the pool.
 pub trait Voice: Send + Sync {
-    /// Name under which its speed is kept.
+    /// Name under which its speed is stored.
     fn name(&self) -> &str;
-    /// Samples per second of what it makes.
+    /// Sample rate of the output, in samples per second.
     fn sample_rate_hz(&self) -> u32;
-    /// Speaks one clause at `speed` (1.0 is normal), handing audio to `sink` as it is made.
+    /// Speaks one clause at `speed` (1.0 is normal). Passes audio to `sink` as soon as it is made.
     ///
     /// # Errors
     /// The engine failed, or `stop` was cancelled.
@@ -105,19 +106,19 @@ pub trait Voice: Send + Sync {
     ) -> Result<(), EngineError>;
 }
 
-/// A voice as clients choose it: one engine for each language.
+/// Voice that clients select: one engine for each language.
 #[derive(Clone)]
 pub struct Speaker {
-    /// The `voice_id`.
+    /// Id of the voice: the `voice_id` of requests.
     pub id: Arc<str>,
-    /// Speaks Chinese runs.
+    /// Engine for Chinese runs.
     pub chinese: Arc<dyn Voice>,
-    /// Speaks everything else.
+    /// Engine for all other runs.
     pub english: Arc<dyn Voice>,
 }
 
 impl Speaker {
-    /// The engine for a language.
+    /// Returns the engine for a language.
     pub fn voice(&self, language: Language) -> &Arc<dyn Voice> {
         match language {
             Language::Chinese => &self.chinese,
@@ -126,11 +127,11 @@ impl Speaker {
     }
 }
 
-/// What the recognition service runs on.
+/// Engines of the recognition service.
 #[derive(Clone)]
 pub struct Hearing {
     /// The recogniser.
     pub recognizer: Arc<dyn Recognizer>,
-    /// Detectors for streaming mode.
+    /// Factory of detectors for streaming mode.
     pub detectors: Arc<dyn DetectorSource>,
 }

@@ -1,4 +1,5 @@
-//! Whisper through sherpa-onnx, guarded: silence gives no text, long audio is cut at its pauses.
+//! Whisper through sherpa-onnx, with guards: silence gives no text, long audio is cut at its
+//! pauses.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -13,20 +14,23 @@ use crate::speech::text::cleanup::tidy;
 use crate::speech::text::script::{Language, is_han};
 
 const RATE_HZ: usize = 16_000;
-/// Whisper hears at most 30 s; this leaves room for the padding.
+/// Longest audio of one run, in samples. Whisper takes at most 30 s; this leaves room for the
+/// padding.
 const PIECE: usize = 27 * RATE_HZ;
-/// Silence kept around speech.
+/// Silence kept around speech, in samples.
 const MARGIN: usize = RATE_HZ * 3 / 10;
-/// Zeros behind the audio: sherpa-onnx caps the text at six tokens for each second fed, and
-/// Chinese needs more.
+/// Zeros behind the audio, in samples: sherpa-onnx limits the text to six tokens per second of
+/// audio, and Chinese needs more.
 const PADDING: usize = RATE_HZ;
-/// Below this root mean square (-56 dB) even the loudest moment is no speech.
+/// Silence threshold as root mean square (-56 dB): audio whose loudest moment is below it is no
+/// speech.
 const SILENT: f64 = 0.0015;
 
-/// The recogniser.
+/// Whisper recogniser.
 pub(super) struct Whisper {
     auto: OfflineRecognizer,
-    /// One at a time: a detector has state. It takes under 1 % of the audio's length.
+    /// Shared detector, used by one caller at a time, because a detector has state. It takes under
+    /// 1 % of the audio's length.
     detector: Mutex<VoiceActivityDetector>,
 }
 
@@ -45,7 +49,7 @@ impl Whisper {
         config.model_config.whisper.decoder = file("decoder.int8.onnx")?;
         config.model_config.whisper.language = Some(String::new());
         config.model_config.whisper.task = Some("transcribe".into());
-        // Frames of silence behind the features: fewer make the decoder loop.
+        // Frames of silence behind the features: with fewer, the decoder loops.
         config.model_config.whisper.tail_paddings = 600;
         config.model_config.tokens = file("tokens.txt")?;
         config.model_config.num_threads = i32::try_from(threads.clamp(1, 4)).unwrap_or(1);
@@ -97,7 +101,7 @@ impl Recognizer for Whisper {
     }
 }
 
-/// Groups neighbouring segments into pieces as long as the model hears at once.
+/// Groups neighbouring segments into pieces of at most the model's maximum length.
 fn pieces(speech: &[(usize, usize)], total: usize) -> Vec<(usize, usize)> {
     let mut pieces: Vec<(usize, usize)> = Vec::new();
     for (from, to) in speech {
@@ -111,7 +115,7 @@ fn pieces(speech: &[(usize, usize)], total: usize) -> Vec<(usize, usize)> {
     pieces
 }
 
-/// Texts of consecutive pieces as one: no space between Chinese characters.
+/// Joins the texts of consecutive pieces, without a space between Chinese characters.
 fn join(texts: &[String]) -> String {
     let mut whole = String::new();
     for text in texts.iter().filter(|t| !t.is_empty()) {

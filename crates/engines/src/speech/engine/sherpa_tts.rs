@@ -9,17 +9,17 @@ use tokio_util::sync::CancellationToken;
 use super::wave::to_i16;
 use super::{EngineError, Voice, espeak};
 
-/// The natural Chinese voice, in the models folder, in logs and among the voices' speeds.
+/// Name of the natural Chinese voice: in the models folder, in logs and among the voices' speeds.
 pub(super) const KOKORO_NAME: &str = "kokoro-zh";
-/// Names of the Kokoro speakers, in the order of `voices.bin`; those that speak Chinese.
+/// Names and numbers of the Kokoro speakers that speak Chinese, in the order of `voices.bin`.
 pub(super) const KOKORO_SPEAKERS: [(&str, i32); 2] = [("zf_xiaoxiao", 0), ("zm_yunxi", 1)];
 
-/// English by Piper.
+/// English voice: Piper.
 pub(super) struct Piper {
     tts: OfflineTts,
 }
 
-/// Chinese by Kokoro; speakers share one model.
+/// Chinese voice: Kokoro. Speakers share one model.
 pub(super) struct Kokoro {
     tts: Arc<OfflineTts>,
     speaker: i32,
@@ -56,7 +56,7 @@ impl Piper {
 }
 
 impl Kokoro {
-    /// One voice for each speaker that speaks Chinese.
+    /// Loads one voice for each speaker of Chinese.
     pub(super) fn load(folder: &Path, threads: usize) -> Result<Vec<Self>, EngineError> {
         let mut config = OfflineTtsConfig::default();
         config.model.kokoro.model = file(folder, "model.onnx")?;

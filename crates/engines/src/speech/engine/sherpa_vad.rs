@@ -1,4 +1,4 @@
-//! Silero's voice detector through sherpa-onnx.
+//! Silero's voice activity detector through sherpa-onnx.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use sherpa_onnx::{SileroVadModelConfig, VadModelConfig, VoiceActivityDetector};
 use super::wave::{to_float, to_i16};
 use super::{Detected, DetectorSource, EngineError, SpeechDetector};
 
-/// Samples of one step of the model at 16 kHz.
+/// Samples per step of the model at 16 kHz.
 const WINDOW: usize = 512;
 
-/// Opens detectors over one model file.
+/// Factory of detectors over one model file.
 pub(super) struct Silero {
     model: PathBuf,
 }
 
-/// How eagerly a detector answers.
+/// Sensitivity of a detector.
 #[derive(Clone, Copy)]
 pub(super) struct Tuning {
     pub threshold: f32,
@@ -96,7 +96,8 @@ impl SpeechDetector for Stream {
     }
 }
 
-/// Where speech is in a whole recording: pieces from (inclusive) to (exclusive), in samples.
+/// Returns the segments of speech in a whole recording, as start (inclusive) and end (exclusive),
+/// in samples.
 pub(super) fn segments(detector: &VoiceActivityDetector, samples: &[f32]) -> Vec<(usize, usize)> {
     detector.reset();
     detector.clear();

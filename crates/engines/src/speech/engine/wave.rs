@@ -1,24 +1,25 @@
-//! Samples as engines want them and as wires carry them.
+//! Conversion of samples between engines and protocols, loudness, and trimming of silence.
 
 use hearken_actors::audio::pcm;
 
-/// 16-bit samples as floats in -1..1.
+/// Converts 16-bit samples to floats in -1..1.
 pub fn to_float(samples: &[i16]) -> Vec<f32> {
     samples.iter().map(|s| f32::from(*s) / 32_768.0).collect()
 }
 
-/// Floats as 16-bit samples; what exceeds the range is clipped.
+/// Converts floats to 16-bit samples. Values outside the range are clipped.
 pub fn to_i16(samples: &[f32]) -> Vec<i16> {
-    // `as` saturates and makes NaN zero, as wanted here.
+    // `as` saturates and makes NaN zero, as required here.
     samples.iter().map(|s| (s * 32_767.0).round() as i16).collect()
 }
 
-/// The loudest 20 ms of 16 kHz audio, as root mean square in -1..1 terms.
+/// Returns the loudness of the loudest 20 ms of 16 kHz audio, as root mean square on the scale of
+/// -1..1.
 pub fn loudest(samples: &[i16]) -> f64 {
     samples.chunks(320).map(|frame| pcm::rms(frame) / 32_768.0).fold(0.0, f64::max)
 }
 
-/// Without the near-silence at both ends, but for `keep` samples of it.
+/// Removes the near-silence at both ends, except `keep` samples of it.
 pub fn trim(samples: &[i16], threshold: i16, keep: usize) -> &[i16] {
     let loud = |s: &i16| s.unsigned_abs() > threshold.unsigned_abs();
     let Some(first) = samples.iter().position(loud) else { return &[] };

@@ -1,19 +1,20 @@
-//! Where a text may be cut so that its beginning is heard early and every piece still sounds whole.
+//! Splits a text into clauses, such that its beginning is heard early and every piece still sounds
+//! natural.
 
 use super::script::is_han;
 
-/// Weight of a Chinese character, as against a Latin letter, in time spoken.
+/// Speaking time of a Chinese character, relative to a Latin letter.
 const HAN_WEIGHT: usize = 4;
 /// Pieces lighter than this are joined to the next: about six characters.
 const LIGHT: usize = 24;
 /// Sentences lighter than this stay in one piece: about fourteen characters.
 const WHOLE: usize = 56;
-/// Text without punctuation is cut here: about thirty characters.
+/// Longest text without punctuation: about thirty characters.
 const HEAVY: usize = 120;
 
-/// Cuts `text` behind sentence ends, at commas where a sentence is long, and, where there is
-/// neither, at a space or anywhere. Pieces keep their punctuation; joined, they are the text, but
-/// for spaces at the cuts. Pieces with nothing to say are left out.
+/// Splits `text` behind sentence ends, at commas if a sentence is long, and, if there is neither,
+/// at a space or anywhere. Pieces keep their punctuation; joined, they are the text, except for
+/// spaces at the cuts. Pieces with nothing to say are left out.
 pub fn split(text: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     for sentence in cut(text, is_end) {
@@ -26,7 +27,7 @@ pub fn split(text: &str) -> Vec<String> {
     pieces.into_iter().flat_map(|piece| broken(&piece)).filter(|piece| speakable(piece)).collect()
 }
 
-/// A rough length in time: about 18 units to the second.
+/// Estimates the speaking time of a text: about 18 units per second.
 pub fn weight(text: &str) -> usize {
     text.chars()
         .map(|c| match c {
@@ -49,7 +50,8 @@ fn is_pause(c: char) -> bool {
     matches!(c, '，' | ',' | '、' | '：' | ':' | '—')
 }
 
-/// Cuts behind each mark; ASCII marks count only before a space or the end (`3.5`, `e.g.`).
+/// Splits behind each mark. ASCII marks count only before a space or the end (not in `3.5`,
+/// `e.g.`).
 fn cut(text: &str, mark: fn(char) -> bool) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut current = String::new();
@@ -76,7 +78,7 @@ fn is_abbreviation(text: &str) -> bool {
     word.len() == 1 && word != "I" || ["Mr", "Mrs", "Ms", "Dr", "St", "No", "vs"].contains(&word)
 }
 
-/// Joins light pieces to the one behind them, and a light tail to the one before.
+/// Joins light pieces to the one behind them, and a light last piece to the one before.
 fn joined(parts: Vec<String>) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for part in parts {
@@ -93,7 +95,7 @@ fn joined(parts: Vec<String>) -> Vec<String> {
     pieces
 }
 
-/// Breaks a piece that has no punctuation to cut at.
+/// Splits a piece that has no punctuation.
 fn broken(piece: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut current = String::new();

@@ -1,9 +1,9 @@
-//! What a recogniser says, made fit to answer: no repeats without end, nothing heard in silence,
-//! simplified characters.
+//! Cleans up a recogniser's text: removes endless repeats and text invented for silence, converts
+//! to simplified characters.
 
 use super::script::is_han;
 
-/// What Whisper models are known to write over noise and music: credits of the subtitles they
+/// Texts that Whisper models are known to write over noise and music: credits of the subtitles they
 /// were trained on. Compared without spaces and punctuation, in lower case.
 const CREDITS: [&str; 12] = [
     "谢谢观看",
@@ -20,8 +20,8 @@ const CREDITS: [&str; 12] = [
     "pleasesubscribetomychannel",
 ];
 
-/// The text of a transcript as it goes out: simplified, trimmed, repeats collapsed, empty where
-/// it is no speech at all.
+/// Cleans up a transcript: simplified characters, trimmed, repeats collapsed. Empty if it is no
+/// speech at all.
 pub fn tidy(text: &str) -> String {
     let simplified = fast2s::convert(text.trim());
     let collapsed = collapse_repeats(&strip_marks(&simplified));
@@ -30,7 +30,7 @@ pub fn tidy(text: &str) -> String {
     if bare.is_empty() || CREDITS.contains(&bare.as_str()) { String::new() } else { collapsed }
 }
 
-/// Drops notes on sounds: `[Music]`, `(applause)`, `♪`.
+/// Removes annotations of sounds: `[Music]`, `(applause)`, `♪`.
 fn strip_marks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -49,10 +49,9 @@ fn strip_marks(text: &str) -> String {
     out.replace(['♪', '♫'], "").trim().to_owned()
 }
 
-/// Collapses what a looping decoder writes: a phrase of two or more long words (or four or more
-/// characters) said twice in a row, a shorter one said four times, a single one said six times,
-/// stays once.
-/// Whole words only; short doubled words (`看看`, `谢谢谢谢`, `no no`) stay.
+/// Collapses the repeats of a looping decoder to one occurrence: a phrase of two or more long words
+/// (or four or more characters) said twice in a row, a shorter one said four times, a single one
+/// said six times. Whole words only; short doubled words (`看看`, `谢谢谢谢`, `no no`) stay.
 pub fn collapse_repeats(text: &str) -> String {
     let tokens = tokens(text);
     let keys: Vec<String> = tokens.iter().map(|t| key(t)).collect();
@@ -71,7 +70,8 @@ pub fn collapse_repeats(text: &str) -> String {
     kept.trim().to_owned()
 }
 
-/// The repeat that begins here: its length in tokens and how often it stands; `(1, 1)` for none.
+/// Finds the longest repeat that begins here. Returns its length in tokens and the number of
+/// occurrences; `(1, 1)` for none.
 fn longest_repeat(keys: &[String]) -> (usize, usize) {
     let most = (keys.len() / 2).min(60);
     for len in 1..=most {
@@ -95,7 +95,8 @@ fn longest_repeat(keys: &[String]) -> (usize, usize) {
     (1, 1)
 }
 
-/// Chinese characters one by one, other words whole, each with what follows up to the next.
+/// Splits a text into single Chinese characters and other whole words, each with what follows up to
+/// the next.
 fn tokens(text: &str) -> Vec<&str> {
     let mut starts = Vec::new();
     let mut in_word = false;

@@ -1,5 +1,5 @@
-//! Words on their way to a voice or from a recogniser: splitting by script and clause, numbers as
-//! words, simplified characters, repeats. Pure functions; no engines.
+//! Text processing for synthesis and recognition: splitting by script and clause, numbers as words,
+//! simplified characters, repeats. Pure functions; no engines.
 
 pub mod clauses;
 pub mod cleanup;

@@ -1,9 +1,9 @@
-//! Numbers, dates, times, percentages and units of a Chinese text as the words people say, since
-//! the Chinese voice knows characters only.
+//! Normalisation of Chinese text: numbers, dates, times, percentages and units become the words
+//! that people say, because the Chinese voice knows characters only.
 
 use super::numerals::{decimal, quantity, spelled, telephone};
 
-/// Signs of units behind a number, and their words; longer signs before shorter ones.
+/// Unit signs behind a number, with their words; longer signs before shorter ones.
 pub(super) const UNITS: [(&str, &str); 22] = [
     ("km/h", "公里每小时"),
     ("m/s", "米每秒"),
@@ -32,7 +32,7 @@ pub(super) const UNITS: [(&str, &str); 22] = [
 /// Measure words that take 两 instead of 二.
 const MEASURES: &str = "个位只点天年岁次条张本杯块件家种间辆支首句口双对台小分周";
 
-/// Rewrites `text` so that only characters, letters and punctuation are left.
+/// Rewrites `text` to characters, letters and punctuation only.
 pub fn normalise(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len() * 2);
@@ -47,14 +47,15 @@ pub fn normalise(text: &str) -> String {
     out
 }
 
-/// A place in the text. Every method answers the words and how many characters they stand for.
+/// Position in the text. Every method returns the words and the number of characters that they
+/// replace.
 #[derive(Clone, Copy)]
 struct Scan<'a> {
     chars: &'a [char],
     at: usize,
 }
 
-/// A number as written: thousands separators dropped.
+/// Number as written, without thousands separators.
 struct Figure {
     whole: String,
     fraction: Option<String>,
@@ -75,7 +76,7 @@ impl Scan<'_> {
         rest.iter().take_while(|c| c.is_ascii_digit()).collect()
     }
 
-    /// True where `sign` stands `ahead`.
+    /// Returns true if `sign` is at the offset `ahead`.
     fn has(&self, ahead: usize, sign: &str) -> bool {
         sign.chars().enumerate().all(|(i, c)| self.peek(ahead + i) == Some(c))
     }
@@ -167,7 +168,7 @@ impl Scan<'_> {
         quantity(whole)
     }
 
-    /// `2024-05-01`, `2024/5/1`.
+    /// Reads a date: `2024-05-01`, `2024/5/1`.
     fn date(&self) -> Option<(String, usize)> {
         let year = self.digits(0);
         let mark = self.peek(4).filter(|c| matches!(c, '-' | '/'))?;
@@ -182,7 +183,7 @@ impl Scan<'_> {
         })
     }
 
-    /// `15:30`, with seconds `15:30:20`.
+    /// Reads a time: `15:30`, with seconds `15:30:20`.
     fn clock(&self) -> Option<(String, usize)> {
         let hour = self.digits(0);
         let mut len = hour.len();
@@ -218,7 +219,7 @@ impl Scan<'_> {
         (sign && digits.len() == 2 && digits.parse().is_ok_and(|n: u32| n < 60)).then_some(digits)
     }
 
-    /// Figures with hyphens between them that are no range: telephone numbers, ISBNs and other
+    /// Reads figures joined by hyphens that are no range: telephone numbers, ISBNs and other
     /// numbers that are spelled, scores, and differences.
     fn hyphenated(&self) -> Option<(String, usize)> {
         let mut groups = vec![self.digits(0)];
@@ -256,14 +257,14 @@ impl Scan<'_> {
             .then(|| (format!("{}比{}", quantity(first), quantity(last)), len))
     }
 
-    /// One of these words stands right before.
+    /// Returns true if one of these words is directly before the position.
     fn follows(&self, words: &[&str]) -> bool {
         let before: String = self.chars[self.at.saturating_sub(8)..self.at].iter().collect();
         let before = before.trim_end_matches([' ', ':', '：']);
         words.iter().any(|word| before.ends_with(word))
     }
 
-    /// `3/4` as a fraction.
+    /// Reads a fraction: `3/4`.
     fn divided(&self) -> Option<(String, usize)> {
         let top = self.digits(0);
         let bottom = self.digits(top.len() + 1);
@@ -273,7 +274,7 @@ impl Scan<'_> {
             .then(|| (format!("{}分之{}", quantity(&bottom), quantity(&top)), len))
     }
 
-    /// A sign that is said where it stands at a number; anything else as it is.
+    /// Reads a sign that is spoken next to a number; returns anything else unchanged.
     fn sign(&self) -> (String, usize) {
         let c = self.chars[self.at];
         let number_next = self.peek(1).is_some_and(|c| c.is_ascii_digit());
@@ -294,7 +295,7 @@ impl Scan<'_> {
     }
 }
 
-/// Minutes or seconds below ten are said with a zero.
+/// Reads minutes or seconds. Those below ten are said with a zero.
 fn sixtieth(digits: &str) -> String {
     match digits.strip_prefix('0') {
         Some("0") | None => quantity(digits),

@@ -3,17 +3,17 @@
 const DIGITS: [char; 10] = ['零', '一', '二', '三', '四', '五', '六', '七', '八', '九'];
 const GROUPS: [&str; 4] = ["", "万", "亿", "万亿"];
 
-/// Digit by digit: a year, a code. Other characters are left out.
+/// Spells a number digit by digit: a year, a code. Other characters are left out.
 pub(super) fn spelled(digits: &str) -> String {
     digits.chars().filter_map(|c| c.to_digit(10)).map(|d| DIGITS[d as usize]).collect()
 }
 
-/// Digit by digit as telephone numbers are said, with 幺 for one.
+/// Spells a telephone number digit by digit, with 幺 for one.
 pub(super) fn telephone(digits: &str) -> String {
     spelled(digits).replace('一', "幺")
 }
 
-/// A whole number as a quantity; with more than 16 digits, digit by digit.
+/// Renders a whole number as a quantity; with more than 16 digits, digit by digit.
 pub(super) fn quantity(digits: &str) -> String {
     let digits = digits.trim_start_matches('0');
     if digits.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn quantity(digits: &str) -> String {
     }
 }
 
-/// A number with an optional fraction.
+/// Renders a number with an optional fraction.
 pub(super) fn decimal(whole: &str, fraction: Option<&str>) -> String {
     match fraction {
         Some(fraction) => format!("{}点{}", quantity(whole), spelled(fraction)),
@@ -54,7 +54,7 @@ pub(super) fn decimal(whole: &str, fraction: Option<&str>) -> String {
     }
 }
 
-/// Four digits, not all zero, without a leading zero word.
+/// Renders four digits, not all zero, without a leading zero word.
 fn thousands(group: &str) -> String {
     let mut words = String::new();
     let mut gap = false;

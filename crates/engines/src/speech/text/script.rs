@@ -1,33 +1,33 @@
-//! Which voice speaks which part of a mixed sentence.
+//! Splits mixed sentences by the language, and so by the voice, of each part.
 
-/// The language a run of text is spoken in.
+/// Language of a run of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Language {
     /// Mandarin.
     Chinese,
-    /// English, and whatever else is written in Latin letters.
+    /// English, and anything else written in Latin letters.
     English,
 }
 
-/// A stretch of text for one voice.
+/// Part of a text in one language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Whose it is.
+    /// Language of the part.
     pub language: Language,
-    /// The words, trimmed.
+    /// Words of the part, trimmed.
     pub text: String,
 }
 
-/// True for Chinese characters.
+/// Returns true for Chinese characters.
 pub fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{323af}' | '〇')
 }
 
-/// Splits `text` into runs of one language each. Digits, signs and punctuation go with the words
-/// before them; at the start, with what follows. Units right behind a number (`20km`, `36.5°C`)
-/// stay with the number where the text is Chinese. Text without letters is Chinese only if it has
-/// Chinese punctuation; without anything to say, there are no runs.
+/// Splits `text` into runs of one language each. Digits, signs and punctuation belong to the words
+/// before them; at the start, to what follows. Units directly behind a number (`20km`, `36.5°C`)
+/// stay with the number if the text is Chinese. Text without letters is Chinese only if it has
+/// Chinese punctuation. Without anything to say, there are no runs.
 pub fn split(text: &str) -> Vec<Run> {
     let chars: Vec<char> = text.chars().map(narrow).collect();
     let chinese = chars.iter().any(|c| is_han(*c) || matches!(c, '。' | '，' | '、' | '？' | '！'));
@@ -65,7 +65,7 @@ pub fn split(text: &str) -> Vec<Run> {
     runs
 }
 
-/// The language of the first letter.
+/// Returns the language of the first letter.
 fn leading(chars: &[char]) -> Language {
     match chars.iter().find(|c| c.is_alphabetic()) {
         Some(c) if !is_han(*c) => Language::English,
@@ -82,7 +82,7 @@ fn push(runs: &mut Vec<Run>, language: Language, text: &str) {
     }
 }
 
-/// Full-width letters, digits and signs as plain ones; control characters as spaces.
+/// Converts full-width letters, digits and signs to plain ones, and control characters to spaces.
 fn narrow(c: char) -> char {
     match c {
         '０'..='９' | 'Ａ'..='Ｚ' | 'ａ'..='ｚ' | '％' | '＋' | '－' | '＝' | '／' | '．' => {
@@ -93,7 +93,8 @@ fn narrow(c: char) -> char {
     }
 }
 
-/// Length of a unit sign at `at`, right behind a digit and not followed by a letter; else 0.
+/// Returns the length of a unit sign at `at` that is directly behind a digit and not followed by a
+/// letter; otherwise 0.
 fn unit_at(chars: &[char], at: usize) -> usize {
     if at == 0 || !chars[at - 1].is_ascii_digit() {
         return 0;

@@ -15,9 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::metrics::{meters, whole};
+use crate::settings::ms;
 
 /// How often the limit is looked at.
 pub const WINDOW: Duration = Duration::from_millis(500);
@@ -62,12 +64,14 @@ const CALM_WINDOWS: usize = 20;
 const PATIENCE: usize = 4;
 const PATIENCE_AGAIN: usize = 1;
 
-/// When a turn is one too many.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[admission]`: when a turn is one too many.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct AdmissionSettings {
     /// Turns that may run at once, however well it goes.
     pub max_turns: usize,
     /// A packet that leaves later than this is late; devices have some to play meanwhile.
+    #[serde(rename = "late_ms", with = "ms")]
     pub late: Duration,
     /// Packets that may be late, of all, %: beyond, fewer turns may run.
     pub late_percent: f64,

@@ -1,13 +1,21 @@
-//! What the actors need to know of a deployment, one small struct a part. Defaults are the
-//! product's; where a number comes from outside, its doc says from where.
+//! The settings of the actors, one struct for each section of the configuration, with the defaults.
+//! Where a number comes from outside, its doc says from where. Times are durations here and
+//! milliseconds in the file ([`ms`]). Not for the bounds of values, which the configuration checks.
+
+pub mod days;
+pub mod ms;
+mod secret;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::admission::AdmissionSettings;
-use crate::audio::endpointer::EndpointerSettings;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{DialogueSettings, Phrases};
 use crate::tools::ToolSettings;
+
+pub use secret::Secret;
 
 /// Everything one connection's actors need.
 #[derive(Debug, Clone, Default)]
@@ -30,19 +38,25 @@ pub struct PipelineSettings {
     pub admission: AdmissionSettings,
 }
 
-/// A device's socket.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[device]`: a device's connection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DeviceSettings {
-    /// A connection without hello is closed after this; firmware waits 10 s for our answer.
+    /// Closes a connection without hello after this time; firmware waits 10 s for our answer.
+    #[serde(rename = "hello_timeout_ms", with = "ms")]
     pub hello_timeout: Duration,
-    /// A connection without speech is closed after this.
+    /// Closes a connection without speech after this time.
+    #[serde(rename = "no_voice_timeout_ms", with = "ms")]
     pub no_voice_timeout: Duration,
-    /// A WebSocket Ping is sent this often.
+    /// Sends a WebSocket Ping this often.
+    #[serde(rename = "ping_every_ms", with = "ms")]
     pub ping_every: Duration,
-    /// A peer that sent nothing at all for this long, not even a Pong, is gone.
+    /// Drops a connection that sent nothing at all for this long, not even a Pong.
+    #[serde(rename = "dead_after_ms", with = "ms")]
     pub dead_after: Duration,
     /// From a wake word to its greeting: a person who goes on speaking within it, as in "hi, what
     /// time is it?", is heard instead of greeted.
+    #[serde(rename = "greeting_grace_ms", with = "ms")]
     pub greeting_grace: Duration,
     /// Texts of `listen detect` that are wake words, compared without case, spaces and
     /// punctuation; any other text is a question.
@@ -78,15 +92,25 @@ impl DeviceSettings {
     }
 }
 
-/// Voice activity and utterances.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[hearing]`: voice activity and utterances.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct HearingSettings {
-    /// When an utterance starts and ends.
-    pub endpointer: EndpointerSettings,
+    /// Voice needed before speech counts as started.
+    #[serde(rename = "min_speech_ms", with = "ms")]
+    pub min_speech: Duration,
+    /// Silence that ends an utterance.
+    #[serde(rename = "silence_ms", with = "ms")]
+    pub silence: Duration,
+    /// Longest utterance; one that reaches it is cut there.
+    #[serde(rename = "max_utterance_ms", with = "ms")]
+    pub max_utterance: Duration,
     /// Voice needed before a person who speaks over us, in realtime mode, cuts us: what is
     /// shorter, such as a cough, does not.
+    #[serde(rename = "barge_in_ms", with = "ms")]
     pub barge_in: Duration,
     /// Audio from before the first voice that belongs to the utterance.
+    #[serde(rename = "pre_roll_ms", with = "ms")]
     pub pre_roll: Duration,
     /// libfvad's mode, 0 (all but silence is voice) to 3.
     pub aggressiveness: u8,
@@ -99,11 +123,9 @@ pub struct HearingSettings {
 impl Default for HearingSettings {
     fn default() -> Self {
         Self {
-            endpointer: EndpointerSettings {
-                min_speech: Duration::from_millis(160),
-                silence: Duration::from_millis(700),
-                max_utterance: Duration::from_secs(28),
-            },
+            min_speech: Duration::from_millis(160),
+            silence: Duration::from_millis(700),
+            max_utterance: Duration::from_secs(28),
             barge_in: Duration::from_millis(180),
             pre_roll: Duration::from_millis(300),
             aggressiveness: 2,
@@ -113,12 +135,14 @@ impl Default for HearingSettings {
     }
 }
 
-/// Synthesis, encoding and pacing.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[speaking]`: synthesis, encoding and pacing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SpeakingSettings {
     /// Downlink rate: 8000, 12000, 16000, 24000 or 48000; 0 chooses by the synthesiser's own.
     pub sample_rate_hz: u32,
     /// Length of a downlink packet: 20, 40 or 60 ms.
+    #[serde(rename = "packet_ms", with = "ms")]
     pub packet: Duration,
     /// Opus bitrate.
     pub bitrate_bps: i32,
@@ -131,13 +155,16 @@ pub struct SpeakingSettings {
     pub lead_packets: u32,
     /// Audio comes this long after `tts start` at the earliest: firmware clears its queue one
     /// loop turn after that message, and a network may delay the message more than the audio.
+    #[serde(rename = "start_guard_ms", with = "ms")]
     pub start_guard: Duration,
     /// Speech begins when this much of its sound is there, or the sentence is complete, or nothing
     /// more has come for this long: a synthesiser's stalls are not heard then. One that is faster
     /// than playback fills it in a fraction of the time.
+    #[serde(rename = "cushion_ms", with = "ms")]
     pub cushion: Duration,
     /// `tts stop` comes this long after the last packet has played out: firmware up to 2.0 cuts
     /// the tail otherwise.
+    #[serde(rename = "stop_margin_ms", with = "ms")]
     pub stop_margin: Duration,
     /// Packets synthesised ahead of the one that is sent.
     pub ahead_packets: usize,
@@ -187,8 +214,9 @@ impl Default for DialogueSettings {
     }
 }
 
-/// Bounds of the data lanes, and what happens at the bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Section `[lanes]`: bounds of the data lanes, and what happens at the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct LaneSizes {
     /// Packets from a device that wait for the VadActor; beyond, the newest is dropped. A few
     /// places more are kept for listening orders, which are never dropped.

@@ -56,11 +56,11 @@ pub struct UtteranceDetector {
 impl UtteranceDetector {
     /// An ear that has heard nothing.
     pub fn new(settings: HearingSettings) -> Self {
-        let voice = settings.endpointer.min_speech.max(settings.barge_in);
+        let voice = settings.min_speech.max(settings.barge_in);
         let onset = voice * 2 + MAX_ONSET_PAUSE * 4;
         Self {
             keep: pcm::samples_in(settings.pre_roll + onset, SAMPLE_RATE_HZ),
-            endpointer: Endpointer::new(settings.endpointer.clone()),
+            endpointer: Endpointer::new(&settings),
             settings,
             decoder: None,
             voicing: None,
@@ -132,7 +132,7 @@ impl UtteranceDetector {
 
     /// How much voice starts an utterance depends on whether it would interrupt us.
     pub fn need(&mut self, speaking: bool) {
-        let usual = self.settings.endpointer.min_speech;
+        let usual = self.settings.min_speech;
         self.endpointer.need(if speaking { self.settings.barge_in } else { usual });
     }
 

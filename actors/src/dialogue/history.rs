@@ -1,6 +1,8 @@
 //! One dialogue: what the model is told, in the person's language, before what is remembered.
 //! Not for what is remembered, which is [`super::memory`]'s.
 
+use serde::{Deserialize, Serialize};
+
 use super::memory::{Memory, push_user};
 use super::phrases::Language;
 use super::style::{CurrentStyle, LocalTime};
@@ -13,8 +15,9 @@ use crate::reloadable::Reloadable;
 /// the language of their instructions otherwise.
 const IN_CHINESE: &str = "\n请用中文回答。";
 
-/// How a session talks.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[dialogue]`: how a session talks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DialogueSettings {
     /// Tells the model how to behave; `{current_time}` becomes the local date and time of the
     /// turn.
@@ -24,9 +27,11 @@ pub struct DialogueSettings {
     pub emotion_prompt: String,
     /// Messages that are remembered: of both sides, and the tools' calls and results.
     pub max_messages: usize,
-    /// Longest reply, in tokens.
+    /// Longest reply, in tokens; the key stands in `[llm]`.
+    #[serde(skip)]
     pub max_tokens: u32,
-    /// 0.0 to 1.0.
+    /// 0.0 to 1.0; the key stands in `[llm]`.
+    #[serde(skip)]
     pub temperature: f64,
     /// Spoken before the first words of a person are known.
     pub language: Language,

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub use requests::GatewayService;
 pub use session::{InUse, TextSession};
 pub use sessions::Sessions;
-pub use settings::{ClientToolSettings, GatewaySettings};
+pub use settings::GatewaySettings;
 
 use self::client_tools::ClientTools;
 use self::requests::{Conversation, Preferences, Request, RequestExecutor};
@@ -92,7 +92,7 @@ impl GatewayActor {
         let session = desk.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
-        let tools = ClientTools::new(desk.settings.get().client_tools, outbox.clone());
+        let tools = ClientTools::new(desk.settings.get(), outbox.clone());
         let turns = TurnFactory::new(process);
         let connection = turns.connection().clone();
         let counter = RequestExecutor { desk, tools, outbox, connection };

@@ -79,7 +79,7 @@ impl Server {
         config.store.url = Secret::new(store);
         config.http.requests_per_minute = 0;
         config.museum.requests_per_minute = 0;
-        config.museum.cache_answers_ms = 0;
+        config.museum.answers_for = Duration::ZERO;
         let process = CancellationToken::new();
         let (token, (tell, told)) = (process.clone(), mpsc::channel());
         let thread = std::thread::spawn(move || {

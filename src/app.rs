@@ -379,10 +379,9 @@ fn build_tooling(
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
     let vision = Vision::new(&config.vision)?;
     let environment = env::for_children(&ProcessEnv);
-    let servers = Servers::start(&config.tools.servers, &environment, process)?;
-    let timeout = Duration::from_millis(config.tools.endpoint_timeout_ms);
+    let remotes = Servers::start(&config.tools.servers, &environment, process)?;
     let builtin = Builtin::new(&config.tools.builtin, &config.time_zone())?;
-    let sources = Sources::new(builtin, servers, Endpoint::new(timeout));
+    let sources = Sources::new(builtin, remotes, Endpoint::new(config.tools.endpoint_timeout));
     let agents = AgentTokens::new(&secret, &config.tools.revoked_tokens);
     let tokens = VisionTokens::new(&secret);
     let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);

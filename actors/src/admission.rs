@@ -14,9 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::metrics::{meters, whole};
+use crate::settings::ms;
 
 /// Length of one control window: the interval between updates of the limit.
 pub const WINDOW: Duration = Duration::from_millis(500);
@@ -61,12 +63,14 @@ const CALM_WINDOWS: usize = 20;
 const PATIENCE: usize = 4;
 const PATIENCE_AGAIN: usize = 1;
 
-/// Settings of the admission control.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[admission]`: when a turn is one too many.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct AdmissionSettings {
     /// Upper bound of the limit, in turns.
     pub max_turns: usize,
-    /// Delay from which a sent packet counts as late; devices have buffered audio meanwhile.
+    /// A packet that leaves later than this is late; devices have some to play meanwhile.
+    #[serde(rename = "late_ms", with = "ms")]
     pub late: Duration,
     /// Share of late packets, in percent of all, above which the limit falls.
     pub late_percent: f64,

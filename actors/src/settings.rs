@@ -1,15 +1,23 @@
-//! Deployment settings of the actors, one small struct per part. The defaults are the product's;
-//! where a number comes from outside, its doc names the source.
+//! The settings of the actors, one struct for each section of the configuration, with the defaults.
+//! Where a number comes from outside, its doc says from where. Times are durations here and
+//! milliseconds in the file ([`ms`]). Not for the bounds of values, which the configuration checks.
+
+pub mod days;
+pub mod ms;
+mod secret;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::admission::AdmissionSettings;
-use crate::audio::endpointer::EndpointerSettings;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{DialogueSettings, Phrases};
 use crate::tools::ToolSettings;
 
-/// Settings of all actors of one connection.
+pub use secret::Secret;
+
+/// Everything one connection's actors need.
 #[derive(Debug, Clone, Default)]
 pub struct PipelineSettings {
     /// Timers and wake words of the socket.
@@ -30,21 +38,25 @@ pub struct PipelineSettings {
     pub admission: AdmissionSettings,
 }
 
-/// Timers and wake words of a device's socket.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[device]`: a device's connection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DeviceSettings {
-    /// Longest wait for the hello, after which the connection is closed; firmware waits 10 s for
-    /// our answer.
+    /// Closes a connection without hello after this time; firmware waits 10 s for our answer.
+    #[serde(rename = "hello_timeout_ms", with = "ms")]
     pub hello_timeout: Duration,
-    /// Longest time without speech, after which the connection is closed.
+    /// Closes a connection without speech after this time.
+    #[serde(rename = "no_voice_timeout_ms", with = "ms")]
     pub no_voice_timeout: Duration,
-    /// Interval between WebSocket Pings.
+    /// Sends a WebSocket Ping this often.
+    #[serde(rename = "ping_every_ms", with = "ms")]
     pub ping_every: Duration,
-    /// Longest time without any frame from the peer, not even a Pong, after which it counts as
-    /// gone.
+    /// Drops a connection that sent nothing at all for this long, not even a Pong.
+    #[serde(rename = "dead_after_ms", with = "ms")]
     pub dead_after: Duration,
-    /// Delay between a wake word and its greeting. A person who goes on speaking within it, as in
-    /// "hi, what time is it?", is answered instead of greeted.
+    /// From a wake word to its greeting: a person who goes on speaking within it, as in "hi, what
+    /// time is it?", is heard instead of greeted.
+    #[serde(rename = "greeting_grace_ms", with = "ms")]
     pub greeting_grace: Duration,
     /// Texts of `listen detect` that are wake words, compared without case, spaces and
     /// punctuation; any other text is a question.
@@ -81,15 +93,25 @@ impl DeviceSettings {
     }
 }
 
-/// Settings of voice activity detection and endpointing.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[hearing]`: voice activity and utterances.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct HearingSettings {
-    /// Bounds that decide when an utterance starts and ends.
-    pub endpointer: EndpointerSettings,
-    /// Length of voice that interrupts our speech in realtime mode (barge-in). Anything shorter,
-    /// such as a cough, does not.
+    /// Voice needed before speech counts as started.
+    #[serde(rename = "min_speech_ms", with = "ms")]
+    pub min_speech: Duration,
+    /// Silence that ends an utterance.
+    #[serde(rename = "silence_ms", with = "ms")]
+    pub silence: Duration,
+    /// Longest utterance; one that reaches it is cut there.
+    #[serde(rename = "max_utterance_ms", with = "ms")]
+    pub max_utterance: Duration,
+    /// Voice needed before a person who speaks over us, in realtime mode, cuts us: what is
+    /// shorter, such as a cough, does not.
+    #[serde(rename = "barge_in_ms", with = "ms")]
     pub barge_in: Duration,
-    /// Length of audio before the first voice that belongs to the utterance.
+    /// Audio from before the first voice that belongs to the utterance.
+    #[serde(rename = "pre_roll_ms", with = "ms")]
     pub pre_roll: Duration,
     /// libfvad's mode, 0 (all but silence is voice) to 3.
     pub aggressiveness: u8,
@@ -102,11 +124,9 @@ pub struct HearingSettings {
 impl Default for HearingSettings {
     fn default() -> Self {
         Self {
-            endpointer: EndpointerSettings {
-                min_speech: Duration::from_millis(160),
-                silence: Duration::from_millis(700),
-                max_utterance: Duration::from_secs(28),
-            },
+            min_speech: Duration::from_millis(160),
+            silence: Duration::from_millis(700),
+            max_utterance: Duration::from_secs(28),
             barge_in: Duration::from_millis(180),
             pre_roll: Duration::from_millis(300),
             aggressiveness: 2,
@@ -116,13 +136,15 @@ impl Default for HearingSettings {
     }
 }
 
-/// Settings of synthesis, encoding and pacing.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[speaking]`: synthesis, encoding and pacing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SpeakingSettings {
     /// Downlink sample rate: 8000, 12000, 16000, 24000 or 48000 Hz; 0 derives it from the
     /// synthesiser's own.
     pub sample_rate_hz: u32,
     /// Length of a downlink packet: 20, 40 or 60 ms.
+    #[serde(rename = "packet_ms", with = "ms")]
     pub packet: Duration,
     /// Opus bitrate, in bits per second.
     pub bitrate_bps: i32,
@@ -133,15 +155,18 @@ pub struct SpeakingSettings {
     /// Packets sent ahead of the playback clock. Firmware 1.6.0 queues 5 and drops more; boards
     /// with an ESP32-C3 misbehave at bursts of 5.
     pub lead_packets: u32,
-    /// Least delay between `tts start` and the first audio: firmware clears its queue one loop
-    /// iteration after that message, and a network may delay the message more than the audio.
+    /// Audio comes this long after `tts start` at the earliest: firmware clears its queue one
+    /// loop turn after that message, and a network may delay the message more than the audio.
+    #[serde(rename = "start_guard_ms", with = "ms")]
     pub start_guard: Duration,
-    /// Prebuffer: length of audio that must be there before speech begins, unless the sentence is
-    /// complete or nothing more has come for this long. It hides the stalls of a synthesiser; one
-    /// that is faster than playback fills it in a fraction of the time.
+    /// Speech begins when this much of its sound is there, or the sentence is complete, or nothing
+    /// more has come for this long: a synthesiser's stalls are not heard then. One that is faster
+    /// than playback fills it in a fraction of the time.
+    #[serde(rename = "cushion_ms", with = "ms")]
     pub cushion: Duration,
     /// Delay between the end of the last packet's playback and `tts stop`: firmware up to 2.0 cuts
     /// the tail otherwise.
+    #[serde(rename = "stop_margin_ms", with = "ms")]
     pub stop_margin: Duration,
     /// Most packets synthesised ahead of the one that is sent.
     pub ahead_packets: usize,
@@ -191,8 +216,9 @@ impl Default for DialogueSettings {
     }
 }
 
-/// Bounds of the data queues ("lanes"), and the behaviour at each bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Section `[lanes]`: bounds of the data lanes, and what happens at the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct LaneSizes {
     /// Most packets from a device that wait for the VadActor; at the bound the newest is dropped. A
     /// few more slots are kept for listening orders, which are never dropped.

@@ -9,14 +9,14 @@ use crate::config::Config;
 
 /// Defines the list of keys, and a read and a write function that access their fields.
 macro_rules! keys {
-    ($($key:literal => $section:ident . $field:ident),+ $(,)?) => {
-        /// Keys that may change at run time.
+    ($($key:literal => $section:ident . $field:ident $(in $unit:ident)?),+ $(,)?) => {
+        /// Every key that may change while the server runs.
         pub const CHANGEABLE: &[&str] = &[$($key),+];
 
         /// Returns the value of a key; `None` if it may not change at run time.
         pub(super) fn read(config: &Config, key: &str) -> Option<Value> {
             match key {
-                $($key => Some(shown(&config.$section.$field)),)+
+                $($key => Some($($unit::)?shown(&config.$section.$field)),)+
                 _ => None,
             }
         }
@@ -29,7 +29,7 @@ macro_rules! keys {
             value: &Value,
         ) -> Option<Result<(), String>> {
             match key {
-                $($key => Some(put(&mut config.$section.$field, value)),)+
+                $($key => Some($($unit::)?put(&mut config.$section.$field, value)),)+
                 _ => None,
             }
         }
@@ -44,14 +44,14 @@ keys! {
     "gateway.system_prompt" => gateway.system_prompt,
     "gateway.temperature" => gateway.temperature,
     "gateway.max_tokens" => gateway.max_tokens,
-    "gateway.session_timeout_ms" => gateway.session_timeout_ms,
+    "gateway.session_timeout_ms" => gateway.session_idle in milliseconds,
     "chat.system_prompt" => chat.system_prompt,
     "chat.temperature" => chat.temperature,
     "chat.max_tokens" => chat.max_tokens,
     "museum.system_prompt" => museum.system_prompt,
     "museum.temperature" => museum.temperature,
     "museum.max_tokens" => museum.max_tokens,
-    "museum.session_timeout_ms" => museum.session_timeout_ms,
+    "museum.session_timeout_ms" => museum.session_timeout in milliseconds,
     "log.level" => log.level,
 }
 
@@ -62,6 +62,23 @@ fn shown(value: &impl Serialize) -> Value {
 fn put<T: DeserializeOwned>(place: &mut T, value: &Value) -> Result<(), String> {
     *place = serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
     Ok(())
+}
+
+/// The same for times, which are whole milliseconds outside.
+mod milliseconds {
+    use std::time::Duration;
+
+    use hearken_actors::settings::ms;
+    use serde_json::Value;
+
+    pub(super) fn shown(time: &Duration) -> Value {
+        ms::in_ms(*time).into()
+    }
+
+    pub(super) fn put(place: &mut Duration, value: &Value) -> Result<(), String> {
+        *place = ms::deserialize(value).map_err(|error| error.to_string())?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Changing {
                 Ok(Box::new(move || chat.set(settings)))
             }),
             Box::new(move |config| {
-                let (museum, settings) = (Arc::clone(&museum), config.museum_clients());
+                let (museum, settings) = (Arc::clone(&museum), config.museum.clone());
                 Ok(Box::new(move || museum.change(settings)))
             }),
         ]

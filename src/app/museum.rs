@@ -29,7 +29,7 @@ pub(super) fn build_museum(
     };
     let limit = NonZeroU32::new(config.museum.requests_per_minute);
     Ok(MuseumClients {
-        museum: Arc::new(Museum::new(ports, config.museum_clients())),
+        museum: Arc::new(Museum::new(ports, config.museum.clone())),
         token: config.museum.token.clone(),
         limit: limit.map(|n| cluster.limit("museum", n)),
     })

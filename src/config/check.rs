@@ -1,6 +1,8 @@
 //! Whether a configuration makes sense, beyond the types of its values. What concerns one
 //! provider alone is checked where it is built.
 
+use hearken_actors::settings::days::in_days;
+use hearken_actors::settings::ms::in_ms;
 use hearken_base::Secret;
 use hearken_proto::gateway::MAX_TOKENS;
 
@@ -18,35 +20,10 @@ const MCP_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025
 /// # Errors
 /// The first value that cannot be used, with its key and what may stand there.
 pub fn check(config: &Config) -> Result<(), ConfigError> {
-    let (s, h, d) = (&config.speaking, &config.hearing, &config.device);
-    one_of(
-        "speaking.sample_rate_hz",
-        s.sample_rate_hz,
-        &[0, 8_000, 12_000, 16_000, 24_000, 48_000],
-    )?;
-    one_of("speaking.packet_ms", s.packet_ms, &[20, 40, 60])?;
-    within("speaking.bitrate_bps", s.bitrate_bps, 6_000, 128_000)?;
-    within("speaking.complexity", s.complexity, 0, 10)?;
-    within("speaking.strained_complexity", s.strained_complexity, 0, 10)?;
-    within("speaking.lead_packets", s.lead_packets, 1, 5)?;
-    within("speaking.start_guard_ms", s.start_guard_ms, 20, 1_000)?;
-    within("speaking.cushion_ms", s.cushion_ms, 0, 5_000)?;
-    within("speaking.stop_margin_ms", s.stop_margin_ms, 0, 300)?;
-    within("speaking.ahead_packets", s.ahead_packets, 1, 10_000)?;
-    within("hearing.aggressiveness", h.aggressiveness, 0, 3)?;
-    within("hearing.min_rms", h.min_rms, 0.0, 32_768.0)?;
-    within("hearing.over_noise", h.over_noise, 0.0, 100.0)?;
-    within("hearing.pre_roll_ms", h.pre_roll_ms, 0, 2_000)?;
-    within("hearing.min_speech_ms", h.min_speech_ms, 20, 5_000)?;
-    within("hearing.barge_in_ms", h.barge_in_ms, 20, 5_000)?;
-    within("hearing.silence_ms", h.silence_ms, 100, 10_000)?;
-    within("hearing.max_utterance_ms", h.max_utterance_ms, 1_000, 300_000)?;
-    within("device.hello_timeout_ms", d.hello_timeout_ms, 1_000, 60_000)?;
-    within("device.no_voice_timeout_ms", d.no_voice_timeout_ms, 1_000, 86_400_000)?;
-    within("device.ping_every_ms", d.ping_every_ms, 1_000, 600_000)?;
-    within("device.dead_after_ms", d.dead_after_ms, d.ping_every_ms + 1_000, 3_600_000)?;
-    within("device.greeting_grace_ms", d.greeting_grace_ms, 0, 5_000)?;
-    desk(config)?;
+    speaking(config)?;
+    hearing(config)?;
+    device(config)?;
+    http(config)?;
     gateway(config)?;
     museum(config)?;
     chat(config)?;
@@ -66,18 +43,61 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
 }
 
+/// Checks the audio to devices.
+fn speaking(config: &Config) -> Result<(), ConfigError> {
+    let s = &config.speaking;
+    one_of(
+        "speaking.sample_rate_hz",
+        s.sample_rate_hz,
+        &[0, 8_000, 12_000, 16_000, 24_000, 48_000],
+    )?;
+    one_of("speaking.packet_ms", in_ms(s.packet), &[20, 40, 60])?;
+    within("speaking.bitrate_bps", s.bitrate_bps, 6_000, 128_000)?;
+    within("speaking.complexity", s.complexity, 0, 10)?;
+    within("speaking.strained_complexity", s.strained_complexity, 0, 10)?;
+    within("speaking.lead_packets", s.lead_packets, 1, 5)?;
+    within("speaking.start_guard_ms", in_ms(s.start_guard), 20, 1_000)?;
+    within("speaking.cushion_ms", in_ms(s.cushion), 0, 5_000)?;
+    within("speaking.stop_margin_ms", in_ms(s.stop_margin), 0, 300)?;
+    within("speaking.ahead_packets", s.ahead_packets, 1, 10_000)
+}
+
+/// Checks when an utterance starts and ends.
+fn hearing(config: &Config) -> Result<(), ConfigError> {
+    let h = &config.hearing;
+    within("hearing.aggressiveness", h.aggressiveness, 0, 3)?;
+    within("hearing.min_rms", h.min_rms, 0.0, 32_768.0)?;
+    within("hearing.over_noise", h.over_noise, 0.0, 100.0)?;
+    within("hearing.pre_roll_ms", in_ms(h.pre_roll), 0, 2_000)?;
+    within("hearing.min_speech_ms", in_ms(h.min_speech), 20, 5_000)?;
+    within("hearing.barge_in_ms", in_ms(h.barge_in), 20, 5_000)?;
+    within("hearing.silence_ms", in_ms(h.silence), 100, 10_000)?;
+    within("hearing.max_utterance_ms", in_ms(h.max_utterance), 1_000, 300_000)
+}
+
+/// Checks the timers of devices' connections.
+fn device(config: &Config) -> Result<(), ConfigError> {
+    let d = &config.device;
+    let ping_every = in_ms(d.ping_every);
+    within("device.hello_timeout_ms", in_ms(d.hello_timeout), 1_000, 60_000)?;
+    within("device.no_voice_timeout_ms", in_ms(d.no_voice_timeout), 1_000, 86_400_000)?;
+    within("device.ping_every_ms", ping_every, 1_000, 600_000)?;
+    within("device.dead_after_ms", in_ms(d.dead_after), ping_every + 1_000, 3_600_000)?;
+    within("device.greeting_grace_ms", in_ms(d.greeting_grace), 0, 5_000)
+}
+
 /// Checks how tools are offered and called.
 fn tools(config: &Config) -> Result<(), ConfigError> {
     let t = &config.tools;
     one_of("tools.mcp_protocol_version", t.mcp_protocol_version.as_str(), &MCP_VERSIONS)?;
     within("tools.max_rounds", t.max_rounds, 1, 100)?;
     within("tools.max_tools", t.max_tools, 1, 128)?;
-    within("tools.turn_total_ms", t.turn_total_ms, 1_000, 3_600_000)?;
-    within("tools.device_timeout_ms", t.device_timeout_ms, 1_000, 600_000)?;
+    within("tools.turn_total_ms", in_ms(t.turn_total), 1_000, 3_600_000)?;
+    within("tools.device_timeout_ms", in_ms(t.device_timeout), 1_000, 600_000)?;
     within("tools.max_result_bytes", t.max_result_bytes, 256, 1 << 20)?;
-    within("tools.filler_after_ms", t.filler_after_ms, 100, 60_000)?;
-    within("tools.filler_again_ms", t.filler_again_ms, 500, 60_000)?;
-    within("tools.endpoint_timeout_ms", t.endpoint_timeout_ms, 100, 600_000)?;
+    within("tools.filler_after_ms", in_ms(t.filler_after), 100, 60_000)?;
+    within("tools.filler_again_ms", in_ms(t.filler_again), 500, 60_000)?;
+    within("tools.endpoint_timeout_ms", in_ms(t.endpoint_timeout), 100, 600_000)?;
     within("tools.builtin.timeout_ms", t.builtin.timeout_ms, 500, 60_000)
 }
 
@@ -93,7 +113,7 @@ fn lanes(config: &Config) -> Result<(), ConfigError> {
         within(key, size, 1, 10_000)?;
     }
     within("admission.max_turns", config.admission.max_turns, 1, 1_000_000)?;
-    within("admission.late_ms", config.admission.late_ms, 1, 1_000)?;
+    within("admission.late_ms", in_ms(config.admission.late), 1, 1_000)?;
     within("admission.late_percent", config.admission.late_percent, 0.01, 100.0)?;
     within("admission.busy_percent", config.admission.busy_percent, 10.0, 100.0)
 }
@@ -104,8 +124,8 @@ fn state(config: &Config) -> Result<(), ConfigError> {
     within("state.max_connections", config.state.max_connections, 1, 10_000)
 }
 
-/// Checks what stands before the routes.
-fn desk(config: &Config) -> Result<(), ConfigError> {
+/// Checks what stands before the routes: `[http]`, `[admin]` and `[tls]`.
+fn http(config: &Config) -> Result<(), ConfigError> {
     within("http.requests_per_minute", config.http.requests_per_minute, 0, 1_000_000)?;
     for origin in &config.http.cors_origins {
         let site = url::Url::parse(origin).ok().filter(|url| {
@@ -140,14 +160,15 @@ fn missing(key: &'static str, remedy: &str) -> Result<(), ConfigError> {
 fn gateway(config: &Config) -> Result<(), ConfigError> {
     let g = &config.gateway;
     within("gateway.max_connections", g.max_connections, 1, 100_000)?;
-    within("gateway.ping_interval_ms", g.ping_interval_ms, 1_000, 3_600_000)?;
-    within("gateway.ping_timeout_ms", g.ping_timeout_ms, g.ping_interval_ms, 86_400_000)?;
-    within("gateway.session_timeout_ms", g.session_timeout_ms, 1_000, 2_592_000_000)?;
+    let ping_every = in_ms(g.ping_every);
+    within("gateway.ping_interval_ms", ping_every, 1_000, 3_600_000)?;
+    within("gateway.ping_timeout_ms", in_ms(g.dead_after), ping_every, 86_400_000)?;
+    within("gateway.session_timeout_ms", in_ms(g.session_idle), 1_000, 2_592_000_000)?;
     within("gateway.max_messages", g.max_messages, 2, 1_000)?;
     within("gateway.temperature", g.temperature, 0.0, 1.0)?;
     within("gateway.max_tokens", g.max_tokens, 1, MAX_TOKENS)?;
     within("gateway.client_tools_max_count", g.client_tools_max_count, 0, 128)?;
-    within("gateway.client_tool_timeout_ms", g.client_tool_timeout_ms, 100, 600_000)?;
+    within("gateway.client_tool_timeout_ms", in_ms(g.client_tool_timeout), 100, 600_000)?;
     within("gateway.client_tool_result_queue_size", g.client_tool_result_queue_size, 1, 1_000)?;
     long_enough("gateway.token", &g.token)
 }
@@ -168,18 +189,20 @@ fn redis(config: &Config) -> Result<(), ConfigError> {
     within("redis.timeout_ms", config.redis.timeout_ms, 10, 60_000)
 }
 
+/// Checks the values of chat sessions.
 fn chat(config: &Config) -> Result<(), ConfigError> {
     let c = &config.chat;
     within("chat.max_iterations", c.max_iterations, 1, 100)?;
-    within("chat.message_history_size", c.message_history_size, 1, 1_000)?;
+    within("chat.message_history_size", c.history, 1, 1_000)?;
     within("chat.token_budget", c.token_budget, 100, 10_000_000)?;
     within("chat.max_tokens", c.max_tokens, 1, 1_000_000)?;
     within("chat.temperature", c.temperature, 0.0, 1.0)?;
-    within("chat.lock_wait_ms", c.lock_wait_ms, 0, 600_000)?;
+    within("chat.lock_wait_ms", in_ms(c.lock_wait), 0, 600_000)?;
     within("chat.max_watchers", c.max_watchers, 0, 1_000_000)?;
-    within("chat.ping_interval_ms", c.ping_interval_ms, 1_000, 3_600_000)?;
-    within("chat.pong_timeout_ms", c.pong_timeout_ms, c.ping_interval_ms, 86_400_000)?;
-    within("chat.purge_after_days", c.purge_after_days, 1, 36_500)?;
+    let ping_every = in_ms(c.ping_every);
+    within("chat.ping_interval_ms", ping_every, 1_000, 3_600_000)?;
+    within("chat.pong_timeout_ms", in_ms(c.dead_after), ping_every, 86_400_000)?;
+    within("chat.purge_after_days", in_days(c.purge_after), 1, 36_500)?;
     long_enough("chat.token", &c.token)
 }
 
@@ -189,9 +212,9 @@ fn museum(config: &Config) -> Result<(), ConfigError> {
     within("museum.temperature", m.temperature, 0.0, 2.0)?;
     within("museum.max_tokens", m.max_tokens, 1, 1_000_000)?;
     within("museum.max_messages", m.max_messages, 2, 1_000)?;
-    within("museum.session_timeout_ms", m.session_timeout_ms, 1_000, 2_592_000_000)?;
+    within("museum.session_timeout_ms", in_ms(m.session_timeout), 1_000, 2_592_000_000)?;
     within("museum.max_sessions", m.max_sessions, 1, 1_000_000)?;
-    within("museum.cache_answers_ms", m.cache_answers_ms, 0, 86_400_000)?;
+    within("museum.cache_answers_ms", in_ms(m.answers_for), 0, 86_400_000)?;
     within("museum.requests_per_minute", m.requests_per_minute, 0, 1_000_000)?;
     long_enough("museum.token", &m.token)
 }

@@ -33,7 +33,7 @@ pub(super) fn resolve(
 pub(super) fn mask(table: &mut toml::Table) {
     let models = table.get_mut("llm").and_then(|llm| llm.get_mut("fallback"));
     let models = models.and_then(toml::Value::as_array_mut).into_iter().flatten();
-    models.filter_map(toml::Value::as_table_mut).for_each(super::mask);
+    models.filter_map(toml::Value::as_table_mut).for_each(super::mask::mask);
 }
 
 #[cfg(test)]

@@ -1,6 +1,39 @@
-//! What `log.level` may be: a level, or rules with a level for each part. Not for logging by them.
+//! Section `[log]`, and what `log.level` may be: a level, or rules with a level for each part. Not
+//! for logging by them.
+
+use serde::{Deserialize, Serialize};
 
 use super::reader::ConfigError;
+
+/// Section `[log]`: what is logged, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// A level (`error`, `warn`, `info`, `debug`, `trace`), or rules such as
+    /// `info,hearken_actors=debug`.
+    pub level: String,
+    /// `text` or `json`.
+    pub format: LogFormat,
+}
+
+/// Shape of the log's lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    #[serde(alias = "TEXT", alias = "Text")]
+    Text,
+    /// One JSON object a line.
+    #[serde(alias = "JSON", alias = "Json")]
+    Json,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { level: "info".into(), format: LogFormat::Text }
+    }
+}
 
 /// The levels, with names that other programs have for them.
 const LEVELS: [(&str, &str); 9] = [

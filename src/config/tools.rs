@@ -1,15 +1,15 @@
-//! How tools are offered and called, and where they are: its table of the configuration, to and from the actors'
-//! settings. Not for what the values may be, which is checked with the rest.
+//! Section `[tools]`. Its keys belong to two crates, and serde's `flatten` would lose the line of an
+//! error in the file: so they stand here together, and the actors' ones are handed on. Not for the
+//! bounds of values.
 
 use std::time::Duration;
 
+use hearken_actors::settings::ms;
 use hearken_actors::tools::{Introduction, ToolSettings};
 use hearken_tool_sources::{BuiltinSettings, ToolServer};
 use serde::{Deserialize, Serialize};
 
-use super::ms;
-
-/// How tools are offered to the model and called.
+/// Section `[tools]`: how tools are offered to the model and called, and where they are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
@@ -17,27 +17,32 @@ pub struct ToolsConfig {
     pub max_rounds: usize,
     /// Most tools offered to the model.
     pub max_tools: usize,
-    /// All calls of a turn end within this time.
-    pub turn_total_ms: u64,
+    /// Longest time for all calls of a turn together.
+    #[serde(rename = "turn_total_ms", with = "ms")]
+    pub turn_total: Duration,
     /// Longest wait for an answer of a device.
-    pub device_timeout_ms: u64,
-    /// Devices are asked for the tools meant for people too.
+    #[serde(rename = "device_timeout_ms", with = "ms")]
+    pub device_timeout: Duration,
+    /// Asks devices for the tools meant for people too.
     pub user_tools: bool,
     /// The name by which we greet devices' MCP servers.
     pub mcp_server_name: String,
     /// The version of MCP in which we greet them.
     pub mcp_protocol_version: String,
-    /// Longest result given to the model; what is beyond is cut.
+    /// Longest result given to the model, in bytes; what is beyond is cut.
     pub max_result_bytes: usize,
-    /// A tool that takes longer is bridged by a phrase.
-    pub filler_after_ms: u64,
+    /// FillerPhrases a tool that takes longer than this by a phrase.
+    #[serde(rename = "filler_after_ms", with = "ms")]
+    pub filler_after: Duration,
     /// Silence after which another phrase follows.
-    pub filler_again_ms: u64,
+    #[serde(rename = "filler_again_ms", with = "ms")]
+    pub filler_again: Duration,
     /// Longest wait for an answer of a tool client that dialled in.
-    pub endpoint_timeout_ms: u64,
+    #[serde(rename = "endpoint_timeout_ms", with = "ms")]
+    pub endpoint_timeout: Duration,
     /// Serials of the tool clients' tokens that are no longer good.
     pub revoked_tokens: Vec<String>,
-    /// Programs may be added as tool servers over the API too, with the admin token.
+    /// Lets programs be added as tool servers over the API too, with the admin token.
     pub allow_commands_over_api: bool,
     /// Tools of this server itself.
     pub builtin: BuiltinSettings,
@@ -46,20 +51,21 @@ pub struct ToolsConfig {
 }
 
 impl ToolsConfig {
+    /// Returns the keys that the actors need.
     pub(super) fn settings(&self) -> ToolSettings {
         ToolSettings {
             max_rounds: self.max_rounds,
             max_tools: self.max_tools,
-            turn_total: Duration::from_millis(self.turn_total_ms),
-            device_timeout: Duration::from_millis(self.device_timeout_ms),
+            turn_total: self.turn_total,
+            device_timeout: self.device_timeout,
             user_tools: self.user_tools,
             introduction: Introduction {
                 name: self.mcp_server_name.clone(),
                 protocol_version: self.mcp_protocol_version.clone(),
             },
             max_result_bytes: self.max_result_bytes,
-            filler_after: Duration::from_millis(self.filler_after_ms),
-            filler_again: Duration::from_millis(self.filler_again_ms),
+            filler_after: self.filler_after,
+            filler_again: self.filler_again,
         }
     }
 }
@@ -70,15 +76,15 @@ impl Default for ToolsConfig {
         Self {
             max_rounds: t.max_rounds,
             max_tools: t.max_tools,
-            turn_total_ms: ms(t.turn_total),
-            device_timeout_ms: ms(t.device_timeout),
+            turn_total: t.turn_total,
+            device_timeout: t.device_timeout,
             user_tools: t.user_tools,
             mcp_server_name: t.introduction.name,
             mcp_protocol_version: t.introduction.protocol_version,
             max_result_bytes: t.max_result_bytes,
-            filler_after_ms: ms(t.filler_after),
-            filler_again_ms: ms(t.filler_again),
-            endpoint_timeout_ms: 10_000,
+            filler_after: t.filler_after,
+            filler_again: t.filler_again,
+            endpoint_timeout: Duration::from_secs(10),
             revoked_tokens: Vec::new(),
             allow_commands_over_api: false,
             builtin: BuiltinSettings::default(),

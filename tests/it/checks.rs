@@ -138,7 +138,7 @@ async fn check_06_the_hello_says_what_is_really_sent() {
     for (rate_hz, packet_ms) in [(16_000, 20), (16_000, 60), (24_000, 40), (0, 60)] {
         let server = TestServer::start(&vendors, |config| {
             config.speaking.sample_rate_hz = rate_hz;
-            config.speaking.packet_ms = packet_ms;
+            config.speaking.packet = Duration::from_millis(packet_ms);
         })
         .await;
         let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;

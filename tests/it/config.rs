@@ -10,21 +10,60 @@ fn shipped() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")
 }
 
+/// The shipped file with every key as if a person had removed its `#`. A comment has a space there.
+fn uncommented() -> String {
+    let text = std::fs::read_to_string(shipped()).unwrap();
+    let key = |line: &str| match line.strip_prefix('#') {
+        Some(key) if !key.starts_with(' ') => format!("{key}\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(key).collect()
+}
+
+/// Every key, with dots; one whose value is an empty table, such as `llm.extra`, among them.
+fn keys(table: &toml::Table) -> Vec<String> {
+    let below = |(name, value): (&String, &toml::Value)| match value.as_table() {
+        Some(inner) if !inner.is_empty() => {
+            keys(inner).iter().map(|key| format!("{name}.{key}")).collect()
+        }
+        _ => vec![name.clone()],
+    };
+    table.iter().flat_map(below).collect()
+}
+
 #[test]
-fn the_shipped_file_holds_every_key_with_its_default_and_a_comment() {
+fn the_shipped_file_sets_nothing_so_that_copies_receive_later_defaults() {
     let config = config::load(Some(&shipped()), &BTreeMap::new()).unwrap();
     assert_eq!(config, Config::default());
     let text = std::fs::read_to_string(shipped()).unwrap();
     let written: toml::Table = toml::from_str(&text).unwrap();
-    let all = toml::Table::try_from(Config::default()).unwrap();
-    assert_eq!(config::reader::keys(&written), config::reader::keys(&all));
+    assert_eq!(config::reader::keys(&written), [""; 0]);
+}
+
+#[test]
+fn uncommenting_every_key_of_the_shipped_file_changes_nothing() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), uncommented()).unwrap();
+    let config = config::load(Some(file.path()), &BTreeMap::new()).unwrap();
+    assert_eq!(config, Config::default());
+    let written: toml::Table = toml::from_str(&uncommented()).unwrap();
+    assert_eq!(keys(&written), keys(&toml::Table::try_from(Config::default()).unwrap()));
+}
+
+#[test]
+fn every_key_of_the_shipped_file_is_explained_by_the_line_above_it() {
+    let text = std::fs::read_to_string(shipped()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    for (number, line) in lines.iter().enumerate() {
-        // What is indented belongs to the key above it.
-        if line.contains(" = ") && !line.starts_with(['#', ' ']) {
-            assert!(lines[number - 1].starts_with('#'), "line {}: no comment", number + 1);
-        }
+    let is_key = |line: &str| {
+        let name = line.strip_prefix('#').and_then(|rest| rest.split_once(" = "));
+        name.is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+    };
+    let mut explained = 0;
+    for (number, line) in lines.iter().enumerate().filter(|(_, line)| is_key(line)) {
+        explained += 1;
+        assert!(lines[number - 1].starts_with("# "), "line {}: {line}", number + 1);
     }
+    assert_eq!(explained, keys(&toml::Table::try_from(Config::default()).unwrap()).len());
 }
 
 fn hearken(args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String, String) {

@@ -163,8 +163,8 @@ async fn ten_thousand_connections_leave_nothing_behind() {
     let count = ProcessEnv.get("HEARKEN_CYCLES").map_or(FEW, |n| n.parse().unwrap());
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
-        config.speaking.start_guard_ms = 20;
-        config.speaking.stop_margin_ms = 20;
+        config.speaking.start_guard = Duration::from_millis(20);
+        config.speaking.stop_margin = Duration::from_millis(20);
         config.server.max_connections = AT_ONCE * 2;
         // A place that does not come back would be missed.
         config.admission.max_turns = AT_ONCE * 2;

@@ -80,8 +80,8 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
         config.server.audio_threads = 2;
         config.speaking.complexity = 0;
         // So many at once are slow to see `tts start` on a small machine.
-        config.speaking.start_guard_ms = 1_000;
-        config.hearing.silence_ms = 400;
+        config.speaking.start_guard = Duration::from_secs(1);
+        config.hearing.silence = Duration::from_millis(400);
     })
     .await;
     let figures = until_turns(crowd(&server.device_url(), 100, 100), 200).await;

@@ -49,7 +49,7 @@ fn judging_of_20_ms(bencher: Bencher) {
     let settings = HearingSettings::default();
     let mut voicing =
         VoiceDetector::new(settings.aggressiveness, settings.min_rms, settings.over_noise);
-    let mut endpointer = Endpointer::new(settings.endpointer);
+    let mut endpointer = Endpointer::new(&settings);
     bencher.bench_local(|| {
         endpointer.hear(voicing.is_voice(frames.next()), Duration::from_millis(20))
     });

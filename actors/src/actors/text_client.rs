@@ -72,7 +72,7 @@ impl TextClientActor {
         let session = service.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
-        let tools = ClientTools::new(service.settings.get().client_tools, outbox.clone());
+        let tools = ClientTools::new(service.settings.get(), outbox.clone());
         let turns = TurnFactory::new(process);
         let connection = turns.connection().clone();
         let counter = RequestExecutor { service, tools, outbox, connection };

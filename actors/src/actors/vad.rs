@@ -88,7 +88,7 @@ impl VadActor {
             self.open = None;
             self.detector.forget();
         }
-        let longest = self.settings.endpointer.max_utterance + self.settings.pre_roll;
+        let longest = self.settings.max_utterance + self.settings.pre_roll;
         if mode == ListenMode::Manual {
             if let Some(utterance) = &mut self.open {
                 utterance.send(self.detector.unjudged(), longest);
@@ -172,7 +172,7 @@ impl VadActor {
             ctx.cancel_future(clock);
         }
         let Some(utterance) = &self.open else { return };
-        let left = self.settings.endpointer.silence.saturating_sub(utterance.last_packet.elapsed());
+        let left = self.settings.silence.saturating_sub(utterance.last_packet.elapsed());
         if left.is_zero() {
             self.detector.end();
             return self.end();

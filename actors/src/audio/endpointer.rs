@@ -9,22 +9,12 @@
 
 use std::time::Duration;
 
-/// Longest pause before `min_speech` is reached: voice that pauses for longer was a click or a
-/// cough.
+use crate::settings::HearingSettings;
+
+/// Voice that pauses longer than this before `min_speech` is reached was a click or a cough.
 pub const MAX_ONSET_PAUSE: Duration = Duration::from_millis(120);
 
-/// Bounds of an utterance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndpointerSettings {
-    /// Voice needed before speech counts as started.
-    pub min_speech: Duration,
-    /// Silence that ends an utterance.
-    pub silence: Duration,
-    /// Longest utterance; one that reaches it is cut there.
-    pub max_utterance: Duration,
-}
-
-/// Start or end of speech, caused by one frame.
+/// What one frame brought about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// Speech has started, this long ago.
@@ -39,7 +29,9 @@ pub enum Endpoint {
 /// State machine that finds the start and the end of utterances.
 #[derive(Debug)]
 pub struct Endpointer {
-    settings: EndpointerSettings,
+    min_speech: Duration,
+    silence: Duration,
+    max_utterance: Duration,
     state: State,
 }
 
@@ -53,9 +45,10 @@ const QUIET: State =
     State::Quiet { voice: Duration::ZERO, pause: Duration::ZERO, since_onset: Duration::ZERO };
 
 impl Endpointer {
-    /// Creates an endpointer in the quiet state.
-    pub fn new(settings: EndpointerSettings) -> Self {
-        Self { settings, state: QUIET }
+    /// An endpointer in the quiet state.
+    pub fn new(settings: &HearingSettings) -> Self {
+        let &HearingSettings { min_speech, silence, max_utterance, .. } = settings;
+        Self { min_speech, silence, max_utterance, state: QUIET }
     }
 
     /// Returns to the quiet state, whatever came before.
@@ -65,7 +58,7 @@ impl Endpointer {
 
     /// Sets the length of voice that is needed from now on before speech counts as started.
     pub fn need(&mut self, min_speech: Duration) {
-        self.settings.min_speech = min_speech;
+        self.min_speech = min_speech;
     }
 
     /// Returns true while an utterance is open.
@@ -91,7 +84,7 @@ impl Endpointer {
                     self.state = QUIET;
                     return None;
                 }
-                if *voice < self.settings.min_speech {
+                if *voice < self.min_speech {
                     return None;
                 }
                 let (ago, silence) = (*since_onset, *pause);
@@ -101,8 +94,7 @@ impl Endpointer {
             State::Speaking { silence, total } => {
                 *silence = if voiced { Duration::ZERO } else { *silence + length };
                 *total += length;
-                let ended =
-                    *silence >= self.settings.silence || *total >= self.settings.max_utterance;
+                let ended = *silence >= self.silence || *total >= self.max_utterance;
                 if ended {
                     self.state = QUIET;
                 }
@@ -120,10 +112,11 @@ mod tests {
     const FRAME: Duration = Duration::from_millis(20);
 
     fn endpointer() -> Endpointer {
-        Endpointer::new(EndpointerSettings {
+        Endpointer::new(&HearingSettings {
             min_speech: Duration::from_millis(100),
             silence: Duration::from_millis(200),
             max_utterance: Duration::from_secs(2),
+            ..HearingSettings::default()
         })
     }
 

@@ -57,11 +57,11 @@ pub struct UtteranceDetector {
 impl UtteranceDetector {
     /// Creates a detector that has received nothing.
     pub fn new(settings: HearingSettings) -> Self {
-        let voice = settings.endpointer.min_speech.max(settings.barge_in);
+        let voice = settings.min_speech.max(settings.barge_in);
         let onset = voice * 2 + MAX_ONSET_PAUSE * 4;
         Self {
             keep: pcm::samples_in(settings.pre_roll + onset, SAMPLE_RATE_HZ),
-            endpointer: Endpointer::new(settings.endpointer.clone()),
+            endpointer: Endpointer::new(&settings),
             settings,
             decoder: None,
             voicing: None,
@@ -134,7 +134,7 @@ impl UtteranceDetector {
     /// Sets the length of voice that starts an utterance: `barge_in` while we speak, since the
     /// utterance would interrupt us, and `min_speech` otherwise.
     pub fn need(&mut self, speaking: bool) {
-        let usual = self.settings.endpointer.min_speech;
+        let usual = self.settings.min_speech;
         self.endpointer.need(if speaking { self.settings.barge_in } else { usual });
     }
 

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::settings::{Secret, days, ms};
 use crate::tools::ToolSettings;
 
 /// Instructions in the order of the document, 2.2.2: the role, the rules, the scene, the tools,
@@ -24,15 +27,22 @@ const SYSTEM_PROMPT: &str = "你是一位经验丰富的龙与地下城（D&D 5e
 
 现在的时间：{current_time}";
 
-/// How chat sessions are served.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[chat]`: how chat sessions are served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ChatSettings {
+    /// Lets applications in.
+    pub enabled: bool,
+    /// Bearer token of applications, which may also stand as `token` in the URL; empty lets
+    /// everybody in.
+    pub token: Secret,
     /// Tells the model how to behave; `{session_name}`, `{state}`, `{tools}` and `{current_time}`
     /// are filled in.
     pub system_prompt: String,
     /// Rounds of calls in a turn; one more ends it with an error.
     pub max_iterations: usize,
     /// Messages of a session that are read for a turn.
+    #[serde(rename = "message_history_size")]
     pub history: u32,
     /// Tokens that the model is told at most; older exchanges are left out.
     pub token_budget: usize,
@@ -41,26 +51,37 @@ pub struct ChatSettings {
     /// 0.0 to 1.0.
     pub temperature: f64,
     /// Longest wait for a turn of the same session that is under way.
+    #[serde(rename = "lock_wait_ms", with = "ms")]
     pub lock_wait: Duration,
-    /// Longest time for a message, whatever it has begun.
+    /// Longest time for a message, whatever it has begun; no key.
+    #[serde(skip)]
     pub turn_limit: Duration,
-    /// How often a watcher is pinged.
+    /// Most watchers at once; one more is refused with 503.
+    pub max_watchers: usize,
+    /// Pings a watcher this often.
+    #[serde(rename = "ping_interval_ms", with = "ms")]
     pub ping_every: Duration,
-    /// A watcher that sends nothing at all for this long is gone.
+    /// Disconnects a watcher that sent nothing at all for this long.
+    #[serde(rename = "pong_timeout_ms", with = "ms")]
     pub dead_after: Duration,
-    /// Deleted sessions are forgotten after this time.
+    /// Forgets deleted sessions after this time.
+    #[serde(rename = "purge_after_days", with = "days")]
     pub purge_after: Duration,
-    /// How often they are looked for.
+    /// Looks for them this often; no key.
+    #[serde(skip)]
     pub purge_every: Duration,
     /// The model may call the server's other tools too.
     pub server_tools: bool,
-    /// How tools are offered and called.
+    /// How tools are offered and called; the keys stand in `[tools]`.
+    #[serde(skip)]
     pub tools: ToolSettings,
 }
 
 impl Default for ChatSettings {
     fn default() -> Self {
         Self {
+            enabled: true,
+            token: Secret::default(),
             system_prompt: SYSTEM_PROMPT.into(),
             max_iterations: 10,
             history: 50,
@@ -69,6 +90,7 @@ impl Default for ChatSettings {
             temperature: 0.7,
             lock_wait: Duration::from_secs(30),
             turn_limit: Duration::from_secs(600),
+            max_watchers: 1_000,
             ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(60),
             purge_after: Duration::from_secs(30 * 86_400),

@@ -1,6 +1,8 @@
 //! One dialogue: builds the prompt from instructions, language and remembered messages. Not for the
 //! remembered messages themselves: see [`super::memory`].
 
+use serde::{Deserialize, Serialize};
+
 use super::memory::{Memory, push_user};
 use super::phrases::Language;
 use super::style::{CurrentStyle, LocalTime};
@@ -13,8 +15,9 @@ use crate::reloadable::Reloadable;
 /// the language of their instructions.
 const IN_CHINESE: &str = "\n请用中文回答。";
 
-/// Settings of a session's dialogues.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[dialogue]`: how a session talks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DialogueSettings {
     /// Instructions for the model's behaviour. `{current_time}` is replaced by the local date and
     /// time of the turn.
@@ -25,9 +28,11 @@ pub struct DialogueSettings {
     /// Maximum number of remembered messages. Counts messages of both sides, tool calls and tool
     /// results.
     pub max_messages: usize,
-    /// Maximum length of a reply, in tokens.
+    /// Longest reply, in tokens; the key stands in `[llm]`.
+    #[serde(skip)]
     pub max_tokens: u32,
-    /// Sampling temperature, 0.0 to 1.0.
+    /// 0.0 to 1.0; the key stands in `[llm]`.
+    #[serde(skip)]
     pub temperature: f64,
     /// Language to speak until the person's first words are known.
     pub language: Language,

@@ -1,7 +1,9 @@
 //! Fixed phrases in Chinese and English, and detection of a text's language. Not for the model's
 //! words.
 
-/// Phrase in the two supported languages.
+use serde::{Deserialize, Serialize};
+
+/// A phrase in the two languages that we speak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phrase {
     /// Chinese text.
@@ -30,13 +32,15 @@ impl Phrase {
     }
 }
 
-/// Languages that have fixed phrases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The languages that we have phrases for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Language {
     /// Chinese.
     #[default]
+    #[serde(rename = "zh")]
     Chinese,
-    /// English, and every other language without Han characters.
+    /// English, and every language without Han characters.
+    #[serde(rename = "en")]
     English,
 }
 
@@ -56,54 +60,77 @@ pub fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
 }
 
-/// All fixed phrases.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phrases {
-    /// Answer to a wake word.
-    pub greeting: Phrase,
-    /// Spoken when a provider failed.
-    pub apology: Phrase,
-    /// Spoken before the server closes an idle connection. Empty for a silent close.
-    pub farewell: Phrase,
-    /// Spoken while a tool call takes long. Empty for silence.
-    pub filler: Phrase,
-    /// Spoken while the tool call still takes long. Empty for silence.
-    pub filler_again: Phrase,
-    /// Spoken when the tools succeeded and the model says nothing more. Empty for silence.
-    pub done: Phrase,
-    /// Spoken instead of an answer when the server has no capacity. Empty for silence.
-    pub busy: Phrase,
-}
-
-impl Default for Phrases {
-    fn default() -> Self {
-        Self {
-            greeting: Phrase::new("我在。", "I'm here."),
-            apology: Phrase::new(
-                "抱歉，我这边出了点问题，请再说一遍。",
-                "Sorry, something went wrong. Please try again.",
-            ),
-            farewell: Phrase::new("那我先休息了，再见。", "I'll rest now. Goodbye."),
-            filler: Phrase::new("稍等，我看一下。", "One moment, please."),
-            filler_again: Phrase::new("还在处理，请再等等。", "Still working on it."),
-            done: Phrase::new("好了。", "Done."),
-            busy: Phrase::new(
-                "现在有点忙，请过一会儿再说。",
-                "I'm busy right now. Please try again in a moment.",
-            ),
+/// Declares the phrases, each with its two keys and their defaults.
+macro_rules! phrases {
+    ($($(#[$doc:meta])* $name:ident { $zh:ident: $zh_text:literal, $en:ident: $en_text:literal })+) => {
+        /// Section `[phrases]`: all fixed phrases.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(from = "PhraseKeys", into = "PhraseKeys")]
+        pub struct Phrases {
+            $($(#[$doc])* pub $name: Phrase,)+
         }
-    }
+
+        impl Default for Phrases {
+            fn default() -> Self {
+                PhraseKeys::default().into()
+            }
+        }
+
+        impl Phrases {
+            /// Every phrase in both languages, for making their audio beforehand; empty ones left
+            /// out.
+            pub fn all(&self) -> Vec<String> {
+                [$(&self.$name),+].into_iter().flat_map(Phrase::all).collect()
+            }
+        }
+
+        /// The keys of the phrases, one for each language.
+        #[derive(Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        struct PhraseKeys {
+            $($zh: String, $en: String,)+
+        }
+
+        impl Default for PhraseKeys {
+            fn default() -> Self {
+                Self { $($zh: $zh_text.into(), $en: $en_text.into(),)+ }
+            }
+        }
+
+        impl From<PhraseKeys> for Phrases {
+            fn from(keys: PhraseKeys) -> Self {
+                Self { $($name: Phrase { zh: keys.$zh, en: keys.$en },)+ }
+            }
+        }
+
+        impl From<Phrases> for PhraseKeys {
+            fn from(phrases: Phrases) -> Self {
+                Self { $($zh: phrases.$name.zh, $en: phrases.$name.en,)+ }
+            }
+        }
+    };
 }
 
-impl Phrases {
-    /// Returns every phrase in both languages, to synthesise their audio in advance. Leaves out
-    /// empty ones.
-    pub fn all(&self) -> Vec<String> {
-        let Self { greeting, apology, farewell, filler, filler_again, done, busy } = self;
-        [greeting, apology, farewell, filler, filler_again, done, busy]
-            .into_iter()
-            .flat_map(Phrase::all)
-            .collect()
+phrases! {
+    /// Answers a wake word.
+    greeting { greeting_zh: "我在。", greeting_en: "I'm here." }
+    /// Said when a provider failed.
+    apology {
+        apology_zh: "抱歉，我这边出了点问题，请再说一遍。",
+        apology_en: "Sorry, something went wrong. Please try again."
+    }
+    /// Said before the server closes a quiet connection; empty for a silent close.
+    farewell { farewell_zh: "那我先休息了，再见。", farewell_en: "I'll rest now. Goodbye." }
+    /// Said while a tool takes its time; empty for silence.
+    filler { filler_zh: "稍等，我看一下。", filler_en: "One moment, please." }
+    /// Said while it goes on taking its time; empty for silence.
+    filler_again { filler_again_zh: "还在处理，请再等等。", filler_again_en: "Still working on it." }
+    /// Said where tools did what was asked and the model says nothing more; empty for silence.
+    done { done_zh: "好了。", done_en: "Done." }
+    /// Said instead of an answer where there is more to do than can be done; empty for silence.
+    busy {
+        busy_zh: "现在有点忙，请过一会儿再说。",
+        busy_en: "I'm busy right now. Please try again in a moment."
     }
 }
 

@@ -13,7 +13,7 @@ use hearken_proto::gateway::{
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::ClientToolSettings;
+use super::GatewaySettings;
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use crate::tools::schema::Schema;
 
@@ -25,7 +25,7 @@ type Outcome = Result<Value, String>;
 /// Tools of one connection. Clones share them.
 #[derive(Clone)]
 pub(crate) struct ClientTools {
-    settings: ClientToolSettings,
+    settings: Arc<GatewaySettings>,
     outbox: mpsc::Sender<ServerMessage>,
     tools: Arc<Mutex<Arc<[Tool]>>>,
     pending: Pending,
@@ -35,7 +35,7 @@ pub(crate) struct ClientTools {
 type Pending = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 
 impl ClientTools {
-    pub(crate) fn new(settings: ClientToolSettings, outbox: mpsc::Sender<ServerMessage>) -> Self {
+    pub(crate) fn new(settings: Arc<GatewaySettings>, outbox: mpsc::Sender<ServerMessage>) -> Self {
         let tools = Arc::new(Mutex::new(Arc::from([])));
         Self { settings, outbox, tools, pending: Pending::default() }
     }
@@ -68,14 +68,14 @@ impl ClientTools {
         let RegisteredTool { name, description, parameters } = tool;
         let refused = |code, error: String| Err(ToolRefusal { name: name.clone(), code, error });
         let failed = ErrorCode::ToolRegistrationFailed;
-        if !self.settings.enabled {
+        if !self.settings.client_tools_enabled {
             return refused(failed, "Client tools are disabled on this server".into());
         }
         if known.iter().any(|t| t.name == name) {
             return refused(failed, "Tool name already exists".into());
         }
-        if known.len() >= self.settings.max_count {
-            let most = self.settings.max_count;
+        if known.len() >= self.settings.client_tools_max_count {
+            let most = self.settings.client_tools_max_count;
             return refused(failed, format!("Too many tools: at most {most} per connection"));
         }
         if let Err(error) = Schema::of_object(&parameters) {
@@ -133,11 +133,11 @@ impl ToolSource for ClientTools {
     }
 
     fn timeout(&self) -> Duration {
-        self.settings.timeout
+        self.settings.client_tool_timeout
     }
 
     fn at_once(&self) -> usize {
-        self.settings.at_once
+        self.settings.client_tool_result_queue_size
     }
 }
 
@@ -165,8 +165,9 @@ mod tests {
 
     fn tools(max_count: usize) -> (ClientTools, mpsc::Receiver<ServerMessage>) {
         let (outbox, sent) = mpsc::channel(4);
-        let settings = ClientToolSettings { max_count, ..ClientToolSettings::default() };
-        (ClientTools::new(settings, outbox), sent)
+        let settings =
+            GatewaySettings { client_tools_max_count: max_count, ..GatewaySettings::default() };
+        (ClientTools::new(Arc::new(settings), outbox), sent)
     }
 
     #[test]

@@ -17,7 +17,7 @@ use hearken_proto::ids::SessionId;
 pub use requests::GatewayService;
 pub use session::{InUse, TextSession};
 pub use sessions::Sessions;
-pub use settings::{ClientToolSettings, GatewaySettings};
+pub use settings::GatewaySettings;
 
 use crate::dialogue::SharedStyle;
 use crate::ports::ToolSource;

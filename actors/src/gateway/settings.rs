@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::settings::{Secret, ms};
 use crate::tools::ToolSettings;
 
 /// Instructions of the gateway's document, 14.1.
@@ -16,16 +19,28 @@ const SYSTEM_PROMPT: &str = "你是一个名为\"听语AI\"的语音助手。请
 
 当前时间：{current_time}";
 
-/// How text clients are served.
-#[derive(Debug, Clone, PartialEq)]
+/// Section `[gateway]`: how text clients are served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct GatewaySettings {
-    /// A WebSocket Ping is sent this often.
+    /// Lets text clients in.
+    pub enabled: bool,
+    /// Bearer token of clients, which may also stand as `token` in the URL; empty lets everybody
+    /// in.
+    pub token: Secret,
+    /// Most connections at once; one more is closed with 1013.
+    pub max_connections: usize,
+    /// Sends a WebSocket Ping this often.
+    #[serde(rename = "ping_interval_ms", with = "ms")]
     pub ping_every: Duration,
-    /// A peer that sent nothing at all for this long, not even a Pong, is gone.
+    /// Closes a connection that sent nothing at all for this long, not even a Pong.
+    #[serde(rename = "ping_timeout_ms", with = "ms")]
     pub dead_after: Duration,
-    /// A session that nobody used for this long is over.
+    /// Ends a session that nobody used for this long.
+    #[serde(rename = "session_timeout_ms", with = "ms")]
     pub session_idle: Duration,
-    /// How often sessions that are over are cleared away.
+    /// Clears ended sessions away this often; no key.
+    #[serde(skip)]
     pub sweep_every: Duration,
     /// Messages that a session remembers: of both sides, and the tools' calls and results.
     pub max_messages: usize,
@@ -38,16 +53,28 @@ pub struct GatewaySettings {
     /// Before a client chooses: the model is told what was said before.
     pub enable_context: bool,
     /// The model may call tools of the server.
+    #[serde(rename = "mcp_enabled")]
     pub server_tools: bool,
-    /// How clients' own tools are used.
-    pub client_tools: ClientToolSettings,
-    /// How tools are offered and called.
+    /// Clients may register tools.
+    pub client_tools_enabled: bool,
+    /// Most tools of one connection.
+    pub client_tools_max_count: usize,
+    /// Longest wait for the result of a client's tool.
+    #[serde(rename = "client_tool_timeout_ms", with = "ms")]
+    pub client_tool_timeout: Duration,
+    /// Calls of one connection whose results are waited for at once; one more waits its turn.
+    pub client_tool_result_queue_size: usize,
+    /// How tools are offered and called; the keys stand in `[tools]`.
+    #[serde(skip)]
     pub tools: ToolSettings,
 }
 
 impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
+            enabled: true,
+            token: Secret::default(),
+            max_connections: 100,
             ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(300),
             session_idle: Duration::from_secs(3_600),
@@ -58,27 +85,11 @@ impl Default for GatewaySettings {
             max_tokens: hearken_proto::gateway::MAX_TOKENS,
             enable_context: false,
             server_tools: true,
-            client_tools: ClientToolSettings::default(),
+            client_tools_enabled: true,
+            client_tools_max_count: 32,
+            client_tool_timeout: Duration::from_secs(30),
+            client_tool_result_queue_size: 10,
             tools: ToolSettings::default(),
         }
-    }
-}
-
-/// Clients' own tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClientToolSettings {
-    /// Clients may register tools.
-    pub enabled: bool,
-    /// Most tools of one connection.
-    pub max_count: usize,
-    /// Longest wait for a result.
-    pub timeout: Duration,
-    /// Calls of one connection whose results are waited for at once; one more waits its turn.
-    pub at_once: usize,
-}
-
-impl Default for ClientToolSettings {
-    fn default() -> Self {
-        Self { enabled: true, max_count: 32, timeout: Duration::from_secs(30), at_once: 10 }
     }
 }

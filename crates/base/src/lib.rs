@@ -4,10 +4,9 @@
 
 pub mod http;
 pub mod priority;
-mod secret;
 pub mod settings;
 pub mod tls;
 pub mod websocket;
 
-pub use secret::Secret;
+pub use hearken_actors::settings::Secret;
 pub use settings::SettingError;

@@ -4,6 +4,7 @@
 
 mod backup;
 mod check;
+mod config;
 mod error;
 mod museum;
 mod restore;
@@ -23,6 +24,7 @@ use jiff::Timestamp;
 
 pub use backup::{BackupError, Progress, RowCounts};
 pub use check::CheckReport;
+pub use config::StoreConfig;
 pub use error::{StoreError, StoreErrorKind};
 pub use museum::{MuseumSession, MuseumStore};
 pub use settings::{AuditEntry, SettingsStore};

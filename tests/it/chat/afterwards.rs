@@ -382,7 +382,7 @@ async fn ten_turns_after_a_purge() {
     let restored = desk.table.post(&format!("/api/sessions/{back}/restore"), Value::Null).await;
     assert_eq!(restored.0, 200);
     // A server purges when it starts.
-    let desk = desk.restarted(&folder, |config| config.chat.purge_after_days = 0).await;
+    let desk = desk.restarted(&folder, |config| config.chat.purge_after = Duration::ZERO).await;
     eventually("it is purged", || async {
         let (_, told) = desk.table.get("/api/sessions?status=deleted").await;
         (told["total"] == 0).then_some(())

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use reqwest::Method;
@@ -138,7 +139,7 @@ async fn messages_of_a_session_are_answered_one_after_the_other() {
 
 #[actix_web::test]
 async fn one_does_not_wait_for_ever_for_another() {
-    let table = Table::with(|config| config.chat.lock_wait_ms = 50).await;
+    let table = Table::with(|config| config.chat.lock_wait = Duration::from_millis(50)).await;
     let session = table.session().await;
     table.vendors.llm.set(Behaviour::Slow);
     let long = "a question that takes a while to be said back";

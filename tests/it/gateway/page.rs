@@ -1,6 +1,7 @@
 //! The gateway's test page in a real Chromium, which `clients/page.mjs` drives. Not for the wire.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::script::{output_of, program, vendors};
 use crate::support::app::TestServer;
@@ -19,8 +20,10 @@ async fn a_person_tries_the_gateway_in_a_browser() {
     }
     let vendors = vendors().await;
     vendors.llm.set(Behaviour::Slow);
-    let server =
-        TestServer::start(&vendors, |config| config.gateway.client_tool_timeout_ms = 2_000).await;
+    let server = TestServer::start(&vendors, |config| {
+        config.gateway.client_tool_timeout = Duration::from_secs(2)
+    })
+    .await;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/test_client.html");
     let (packages, address) = (peers.packages(), server.address.to_string());
     let arguments: [&dyn AsRef<std::ffi::OsStr>; 5] =

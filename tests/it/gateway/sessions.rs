@@ -1,5 +1,7 @@
 //! Chapter 6: what is remembered, by whom, and for how long.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{TextClient, answering, asked, echo, echoing};
@@ -42,7 +44,7 @@ async fn what_was_said_is_told_to_the_model_only_where_wanted() {
 async fn a_session_is_gone_on_with_after_a_restart() {
     let vendors = answering(echo).await;
     let mut config = vendors.config();
-    config.gateway.session_timeout_ms = 60_000;
+    config.gateway.session_idle = Duration::from_secs(60);
     let server = TestServer::of(config.clone(), Vec::new()).await;
     let mut client = TextClient::connect(&server).await;
     client.answer("my name is Ann").await;

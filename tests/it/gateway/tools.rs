@@ -1,5 +1,7 @@
 //! Chapter 7 and 11.5: tools that clients register, tools of the server, and how calls end.
 
+use std::time::Duration;
+
 use hearken_actors::testkit::numbers;
 use serde_json::{Value, json};
 
@@ -187,8 +189,10 @@ async fn a_request_without_words_after_a_failed_tool_ends_with_its_code() {
 #[actix_web::test]
 async fn a_result_that_does_not_come_ends_the_request_and_is_refused_later() {
     let vendors = super::answering(super::echo).await;
-    let server =
-        TestServer::start(&vendors, |config| config.gateway.client_tool_timeout_ms = 150).await;
+    let server = TestServer::start(&vendors, |config| {
+        config.gateway.client_tool_timeout = Duration::from_millis(150)
+    })
+    .await;
     let mut client = TextClient::connect(&server).await;
     client.register(&["open_door"]).await;
     let told = client.ask("call open_door {}").await;
@@ -253,7 +257,7 @@ async fn tools_can_be_switched_off() {
     let vendors = super::answering(super::echo).await;
     let server = TestServer::start(&vendors, |config| {
         config.tools.builtin.enabled = vec!["get_current_time".into()];
-        config.gateway.mcp_enabled = false;
+        config.gateway.server_tools = false;
         config.gateway.client_tools_enabled = false;
     })
     .await;

@@ -1,5 +1,7 @@
 //! Sessions of museum clients: registered, kept alive, left, over.
 
+use std::time::Duration;
+
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
@@ -106,7 +108,7 @@ async fn the_header_is_taken_in_both_spellings_and_addresses_with_a_version() {
 async fn a_session_is_over_unless_it_is_used() {
     let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
     let visit = Visit::start(llm, |config| {
-        config.museum.session_timeout_ms = 2_500;
+        config.museum.session_timeout = Duration::from_millis(2_500);
         config.museum.requests_per_minute = 0;
     })
     .await;
@@ -180,7 +182,7 @@ async fn sessions_outlive_the_server_and_there_are_only_so_many() {
     let tweak = |config: &mut hearken::config::Config| {
         config.server.data_dir = data.clone();
         config.museum.max_sessions = 2;
-        config.museum.cache_answers_ms = 0;
+        config.museum.answers_for = Duration::ZERO;
     };
     let visit = Visit::start(llm, tweak).await;
     let id = visit.register(samples()).await;

@@ -1,5 +1,7 @@
 //! Many devices at once: each is heard and answered by itself.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use hearken_actors::audio::pcm;
 use hearken_proto::device::ListenMode;
@@ -56,7 +58,7 @@ async fn ten_devices_at_once_each_hear_the_answer_to_their_own_words() {
         config.server.audio_threads = 2;
         config.tts.cache_bytes = 0;
         // Ten at once are slow to see `tts start` on a small machine.
-        config.speaking.start_guard_ms = 1_000;
+        config.speaking.start_guard = Duration::from_secs(1);
     })
     .await;
     join_all(PITCHES_HZ.map(|pitch_hz| converse(server.device_url(), pitch_hz))).await;

@@ -65,7 +65,9 @@ async fn check_23_a_message_beyond_64_kib_closes_the_connection_with_1009() {
 #[tokio::test]
 async fn a_connection_that_never_says_hello_is_closed_with_1008() {
     let vendors = Vendors::start().await;
-    let server = TestServer::start(&vendors, |config| config.device.hello_timeout_ms = 1_000).await;
+    let server =
+        TestServer::start(&vendors, |config| config.device.hello_timeout = Duration::from_secs(1))
+            .await;
     let mut greeted = socket(&server).await;
     greeted.send(Message::text(HELLO)).await.unwrap();
     let mut mute = socket(&server).await;

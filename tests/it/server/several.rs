@@ -1,6 +1,8 @@
 //! Several speech services before the server: all have their share, and nobody notices that one of
 //! them dies in the middle of an utterance or a sentence.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use hearken_proto::device::ListenMode;
 
@@ -51,7 +53,7 @@ async fn nobody_notices_that_one_of_three_speech_services_dies() {
         config.tts.more_urls = voices.each_ref().map(Stub::url).into();
         config.tts.cache_bytes = 0;
         // Three at once are slow to see `tts start` on a small machine.
-        config.speaking.start_guard_ms = 1_000;
+        config.speaking.start_guard = Duration::from_secs(1);
     })
     .await;
     let mut people = Vec::new();

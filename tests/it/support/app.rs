@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! let vendors = Vendors::start().await;
-//! let server = TestServer::start(&vendors, |config| config.hearing.silence_ms = 300).await;
+//! let server = TestServer::start(&vendors, |config| config.hearing.silence = Duration::from_millis(300)).await;
 //! connect_to(server.device_url());
 //! server.stop().await;
 //! ```
@@ -84,9 +84,9 @@ impl Vendors {
         config.embedded.enabled = false;
         // They ask the world.
         config.tools.builtin.enabled.clear();
-        config.hearing.silence_ms = 400;
+        config.hearing.silence = Duration::from_millis(400);
         // On a busy machine a device is late to see `tts start`; a packet right behind it is lost.
-        config.speaking.start_guard_ms = 250;
+        config.speaking.start_guard = Duration::from_millis(250);
         // Machines that test are busy, and packets late; nobody is to be turned away for it.
         config.admission.late_percent = 100.0;
         config.admission.busy_percent = 100.0;

@@ -91,7 +91,7 @@ async fn check_24_two_servers_and_two_tool_clients_serve_one_agent_and_come_back
         known(config);
         let http = address("http", remote.url());
         config.tools.servers = vec![child("child", peers.everything("stdio")), http];
-        config.tools.endpoint_timeout_ms = 30_000;
+        config.tools.endpoint_timeout = Duration::from_secs(30);
     })
     .await;
     let _first = Bridge::start(&peers, &server);

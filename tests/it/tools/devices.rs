@@ -23,7 +23,7 @@ pub(super) async fn asked_for_less() -> Vendors {
 
 /// Several devices on a busy machine are late to see `tts start`; a packet right behind it is lost.
 pub(super) fn patient(config: &mut Config) {
-    config.speaking.start_guard_ms = 1_000;
+    config.speaking.start_guard = Duration::from_secs(1);
 }
 
 /// The requests that the model was sent.

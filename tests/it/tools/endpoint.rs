@@ -176,7 +176,7 @@ async fn a_call_has_an_end_whatever_a_tool_client_answers() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         known(config);
-        config.tools.endpoint_timeout_ms = 300;
+        config.tools.endpoint_timeout = Duration::from_millis(300);
     })
     .await;
     let client = ToolClient::dial(&server, "calc").await;

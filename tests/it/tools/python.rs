@@ -111,7 +111,7 @@ async fn a_conversation_outlives(program: Program) {
     let server = TestServer::start(&vendors, |config| {
         config.tools.servers = vec![address("pages", url)];
         // Interpreters keep the machine busy: the device may be late to see `tts start`.
-        config.speaking.start_guard_ms = 1_000;
+        config.speaking.start_guard = Duration::from_secs(1);
     })
     .await;
     super::check_24::ready(&server, 1).await;

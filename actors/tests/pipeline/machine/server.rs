@@ -14,7 +14,7 @@ pub(super) const PLACES: usize = 2;
 
 fn settings() -> PipelineSettings {
     let mut settings = PipelineSettings::default();
-    settings.hearing.endpointer.silence = ms(300);
+    settings.hearing.silence = ms(300);
     settings.speaking.complexity = 0;
     settings.speaking.sample_rate_hz = 16_000;
     settings.tools.max_rounds = 3;

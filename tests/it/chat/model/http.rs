@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::SinkExt as _;
 use hearken::config::Config;
@@ -130,9 +131,9 @@ impl Http {
             config.state.url = self.upstreams.worlds.clone();
             config.http.requests_per_minute = 0;
             config.chat.max_iterations = ROUNDS.unsigned_abs() as usize;
-            config.chat.message_history_size = 500;
+            config.chat.history = 500;
             config.chat.token_budget = 1_000_000;
-            config.chat.purge_after_days = 0;
+            config.chat.purge_after = Duration::ZERO;
         };
         self.server = Some(TestServer::start(&self.vendors, tweak).await);
     }

@@ -1,5 +1,5 @@
 //! How far two texts agree: words for languages that space them, characters for Chinese. Not for
-//! judging a session, which is [`super::verdict`].
+//! judging a session, which is [`super::expectations`].
 
 /// The tokens that are compared: each CJK character by itself, other letters and digits by words
 /// in lower case; punctuation and spaces drop out.

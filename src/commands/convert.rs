@@ -1,17 +1,13 @@
-//! `hearken convert`: recordings from and to WAV and Ogg Opus, told apart by the file's ending.
-//! Not for streaming a recording to a server, which is `replay`.
+//! `hearken convert`: recordings from and to WAV and Ogg Opus. Only arguments and headers; reading
+//! and writing are in [`hearken_virtual_device::recording`].
 
-use std::fs;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use hearken_proto::device::AudioParams;
-use hearken_proto::recording::{Content, Expect, Header, Recording};
-use hearken_virtual_device::ogg::OggOpus;
-use hearken_virtual_device::packet_length;
-use hearken_virtual_device::sound::{self, PACKET, Side};
+use anyhow::bail;
+use hearken_proto::recording::{Expect, Header};
+use hearken_virtual_device::recording::{FileKind, Recording};
+use hearken_virtual_device::sound::{self, Side};
 
 /// Turns speech into a recorded session, or a session into speech.
 #[derive(Debug, Clone, clap::Args)]
@@ -57,28 +53,6 @@ pub struct ConvertArgs {
     pub readback: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Recording,
-    Wav,
-    Ogg,
-}
-
-impl Kind {
-    fn of(path: &Path) -> anyhow::Result<Self> {
-        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-        match ending.to_ascii_lowercase().as_str() {
-            "jsonl" => Ok(Self::Recording),
-            "wav" => Ok(Self::Wav),
-            "ogg" | "opus" => Ok(Self::Ogg),
-            _ => bail!(
-                "{}: use a file name that ends in .jsonl, .wav, .ogg or .opus",
-                path.display()
-            ),
-        }
-    }
-}
-
 /// Converts one file.
 ///
 /// # Errors
@@ -89,18 +63,14 @@ pub async fn run(args: ConvertArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
-    let (from, to) = (Kind::of(&args.input)?, Kind::of(&args.output)?);
-    let mut recording = match from {
-        Kind::Recording => read_recording(&args.input)?,
-        Kind::Wav => sound::read_wav(&args.input)?.to_recording(Header::default())?,
-        Kind::Ogg => read_ogg(&args.input)?,
-    };
-    args.describe(&mut recording.header);
-    match to {
-        Kind::Recording => write(&args.output, recording.render().as_bytes()),
-        Kind::Wav => sound::write_wav(&args.output, &sound::side_of(&recording, args.side)?),
-        Kind::Ogg => write(&args.output, &to_ogg(&recording, args.side).render()?),
+    for path in [&args.input, &args.output] {
+        if FileKind::of(path).is_none() {
+            bail!("{}: use a file name that ends in .jsonl, .wav, .ogg or .opus", path.display());
+        }
     }
+    let mut recording = Recording::load(&args.input)?;
+    args.describe(recording.header_mut());
+    recording.save(&args.output, args.side)
 }
 
 impl ConvertArgs {
@@ -133,74 +103,4 @@ impl ConvertArgs {
             }
         }
     }
-}
-
-/// Reads a recording from a file.
-///
-/// # Errors
-/// The file cannot be read, or a line of it; names both.
-pub fn read_recording(path: &Path) -> anyhow::Result<Recording> {
-    let name = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    Recording::parse(&text).with_context(|| format!("{name} is no recording"))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
-}
-
-const COMMENTS: [&str; 5] = ["TITLE", "LANGUAGE", "ARTIST", "LICENSE", "DESCRIPTION"];
-
-fn fields(header: &mut Header) -> [&mut Option<String>; 5] {
-    [
-        &mut header.title,
-        &mut header.language,
-        &mut header.speaker,
-        &mut header.licence,
-        &mut header.origin,
-    ]
-}
-
-fn read_ogg(path: &Path) -> anyhow::Result<Recording> {
-    let name = path.display();
-    let file = fs::File::open(path).with_context(|| format!("cannot read {name}"))?;
-    let ogg =
-        OggOpus::parse(BufReader::new(file)).with_context(|| format!("cannot read {name}"))?;
-    let length = ogg.packet_length().with_context(|| format!("{name} holds no audio"))?;
-    let frame_duration = u32::try_from(length.as_millis()).unwrap_or(60);
-    let mut header = Header {
-        uplink: AudioParams::opus(sound::UPLINK_RATE_HZ, frame_duration),
-        ..Header::default()
-    };
-    for (field, comment) in fields(&mut header).into_iter().zip(COMMENTS) {
-        *field = ogg.comments.iter().find(|(n, _)| n == comment).map(|(_, v)| v.clone());
-    }
-    let timed = ogg.packets.into_iter().map(|opus| {
-        let length = packet_length(&opus).unwrap_or(PACKET);
-        (opus, length)
-    });
-    let mut recording = sound::recording_of(header, timed);
-    let end = sound::side_of(&recording, Side::Up)?.speech_end() + sound::LISTEN_AFTER;
-    recording.header.speech_end_s = Some((end.as_secs_f64() * 1_000.0).round() / 1_000.0);
-    Ok(recording)
-}
-
-fn to_ogg(recording: &Recording, side: Side) -> OggOpus {
-    let mut header = recording.header.clone();
-    let input_rate_hz = match side {
-        Side::Up => header.uplink.sample_rate,
-        Side::Down => header.downlink.sample_rate,
-    };
-    let comments = COMMENTS
-        .into_iter()
-        .zip(fields(&mut header))
-        .filter_map(|(name, value)| Some((name.to_owned(), value.take()?)))
-        .collect();
-    let packets = recording.frames.iter().filter_map(|frame| match (&frame.content, side) {
-        (Content::UpAudio(opus), Side::Up) | (Content::DownAudio(opus), Side::Down) => {
-            Some(opus.clone())
-        }
-        _ => None,
-    });
-    OggOpus { input_rate_hz, comments, packets: packets.collect() }
 }

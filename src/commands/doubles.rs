@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use hearken_mock_services::{Delay, MockServices, Reply};
-use hearken_virtual_device::sound::{Side, Sound, read_wav, side_of};
+use hearken_virtual_device::recording::{FileKind, Recording};
+use hearken_virtual_device::sound::{Side, Sound, read_wav};
 use tokio_util::sync::CancellationToken;
 
-use super::convert::read_recording;
 use crate::shutdown;
 
 /// Rate of the synthesiser's double, as of most voices.
@@ -127,10 +127,11 @@ fn sentence(file: &Path, length: Duration) -> anyhow::Result<Sound> {
     Ok(Sound { samples, rate_hz: VOICE_RATE_HZ })
 }
 
-/// What a person says in a recording, or the sound of a WAV file.
+/// What a person says in a recording, or the sound of a WAV or Ogg Opus file.
 pub(super) fn speech(file: &Path) -> anyhow::Result<Sound> {
-    if file.extension().is_some_and(|x| x.eq_ignore_ascii_case("wav")) {
-        return read_wav(file);
+    match FileKind::of(file) {
+        // As it is, not through the codec.
+        Some(FileKind::Wav) => read_wav(file),
+        _ => Recording::load(file)?.sound(Side::Up),
     }
-    side_of(&read_recording(file)?, Side::Up)
 }

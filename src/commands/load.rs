@@ -6,25 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
 use hearken_actors::dialogue::Phrases;
 use hearken_proto::device::ListenMode;
-use hearken_virtual_device::load::{self, Course, Crowd, Figures, Spread, Used};
-use hearken_virtual_device::profile::Profile;
-use hearken_virtual_device::socket::Endpoint;
-use hearken_virtual_device::sound::{Sound, UPLINK_RATE_HZ};
-use hearken_virtual_device::toolbox::Toolbox;
-use serde::Serialize;
-use tokio_util::sync::CancellationToken;
+use hearken_virtual_device::load::{Figures, LoadPlan, Measured, Spread};
 
 use super::doubles::speech as speech_of;
-use super::endpoint::Wanted;
 use crate::shutdown::told_to_stop;
-
-/// Where this program wakes up this late, once in a hundred times, it measures itself.
-const OWN_LATENESS_MS: f64 = 5.0;
-/// Loudness of what those hear to whom nobody speaks, of full speech: below any voice.
-const MURMUR: f64 = 0.01;
 
 /// Loads a server with many virtual devices, and shows times, packets, errors and costs.
 ///
@@ -59,7 +46,7 @@ pub struct LoadArgs {
     #[arg(long, default_value_t = 0)]
     pub listening: usize,
     /// Who decides when a person has finished: auto (the server), manual (the button), realtime.
-    #[arg(long, default_value = "auto", value_parser = mode)]
+    #[arg(long, default_value = "auto", value_parser = super::listen_mode)]
     pub mode: ListenMode,
     /// Cut, or repeat, what people say to this length.
     #[arg(long)]
@@ -94,23 +81,6 @@ pub struct LoadArgs {
     pub json: bool,
 }
 
-impl LoadArgs {
-    /// Devices that talk and hear the answer out.
-    fn talkers(&self) -> usize {
-        let others = self.interrupting + self.listening;
-        self.talking.unwrap_or(self.devices.saturating_sub(others))
-    }
-}
-
-fn mode(name: &str) -> Result<ListenMode, String> {
-    match name {
-        "auto" => Ok(ListenMode::Auto),
-        "manual" => Ok(ListenMode::Manual),
-        "realtime" => Ok(ListenMode::Realtime),
-        _ => Err("use auto, manual or realtime".into()),
-    }
-}
-
 /// Loads the server and prints what was measured. Exit status 0: all devices were connected, every
 /// turn was answered and no packet was lost; 1: some were not; 2: it could not run, and the reason
 /// went to stderr.
@@ -118,7 +88,7 @@ fn mode(name: &str) -> Result<ListenMode, String> {
 /// # Errors
 /// Only where stdout or stderr cannot be written.
 pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
-    let measured = match measure(&args).await {
+    let (plan, measured) = match measure(&args).await {
         Ok(measured) => measured,
         Err(error) => {
             writeln!(std::io::stderr(), "load: {error:#}")?;
@@ -130,122 +100,33 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     } else {
         super::print(&table(&measured))?;
     }
-    let Figures { errors, packets, turns, interrupted, connected, unanswered, .. } =
-        &measured.figures;
-    let talks = args.talkers() + args.interrupting > 0;
-    let well = errors.is_empty()
-        && packets.lost.is_empty()
-        && *unanswered == 0
-        && *connected == args.devices
-        && (turns + interrupted > 0 || !talks);
+    let talk = plan.talkers() + plan.interrupting > 0;
+    let well = measured.went_well(plan.devices, talk);
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-#[derive(Debug, Serialize)]
-struct Measured {
-    figures: Figures,
-    /// The server's process, once all devices had come.
-    server: Option<Used>,
-    /// This program, over the same time.
-    load: Option<Used>,
-    /// This program was too busy to measure well.
-    overloaded: bool,
-}
-
-async fn measure(args: &LoadArgs) -> anyhow::Result<Measured> {
-    let crowd = crowd(args).await?;
-    let ramp = crowd.ramp;
-    let mut server = args.pid.map(Course::begin).transpose()?;
-    let mut own = Course::begin(std::process::id())?;
-    let end = CancellationToken::new();
-    let deadline = ramp + Duration::from_secs(args.length);
-    let stopping = end.clone().drop_guard();
-    let mut look = |figures: &Figures| {
-        let turns = figures.turns + figures.interrupted;
-        server.iter_mut().chain([&mut own]).for_each(|course| course.look(turns));
-        progress(figures);
-    };
-    let running = load::run(crowd, end.clone(), &mut look);
-    let timer = async {
-        tokio::select! {
-            () = tokio::time::sleep(deadline) => {}
-            _ = told_to_stop(false) => {}
-        }
-        drop(stopping);
-    };
-    let (figures, ()) = tokio::join!(running, timer);
-    let overloaded = figures.own_lateness.ms(0.99).is_some_and(|ms| ms > OWN_LATENESS_MS);
-    let server = server.and_then(|course| course.used(ramp, args.devices));
-    Ok(Measured { figures, server, load: own.used(ramp, args.devices), overloaded })
-}
-
-async fn crowd(args: &LoadArgs) -> anyhow::Result<Crowd> {
-    if args.devices == 0 {
-        bail!("--devices must be 1 or more");
-    }
-    let talking = args.talkers();
-    if talking + args.interrupting + args.listening > args.devices {
-        bail!("--talking, --interrupting and --listening are more than --devices together");
-    }
-    let speech = speech(args)?;
-    let mut murmur = speech.clone();
-    for sample in &mut murmur.samples {
-        #[allow(clippy::cast_possible_truncation, reason = "smaller than it was")]
-        let faint = (f64::from(*sample) * MURMUR) as i16;
-        *sample = faint;
-    }
-    let silence = vec![0; usize::try_from(UPLINK_RATE_HZ / 1_000 * 60).unwrap_or(960)];
-    let silence = Sound { samples: silence, rate_hz: UPLINK_RATE_HZ }.packets()?;
-    Ok(Crowd {
-        endpoints: endpoints(args).await?,
-        talking,
+async fn measure(args: &LoadArgs) -> anyhow::Result<(LoadPlan, Measured)> {
+    let plan = LoadPlan {
+        speech: speech_of(&args.file)?,
+        words: args.words_ms.map(Duration::from_millis),
+        url: args.url.clone(),
+        token: args.token.clone(),
+        devices: args.devices,
+        talking: args.talking,
         interrupting: args.interrupting,
         listening: args.listening,
         mode: args.mode,
         ramp: Duration::from_secs(args.ramp),
-        speech: speech.packets()?.into(),
-        murmur: murmur.packets()?.into(),
-        silence: silence.into_iter().next().context("no packet of silence")?,
+        length: Duration::from_secs(args.length),
         pause: Duration::from_millis(args.pause_ms),
-        busy_words: Phrases::default().busy.all().into(),
-        profile: Profile::default(),
-        toolbox: Toolbox { generated: args.tools, ..Toolbox::default() },
-    })
-}
-
-/// What is said, without the silence after it.
-fn speech(args: &LoadArgs) -> anyhow::Result<Sound> {
-    let mut sound = speech_of(&args.file)?.at_rate(UPLINK_RATE_HZ)?;
-    let samples = |time| hearken_actors::audio::pcm::samples_in(time, UPLINK_RATE_HZ);
-    sound.samples.truncate(samples(sound.speech_end()));
-    if let Some(ms) = args.words_ms {
-        let length = samples(Duration::from_millis(ms));
-        sound.samples = sound.samples.iter().copied().cycle().take(length).collect();
-    }
-    if sound.samples.is_empty() {
-        bail!("{}: nothing is said: see --words-ms", args.file.display());
-    }
-    Ok(sound)
-}
-
-/// One endpoint a device, each with an address that is nobody's.
-async fn endpoints(args: &LoadArgs) -> anyhow::Result<Vec<Endpoint>> {
-    let mut endpoints = Vec::with_capacity(args.devices);
-    let devices = u32::try_from(args.devices).context("--devices is too large")?;
-    for number in args.first..args.first.saturating_add(devices) {
-        let [a, b, c, d] = number.to_be_bytes();
-        let wanted = Wanted {
-            url: args.url.clone(),
-            token: args.token.clone(),
-            device_id: format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}"),
-            client_id: format!("00000000-0000-4000-8000-{number:012x}"),
-            framing: args.framing,
-            version: Profile::default().name.to_owned(),
-            ota: None,
-        };
-        endpoints.push(wanted.endpoint().await?);
-    }
-    Ok(endpoints)
+        framing: args.framing,
+        first: args.first,
+        tools: args.tools,
+        busy_words: Phrases::default().busy.all(),
+    };
+    let stop = async { drop(told_to_stop(false).await) };
+    let measured = plan.measure(args.pid, stop, progress).await?;
+    Ok((plan, measured))
 }
 
 fn progress(figures: &Figures) {

@@ -4,7 +4,6 @@ pub mod chat;
 pub mod convert;
 pub mod devices;
 pub mod doubles;
-mod endpoint;
 pub mod llm;
 pub mod load;
 pub mod models;
@@ -21,6 +20,8 @@ pub mod tools;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use hearken_proto::device::ListenMode;
+
 use crate::config::{self, Config, ConfigError, EnvVars};
 
 /// The configuration of this file, else of `config.toml` here, where there is one.
@@ -28,6 +29,14 @@ pub(crate) fn configuration(file: Option<&Path>, env: &dyn EnvVars) -> Result<Co
     let here = PathBuf::from("config.toml");
     let file = file.or_else(|| here.exists().then_some(here.as_path()));
     config::load(file, env)
+}
+
+/// Who decides when a person has finished, as it is given on a command line.
+pub(crate) fn listen_mode(name: &str) -> Result<ListenMode, String> {
+    [ListenMode::Auto, ListenMode::Manual, ListenMode::Realtime]
+        .into_iter()
+        .find(|mode| mode.as_str() == name)
+        .ok_or_else(|| "use auto, manual or realtime".into())
 }
 
 /// Prints text to standard output; a reader that has gone away is no error.

@@ -1,28 +1,14 @@
 //! `hearken replay`: streams recorded speech to a server as a device would, and tells what came
-//! back. Not for the device's rules, which are in [`hearken_virtual_device`].
-
-mod readback;
-mod timeline;
+//! back. Only arguments and printing; the replay itself is in [`hearken_virtual_device`].
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::bail;
-use hearken_proto::device::{AudioParams, ListenMode};
-use hearken_proto::recording::{Header, Recording};
-use hearken_virtual_device::firmware::Fact;
+use hearken_proto::device::ListenMode;
 use hearken_virtual_device::profile::Profile;
-use hearken_virtual_device::report::Report;
-use hearken_virtual_device::script::Script;
-use hearken_virtual_device::socket::Device;
-use hearken_virtual_device::text_similarity::agreement;
-use hearken_virtual_device::{expectations, sound};
-
-use self::timeline::Outcome;
-use crate::commands::convert::read_recording;
-use crate::commands::endpoint::Wanted;
+use hearken_virtual_device::summary::Failure;
+use hearken_virtual_device::{EndpointOptions, Expectations, Recording, Session, sound};
 
 /// Exit status when an expectation did not hold.
 const FAILED: u8 = 1;
@@ -32,7 +18,7 @@ const COULD_NOT_RUN: u8 = 2;
 /// Streams recorded speech to a server as a device would, and shows what comes back.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReplayArgs {
-    /// A recording (.jsonl), or a WAV file of a person speaking.
+    /// A recording (.jsonl), or a WAV or Ogg Opus file of a person speaking.
     pub file: PathBuf,
     /// The server's device endpoint [default: as --ota says, else
     /// ws://127.0.0.1:9400/xiaozhi/v1/].
@@ -52,7 +38,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub expect: bool,
     /// Use the device in this mode instead of the recording's: auto, manual or realtime.
-    #[arg(long, value_parser = mode)]
+    #[arg(long, value_parser = super::listen_mode)]
     pub mode: Option<ListenMode>,
     /// Behave as this firmware: 1.5.5, 1.6.0, 1.6.2, 1.6.6, 1.7.6, 1.8.0, 2.0.0, 2.1.0, 2.2.2,
     /// 2.2.6, 2.3.0, 2.4.2 or newest.
@@ -71,16 +57,10 @@ pub struct ReplayArgs {
     /// (ws://127.0.0.1:9200).
     #[arg(long)]
     pub asr_url: Option<String>,
-    /// Print one JSON object instead of the timeline.
+    /// Print one JSON object instead of the timeline, also where the replay could not run; its
+    /// fields are described in docs/replay-json.md.
     #[arg(long)]
     pub json: bool,
-}
-
-fn mode(text: &str) -> Result<ListenMode, String> {
-    [ListenMode::Auto, ListenMode::Manual, ListenMode::Realtime]
-        .into_iter()
-        .find(|m| m.as_str() == text)
-        .ok_or_else(|| "use auto, manual or realtime".into())
 }
 
 fn profile(name: &str) -> Result<Profile, String> {
@@ -93,120 +73,52 @@ fn profile(name: &str) -> Result<Profile, String> {
 /// # Errors
 /// Only where stdout or stderr cannot be written.
 pub async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
-    match replay(&args).await {
-        Ok((report, outcome)) => {
-            let mut out = std::io::stdout().lock();
+    let session = match replay(&args).await {
+        Ok(session) => session,
+        Err(reason) => {
             if args.json {
-                writeln!(out, "{}", serde_json::to_string(&outcome)?)?;
-            } else {
-                write!(out, "{}{}", timeline::lines(&report), outcome.summary())?;
+                super::print(&serde_json::to_string(&Failure::new(format!("{reason:#}")))?)?;
             }
-            let held = outcome.verdicts.iter().all(|v| v.held);
-            Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+            writeln!(std::io::stderr(), "replay: {reason:#}")?;
+            return Ok(ExitCode::from(COULD_NOT_RUN));
         }
-        Err(e) => {
-            writeln!(std::io::stderr(), "replay: {e:#}")?;
-            Ok(ExitCode::from(COULD_NOT_RUN))
-        }
+    };
+    let checked = args.expect.then(|| session.check(&Expectations::new()));
+    let summary = session.summary(checked.unwrap_or_default());
+    if args.json {
+        super::print(&serde_json::to_string(&summary)?)?;
+    } else {
+        super::print(&format!("{}{}", session.timeline(), summary.text()))?;
     }
+    Ok(if summary.held { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// Where the device of the recording connects, as the command line has it.
-fn wanted(args: &ReplayArgs, header: &Header, profile: &Profile) -> Wanted {
-    let or = |given: &Option<String>, fallback: &str| {
-        given.clone().unwrap_or_else(|| fallback.to_owned())
-    };
-    let device_id = args.device_id.clone().or_else(|| header.device_id.clone());
-    Wanted {
+async fn replay(args: &ReplayArgs) -> anyhow::Result<Session> {
+    let file = args.file.clone();
+    let recording = tokio::task::spawn_blocking(move || Recording::load(file)).await??;
+    let mut replay = recording.replay_to(EndpointOptions {
         url: args.url.clone(),
         ota: args.ota.clone(),
         token: args.token.clone(),
-        // A locally administered address, so that it is nobody's.
-        device_id: or(&device_id, "02:00:00:00:00:01"),
-        client_id: or(&header.client_id, "00000000-0000-4000-8000-000000000001"),
-        framing: header.framing,
-        version: profile.name.to_owned(),
-    }
-}
-
-async fn replay(args: &ReplayArgs) -> anyhow::Result<(Report, Outcome)> {
-    if !(args.speed.is_finite() && args.speed > 0.0) {
-        bail!("--speed must be above 0");
-    }
-    let file = args.clone();
-    let recording = tokio::task::spawn_blocking(move || load(&file)).await??;
-    let script = Script::new(&recording, args.mode);
-    let endpoint = wanted(args, &recording.header, &script.profile).endpoint().await?;
-    let url = endpoint.url.clone();
-    let mut device = Device::new(endpoint, script.firmware());
-    script.perform(&mut device, args.speed).await?;
-    let report = device.into_report();
-    if report.facts().any(|(_, fact)| *fact == Fact::HelloMissing) {
-        bail!("{url} never said hello: is it a xiaozhi device endpoint?");
-    }
-    let rate_hz = downlink(&report).sample_rate;
-    let heard = sound::heard(&report, rate_hz)?;
-    if let Some(path) = &args.out {
-        sound::write_wav(path, &heard)?;
-    }
-    let (reply, read) = match &args.asr_url {
-        Some(url) if !heard.samples.is_empty() => {
-            (report.reply(), Some(readback::read_back(url, &heard).await?))
-        }
-        _ => (report.reply(), None),
-    };
-    let part = read.as_deref().map(|read| agreement(&reply, read));
-    let verdicts = if args.expect {
-        let mut expect = recording.header.expect.clone().unwrap_or_default();
-        expect.reply = expect.reply.or(Some(true));
-        expectations::judge(&expect, &report, part)
-    } else {
-        Vec::new()
-    };
-    let gaps: Duration = report.gaps().map(|(_, length)| length).sum();
-    let outcome = Outcome {
-        transcript: report.transcript(),
-        reply,
-        readback: read,
-        agreement: part,
-        stages: report.stages(),
-        packets: report.packets(),
-        interruptions: report.interruptions(),
-        tools: report.calls().map(|call| call.name.clone()).collect(),
-        offences: report.facts().filter_map(|(_, fact)| offence(fact)).collect(),
-        gaps_ms: u64::try_from(gaps.as_millis()).unwrap_or(u64::MAX),
-        verdicts,
-    };
-    Ok((report, outcome))
-}
-
-fn offence(fact: &Fact) -> Option<&'static str> {
-    match fact {
-        Fact::Offence(what) => Some(what),
-        _ => None,
-    }
-}
-
-fn load(args: &ReplayArgs) -> anyhow::Result<Recording> {
-    let wav = args.file.extension().is_some_and(|e| e.eq_ignore_ascii_case("wav"));
-    let mut recording = if wav {
-        sound::read_wav(&args.file)?.to_recording(Header::default())?
-    } else {
-        read_recording(&args.file)?
-    };
-    let header = &mut recording.header;
-    if let Some(profile) = &args.firmware {
-        header.firmware = Some(profile.name.into());
-    }
-    header.framing = args.framing.unwrap_or(header.framing);
-    Ok(recording)
-}
-
-/// The shape of the downlink audio as the last hello announced it.
-fn downlink(report: &Report) -> AudioParams {
-    let hello = report.facts().filter_map(|(_, fact)| match fact {
-        Fact::Hello(audio) => Some(audio.clone()),
-        _ => None,
+        device_id: args.device_id.clone(),
+        client_id: None,
     });
-    hello.last().unwrap_or_else(|| AudioParams::opus(24_000, 60))
+    replay = replay.speed(args.speed);
+    if let Some(mode) = args.mode {
+        replay = replay.mode(mode);
+    }
+    if let Some(profile) = &args.firmware {
+        replay = replay.profile(profile.clone());
+    }
+    if let Some(framing) = args.framing {
+        replay = replay.framing(framing);
+    }
+    if let Some(recogniser) = &args.asr_url {
+        replay = replay.read_back(recogniser);
+    }
+    let session = replay.await?;
+    if let Some(path) = &args.out {
+        sound::write_wav(path, session.heard())?;
+    }
+    Ok(session)
 }

@@ -1,11 +1,249 @@
-//! Whether a session brought what a recording expects. Not for printing.
+//! What a session should bring, and whether it did: what a recording's header expects, and what a
+//! test adds. Not for printing a session.
 
-use hearken_proto::recording::Expect;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use hearken_proto::recording::{Expect, ExpectedCall};
 use serde_json::Value;
 
+use super::events::Loss;
 use super::firmware::Fact;
-use super::report::Report;
+use super::report::{Report, loss_name};
 use super::text_similarity::error_rate;
+
+/// What a session should bring. Unless [`Self::without_recorded`] is called, this holds what the
+/// recording's header expects and that an answer comes, with words and audio.
+///
+/// ```
+/// use std::time::Duration;
+/// use hearken_virtual_device::Expectations;
+///
+/// let expectations = Expectations::new()
+///     .transcript("set the volume to forty percent", 0.2)
+///     .reply_contains("40")
+///     .called("self.audio_speaker.set_volume", [("volume", 40)])
+///     .audio(Duration::from_millis(500)..=Duration::from_secs(20))
+///     .no_faults();
+/// # let _: Expectations = expectations;
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Expectations {
+    without_recorded: bool,
+    /// As a recording's header may have it.
+    headers: Vec<Expect>,
+    checks: Vec<Check>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Check {
+    ReplyContains(String),
+    CallOf(String),
+    NoCalls,
+    Audio(RangeInclusive<Duration>),
+    NoFaults,
+}
+
+impl Expectations {
+    /// Expects what the recording's header expects, and an answer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Leaves out what the recording's header expects, and that an answer must come.
+    #[must_use]
+    pub fn without_recorded(mut self) -> Self {
+        self.without_recorded = true;
+        self
+    }
+
+    /// Expects all of this, as a recording's header may have it.
+    #[must_use]
+    pub fn all_of(mut self, expect: Expect) -> Self {
+        self.headers.push(expect);
+        self
+    }
+
+    /// Expects that the server understands this. `max_error` is the most errors allowed, as a part
+    /// of its length (0.2 = 20 %): characters for Chinese, words for other languages; case and
+    /// punctuation do not count.
+    #[must_use]
+    pub fn transcript(self, text: impl Into<String>, max_error: f64) -> Self {
+        let (transcript, max_error) = (Some(text.into()), Some(max_error));
+        self.all_of(Expect { transcript, max_error, ..Expect::default() })
+    }
+
+    /// Expects an answer, with words and with audio that is played.
+    #[must_use]
+    pub fn reply(self) -> Self {
+        self.all_of(Expect { reply: Some(true), ..Expect::default() })
+    }
+
+    /// Expects these words in the text of the reply; upper and lower case are the same.
+    #[must_use]
+    pub fn reply_contains(self, words: impl Into<String>) -> Self {
+        self.and(Check::ReplyContains(words.into()))
+    }
+
+    /// Expects that recognition reads back this part of the reply's words from its audio, 0 to 1.
+    /// Not checked where the replay has no recogniser ([`crate::Replay::read_back`]).
+    #[must_use]
+    pub fn readback(self, part: f64) -> Self {
+        self.all_of(Expect { readback: Some(part), ..Expect::default() })
+    }
+
+    /// Expects these messages in this order, others between them allowed: `hello`, `stt`, `llm`,
+    /// `tts start`, `tts sentence_start`, `audio`, `tts stop`.
+    #[must_use]
+    pub fn order(self, messages: &[&str]) -> Self {
+        let order = messages.iter().map(|message| (*message).to_owned()).collect();
+        self.all_of(Expect { order, ..Expect::default() })
+    }
+
+    /// Expects a call of this tool of the device with exactly these arguments, those with defaults
+    /// too; other calls are allowed.
+    #[must_use]
+    pub fn called<K: Into<String>, V: Into<Value>>(
+        self,
+        tool: impl Into<String>,
+        arguments: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let arguments = arguments.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let calls = vec![ExpectedCall { name: tool.into(), arguments: arguments.collect() }];
+        self.all_of(Expect { calls, ..Expect::default() })
+    }
+
+    /// Expects a call of this tool of the device, whatever its arguments.
+    #[must_use]
+    pub fn called_tool(self, tool: impl Into<String>) -> Self {
+        self.and(Check::CallOf(tool.into()))
+    }
+
+    /// Expects that no tool of the device is called.
+    #[must_use]
+    pub fn no_calls(self) -> Self {
+        self.and(Check::NoCalls)
+    }
+
+    /// Expects this much audio of replies to be played, silences between packets not counted.
+    #[must_use]
+    pub fn audio(self, length: RangeInclusive<Duration>) -> Self {
+        self.and(Check::Audio(length))
+    }
+
+    /// Expects nothing that would crash or confuse firmware, and no packet lost or cut, but for
+    /// those that an interruption silences. Late packets are no fault: see
+    /// [`crate::report::Report::gaps`].
+    #[must_use]
+    pub fn no_faults(self) -> Self {
+        self.and(Check::NoFaults)
+    }
+
+    fn and(mut self, check: Check) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// Compares a report with all of this. `recorded` is what the recording's header expects,
+    /// `readback` the part of the reply that recognition read back; where that is None, nothing is
+    /// checked of it.
+    pub fn judge(
+        &self,
+        recorded: &Expect,
+        report: &Report,
+        readback: Option<f64>,
+    ) -> Vec<ExpectationResult> {
+        let mut results = Vec::new();
+        if !self.without_recorded {
+            let mut expect = recorded.clone();
+            expect.reply = expect.reply.or(Some(true));
+            results = judge(&expect, report, readback);
+        }
+        results.extend(self.headers.iter().flat_map(|expect| judge(expect, report, readback)));
+        results.extend(self.checks.iter().map(|check| check.judge(report)));
+        results
+    }
+}
+
+impl Check {
+    fn judge(&self, report: &Report) -> ExpectationResult {
+        let (what, held, found) = match self {
+            Self::ReplyContains(words) => {
+                let reply = report.reply();
+                let held = reply.to_lowercase().contains(&words.to_lowercase());
+                ("reply_contains", held, format!("`{reply}`, `{words}` wanted in it"))
+            }
+            Self::CallOf(tool) => {
+                let held = report.calls().any(|call| call.name == *tool);
+                ("call", held, format!("{}, {tool} wanted", calls(report)))
+            }
+            Self::NoCalls => ("no_calls", report.calls().next().is_none(), calls(report)),
+            Self::Audio(length) => {
+                let found = report.audio_length();
+                let (least, most) = (length.start().as_millis(), length.end().as_millis());
+                let told = format!("{} ms played, {least} to {most} wanted", found.as_millis());
+                ("audio", length.contains(&found), told)
+            }
+            Self::NoFaults => {
+                let faults = faults(report);
+                let told = if faults.is_empty() { "none".into() } else { faults.join("; ") };
+                ("faults", faults.is_empty(), told)
+            }
+        };
+        ExpectationResult { what, held, found }
+    }
+}
+
+/// All that was wrong for a device or a listener: what would crash or confuse firmware, and packets
+/// lost or cut other than by an interruption.
+pub(super) fn faults(report: &Report) -> Vec<String> {
+    let fault = |fact: &Fact| match fact {
+        Fact::Offence(what) => Some(format!("offence: {what}")),
+        Fact::HelloMissing => Some("no hello from the server".to_owned()),
+        Fact::UplinkDropped => Some("a packet of the microphone was never sent".to_owned()),
+        Fact::PacketLost(loss) if *loss != Loss::Interrupted => {
+            Some(format!("a packet was lost: {}", loss_name(*loss)))
+        }
+        Fact::PacketCut { loss, .. } if *loss != Loss::Interrupted => {
+            Some(format!("a packet was cut: {}", loss_name(*loss)))
+        }
+        _ => None,
+    };
+    report.facts().filter_map(|(_, fact)| fault(fact)).collect()
+}
+
+/// Expectations that do not hold. Shown alike for people and by `Debug`, which is what a test prints
+/// that returns it.
+#[derive(Clone, PartialEq)]
+pub struct Unmet {
+    /// The recording.
+    pub file: String,
+    /// All expectations that were checked, those that hold too.
+    pub results: Vec<ExpectationResult>,
+    /// All that happened, one line each.
+    pub timeline: String,
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failed = self.results.iter().filter(|result| !result.held);
+        let (count, all) = (failed.clone().count(), self.results.len());
+        writeln!(f, "{}: {count} of {all} expectations do not hold", self.file)?;
+        for result in failed {
+            writeln!(f, "  {}: {}", result.what, result.found)?;
+        }
+        write!(f, "what happened, in seconds:\n{}", self.timeline.trim_end())
+    }
+}
+
+impl fmt::Debug for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Unmet {}
 
 /// One expectation and what came of it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -18,9 +256,9 @@ pub struct ExpectationResult {
     pub found: String,
 }
 
-/// Compares a report with the expectations. `readback` is the part of the reply that recognition
-/// read back from its audio; where None, that expectation is not checked.
-pub fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<ExpectationResult> {
+/// Compares a report with what a recording's header may expect. `readback` is the part of the reply
+/// that recognition read back from its audio; where None, that expectation is not checked.
+fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<ExpectationResult> {
     let mut verdicts = Vec::new();
     if let Some(said) = &expect.transcript {
         let heard = report.transcript();
@@ -58,14 +296,18 @@ pub fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<Exp
     for wanted in &expect.calls {
         let called =
             report.calls().any(|c| c.name == wanted.name && c.arguments == wanted.arguments);
-        let all: Vec<String> = report
-            .calls()
-            .map(|c| format!("{} {}", c.name, Value::Object(c.arguments.clone())))
-            .collect();
-        let found = if all.is_empty() { "no tool".into() } else { all.join(", ") };
-        verdicts.push(ExpectationResult { what: "call", held: called, found });
+        verdicts.push(ExpectationResult { what: "call", held: called, found: calls(report) });
     }
     verdicts
+}
+
+/// The calls of the device's tools, in words.
+fn calls(report: &Report) -> String {
+    let all: Vec<String> = report
+        .calls()
+        .map(|c| format!("{} {}", c.name, Value::Object(c.arguments.clone())))
+        .collect();
+    if all.is_empty() { "no tool".into() } else { all.join(", ") }
 }
 
 fn first_missing<'a>(order: &'a [String], report: &Report) -> Option<&'a str> {
@@ -101,6 +343,44 @@ mod tests {
             report.add(Duration::from_millis(at as u64), What::Noticed(fact));
         }
         report
+    }
+
+    #[test]
+    fn what_a_test_adds_is_judged_beside_what_the_recording_expects() {
+        let mut report = report(&[("stt", Some("set it")), ("tts sentence_start", Some("Done."))]);
+        let call = ToolUse { name: "lamp".into(), arguments: serde_json::Map::new() };
+        let packet = Fact::PacketPlayed {
+            opus: bytes::Bytes::from_static(b"abc"),
+            length: Duration::from_millis(60),
+        };
+        for fact in [Fact::ToolCalled(call), packet, Fact::PacketLost(Loss::Interrupted)] {
+            report.add(Duration::ZERO, What::Noticed(fact));
+        }
+        let ms = Duration::from_millis;
+        let none = [("on", true); 0];
+        let all = |added: Expectations| {
+            let recorded = Expect { transcript: Some("set it".into()), ..Expect::default() };
+            let results = added.judge(&recorded, &report, None);
+            results.iter().map(|r| (r.what, r.held)).collect::<Vec<_>>()
+        };
+        assert_eq!(all(Expectations::new()), [("transcript", true), ("reply", true)]);
+        let bare = || Expectations::new().without_recorded();
+        for (held, fails) in [
+            (bare().reply_contains("done"), bare().reply_contains("not")),
+            (bare().called("lamp", none), bare().called("lamp", [("on", true)])),
+            (bare().called_tool("lamp"), bare().no_calls()),
+            (bare().audio(ms(60)..=ms(60)), bare().audio(ms(61)..=ms(99))),
+            (bare().order(&["stt"]), bare().order(&["tts stop"])),
+        ] {
+            let (held, fails) = (all(held), all(fails));
+            assert!(held.len() == 1 && held[0].1, "{held:?}");
+            assert!(fails.len() == 1 && !fails[0].1, "{fails:?}");
+        }
+        assert_eq!(all(bare().no_faults()), [("faults", true)]);
+        report.add(ms(9), What::Noticed(Fact::Offence("no state")));
+        report.add(ms(9), What::Noticed(Fact::PacketLost(Loss::QueueFull)));
+        let faulty = bare().no_faults().judge(&Expect::default(), &report, None);
+        assert_eq!(faulty[0].found, "offence: no state; a packet was lost: queue full");
     }
 
     #[test]

@@ -240,7 +240,8 @@ impl McpServer {
         let call = ToolUse { name: name.clone(), arguments: arguments.clone() };
         out.push(Outcome::Called(call));
         let mut until = start + self.toolbox.call_takes;
-        let answer = if name == "self.camera.take_photo" {
+        let scripted = self.toolbox.scripted.iter().any(|tool| tool.name() == name);
+        let answer = if name == "self.camera.take_photo" && !scripted {
             match &self.vision {
                 None => Err("Image explain URL or token is not set".to_owned()),
                 Some((url, token)) => {
@@ -256,7 +257,12 @@ impl McpServer {
                 }
             }
         } else {
-            Ok(self.toolbox.result(&board.call(&name, arguments)))
+            let scripted = self.toolbox.scripted.iter_mut().find(|tool| tool.name() == name);
+            let text = match scripted {
+                Some(tool) => tool.call(),
+                None => Ok(board.call(&name, arguments)),
+            };
+            text.map(|text| self.toolbox.result(&text))
         };
         self.running = Some(Running { id, until, name, answer });
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::events::{Event, Fact, Output, State, Upload};
 use super::firmware_rules::{Bench, HELLO, START};
+use super::scripted_tool::ScriptedTool;
 use super::toolbox::{Oddities, Toolbox};
 
 impl Bench {
@@ -47,6 +48,25 @@ impl Bench {
 
 fn plain() -> Bench {
     Bench::with(Toolbox { call_takes: Duration::ZERO, ..Toolbox::default() })
+}
+
+#[test]
+fn a_scripted_tool_answers_in_order_what_it_takes() {
+    let camera = "self.camera.take_photo";
+    let photo = ScriptedTool::new(camera, "Takes a photo.").boolean("flash");
+    let photo = photo.fails("It is dark").answers("a cat");
+    let mut bench = Bench::with(Toolbox {
+        call_takes: Duration::ZERO,
+        scripted: vec![photo],
+        ..Toolbox::default()
+    });
+    bench.call(0, 1, camera, json!({}));
+    assert_eq!(bench.answer()["error"]["message"], "Missing valid argument: flash");
+    bench.call(1, 2, camera, json!({"flash": false}));
+    assert_eq!(bench.answer()["error"]["message"], "It is dark");
+    bench.call(2, 3, camera, json!({"flash": true}));
+    assert_eq!(bench.answer()["result"]["content"][0]["text"], "a cat");
+    assert!(!bench.out.iter().any(|out| matches!(out, Output::Upload(_))), "no real camera");
 }
 
 #[test]

@@ -82,6 +82,11 @@ impl Report {
         })
     }
 
+    /// Length of all packets that were played, without silences between them.
+    pub fn audio_length(&self) -> Duration {
+        self.heard().map(|(_, _, length)| length).sum()
+    }
+
     /// Silences inside speech because a packet came late: when, and how long.
     pub fn gaps(&self) -> impl Iterator<Item = (Duration, Duration)> {
         self.facts().filter_map(|(at, fact)| match fact {

@@ -15,12 +15,23 @@ use super::report::Report;
 use super::socket::{Device, SocketError};
 use super::sound::{PACKET, UPLINK_RATE_HZ};
 
-/// How long a person waits for the hello, and then for an answer to begin.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// How long an answer may take once it has begun.
-const LONGEST_REPLY: Duration = Duration::from_secs(300);
 /// After the last `tts stop`, time for what is still on its way.
 const AFTERMATH: Duration = Duration::from_millis(300);
+
+/// How long a person waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// For the hello, and then for an answer to begin.
+    pub answer: Duration,
+    /// For the end of an answer that has begun, from when its question ended.
+    pub reply: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self { answer: Duration::from_secs(180), reply: Duration::from_secs(300) }
+    }
+}
 
 /// Who uses which device how.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +44,8 @@ pub struct Script {
     pub uplink: AudioParams,
     /// The device's firmware.
     pub profile: Profile,
+    /// How long the person waits.
+    pub limits: TimeLimits,
     steps: Vec<Step>,
     /// Number of `tts stop` messages after which nobody waits for more.
     answers: usize,
@@ -77,6 +90,7 @@ impl Script {
             framing: header.framing,
             uplink: header.uplink.clone(),
             profile,
+            limits: TimeLimits::default(),
             steps: Vec::new(),
             answers: 1,
             speech_end: header.speech_end_s.and_then(|s| Duration::try_from_secs_f64(s).ok()),
@@ -117,7 +131,7 @@ impl Script {
         Firmware::new(self.profile.clone(), self.mode, self.framing, &self.uplink)
     }
 
-    /// Does it all, `speed` times as fast as recorded, then waits for the answer and its end.
+    /// MarkEffect it all, `speed` times as fast as recorded, then waits for the answer and its end.
     ///
     /// # Errors
     /// The device cannot connect.
@@ -158,7 +172,7 @@ impl Script {
         step: &Step,
     ) -> Result<(), SocketError> {
         if answers(device.report()) < step.answers_before {
-            wait_for_answers(device, step.answers_before).await?;
+            self.wait_for_answers(device, step.answers_before).await?;
             clock.catch_up(step.at);
         }
         device.live_until(clock.when(step.at), |_, _| false).await
@@ -188,7 +202,7 @@ impl Script {
             _ => Event::Wake { word },
         };
         device.happen(event).await?;
-        let patience = Instant::now() + PATIENCE;
+        let patience = Instant::now() + self.limits.answer;
         let ready = |_: &Report, firmware: &Firmware| {
             firmware.microphone_open() || firmware.state() == State::Idle
         };
@@ -197,33 +211,38 @@ impl Script {
 
     /// Waits for the answer to the last words, and until nothing more can be heard.
     async fn hear_out(&self, device: &mut Device) -> Result<(), SocketError> {
-        wait_for_answers(device, self.answers).await?;
+        self.wait_for_answers(device, self.answers).await?;
         let begin = Instant::now();
         // The device plays what it still has, and hears what comes too late.
         let quiet = Instant::now() + AFTERMATH;
         device.live_until(quiet, |_, _| false).await?;
-        while device.firmware().due().is_some() && begin.elapsed() < LONGEST_REPLY {
+        while device.firmware().due().is_some() && begin.elapsed() < self.limits.reply {
             device.live_until(Instant::now() + PACKET, |_, _| false).await?;
         }
         Ok(())
     }
-}
 
-/// Waits for this many answers in all. An open microphone goes on hearing the room meanwhile.
-async fn wait_for_answers(device: &mut Device, wanted: usize) -> Result<(), SocketError> {
-    let silence = silence();
-    let begin = Instant::now();
-    let mut next = begin;
-    while answers(device.report()) < wanted && device.is_connected() {
-        let limit = if has_begun(device.report(), wanted) { LONGEST_REPLY } else { PATIENCE };
-        if begin.elapsed() >= limit {
-            return Ok(());
+    /// Waits for this many answers in all. An open microphone goes on hearing the room meanwhile.
+    async fn wait_for_answers(
+        &self,
+        device: &mut Device,
+        wanted: usize,
+    ) -> Result<(), SocketError> {
+        let silence = silence();
+        let begin = Instant::now();
+        let mut next = begin;
+        while answers(device.report()) < wanted && device.is_connected() {
+            let begun = has_begun(device.report(), wanted);
+            let limit = if begun { self.limits.reply } else { self.limits.answer };
+            if begin.elapsed() >= limit {
+                return Ok(());
+            }
+            next += PACKET;
+            device.live_until(next, |report, _| answers(report) >= wanted).await?;
+            device.happen(Event::Microphone(silence.clone())).await?;
         }
-        next += PACKET;
-        device.live_until(next, |report, _| answers(report) >= wanted).await?;
-        device.happen(Event::Microphone(silence.clone())).await?;
+        Ok(())
     }
-    Ok(())
 }
 
 /// While the device speaks, by its button; at any other time the button would hang up, so the
@@ -290,6 +309,8 @@ fn action(content: &Content, listening: &mut bool) -> Option<Action> {
                 Some(Action::WakeWord(text))
             }
             Uplink::Abort { .. } => Some(Action::Interrupt),
+            // Its tools answer by themselves, too: a second answer could stand for another call.
+            Uplink::Mcp { .. } => None,
             _ => Some(Action::Raw(json.to_string())),
         },
         Content::UpText(text) => Some(Action::Raw(text.clone())),
@@ -305,4 +326,26 @@ fn silence() -> Bytes {
     Encoder::new(UPLINK_RATE_HZ, 16_000, 0)
         .and_then(|mut encoder| encoder.encode(&vec![0; samples]))
         .expect("16 kHz and 60 ms are legal for Opus")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hearken_proto::recording::Frame;
+
+    #[test]
+    fn what_the_recorded_tools_answered_is_not_sent_again() {
+        let frame = |text: &str| Frame { at: Duration::ZERO, content: Content::up(text) };
+        let recording = Recording {
+            frames: vec![
+                frame(r#"{"type":"listen","state":"start","mode":"auto"}"#),
+                frame(r#"{"type":"mcp","payload":{"jsonrpc":"2.0","id":3,"result":{}}}"#),
+                frame(r#"{"type":"goodbye"}"#),
+            ],
+            ..Recording::default()
+        };
+        let actions: Vec<_> =
+            Script::new(&recording, None).steps.into_iter().map(|step| step.action).collect();
+        assert_eq!(actions, [Action::Begin, Action::Raw(r#"{"type":"goodbye"}"#.into())]);
+    }
 }

@@ -18,6 +18,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use super::clock::Drift;
+use super::endpoint_options::{CLIENT_ID, DEVICE_ID};
 use super::firmware::{Event, Firmware};
 use super::observer::Observer;
 use super::report::Report;
@@ -39,6 +40,20 @@ pub struct Endpoint {
     pub token: Option<String>,
     /// Version of the binary framing: 1, 2 or 3.
     pub framing: u32,
+}
+
+impl Endpoint {
+    /// The device endpoint at this `ws://` or `wss://` address, for a device without a token that
+    /// uses framing 1 and ids that are nobody's own.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            device_id: DEVICE_ID.to_owned(),
+            client_id: CLIENT_ID.to_owned(),
+            token: None,
+            framing: 1,
+        }
+    }
 }
 
 /// Why a device cannot go on.
@@ -86,6 +101,8 @@ pub struct Device<W = Report> {
     /// Boxed, so that what holds a device stays small.
     bench: Box<VirtualDevice<W>>,
     endpoint: Endpoint,
+    /// Of the handshake, beside those of firmware.
+    headers: Vec<(String, String)>,
     socket: Option<Socket>,
     /// Since when the socket takes nothing more.
     blocked: Option<Instant>,
@@ -116,7 +133,23 @@ impl<W: Observer> Device<W> {
     /// A device that is switched on now, not yet connected, with a watcher and a clock of its own.
     pub fn watched(endpoint: Endpoint, firmware: Firmware, watcher: W, drift: Drift) -> Self {
         let bench = Box::new(VirtualDevice::new(firmware, watcher, drift));
-        Self { bench, endpoint, socket: None, blocked: None, upload: None, epoch: Instant::now() }
+        Self {
+            bench,
+            endpoint,
+            headers: Vec::new(),
+            socket: None,
+            blocked: None,
+            upload: None,
+            epoch: Instant::now(),
+        }
+    }
+
+    /// Sends these headers in each handshake, beside those of firmware or instead of those of their
+    /// names.
+    #[must_use]
+    pub fn with_headers(mut self, headers: Vec<(String, String)>) -> Self {
+        self.headers = headers;
+        self
     }
 
     /// Time since the device was switched on.
@@ -225,7 +258,7 @@ impl<W: Observer> Device<W> {
     async fn perform(&mut self, what: ToWire) -> Result<Option<Event>, SocketError> {
         let message = match what {
             ToWire::Open => {
-                self.socket = Some(Box::pin(connect(&self.endpoint)).await?);
+                self.socket = Some(Box::pin(connect(&self.endpoint, &self.headers)).await?);
                 return Ok(Some(Event::SocketOpen));
             }
             ToWire::Drop => {
@@ -304,9 +337,10 @@ fn poll_upload(
     Poll::Ready(answer)
 }
 
-async fn connect(endpoint: &Endpoint) -> Result<Socket, SocketError> {
+async fn connect(endpoint: &Endpoint, headers: &[(String, String)]) -> Result<Socket, SocketError> {
+    hearken_base::tls::choose_provider();
     let url = endpoint.url.clone();
-    let request = request(endpoint)?;
+    let request = request(endpoint, headers)?;
     // What is sent leaves at once, so that the times seen are the server's.
     match timeout(SOCKET_TIMEOUT, connect_async_with_config(request, None, true)).await {
         Ok(Ok((socket, _))) => Ok(socket),
@@ -322,7 +356,7 @@ async fn connect(endpoint: &Endpoint) -> Result<Socket, SocketError> {
 }
 
 /// The handshake as firmware sends it: `Host` without a port, no origin, no extensions.
-fn request(endpoint: &Endpoint) -> Result<Request, SocketError> {
+fn request(endpoint: &Endpoint, headers: &[(String, String)]) -> Result<Request, SocketError> {
     let bad = |what: &str, reason: String| SocketError::Address { what: what.into(), reason };
     let mut request = endpoint
         .url
@@ -344,6 +378,11 @@ fn request(endpoint: &Endpoint) -> Result<Request, SocketError> {
         let Some(value) = value else { continue };
         let value = HeaderValue::from_str(&value).map_err(|e| bad(name.as_str(), e.to_string()))?;
         request.headers_mut().insert(name, value);
+    }
+    for (name, value) in headers {
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|e| bad(name, e.to_string()))?;
+        let value = HeaderValue::from_str(value).map_err(|e| bad(name, e.to_string()))?;
+        request.headers_mut().insert(key, value);
     }
     Ok(request)
 }

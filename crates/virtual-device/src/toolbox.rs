@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::scripted_tool::ScriptedTool;
+
 /// What a device can do for people, and how it differs from firmware where it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolbox {
@@ -16,6 +18,9 @@ pub struct Toolbox {
     pub call_takes: Duration,
     /// What other clients do otherwise.
     pub oddities: Oddities,
+    /// Tools of a test's own, with the answers that it wants. One that has the name of a tool of
+    /// firmware replaces it.
+    pub scripted: Vec<ScriptedTool>,
 }
 
 /// What MCP servers in devices other than firmware were seen to do.
@@ -40,12 +45,13 @@ impl Default for Toolbox {
             generated: 0,
             call_takes: Duration::from_millis(20),
             oddities: Oddities::default(),
+            scripted: Vec::new(),
         }
     }
 }
 
 /// One argument of a tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     Boolean,
     Integer { range: Option<(i32, i32)>, default: Option<i32> },
@@ -57,13 +63,18 @@ pub(super) enum Kind {
 pub(super) struct Tool {
     pub(super) name: String,
     description: String,
-    pub(super) arguments: Vec<(&'static str, Kind)>,
+    pub(super) arguments: Vec<(String, Kind)>,
     /// Listed only where `withUserTools` asks for it.
     pub(super) user_only: bool,
 }
 
 impl Tool {
-    fn new(name: &str, description: &str, arguments: Vec<(&'static str, Kind)>) -> Self {
+    fn new(name: &str, description: &str, arguments: Vec<(&str, Kind)>) -> Self {
+        let arguments = arguments.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
+        Self::scripted(name, description, arguments)
+    }
+
+    pub(super) fn scripted(name: &str, description: &str, arguments: Vec<(String, Kind)>) -> Self {
         Self { name: name.into(), description: description.into(), arguments, user_only: false }
     }
 
@@ -89,8 +100,12 @@ impl Tool {
             format!("\"{name}\":{schema}")
         });
         let properties = properties.collect::<Vec<_>>().join(",");
-        let required: Vec<&str> =
-            self.arguments.iter().filter(|(_, k)| k.required()).map(|(name, _)| *name).collect();
+        let required: Vec<&str> = self
+            .arguments
+            .iter()
+            .filter(|(_, kind)| kind.required())
+            .map(|(name, _)| name.as_str())
+            .collect();
         let required = if required.is_empty() {
             String::new()
         } else {
@@ -125,7 +140,7 @@ impl Tool {
                 }
             };
             let found = found.ok_or_else(|| format!("Missing valid argument: {name}"))?;
-            taken.insert((*name).to_owned(), found);
+            taken.insert(name.clone(), found);
         }
         Ok(taken)
     }
@@ -188,7 +203,7 @@ impl Toolbox {
         }
         for n in 0..self.generated {
             let description =
-                format!("Does nothing, for the {n}th time. {}", "Filling. ".repeat(24));
+                format!("MarkEffect nothing, for the {n}th time. {}", "Filling. ".repeat(24));
             let any = Kind::Integer { range: None, default: Some(7) };
             let arguments = vec![("flag", Kind::Boolean), ("number", any), ("text", Kind::String)];
             tools.push(Tool::new(&format!("self.generated.tool_{n:03}"), &description, arguments));
@@ -196,6 +211,9 @@ impl Toolbox {
         if user_tools {
             tools.extend(users_tools());
         }
+        tools.retain(|tool| self.scripted.iter().all(|scripted| scripted.name() != tool.name));
+        // In front, where a page of many tools surely has them.
+        tools.splice(0..0, self.scripted.iter().map(ScriptedTool::tool));
         tools
     }
 }

@@ -5,8 +5,10 @@
 mod figures;
 mod fleet;
 mod measure;
+mod plan;
 mod usage;
 
 pub use figures::{Figures, Spread};
 pub use fleet::{Crowd, run};
+pub use plan::{LoadPlan, Measured};
 pub use usage::{Course, Usage, Used};

@@ -6,21 +6,23 @@ use anyhow::{Context, bail};
 use futures_util::{SinkExt, StreamExt};
 use hearken_base::websocket;
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent, SAMPLE_RATE_HZ};
-use hearken_virtual_device::sound::Sound;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use super::sound::Sound;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RESULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Bytes per frame: 100 ms.
 const CHUNK_BYTES: usize = SAMPLE_RATE_HZ as usize / 10 * 2;
 
-/// The transcript of this sound, by one batch of the service at `url`.
+/// Sends the sound to the recognition service at `url` (`ws://`, ListenAI's wire) in one batch, and
+/// gives its transcript.
 ///
 /// # Errors
 /// The service cannot be reached, refuses the batch, or does not answer in time.
-pub(super) async fn read_back(url: &str, sound: &Sound) -> anyhow::Result<String> {
+pub async fn read_back(url: &str, sound: &Sound) -> anyhow::Result<String> {
     let pcm = sound.at_rate(SAMPLE_RATE_HZ)?.samples;
     let bytes = hearken_actors::audio::pcm::to_le_bytes(&pcm);
     let connecting = timeout(CONNECT_TIMEOUT, tokio_tungstenite::connect_async(url));

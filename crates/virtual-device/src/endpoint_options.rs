@@ -1,0 +1,108 @@
+//! Where a virtual device connects, as whom, and with what token: as it is told, else as an OTA
+//! address says. Not for the rules of booting, which are in [`super::boot`].
+
+use super::boot::{BootError, Booted, Identity, boot};
+use super::socket::Endpoint;
+use url::Url;
+
+/// Where a Hearken server on this machine takes devices.
+pub const LOCAL_URL: &str = "ws://127.0.0.1:9400/xiaozhi/v1/";
+/// `Device-Id` of a device that is given none: a locally administered address, so nobody's own.
+pub const DEVICE_ID: &str = "02:00:00:00:00:01";
+/// `Client-Id` of a device that is given none.
+pub const CLIENT_ID: &str = "00000000-0000-4000-8000-000000000001";
+const BOARD: &str = "virtual-board";
+
+/// What is known of an endpoint before anybody is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EndpointOptions {
+    /// `ws://` or `wss://` address of the device endpoint; none uses what the OTA address tells,
+    /// else [`LOCAL_URL`].
+    pub url: Option<String>,
+    /// OTA address at which the device boots first, as firmware does. None asks the endpoint's own
+    /// host for a token, at `/xiaozhi/ota/`, if it answers there.
+    pub ota: Option<String>,
+    /// Bearer token; one that is given is used, whatever an OTA address tells.
+    pub token: Option<String>,
+    /// MAC address of the device, lower case with colons; none is [`DEVICE_ID`].
+    pub device_id: Option<String>,
+    /// UUID of the device; none is [`CLIENT_ID`].
+    pub client_id: Option<String>,
+}
+
+impl EndpointOptions {
+    /// The endpoint and its token, for a device that uses this `framing` (1, 2 or 3) and runs
+    /// firmware of this `version`. Asks the OTA address over HTTP.
+    ///
+    /// # Errors
+    /// The OTA address that was given does not answer, or the device is not activated there. That
+    /// of the endpoint's own host need not answer.
+    pub async fn resolve(self, framing: u32, version: &str) -> Result<Endpoint, BootError> {
+        let mut endpoint = Endpoint {
+            url: self.url.clone().unwrap_or_else(|| LOCAL_URL.to_owned()),
+            device_id: self.device_id.unwrap_or_else(|| DEVICE_ID.to_owned()),
+            client_id: self.client_id.unwrap_or_else(|| CLIENT_ID.to_owned()),
+            token: self.token.clone(),
+            framing,
+        };
+        let identity = identity(&endpoint, version);
+        let booted = match (&self.ota, self.token) {
+            (Some(ota), _) => boot(ota, &identity).await?,
+            (None, Some(_)) => Booted::default(),
+            (None, None) => match own_ota(&endpoint.url) {
+                // A server without such an address wants no token.
+                Some(ota) => boot(&ota, &identity).await.unwrap_or_else(|reason| {
+                    tracing::debug!("no token: {reason}");
+                    Booted::default()
+                }),
+                None => Booted::default(),
+            },
+        };
+        if let Some(told) = booted.websocket {
+            endpoint.token = endpoint.token.or(Some(told.token).filter(|t| !t.is_empty()));
+            if self.ota.is_some() && self.url.is_none() && !told.url.is_empty() {
+                endpoint.url = told.url;
+            }
+        }
+        Ok(endpoint)
+    }
+}
+
+fn identity(endpoint: &Endpoint, version: &str) -> Identity {
+    // Only the development branch has a name that is no number.
+    let numbers = version.starts_with(|c: char| c.is_ascii_digit());
+    Identity {
+        device_id: endpoint.device_id.clone(),
+        client_id: endpoint.client_id.clone(),
+        version: if numbers { version } else { "2.4.2" }.into(),
+        board: BOARD.into(),
+        serial: None,
+        activation_rounds: 0,
+        patient: false,
+        haste: 1,
+    }
+}
+
+/// The OTA address on the host of a device endpoint.
+fn own_ota(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let scheme = if url.scheme() == "wss" { "https" } else { "http" };
+    let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+    Some(format!("{scheme}://{}{port}/xiaozhi/ota/", url.host_str()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_an_endpoint_is_asked() {
+        for (endpoint, ota) in [
+            (LOCAL_URL, Some("http://127.0.0.1:9400/xiaozhi/ota/")),
+            ("wss://h/xiaozhi/v1/", Some("https://h/xiaozhi/ota/")),
+            ("nonsense", None),
+        ] {
+            assert_eq!(own_ota(endpoint).as_deref(), ota, "{endpoint}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A recording played to a server in real time, as a device would: its options and its run. Not for
+//! what the person does, which is in [`super::script`], nor for judging what came back, which is in
+//! [`super::session`].
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_proto::device::{AudioParams, ListenMode};
+
+use super::boot::BootError;
+use super::endpoint_options::EndpointOptions;
+use super::firmware::Fact;
+use super::profile::Profile;
+use super::read_back::read_back;
+use super::recording::Recording;
+use super::report::Report;
+use super::script::{Script, TimeLimits};
+use super::session::{ReadBack, Session};
+use super::socket::{Device, SocketError};
+use super::sound;
+use super::text_similarity::agreement;
+use super::toolbox::Toolbox;
+
+/// Why a replay could not run. What the server answered is no reason: that is in the [`Session`].
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The speed is no number above 0.
+    #[error("the speed is {0}: it must be a number above 0")]
+    Speed(f64),
+    /// The OTA address did not let the device go on.
+    #[error("cannot boot: {0}")]
+    Boot(#[from] BootError),
+    /// The device cannot connect.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The device connected, and the server said nothing.
+    #[error("{url} never said hello: is it a xiaozhi device endpoint?")]
+    NoHello {
+        /// Where the device connected.
+        url: String,
+    },
+    /// The reply's audio cannot be decoded, or recognition cannot read it back.
+    #[error("{0:#}")]
+    Reply(anyhow::Error),
+}
+
+/// A replay with its options; nothing is sent before it is awaited.
+///
+/// ```no_run
+/// # async fn replay() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use hearken_virtual_device::{Recording, profile::Profile};
+///
+/// let session = Recording::load("session.jsonl")?
+///     .replay("wss://example.com/xiaozhi/v1/")
+///     .token("secret")
+///     .header("x-tenant", "kitchen")
+///     .profile(Profile::named("2.2.2").ok_or("no such firmware")?)
+///     .answer_within(Duration::from_secs(20))
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is sent before a replay is awaited"]
+#[derive(Debug, Clone)]
+pub struct Replay {
+    recording: Recording,
+    endpoint: EndpointOptions,
+    mode: Option<ListenMode>,
+    profile: Option<Profile>,
+    framing: Option<u32>,
+    toolbox: Toolbox,
+    headers: Vec<(String, String)>,
+    speed: f64,
+    limits: TimeLimits,
+    recogniser: Option<String>,
+}
+
+impl Replay {
+    pub(super) fn new(recording: Recording, endpoint: EndpointOptions) -> Self {
+        Self {
+            recording,
+            endpoint,
+            mode: None,
+            profile: None,
+            framing: None,
+            toolbox: Toolbox::default(),
+            headers: Vec::new(),
+            speed: 1.0,
+            limits: TimeLimits::default(),
+            recogniser: None,
+        }
+    }
+
+    /// Boots at this OTA address first, as firmware does, and takes the token that it tells.
+    pub fn ota(mut self, url: impl Into<String>) -> Self {
+        self.endpoint.ota = Some(url.into());
+        self
+    }
+
+    /// Sends this bearer token; no OTA address is asked for one.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.endpoint.token = Some(token.into());
+        self
+    }
+
+    /// Connects with this `Device-Id` (a MAC address, lower case with colons) instead of the
+    /// recording's.
+    pub fn device_id(mut self, id: impl Into<String>) -> Self {
+        self.endpoint.device_id = Some(id.into());
+        self
+    }
+
+    /// Connects with this `Client-Id` (a UUID) instead of the recording's.
+    pub fn client_id(mut self, id: impl Into<String>) -> Self {
+        self.endpoint.client_id = Some(id.into());
+        self
+    }
+
+    /// Sends this header in the WebSocket handshake, beside those of firmware or instead of the one
+    /// of its name.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Behaves as this firmware instead of the recording's.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Uses the device in this mode instead of the recording's. In manual mode the person lets go
+    /// of the button after the last word.
+    pub fn mode(mut self, mode: ListenMode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Uses this version of the binary framing (1, 2 or 3) instead of the recording's.
+    pub fn framing(mut self, version: u32) -> Self {
+        self.framing = Some(version);
+        self
+    }
+
+    /// Gives the device these tools. It answers calls by itself: what the recorded device answered
+    /// is not sent again.
+    pub fn tools(mut self, toolbox: Toolbox) -> Self {
+        self.toolbox = toolbox;
+        self
+    }
+
+    /// Speaks this many times as fast as recorded; the reply is played at its own pace.
+    pub fn speed(mut self, times: f64) -> Self {
+        self.speed = times;
+        self
+    }
+
+    /// Waits no longer for an answer to begin. 180 s unless set.
+    pub fn answer_within(mut self, limit: Duration) -> Self {
+        self.limits.answer = limit;
+        self
+    }
+
+    /// Waits no longer for the end of an answer, from when its question ended. 300 s unless set.
+    pub fn reply_within(mut self, limit: Duration) -> Self {
+        self.limits.reply = limit;
+        self
+    }
+
+    /// Lets the recognition service at this address (`ws://`, ListenAI's wire) read the reply back
+    /// from its audio, so that `readback` can be checked.
+    pub fn read_back(mut self, url: impl Into<String>) -> Self {
+        self.recogniser = Some(url.into());
+        self
+    }
+
+    /// Plays it, and waits for the end of the answer. The same as awaiting the replay.
+    ///
+    /// # Errors
+    /// The device cannot boot or connect, the server says no hello, or the reply cannot be decoded
+    /// or read back.
+    pub async fn run(self) -> Result<Session, ReplayError> {
+        if !(self.speed.is_finite() && self.speed > 0.0) {
+            return Err(ReplayError::Speed(self.speed));
+        }
+        let header = self.recording.header().clone();
+        let script = self.script();
+        let mut options = self.endpoint;
+        options.device_id = options.device_id.or(header.device_id);
+        options.client_id = options.client_id.or(header.client_id);
+        let endpoint = options.resolve(script.framing, script.profile.name).await?;
+        let url = endpoint.url.clone();
+        let firmware = script.firmware().with_tools(self.toolbox);
+        let mut device = Device::new(endpoint, firmware).with_headers(self.headers);
+        script.perform(&mut device, self.speed).await?;
+        let report = device.into_report();
+        if report.facts().any(|(_, fact)| *fact == Fact::HelloMissing) {
+            return Err(ReplayError::NoHello { url });
+        }
+        let rate_hz = downlink(&report).sample_rate;
+        let heard = sound::heard(&report, rate_hz).map_err(ReplayError::Reply)?;
+        let read = match &self.recogniser {
+            Some(recogniser) if !heard.samples.is_empty() => {
+                let text = read_back(recogniser, &heard).await.map_err(ReplayError::Reply)?;
+                Some(ReadBack { agreement: agreement(&report.reply(), &text), text })
+            }
+            _ => None,
+        };
+        let name = self.recording.name().to_owned();
+        Ok(Session::new((name, url), header.expect.unwrap_or_default(), (report, heard), read))
+    }
+
+    /// What the person does, with the options in place of what was recorded.
+    fn script(&self) -> Script {
+        let mut script = Script::new(self.recording.session(), self.mode);
+        script.framing = self.framing.unwrap_or(script.framing);
+        script.profile = self.profile.clone().unwrap_or(script.profile);
+        script.limits = self.limits;
+        script
+    }
+}
+
+impl IntoFuture for Replay {
+    type Output = Result<Session, ReplayError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// The shape of the downlink audio as the last hello announced it.
+fn downlink(report: &Report) -> AudioParams {
+    let hello = report.facts().filter_map(|(_, fact)| match fact {
+        Fact::Hello(audio) => Some(audio.clone()),
+        _ => None,
+    });
+    hello.last().unwrap_or_else(|| AudioParams::opus(24_000, 60))
+}

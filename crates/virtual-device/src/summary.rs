@@ -1,0 +1,192 @@
+//! What came of a replay in figures and words: as JSON for programs, as lines for people. The JSON
+//! is what `hearken replay --json` prints; `docs/replay-json.md` says what each field means, and a
+//! test holds both together. Not for judging.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::expectations::ExpectationResult;
+use super::observer::Aftermath;
+use super::report::{Packets, Stages};
+
+/// Value of `format` in every summary.
+pub const FORMAT: &str = "hearken-replay";
+/// Value of `version`: fields may be added to it, none changes its meaning or goes away.
+pub const VERSION: u32 = 1;
+
+/// What came of a replay.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Always [`FORMAT`].
+    pub format: &'static str,
+    /// Always [`VERSION`].
+    pub version: u32,
+    /// Always none: the replay ran. [`Failure`] has it otherwise.
+    pub error: Option<String>,
+    /// The recording.
+    pub file: String,
+    /// Where the device connected.
+    pub url: String,
+    /// Whether every expectation that was checked holds.
+    pub held: bool,
+    /// What was understood.
+    pub transcript: String,
+    /// What was answered.
+    pub reply: String,
+    /// The sentences of the answer, as they were announced.
+    pub sentences: Vec<String>,
+    /// What recognition read back from the reply's sound.
+    pub readback: Option<String>,
+    /// Part of the reply that was read back, 0 to 1.
+    pub agreement: Option<f64>,
+    /// Latencies from the end of the person's speech.
+    pub stages: Stages,
+    /// Counts of packets.
+    pub packets: Packets,
+    /// Length of the reply's audio that was played, ms.
+    pub audio_ms: u64,
+    /// Silences inside speech, in all, ms.
+    pub gaps_ms: u64,
+    /// What came after each interruption.
+    pub interruptions: Vec<Interruption>,
+    /// The device's tools that were called, in order.
+    pub tools: Vec<String>,
+    /// The same calls, with their arguments.
+    pub calls: Vec<Call>,
+    /// Messages that would have crashed or confused firmware.
+    pub offences: Vec<&'static str>,
+    /// All that was wrong for a device or a listener, the offences too; empty where all was well.
+    pub faults: Vec<String>,
+    /// Expectations and what came of them.
+    pub verdicts: Vec<ExpectationResult>,
+}
+
+/// What a program is told where a replay could not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// Always [`FORMAT`].
+    pub format: &'static str,
+    /// Always [`VERSION`].
+    pub version: u32,
+    /// Why it could not run.
+    pub error: String,
+}
+
+impl Failure {
+    /// Makes one of this reason.
+    pub fn new(error: impl Into<String>) -> Self {
+        Self { format: FORMAT, version: VERSION, error: error.into() }
+    }
+}
+
+/// A call of one of the device's tools.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Call {
+    /// The tool.
+    pub name: String,
+    /// Its arguments, with defaults filled in.
+    pub arguments: Map<String, Value>,
+}
+
+/// What came of one interruption; times in milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Interruption {
+    /// When the person interrupted, since the device was switched on.
+    pub at_ms: u64,
+    /// Packets that came after it and before `tts stop`.
+    pub packets: usize,
+    /// From the interruption to the last packet of all.
+    pub last_packet_ms: Option<u64>,
+    /// Sentences announced after it.
+    pub sentences: usize,
+    /// From the interruption to `tts stop`.
+    pub stop_ms: Option<u64>,
+    /// Packets after that `tts stop`.
+    pub packets_after_stop: usize,
+}
+
+impl From<Aftermath> for Interruption {
+    fn from(aftermath: Aftermath) -> Self {
+        let Aftermath { at, packets, last_packet, sentences, stop, packets_after_stop } = aftermath;
+        Self {
+            at_ms: milliseconds(at),
+            packets,
+            last_packet_ms: last_packet.map(milliseconds),
+            sentences,
+            stop_ms: stop.map(milliseconds),
+            packets_after_stop,
+        }
+    }
+}
+
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Summary {
+    /// Writes the closing lines for people.
+    pub fn text(&self) -> String {
+        let mut out = String::from("\n");
+        let mut put = |name: &str, value: &str| {
+            writeln!(out, "{name:<12} {value}").expect("writing to a string cannot fail");
+        };
+        put("heard", &self.transcript);
+        put("answered", &self.reply);
+        if let (Some(text), Some(part)) = (&self.readback, self.agreement) {
+            put("read back", &format!("{:.0} %: {text}", part * 100.0));
+        }
+        put("latency", &latencies(&self.stages));
+        put("packets", &counts(&self.packets, self.gaps_ms));
+        if self.packets.unsent > 0 {
+            put("unsent", &format!("{} packets of the microphone", self.packets.unsent));
+        }
+        for interruption in &self.interruptions {
+            put("interrupted", &interruption.text());
+        }
+        if !self.tools.is_empty() {
+            put("tools", &self.tools.join(", "));
+        }
+        for verdict in &self.verdicts {
+            let word = if verdict.held { "held" } else { "FAILED" };
+            put(word, &format!("{}: {}", verdict.what, verdict.found));
+        }
+        out
+    }
+}
+
+impl Interruption {
+    fn text(&self) -> String {
+        let stop =
+            self.stop_ms.map_or("no tts stop".into(), |ms| format!("tts stop {ms} ms after"));
+        let last =
+            self.last_packet_ms.map_or("no packet".into(), |ms| format!("last packet {ms} ms"));
+        let stale = self.packets_after_stop;
+        format!("{stop}, {last} after, {stale} packets after tts stop")
+    }
+}
+
+fn latencies(stages: &Stages) -> String {
+    let ms = |value: Option<u64>| value.map_or("-".into(), |ms| format!("{ms} ms"));
+    format!(
+        "from the end of speech: stt {}, tts start {}, first sentence {}, first audio {}, heard \
+         {}, tts stop {}",
+        ms(stages.stt_ms),
+        ms(stages.tts_start_ms),
+        ms(stages.sentence_start_ms),
+        ms(stages.first_audio_ms),
+        ms(stages.first_heard_ms),
+        ms(stages.tts_stop_ms)
+    )
+}
+
+fn counts(packets: &Packets, gaps_ms: u64) -> String {
+    let Packets { sent, received, played, late, cut, lost, .. } = packets;
+    let lost: usize = lost.values().sum();
+    format!(
+        "{sent} sent, {received} received, {played} played, {lost} lost, {cut} cut, {late} late \
+         ({gaps_ms} ms silent)"
+    )
+}

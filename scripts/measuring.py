@@ -83,7 +83,7 @@ class Server:
         self.port, asr, tts, llm = free_ports(4)
         self.start(
             folder / "doubles.log", asr,
-            [self.loader, "doubles", VOICE, "--asr", f"127.0.0.1:{asr}", "--tts", f"127.0.0.1:{tts}",
+            [self.loader, "mock-services", VOICE, "--asr", f"127.0.0.1:{asr}", "--tts", f"127.0.0.1:{tts}",
              "--llm", f"127.0.0.1:{llm}", *self.doubles],
         )
         env = {

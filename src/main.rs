@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    chat, convert, devices, doubles, llm, load, models, replay, serve, speech, state_server, store,
-    token, tools,
+    convert, devices, llm, load, mock_services, models, replay, serve, speech, state_server, store,
+    text_client, token, tools,
 };
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
@@ -20,15 +20,20 @@ struct Cli {
     command: Command,
 }
 
+/// Commands that have another name now; the old one still works, with a warning.
+const OLD_NAMES: [(&str, &str); 2] = [("chat", "text-client"), ("doubles", "mock-services")];
+
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
     Speech(speech::Args),
     Llm(llm::Args),
-    Chat(chat::Args),
+    #[command(alias = "chat")]
+    TextClient(text_client::Args),
     Replay(replay::ReplayArgs),
     Load(load::LoadArgs),
-    Doubles(doubles::Args),
+    #[command(alias = "doubles")]
+    MockServices(mock_services::Args),
     Convert(convert::ConvertArgs),
     Models(models::Args),
     Devices(devices::Args),
@@ -42,19 +47,27 @@ enum Command {
 async fn main() -> ExitCode {
     hearken_base::tls::choose_provider();
     open_files::raise_limit();
-    match run(Cli::parse().command).await {
+    let command = Cli::parse().command;
+    if let Some((old, new)) = renamed(std::env::args().nth(1).as_deref()) {
+        print_error(&format!("`hearken {old}` is now `hearken {new}`: use the new name"));
+    }
+    match run(command).await {
         Ok(code) => code,
         Err(error) => {
-            #[allow(
-                clippy::print_stderr,
-                reason = "the one place where a command's failure is told"
-            )]
-            {
-                eprintln!("hearken: {error:#}");
-            }
+            print_error(&format!("{error:#}"));
             ExitCode::from(2)
         }
     }
+}
+
+/// Returns the old and the new name of a command that was renamed, if it was called by the old one.
+fn renamed(called: Option<&str>) -> Option<(&'static str, &'static str)> {
+    OLD_NAMES.into_iter().find(|(old, _)| called == Some(old))
+}
+
+#[allow(clippy::print_stderr, reason = "the one place that prints failures and warnings")]
+fn print_error(text: &str) {
+    eprintln!("hearken: {text}");
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -68,10 +81,10 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             let models = engine_start()?;
             llm::run(args, &models).await.map(|()| ExitCode::SUCCESS)
         }
-        Command::Chat(args) => chat::run(args).await,
+        Command::TextClient(args) => text_client::run(args).await,
         Command::Replay(args) => replay::run(args).await,
         Command::Load(args) => load::run(args).await,
-        Command::Doubles(args) => doubles::run(args).await.map(|()| ExitCode::SUCCESS),
+        Command::MockServices(args) => mock_services::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Convert(args) => convert::run(args).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),

@@ -5,10 +5,9 @@
 //!
 //! The limit rises while it is nearly used up, and faster the more headroom the busiest encoding
 //! thread has. If that thread is overloaded by the turns that run now, the limit falls to what it
-//! can just do, before any packet is late. If packets are late repeatedly all the same, as when
-//! other programs take the cores, the limit falls by a tenth, and rises slowly for a while; without
-//! trouble it returns to its initial value. The encoding effort depends on the utilisation of these
-//! threads and of all cores; full effort returns after a long calm.
+//! can just do, before any packet is late. If packets are late repeatedly all the same, it falls by
+//! a tenth, and rises slowly for a while; without trouble it returns to its initial value. The
+//! encoding effort depends on the utilisation of these threads and of all cores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -10,7 +10,7 @@ use hearken_actors::dialogue::Phrases;
 use hearken_proto::device::ListenMode;
 use hearken_virtual_device::load::{Figures, LoadPlan, Measured, Spread};
 
-use super::doubles::speech as speech_of;
+use super::mock_services::speech as speech_of;
 use crate::shutdown::told_to_stop;
 
 /// Loads a server with many virtual devices, and shows times, packets, errors and costs.

@@ -1,11 +1,10 @@
 //! One file per subcommand: arguments, calling one thing, printing. No behaviour.
 
-pub mod chat;
 pub mod convert;
 pub mod devices;
-pub mod doubles;
 pub mod llm;
 pub mod load;
+pub mod mock_services;
 pub mod models;
 pub mod replay;
 pub mod serve;
@@ -13,6 +12,7 @@ pub mod server;
 pub mod speech;
 pub mod state_server;
 pub mod store;
+pub mod text_client;
 pub mod token;
 mod tool_servers;
 pub mod tools;

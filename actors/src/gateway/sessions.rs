@@ -48,6 +48,8 @@ pub enum SessionLost {
 #[derive(Serialize, Deserialize)]
 struct StoredSession {
     messages: Vec<ChatMessage>,
+    /// Stored under its first name.
+    #[serde(rename = "manner")]
     style: ConversationStyle,
 }
 

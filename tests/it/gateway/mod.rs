@@ -1,8 +1,8 @@
 //! The LLM gateway over real sockets: what text clients are told, row by row of its document, and
 //! what programs of others find there. Not for what the actor does in virtual time.
 
-mod chat;
 mod clients;
+mod command;
 mod crowd;
 mod limits;
 mod messages;

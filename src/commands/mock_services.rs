@@ -1,4 +1,4 @@
-//! `hearken doubles`: doubles of the recogniser, the language model and the synthesiser, so that a
+//! `hearken mock-services`: doubles of the recogniser, the language model and the synthesiser, so that a
 //! server can be measured alone. Only arguments and signals; what they do is in [`hearken_mock_services`].
 
 use std::net::SocketAddr;
@@ -23,8 +23,8 @@ const VOICE_RATE_HZ: u32 = 24_000;
 /// seed draws the same.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
-    after_help = "Examples:\n  hearken doubles fixtures/audio/en_sorrow_with_pauses.jsonl\n  \
-    hearken doubles speech.wav --asr-ms 150 --llm-ms 300 --tts-ms 80 --spread 0.5 --seed 7\n  \
+    after_help = "Examples:\n  hearken mock-services fixtures/audio/en_sorrow_with_pauses.jsonl\n  \
+    hearken mock-services speech.wav --asr-ms 150 --llm-ms 300 --tts-ms 80 --spread 0.5 --seed 7\n  \
     HEARKEN__EMBEDDED__ENABLED=false LLM_BASE_URL=http://127.0.0.1:9401/v1 hearken serve"
 )]
 pub struct Args {

@@ -1,4 +1,4 @@
-//! The demo tools of `hearken chat`: a device that is made up. Not for real ones.
+//! The demo tools of `hearken text-client`: a device that is made up. Not for real ones.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! `hearken chat`: a conversation with an LLM gateway in a terminal, or of a few messages given as
+//! `hearken text-client`: a conversation with an LLM gateway in a terminal, or of a few messages given as
 //! arguments. Not for the gateway's rules, and it knows its wire by the document only.
 
 mod screen;
@@ -35,11 +35,11 @@ const HELP: &str = "/new        begin a new session
 
 /// Chat with an LLM gateway in the terminal
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  hearken chat\n  \
-    hearken chat --tools demo --message '我的电量还剩多少？' --message '把音量调到50'\n  \
-    hearken chat ws://192.168.1.20:9400 --session 3f2a...\n  \
-    echo 'What time is it?' | hearken chat --json | jq .type\n  \
-    rlwrap hearken chat                      (arrow keys bring back earlier lines)\n\n\
+#[command(after_help = "Examples:\n  hearken text-client\n  \
+    hearken text-client --tools demo --message '我的电量还剩多少？' --message '把音量调到50'\n  \
+    hearken text-client ws://192.168.1.20:9400 --session 3f2a...\n  \
+    echo 'What time is it?' | hearken text-client --json | jq .type\n  \
+    rlwrap hearken text-client                      (arrow keys bring back earlier lines)\n\n\
     In the conversation:\n  /new /end /resume ID /session /tools /help /quit\n\n\
     Exit status: 0 all answered, 1 an error was answered, 2 no conversation possible, \
     130 after Ctrl-C")]

@@ -1,4 +1,4 @@
-//! `hearken chat`, as a person types it.
+//! `hearken text-client`, as a person types it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,9 +13,23 @@ use crate::support::app::TestServer;
 use crate::support::command::hearken;
 use crate::support::vendors::Behaviour;
 
-/// Runs `hearken chat`; its exit code, and what it printed.
+/// Runs `hearken text-client`; its exit code, and what it printed.
 async fn chat(args: &[&str]) -> (Option<i32>, String, String) {
-    hearken(Path::new("unused"), &[&["chat"], args].concat()).await
+    hearken(Path::new("unused"), &[&["text-client"], args].concat()).await
+}
+
+#[tokio::test]
+async fn old_names_of_commands_work_and_warn() {
+    for (old, new) in [("chat", "text-client"), ("doubles", "mock-services")] {
+        let warning = format!("`hearken {old}` is now `hearken {new}`");
+        // Neither can be reached or read, so both end at once.
+        let nowhere = if old == "chat" { "ws://127.0.0.1:1" } else { "no-such-file.wav" };
+        let (code, _, err) = hearken(Path::new("unused"), &[old, nowhere]).await;
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains(&warning), "{err}");
+        let (_, _, err) = hearken(Path::new("unused"), &[new, nowhere]).await;
+        assert!(!err.contains("is now"), "{err}");
+    }
 }
 
 #[tokio::test]
@@ -80,10 +94,10 @@ async fn what_goes_wrong_is_told_with_its_remedy() {
     server.stop().await;
 }
 
-/// `hearken chat`, held by its pipes.
+/// `hearken text-client`, held by its pipes.
 fn held(url: &str) -> tokio::process::Child {
     Command::new(env!("CARGO_BIN_EXE_hearken"))
-        .args(["chat", url])
+        .args(["text-client", url])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -13,6 +13,7 @@ mod config;
 mod cycles;
 mod desk;
 mod door;
+mod examples;
 mod fleet;
 mod gateway;
 mod llm_service;

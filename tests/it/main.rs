@@ -14,6 +14,7 @@ mod config;
 mod cycles;
 mod desk;
 mod door;
+mod examples;
 mod gateway;
 mod llm_service;
 mod load;

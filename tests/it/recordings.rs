@@ -14,6 +14,8 @@ use clap::Parser;
 use hearken::commands::convert::{self, ConvertArgs};
 use hearken::commands::replay::{self, ReplayArgs};
 use hearken_proto::recording::{Content, Expect, Frame, Recording};
+use hearken_virtual_device::Expectations;
+use hearken_virtual_device::profile::Profile;
 use hearken_virtual_device::sound::{self, Side, Sound};
 
 use self::scripted::{Server, recogniser};
@@ -286,4 +288,35 @@ async fn a_replay_boots_first_and_takes_the_token() {
     let line = ["replay", file.to_str().unwrap(), "--ota", &ota];
     let code = replay::run(Replay::parse_from(line).args).await.unwrap();
     assert_eq!(code, ExitCode::from(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_test_replays_with_options_of_its_own() {
+    let server = Server::start("看看这个是什么").await;
+    let recording = hearken_virtual_device::Recording::load(fixture("zh_what_is_this")).unwrap();
+    let session = recording
+        .replay(&server.url)
+        .speed(20.0)
+        .token("t")
+        .device_id("02:00:00:00:00:09")
+        .client_id("00000000-0000-4000-8000-000000000009")
+        .framing(3)
+        .header("x-tenant", "kitchen")
+        .header("User-Agent", "a test")
+        .profile(Profile::named("2.2.2").unwrap())
+        .await
+        .unwrap();
+    let wanted = Expectations::new().reply_contains(scripted::SENTENCE).no_faults();
+    session.expect(wanted.audio(scripted::REPLY..=scripted::REPLY)).unwrap();
+    let seen = server.seen().await;
+    for (name, value) in [
+        ("authorization", "Bearer t"),
+        ("device-id", "02:00:00:00:00:09"),
+        ("client-id", "00000000-0000-4000-8000-000000000009"),
+        ("protocol-version", "3"),
+        ("x-tenant", "kitchen"),
+        ("user-agent", "a test"),
+    ] {
+        assert_eq!(seen.headers.get(name).map(String::as_str), Some(value), "{name}");
+    }
 }

@@ -239,3 +239,73 @@ fn downlink(report: &Report) -> AudioParams {
     });
     hello.last().unwrap_or_else(|| AudioParams::opus(24_000, 60))
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{SinkExt as _, StreamExt as _};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
+    use tokio_tungstenite::accept_async;
+    use tokio_tungstenite::tungstenite::Message;
+
+    use super::*;
+    use crate::expectations::Expectations;
+    use crate::sound::Sound;
+
+    const HELLO: &str = r#"{"type":"hello","transport":"websocket"}"#;
+    const LIMIT: Duration = Duration::from_millis(200);
+
+    /// A server that says these messages and then only listens; gives how many it was sent.
+    async fn server(says: &'static [&'static str]) -> (String, JoinHandle<usize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut socket = accept_async(stream).await.unwrap();
+            for text in says {
+                socket.send(Message::text(*text)).await.unwrap();
+            }
+            let mut sent = 0;
+            while let Some(Ok(_)) = socket.next().await {
+                sent += 1;
+            }
+            sent
+        });
+        (url, task)
+    }
+
+    fn recording() -> Recording {
+        let samples = hearken_actors::audio::pcm::tone(300.0, 4_800, 16_000);
+        Recording::of_speech(&Sound { samples, rate_hz: 16_000 }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_longer_than_the_limits() {
+        let begins = &[HELLO, r#"{"type":"tts","state":"start"}"#];
+        // While the server speaks the microphone is closed.
+        for (says, answer, reply, least) in
+            [(&begins[..1], LIMIT, LIMIT * 1_000, 5), (&begins[..], LIMIT * 1_000, LIMIT, 1)]
+        {
+            let (url, server) = server(says).await;
+            let replay = recording().replay(url).token("t").answer_within(answer);
+            let replay = replay.reply_within(reply);
+            let session = tokio::time::timeout(LIMIT * 50, replay.run()).await;
+            let session = session.expect("the limit is kept").unwrap();
+            let unmet = session.expect(Expectations::new()).expect_err("there is no answer");
+            assert!(unmet.to_string().contains("1 of 1 expectations"), "{unmet}");
+            let sent = server.await.unwrap();
+            assert!(sent >= least, "{sent} messages came");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_run_says_why() {
+        let replay = recording().replay("ws://127.0.0.1:1/").token("t");
+        let told = replay.clone().speed(0.0).await.unwrap_err();
+        assert!(matches!(told, ReplayError::Speed(_)), "{told}");
+        let told = replay.clone().header("no header", "x").await.unwrap_err();
+        assert!(matches!(&told, ReplayError::Socket(SocketError::Address { .. })), "{told}");
+        let told = replay.await.unwrap_err().to_string();
+        assert!(told.starts_with("no server at ws://127.0.0.1:1/"), "{told}");
+    }
+}

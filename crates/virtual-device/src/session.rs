@@ -146,3 +146,68 @@ fn offence(fact: &Fact) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::events::Loss;
+    use crate::report::What;
+
+    /// A session in which everything happens that a summary tells of.
+    pub(crate) fn eventful() -> Session {
+        let mut report = Report::default();
+        report.speech_end = Some(Duration::ZERO);
+        let message = |kind: &str, text: &str| Fact::Message {
+            kind: kind.into(),
+            text: Some(text.to_owned()).filter(|t| !t.is_empty()),
+        };
+        let arguments = [("on".to_owned(), true.into())].into_iter().collect();
+        let opus = Bytes::from_static(b"abc");
+        for (at, fact) in [
+            message("stt", "switch it on"),
+            Fact::ToolCalled(ToolUse { name: "lamp".into(), arguments }),
+            message("tts start", ""),
+            message("tts sentence_start", "It is on."),
+            Fact::PacketReceived,
+            Fact::PacketPlayed { opus, length: Duration::from_millis(60) },
+            Fact::Gap { length: Duration::from_millis(7) },
+            Fact::Aborted,
+            Fact::PacketReceived,
+            Fact::PacketLost(Loss::QueueFull),
+            Fact::Offence("no state"),
+            message("tts stop", ""),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            report.add(Duration::from_millis(at as u64), What::Noticed(fact));
+        }
+        let named = ("lamp.jsonl".to_owned(), "ws://h/".to_owned());
+        let recorded = Expect { transcript: Some("switch it on".into()), ..Expect::default() };
+        let read = ReadBack { text: "it is on".into(), agreement: 1.0 };
+        Session::new(named, recorded, (report, Sound::default()), Some(read))
+    }
+
+    pub(crate) fn expected() -> Expectations {
+        Expectations::new().called("lamp", [("on", true)])
+    }
+
+    #[test]
+    fn who_expects_gets_the_session_or_all_that_happened() {
+        let session = eventful();
+        let held = session.expect(expected().reply_contains("on")).expect("all of it holds");
+        assert_eq!(held.sentences(), ["It is on."]);
+        assert_eq!(held.calls().next().map(|call| call.name.as_str()), Some("lamp"));
+        let unmet = session.expect(expected().no_faults().no_calls()).unwrap_err();
+        let told = unmet.to_string();
+        assert!(
+            told.starts_with("lamp.jsonl: 2 of 5 expectations do not hold\n  faults: "),
+            "{told}"
+        );
+        assert!(told.contains("\n  no_calls: lamp {\"on\":true}\n"), "{told}");
+        assert!(told.contains("<-  stt: switch it on"), "{told}");
+        assert_eq!(told, format!("{unmet:?}"), "a test that returns it prints the same");
+    }
+}

@@ -190,3 +190,55 @@ fn counts(packets: &Packets, gaps_ms: u64) -> String {
          ({gaps_ms} ms silent)"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::session::tests::{eventful, expected};
+
+    const DOCUMENT: &str = include_str!("../../../docs/replay-json.md");
+
+    /// The names of all fields below this value, as the document has them.
+    fn names(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+        match value {
+            // Its names are reasons, its arguments those of anybody's tool.
+            _ if matches!(path, "packets.lost" | "calls[].arguments") => {}
+            Value::Object(fields) => {
+                let dot = if path.is_empty() { "" } else { "." };
+                return fields
+                    .iter()
+                    .for_each(|(name, value)| names(value, &format!("{path}{dot}{name}"), found));
+            }
+            Value::Array(values) => {
+                assert!(!values.is_empty(), "{path}: nothing to hold against the document");
+                return values.iter().for_each(|value| names(value, &format!("{path}[]"), found));
+            }
+            _ => {}
+        }
+        found.insert(path.to_owned());
+    }
+
+    /// The fields in the table below this heading.
+    fn documented(heading: &str) -> BTreeSet<String> {
+        let (_, chapter) = DOCUMENT.split_once(heading).expect("the chapter is there");
+        let chapter = chapter.split("\n## ").next().unwrap_or_default();
+        let fields = chapter.lines().filter_map(|l| l.strip_prefix("| `")?.split_once("` |"));
+        fields.map(|(field, _)| field.to_owned()).collect()
+    }
+
+    fn fields(printed: &impl Serialize) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        names(&serde_json::to_value(printed).unwrap(), "", &mut found);
+        found
+    }
+
+    #[test]
+    fn the_document_has_every_field_and_no_other() {
+        let session = eventful();
+        let summary = session.summary(session.check(&expected()));
+        assert_eq!(fields(&summary), documented("## The outcome"));
+        assert_eq!(fields(&Failure::new("no server")), documented("## The failure"));
+    }
+}

@@ -8,6 +8,7 @@ mod handshake;
 mod limits;
 pub(crate) mod person;
 mod recording;
+mod replay_json;
 mod several;
 mod turns;
 pub(crate) mod voices;

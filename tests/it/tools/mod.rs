@@ -26,17 +26,17 @@ use crate::support::app::{TestServer, eventually};
 const SECRET: &str = "the secret of the tests";
 
 /// Signs with a secret that the test knows.
-fn known(config: &mut Config) {
+pub(crate) fn known(config: &mut Config) {
     config.auth.secret = Secret::new(SECRET);
 }
 
 /// A token for tool clients of the default agent.
-fn token() -> String {
+pub(crate) fn token() -> String {
     AgentTokens::new(&Secret::new(SECRET), &[]).mint("default").unwrap().0
 }
 
 /// Where tool clients dial in.
-fn endpoint_url(server: &TestServer, token: &str) -> String {
+pub(crate) fn endpoint_url(server: &TestServer, token: &str) -> String {
     format!("ws://{}/mcp_endpoint/mcp/?token={token}", server.address)
 }
 
@@ -48,7 +48,7 @@ async fn listed(server: &TestServer) -> Vec<Value> {
 }
 
 /// Waits until exactly these sources are ready.
-async fn until_ready(server: &TestServer, names: &[&str]) -> Vec<Value> {
+pub(crate) async fn until_ready(server: &TestServer, names: &[&str]) -> Vec<Value> {
     let ready = || async {
         let all = listed(server).await;
         let ready = all.iter().filter(|s| s["state"] == "ready");
@@ -59,7 +59,12 @@ async fn until_ready(server: &TestServer, names: &[&str]) -> Vec<Value> {
 }
 
 /// Calls a tool by hand; the status, and the words of the answer or of the refusal.
-async fn called(server: &TestServer, source: &str, tool: &str, arguments: Value) -> (u16, String) {
+pub(crate) async fn called(
+    server: &TestServer,
+    source: &str,
+    tool: &str,
+    arguments: Value,
+) -> (u16, String) {
     let body = json!({"source": source, "tool": tool, "arguments": arguments});
     let url = server.http_url("/api/tools/call");
     let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();

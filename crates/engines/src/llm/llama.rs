@@ -25,7 +25,7 @@ use super::generation::{
     Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
 };
 use super::grammar;
-use super::passes::Passes;
+use super::two_pass::Passes;
 
 /// Number of prompts that stay in the cache: one without tools, one with tools.
 const STRANDS: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 
-use crate::actors::device::ActivityState;
 use crate::dialogue::TurnEnd;
 use crate::ports::{ProviderErrorKind, Usage};
 
@@ -78,6 +77,19 @@ pub(crate) struct LaneDrops {
     pub(crate) tools: Counter,
     /// Frames of a recording: the disk is too slow.
     recording: Counter,
+}
+
+/// Activity of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActivityState {
+    /// Its microphone is closed and nothing is spoken.
+    Idle,
+    /// Its microphone is open.
+    Listening,
+    /// A person has spoken and has no answer yet.
+    Thinking,
+    /// Our speech is sent to it.
+    Speaking,
 }
 
 /// Gauges of connected devices, by activity.

@@ -31,7 +31,7 @@ pub struct ToolsConfig {
     pub mcp_protocol_version: String,
     /// Longest result given to the model, in bytes; what is beyond is cut.
     pub max_result_bytes: usize,
-    /// FillerPhrases a tool that takes longer than this by a phrase.
+    /// Silence during a call before the first filler phrase.
     #[serde(rename = "filler_after_ms", with = "ms")]
     pub filler_after: Duration,
     /// Silence after which another phrase follows.

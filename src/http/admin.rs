@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::auth::from_no_other_site;
-use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
+use super::extract::{Administrator, JsonBody};
+use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::middleware::{desk_of, too_often};
 use super::params;
 use super::request_identity::{bearer, json as json_body};
@@ -57,7 +58,8 @@ fn not_seated(error: &SeatError) -> Refusal {
 }
 
 impl Admin {
-    fn seated(&self, request: &HttpRequest) -> Result<Seated, Refusal> {
+    /// Returns the session whose access token the request has.
+    pub(super) fn seated(&self, request: &HttpRequest) -> Result<Seated, Refusal> {
         from_no_other_site(request)?;
         let token = bearer(request);
         if token.is_empty() {
@@ -69,7 +71,7 @@ impl Admin {
 
     async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
         from_no_other_site(request)?;
-        self.attempts.take(&from(request)).await.map_err(|wait| Box::new(too_often(wait)))
+        self.attempts.take(&from(request)).await.map_err(|wait| too_often(wait).into())
     }
 
     /// Renders every changeable setting by section, with the origin of each value.
@@ -102,22 +104,18 @@ pub(super) async fn log_in(
     request: HttpRequest,
     payload: web::Payload,
     admin: web::Data<Admin>,
-) -> HttpResponse {
-    let seating = async {
-        admin.attempt(&request).await?;
-        let LogIn { username, password } = json_body(payload).await?;
-        let from = from(&request);
-        let seated =
-            admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
-        let pair = seated.map_err(|error| {
-            if matches!(error, SeatError::Wrong) {
-                tracing::warn!(from, "somebody tried to log in as administrator");
-            }
-            not_seated(&error)
-        })?;
-        Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
-    };
-    rendered(seating.await)
+) -> Answer {
+    admin.attempt(&request).await?;
+    let LogIn { username, password } = json_body(payload).await?;
+    let from = from(&request);
+    let seated = admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
+    let pair = seated.map_err(|error| {
+        if matches!(error, SeatError::Wrong) {
+            tracing::warn!(from, "somebody tried to log in as administrator");
+        }
+        not_seated(&error)
+    })?;
+    Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
 
 /// Refresh token in exchange for the next two tokens.
@@ -135,57 +133,49 @@ pub(super) async fn refresh(
     request: HttpRequest,
     payload: web::Payload,
     admin: web::Data<Admin>,
-) -> HttpResponse {
-    let refreshing = async {
-        admin.attempt(&request).await?;
-        let Refresh { refresh_token } = json_body(payload).await?;
-        let pair =
-            admin.admin_sessions.refresh(&refresh_token, &from(&request), Timestamp::now()).await;
-        let pair = pair.map_err(|error| not_seated(&error))?;
-        Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
-    };
-    rendered(refreshing.await)
+) -> Answer {
+    admin.attempt(&request).await?;
+    let Refresh { refresh_token } = json_body(payload).await?;
+    let pair =
+        admin.admin_sessions.refresh(&refresh_token, &from(&request), Timestamp::now()).await;
+    let pair = pair.map_err(|error| not_seated(&error))?;
+    Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
 
 /// Ends the session (`POST /api/admin/logout`).
 #[utoipa::path(post, path = "/api/admin/logout", tag = "administrator",
     responses((status = 204), Faults))]
-pub(super) async fn log_out(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
-    let leaving = async {
-        let seated = admin.seated(&request)?;
-        let left = admin.admin_sessions.log_out(&seated, &from(&request), Timestamp::now()).await;
-        left.map_err(|error| store_failed(&error))?;
-        Ok(HttpResponse::NoContent().finish())
-    };
-    rendered(leaving.await)
+pub(super) async fn log_out(
+    administrator: Administrator,
+    request: HttpRequest,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let left =
+        admin.admin_sessions.log_out(&administrator.0, &from(&request), Timestamp::now()).await;
+    left.map_err(|error| store_failed(&error))?;
+    Ok(HttpResponse::NoContent().finish())
 }
 
 /// Returns the changeable settings (`GET /api/admin/config`).
 #[utoipa::path(get, path = "/api/admin/config", tag = "administrator",
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn config(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
-    rendered(admin.seated(&request).map(|_| admin.shown()))
+pub(super) async fn config(_: Administrator, admin: web::Data<Admin>) -> HttpResponse {
+    admin.shown()
 }
 
 /// Changes the given settings; the others stay (`PUT` and `PATCH /api/admin/config`).
 #[utoipa::path(put, path = "/api/admin/config", tag = "administrator", request_body = Object,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn change(
-    request: HttpRequest,
-    payload: web::Payload,
+    administrator: Administrator,
+    body: JsonBody<Map<String, Value>>,
     admin: web::Data<Admin>,
-) -> HttpResponse {
-    rendered(changed(&request, payload, &admin).await)
-}
-
-async fn changed(request: &HttpRequest, payload: web::Payload, admin: &Admin) -> Answer {
-    let seated = admin.seated(request)?;
-    let body: Map<String, Value> = json_body(payload).await?;
-    let wanted = flat(body)?;
+) -> Answer {
+    let wanted = flat(body.0)?;
     if wanted.is_empty() {
         return Err(refusal(Fault::BadRequest, "name at least one setting"));
     }
-    let change = admin.settings.change(&wanted, &seated.who, Timestamp::now());
+    let change = admin.settings.change(&wanted, &administrator.0.who, Timestamp::now());
     change.await.map_err(|error| match &error {
         ChangeError::Environment(_) => refusal(Fault::Conflict, &error.to_string()),
         ChangeError::Store(error) => store_failed(error),
@@ -229,19 +219,19 @@ fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
 #[utoipa::path(get, path = "/api/admin/sessions", tag = "administrator",
     params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn sessions(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
-    let listing = async {
-        admin.seated(&request)?;
-        let offset = params::number(&request, "offset", (0, u32::MAX), Fault::BadRequest)?;
-        let (offset, limit) = (offset.unwrap_or(0), limit(&request)?);
-        let listed = admin.museum.sessions(offset, limit).await;
-        let (sessions, total) = listed.map_err(|error| store_failed(&error))?;
-        let sessions: Vec<Value> = sessions.iter().map(session).collect();
-        Ok(HttpResponse::Ok().json(json!({
-            "sessions": sessions, "total": total, "offset": offset, "limit": limit,
-        })))
-    };
-    rendered(listing.await)
+pub(super) async fn sessions(
+    _: Administrator,
+    request: HttpRequest,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let offset = params::number(&request, "offset", (0, u32::MAX), Fault::BadRequest)?;
+    let (offset, limit) = (offset.unwrap_or(0), limit(&request)?);
+    let listed = admin.museum.sessions(offset, limit).await;
+    let (sessions, total) = listed.map_err(|error| store_failed(&error))?;
+    let sessions: Vec<Value> = sessions.iter().map(session).collect();
+    Ok(HttpResponse::Ok().json(json!({
+        "sessions": sessions, "total": total, "offset": offset, "limit": limit,
+    })))
 }
 
 /// Renders a session without its dialogue.
@@ -263,47 +253,43 @@ fn session(session: &MuseumSession) -> Value {
 #[utoipa::path(delete, path = "/api/admin/sessions/{id}", tag = "administrator", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn end_session(
+    administrator: Administrator,
     request: HttpRequest,
     path: web::Path<String>,
     admin: web::Data<Admin>,
-) -> HttpResponse {
-    let ending = async {
-        let seated = admin.seated(&request)?;
-        let id = SessionId::new(path.into_inner());
-        let ended = admin.museum.end(&id).await.map_err(|error| store_failed(&error))?;
-        if !ended {
-            return Err(refusal(Fault::NotFound, "no such session"));
-        }
-        let entry = AuditEntry {
-            number: 0,
-            at: Timestamp::now(),
-            who: seated.who,
-            what: "session ended".into(),
-            details: json!({"session_id": id.as_str(), "kind": "museum", "from": from(&request)}),
-        };
-        admin.store.note(&entry).await.map_err(|error| store_failed(&error))?;
-        Ok(HttpResponse::NoContent().finish())
+) -> Answer {
+    let id = SessionId::new(path.into_inner());
+    let ended = admin.museum.end(&id).await.map_err(|error| store_failed(&error))?;
+    if !ended {
+        return Err(refusal(Fault::NotFound, "no such session"));
+    }
+    let entry = AuditEntry {
+        number: 0,
+        at: Timestamp::now(),
+        who: administrator.0.who,
+        what: "session ended".into(),
+        details: json!({"session_id": id.as_str(), "kind": "museum", "from": from(&request)}),
     };
-    rendered(ending.await)
+    admin.store.note(&entry).await.map_err(|error| store_failed(&error))?;
+    Ok(HttpResponse::NoContent().finish())
 }
 
 /// Returns statistics: sessions, requests by route and outcome, durations, errors, and other
 /// counters (`GET /api/admin/metrics`).
 #[utoipa::path(get, path = "/api/admin/metrics", tag = "administrator",
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
-    let counting = async {
-        admin.seated(&request)?;
-        let mut told = (admin.figures)();
-        let (_, museum) =
-            admin.museum.sessions(0, 1).await.map_err(|error| store_failed(&error))?;
-        told.insert("museum_sessions".into(), museum.into());
-        if let Some(desk) = desk_of(&request) {
-            told.insert("http".into(), desk.traffic().shown());
-        }
-        Ok(HttpResponse::Ok().json(told))
-    };
-    rendered(counting.await)
+pub(super) async fn metrics(
+    _: Administrator,
+    request: HttpRequest,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let mut told = (admin.figures)();
+    let (_, museum) = admin.museum.sessions(0, 1).await.map_err(|error| store_failed(&error))?;
+    told.insert("museum_sessions".into(), museum.into());
+    if let Some(desk) = desk_of(&request) {
+        told.insert("http".into(), desk.traffic().shown());
+    }
+    Ok(HttpResponse::Ok().json(told))
 }
 
 /// Lists the audit log: changes and their authors, the latest first (`GET
@@ -311,18 +297,18 @@ pub(super) async fn metrics(request: HttpRequest, admin: web::Data<Admin>) -> Ht
 #[utoipa::path(get, path = "/api/admin/audit", tag = "administrator",
     params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn audit(request: HttpRequest, admin: web::Data<Admin>) -> HttpResponse {
-    let reading = async {
-        admin.seated(&request)?;
-        let before = params::number(&request, "before", (1, i64::MAX), Fault::BadRequest)?;
-        let limit = limit(&request)?;
-        let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
-        let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;
-        let next = entries.last().map(|entry| entry.number).filter(|_| full);
-        let entries: Vec<Value> = entries.iter().map(to_json).collect();
-        Ok(HttpResponse::Ok().json(json!({"entries": entries, "next": next})))
-    };
-    rendered(reading.await)
+pub(super) async fn audit(
+    _: Administrator,
+    request: HttpRequest,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let before = params::number(&request, "before", (1, i64::MAX), Fault::BadRequest)?;
+    let limit = limit(&request)?;
+    let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
+    let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;
+    let next = entries.last().map(|entry| entry.number).filter(|_| full);
+    let entries: Vec<Value> = entries.iter().map(to_json).collect();
+    Ok(HttpResponse::Ok().json(json!({"entries": entries, "next": next})))
 }
 
 fn to_json(entry: &AuditEntry) -> Value {

@@ -20,16 +20,15 @@ use hearken_proto::chat::{
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
 
-use super::fault::{Answer, FaultBody, Faults, Refusal, refusal, rendered};
-use super::request_identity::json_or;
-use super::{AccessControl, params};
+use super::extract::{Application, ChatBody};
+use super::fault::{Answer, FaultBody, Faults, Refusal, refusal};
+use super::params;
 
 /// Default page size of sessions.
 const PAGE: u32 = 20;
@@ -57,17 +56,6 @@ pub struct Chats {
     pub watching: WatchSettings,
 }
 
-impl Chats {
-    /// Checks that the request comes from an authorised application.
-    pub(super) fn let_in(
-        &self,
-        request: &HttpRequest,
-        access: &AccessControl,
-    ) -> Result<(), Refusal> {
-        access.auth.application(request, &self.token)
-    }
-}
-
 /// Converts an error to the client's response, and logs its cause.
 pub(super) fn failed(error: &ChatError) -> Refusal {
     let cause = std::error::Error::source(error).map(ToString::to_string);
@@ -80,11 +68,6 @@ pub(super) fn failed(error: &ChatError) -> Refusal {
 /// Returns the session id of a path.
 pub(super) fn session_of(path: &str) -> SessionId {
     SessionId::new(path.to_lowercase())
-}
-
-/// Reads and parses a JSON body, or returns a refusal.
-pub(super) async fn fitting<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
-    json_or(payload, UNFIT).await
 }
 
 /// Fault of an invalid request.
@@ -107,21 +90,15 @@ pub(super) struct Created {
 #[utoipa::path(post, path = "/api/sessions", tag = "chat sessions", request_body = CreateSession,
     responses((status = 201, body = Created), Faults))]
 pub(super) async fn create(
-    request: HttpRequest,
-    payload: web::Payload,
+    _: Application,
+    wanted: ChatBody<CreateSession>,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let made = async {
-        chats.let_in(&request, &access)?;
-        let wanted: CreateSession = fitting(payload).await?;
-        let wanted = wanted.trimmed();
-        wanted.check().map_err(|e| unfit(&e))?;
-        let session = chats.desk.create(wanted).await.map_err(|e| failed(&e))?;
-        let session_id = session.id.as_str().to_owned();
-        Ok(HttpResponse::Created().json(Created { session_id, session }))
-    };
-    rendered(made.await)
+) -> Answer {
+    let wanted = wanted.0.trimmed();
+    wanted.check().map_err(|e| unfit(&e))?;
+    let session = chats.desk.create(wanted).await.map_err(|e| failed(&e))?;
+    let session_id = session.id.as_str().to_owned();
+    Ok(HttpResponse::Created().json(Created { session_id, session }))
 }
 
 fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
@@ -152,53 +129,27 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 200),
         ("offset" = Option<u32>, Query, minimum = 0)),
     responses((status = 200, body = SessionsBody), Faults))]
-pub(super) async fn list(
-    request: HttpRequest,
-    chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let listed = async {
-        chats.let_in(&request, &access)?;
-        let filter = filter(&request)?;
-        let page = chats.desk.sessions(&filter).await.map_err(|e| failed(&e))?;
-        Ok(HttpResponse::Ok().json(SessionsBody { sessions: page.sessions, total: page.total }))
-    };
-    rendered(listed.await)
+pub(super) async fn list(_: Application, request: HttpRequest, chats: web::Data<Chats>) -> Answer {
+    let filter = filter(&request)?;
+    let page = chats.desk.sessions(&filter).await.map_err(|e| failed(&e))?;
+    Ok(HttpResponse::Ok().json(SessionsBody { sessions: page.sessions, total: page.total }))
 }
 
 /// Returns a session without its messages.
 #[utoipa::path(get, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = ChatSession), Faults))]
-pub(super) async fn get(
-    request: HttpRequest,
-    id: web::Path<String>,
-    chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let shown = async {
-        chats.let_in(&request, &access)?;
-        let session = chats.desk.session(&session_of(&id)).await.map_err(|e| failed(&e))?;
-        Ok(HttpResponse::Ok().json(session))
-    };
-    rendered(shown.await)
+pub(super) async fn get(_: Application, id: web::Path<String>, chats: web::Data<Chats>) -> Answer {
+    let session = chats.desk.session(&session_of(&id)).await.map_err(|e| failed(&e))?;
+    Ok(HttpResponse::Ok().json(session))
 }
 
 /// Defines a route that changes a session's status, with the message of its response.
 macro_rules! change {
     ($(#[$doc:meta])* $name:ident, $told:literal) => {
         $(#[$doc])*
-        pub(super) async fn $name(
-            request: HttpRequest,
-            id: web::Path<String>,
-            chats: web::Data<Chats>,
-            access: web::Data<AccessControl>,
-        ) -> HttpResponse {
-            let changed = async {
-                chats.let_in(&request, &access)?;
-                chats.desk.$name(&session_of(&id)).await.map_err(|e| failed(&e))?;
-                Ok(HttpResponse::Ok().json(Done { message: $told.into() }))
-            };
-            rendered(changed.await)
+        pub(super) async fn $name(_: Application, id: web::Path<String>, chats: web::Data<Chats>) -> Answer {
+            chats.desk.$name(&session_of(&id)).await.map_err(|e| failed(&e))?;
+            Ok(HttpResponse::Ok().json(Done { message: $told.into() }))
         }
     };
 }
@@ -230,19 +181,15 @@ change! {
         ("before" = Option<i64>, Query, minimum = 1, description = "`first` of the page after")),
     responses((status = 200, body = MessagesBody), Faults))]
 pub(super) async fn messages(
+    _: Application,
     request: HttpRequest,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let shown = async {
-        chats.let_in(&request, &access)?;
-        let limit = params::number(&request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(MESSAGES);
-        let before = params::number(&request, "before", (1, i64::MAX), UNFIT)?;
-        let page = chats.desk.messages(&session_of(&id), before, limit).await;
-        Ok(HttpResponse::Ok().json(page.map_err(|e| failed(&e))?))
-    };
-    rendered(shown.await)
+) -> Answer {
+    let limit = params::number(&request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(MESSAGES);
+    let before = params::number(&request, "before", (1, i64::MAX), UNFIT)?;
+    let page = chats.desk.messages(&session_of(&id), before, limit).await;
+    Ok(HttpResponse::Ok().json(page.map_err(|e| failed(&e))?))
 }
 
 /// Returns the idempotency key of a request with the hash of its contents. The mode of the answer
@@ -272,26 +219,22 @@ fn key(
     responses((status = 200, content((ChatResponse = "application/json"), (String = "text/event-stream"))),
         Faults))]
 pub(super) async fn chat(
+    _: Application,
     request: HttpRequest,
     id: web::Path<String>,
-    payload: web::Payload,
+    said: ChatBody<ChatRequest>,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let answered = async {
-        chats.let_in(&request, &access)?;
-        let id = session_of(&id);
-        let said: ChatRequest = fitting(payload).await?;
-        said.check(&id).map_err(|e| unfit(&e))?;
-        let key = key(request.headers(), &id, &said)?;
-        if said.stream {
-            return streamed(chats.desk.clone(), id, said, key).await;
-        }
-        let ask = Ask { key, out: None };
-        let answer = Box::pin(chats.desk.chat(&id, &said, ask)).await;
-        Ok(HttpResponse::Ok().json(answer.map_err(|e| failed(&e))?))
-    };
-    rendered(answered.await)
+) -> Answer {
+    let id = session_of(&id);
+    let said = said.0;
+    said.check(&id).map_err(|e| unfit(&e))?;
+    let key = key(request.headers(), &id, &said)?;
+    if said.stream {
+        return streamed(chats.desk.clone(), id, said, key).await;
+    }
+    let ask = Ask { key, out: None };
+    let answer = Box::pin(chats.desk.chat(&id, &said, ask)).await;
+    Ok(HttpResponse::Ok().json(answer.map_err(|e| failed(&e))?))
 }
 
 type Work = BoxFuture<'static, Result<ChatResponse, ChatError>>;

@@ -12,20 +12,15 @@ use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
 use super::chat::{Chats, UNFIT, failed, session_of, unfit};
-use super::fault::{Answer, Faults, refusal, rendered};
+use super::extract::Application;
+use super::fault::{Answer, Faults, Refusal, refusal};
+use super::params;
 use super::request_identity::{body, query};
-use super::{AccessControl, params};
 
 /// Longest body of a request for a snapshot, in bytes.
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
 
-async fn world(
-    request: &HttpRequest,
-    id: &str,
-    chats: &Chats,
-    access: &AccessControl,
-) -> Result<Map<String, Value>, super::fault::Refusal> {
-    chats.let_in(request, access)?;
+async fn world(chats: &Chats, id: &str) -> Result<Map<String, Value>, Refusal> {
     chats.desk.state(&session_of(id)).await.map_err(|e| failed(&e))
 }
 
@@ -33,48 +28,38 @@ async fn world(
 #[utoipa::path(get, path = "/api/sessions/{id}/state", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn state(
-    request: HttpRequest,
+    _: Application,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let shown = world(&request, &id, &chats, &access).await;
-    rendered(shown.map(|state| HttpResponse::Ok().json(state)))
+) -> Answer {
+    Ok(HttpResponse::Ok().json(world(&chats, &id).await?))
 }
 
 /// Lists the characters in a session's world.
 #[utoipa::path(get, path = "/api/sessions/{id}/characters", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = CharactersBody), Faults))]
 pub(super) async fn characters(
-    request: HttpRequest,
+    _: Application,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let shown = world(&request, &id, &chats, &access).await.map(|mut state| {
-        let characters = match state.remove("characters") {
-            Some(Value::Array(all)) => all,
-            _ => Vec::new(),
-        };
-        HttpResponse::Ok().json(CharactersBody { characters })
-    });
-    rendered(shown)
+) -> Answer {
+    let characters = match world(&chats, &id).await?.remove("characters") {
+        Some(Value::Array(all)) => all,
+        _ => Vec::new(),
+    };
+    Ok(HttpResponse::Ok().json(CharactersBody { characters }))
 }
 
 /// Returns the fight in a session's world; `active` is false if there is none.
 #[utoipa::path(get, path = "/api/sessions/{id}/combat", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn combat(
-    request: HttpRequest,
+    _: Application,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let shown = world(&request, &id, &chats, &access).await.map(|mut state| {
-        let combat = state.remove("combat").filter(Value::is_object);
-        HttpResponse::Ok().json(combat.unwrap_or_else(|| json!({ "active": false })))
-    });
-    rendered(shown)
+) -> Answer {
+    let combat = world(&chats, &id).await?.remove("combat").filter(Value::is_object);
+    Ok(HttpResponse::Ok().json(combat.unwrap_or_else(|| json!({ "active": false }))))
 }
 
 /// Creates a named snapshot of a session's current state. The body may be left out.
@@ -82,39 +67,29 @@ pub(super) async fn combat(
     request_body = Option<CreateSnapshot>,
     responses((status = 201, body = Snapshot), Faults))]
 pub(super) async fn make_snapshot(
-    request: HttpRequest,
+    _: Application,
     id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let made = async {
-        chats.let_in(&request, &access)?;
-        let bytes = body(payload, MAX_SNAPSHOT_BYTES).await?;
-        let wanted = json::read_optional::<CreateSnapshot>(&bytes);
-        let wanted = wanted.map_err(|e| unfit(&e.about("the body")))?.unwrap_or_default();
-        wanted.check().map_err(|e| unfit(&e))?;
-        let made = chats.desk.make_snapshot(&session_of(&id), wanted).await;
-        Ok(HttpResponse::Created().json(made.map_err(|e| failed(&e))?))
-    };
-    rendered(made.await)
+) -> Answer {
+    let bytes = body(payload, MAX_SNAPSHOT_BYTES).await?;
+    let wanted = json::read_optional::<CreateSnapshot>(&bytes);
+    let wanted = wanted.map_err(|e| unfit(&e.about("the body")))?.unwrap_or_default();
+    wanted.check().map_err(|e| unfit(&e))?;
+    let made = chats.desk.make_snapshot(&session_of(&id), wanted).await;
+    Ok(HttpResponse::Created().json(made.map_err(|e| failed(&e))?))
 }
 
 /// Lists a session's snapshots, oldest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = SnapshotsBody), Faults))]
 pub(super) async fn snapshots(
-    request: HttpRequest,
+    _: Application,
     id: web::Path<String>,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let listed = async {
-        chats.let_in(&request, &access)?;
-        let snapshots = chats.desk.snapshots(&session_of(&id)).await.map_err(|e| failed(&e))?;
-        Ok(HttpResponse::Ok().json(SnapshotsBody { snapshots }))
-    };
-    rendered(listed.await)
+) -> Answer {
+    let snapshots = chats.desk.snapshots(&session_of(&id)).await.map_err(|e| failed(&e))?;
+    Ok(HttpResponse::Ok().json(SnapshotsBody { snapshots }))
 }
 
 /// Restores a session from a snapshot: its dialogue, and its world if the state server supports it.
@@ -122,41 +97,25 @@ pub(super) async fn snapshots(
     params(("id" = String, Path,), ("snapshot_id" = String, Path,)),
     responses((status = 200, body = Snapshot), Faults))]
 pub(super) async fn go_back(
-    request: HttpRequest,
+    _: Application,
     path: web::Path<(String, String)>,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let back = async {
-        chats.let_in(&request, &access)?;
-        let (id, snapshot_id) = path.into_inner();
-        let back = chats.desk.go_back(&session_of(&id), &snapshot_id.to_lowercase()).await;
-        Ok(HttpResponse::Ok().json(back.map_err(|e| failed(&e))?))
-    };
-    rendered(back.await)
+) -> Answer {
+    let (id, snapshot_id) = path.into_inner();
+    let back = chats.desk.go_back(&session_of(&id), &snapshot_id.to_lowercase()).await;
+    Ok(HttpResponse::Ok().json(back.map_err(|e| failed(&e))?))
 }
 
 /// Opens the WebSocket of a session's events: `GET
 /// /api/sessions/{id}/ws[?types=combat.*,dice.rolled][&last_event_id=ID]`.
 pub(super) async fn watch(
+    _: Application,
     request: HttpRequest,
     id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    rendered(watched(&request, &id, payload, &chats, &access).await)
-}
-
-async fn watched(
-    request: &HttpRequest,
-    id: &str,
-    payload: web::Payload,
-    chats: &Chats,
-    access: &AccessControl,
 ) -> Answer {
-    chats.let_in(request, access)?;
-    let types: Vec<String> = params::text(request, "types", UNFIT)?
+    let types: Vec<String> = params::text(&request, "types", UNFIT)?
         .map_or_else(Vec::new, |types| {
             types.split(',').map(|kind| kind.trim().to_owned()).collect()
         });
@@ -166,11 +125,11 @@ async fn watched(
         ));
     }
     let desk = &chats.desk;
-    let session = desk.session(&session_of(id)).await.map_err(|e| failed(&e))?.id;
+    let session = desk.session(&session_of(&id)).await.map_err(|e| failed(&e))?.id;
     let full = || refusal(Fault::Busy, "too many sessions are watched (`chat.max_watchers`)");
     let place = Arc::clone(&chats.places).try_acquire_owned().map_err(|_| full())?;
     let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());
-    let after = header.map(str::to_owned).or_else(|| query(request, "last_event_id"));
+    let after = header.map(str::to_owned).or_else(|| query(&request, "last_event_id"));
     // A blank cursor means: from now on.
     let after = after.filter(|id| !id.trim().is_empty());
     let watch = desk.events.watch(&session, after.as_deref()).await.map_err(|error| {
@@ -179,6 +138,6 @@ async fn watched(
     })?;
     let process = desk.tasks.process().clone();
     let actor = WatchActor::new(session, types, watch, chats.watching, place, process);
-    ws_link::upgrade(actor, request, payload)
+    ws_link::upgrade(actor, &request, payload)
         .map_err(|_| refusal(Fault::BadRequest, "this is no WebSocket handshake"))
 }

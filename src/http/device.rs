@@ -57,7 +57,7 @@ pub(super) async fn connect(
     }
     let Admitted { caller, notice } = match admit(&request, &device_endpoint).await {
         Ok(admitted) => admitted,
-        Err(refusal) => return Ok(*refusal),
+        Err(refusal) => return Ok(refusal.into()),
     };
     let Ok(place) = Arc::clone(&device_endpoint.places).try_acquire_owned() else {
         hearken_actors::metrics::connection_refused();

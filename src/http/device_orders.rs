@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use hearken_actors::actors::messages::DeviceOrder;
 use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
 use hearken_cluster::{Cluster, OrderHandler};
@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::devices::{id_of, no_such_device, text_of};
-use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
+use super::extract::Operator;
+use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::request_identity::json as json_body;
 use super::{AccessControl, DeviceEndpoint};
 
@@ -31,26 +32,22 @@ const MAX_SAY_CHARS: usize = 2_000;
     request_body = Option<Object>,
     responses((status = 202), Faults))]
 pub(super) async fn order(
-    request: HttpRequest,
+    _: Operator,
     path: web::Path<(String, String)>,
     payload: web::Payload,
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-) -> HttpResponse {
-    let ordered = async {
-        access.auth.admin(&request)?;
-        let id = id_of(&path.0);
-        let wanted = Wanted::read(&path.1, payload).await?;
-        match passed_on(&cluster, &device_endpoint, &id, wanted).await? {
-            Ok(()) => Ok(HttpResponse::Accepted().json(json!({"message": "passed on"}))),
-            Err(Unreachable::Busy) => {
-                Err(refusal(Fault::Busy, "the device has too many orders waiting"))
-            }
-            Err(Unreachable::NotConnected) => Err(away(&access, &id).await),
+) -> Answer {
+    let id = id_of(&path.0);
+    let wanted = Wanted::read(&path.1, payload).await?;
+    match passed_on(&cluster, &device_endpoint, &id, wanted).await? {
+        Ok(()) => Ok(HttpResponse::Accepted().json(json!({"message": "passed on"}))),
+        Err(Unreachable::Busy) => {
+            Err(refusal(Fault::Busy, "the device has too many orders waiting"))
         }
-    };
-    rendered(ordered.await)
+        Err(Unreachable::NotConnected) => Err(away(&access, &id).await),
+    }
 }
 
 /// Internal order that disconnects a device whose record was deleted; not available over the API.

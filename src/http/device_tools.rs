@@ -1,7 +1,7 @@
 //! REST API of the tool sources that are switched off for one device or one session. Not for the
 //! sources themselves.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use hearken_proto::fault::Fault;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -9,8 +9,9 @@ use utoipa::ToSchema;
 use super::AccessControl;
 use super::chat::session_of;
 use super::devices::{id_of, no_such_device};
-use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
-use super::request_identity::{json as json_body, tidy};
+use super::extract::{JsonBody, Operator};
+use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use super::request_identity::tidy;
 use super::tools_api::ToolsApi;
 
 /// Path of a device's tools.
@@ -26,24 +27,20 @@ const MAX_NAME_CHARS: usize = 64;
 #[utoipa::path(get, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
-    request: HttpRequest,
+    _: Operator,
     id: web::Path<String>,
     desk: web::Data<ToolsApi>,
     access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let shown = async {
-        access.auth.admin(&request)?;
-        let device = access.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
-        let device = device.ok_or_else(no_such_device)?;
-        Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
-    };
-    rendered(shown.await)
+) -> Answer {
+    let device = access.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
+    let device = device.ok_or_else(no_such_device)?;
+    Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
 }
 
 /// Body of the `PUT` requests.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Off {
+pub(super) struct Off {
     off: Vec<String>,
 }
 
@@ -69,20 +66,15 @@ impl Off {
     request_body = Off,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn put(
-    request: HttpRequest,
+    _: Operator,
     id: web::Path<String>,
-    payload: web::Payload,
+    off: JsonBody<Off>,
     desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let changed = async {
-        access.auth.admin(&request)?;
-        let off = json_body::<Off>(payload).await?.checked()?;
-        let device = desk.registry.set_off(&id_of(&id), &off).await;
-        let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
-        Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
-    };
-    rendered(changed.await)
+) -> Answer {
+    let off = off.0.checked()?;
+    let device = desk.registry.set_off(&id_of(&id), &off).await;
+    let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
+    Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
 }
 
 fn no_such_session() -> Refusal {
@@ -94,17 +86,12 @@ fn no_such_session() -> Refusal {
 #[utoipa::path(get, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn get_session(
-    request: HttpRequest,
+    _: Operator,
     id: web::Path<String>,
     desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let shown = || {
-        access.auth.admin(&request)?;
-        let tools = desk.registry.tools_of_session(&session_of(&id));
-        Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
-    };
-    rendered(shown())
+) -> Answer {
+    let tools = desk.registry.tools_of_session(&session_of(&id));
+    Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
 }
 
 /// Switches sources off for the session, from its next turn on and until it ends, in place of those
@@ -113,17 +100,12 @@ pub(super) async fn get_session(
     request_body = Off,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn put_session(
-    request: HttpRequest,
+    _: Operator,
     id: web::Path<String>,
-    payload: web::Payload,
+    off: JsonBody<Off>,
     desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let changed = async {
-        access.auth.admin(&request)?;
-        let off = json_body::<Off>(payload).await?.checked()?;
-        let tools = desk.registry.set_session_off(&session_of(&id), off);
-        Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
-    };
-    rendered(changed.await)
+) -> Answer {
+    let off = off.0.checked()?;
+    let tools = desk.registry.set_session_off(&session_of(&id), off);
+    Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
 }

@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::fault::{Answer, Faults, Refusal, refusal, rendered, store_failed};
-use super::request_identity::{json as json_body, query, tidy};
+use super::extract::{JsonBody, Operator};
+use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use super::request_identity::{query, tidy};
 use super::{AccessControl, DeviceEndpoint, ToolsApi, device_orders, params};
 use crate::auth::bytes_of_hex;
 
@@ -146,26 +147,18 @@ pub(super) fn id_of(path: &str) -> DeviceId {
 #[utoipa::path(get, path = "/api/devices", tag = "devices", params(("after" = Option<String>, Query,), ("limit" = Option<u32>, Query,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
+    _: Operator,
     request: HttpRequest,
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-) -> HttpResponse {
-    rendered(listed(&request, &access, device_endpoint.pipeline.device_registry(), &cluster).await)
-}
-
-async fn listed(
-    request: &HttpRequest,
-    access: &AccessControl,
-    device_registry: &DeviceRegistry,
-    cluster: &Cluster,
 ) -> Answer {
-    access.auth.admin(request)?;
-    let limit = params::number(request, "limit", (1, MAX_PAGE), Fault::BadRequest)?.unwrap_or(PAGE);
+    let limit = params::number(&request, "limit", (1, MAX_PAGE), Fault::BadRequest)?;
+    let limit = limit.unwrap_or(PAGE);
     // A blank cursor means: from the beginning.
-    let after = query(request, "after").unwrap_or_default().to_lowercase();
+    let after = query(&request, "after").unwrap_or_default().to_lowercase();
     let page = access.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
-    let mut here = connected(cluster, device_registry).await;
+    let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
     let mut shown: Vec<Shown> = Vec::new();
     for device in page.devices {
         let connected = here.remove(device.device_id.as_str());
@@ -188,33 +181,28 @@ async fn listed(
 #[utoipa::path(get, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
-    request: HttpRequest,
+    _: Operator,
     id: web::Path<String>,
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-) -> HttpResponse {
-    let one = async {
-        access.auth.admin(&request)?;
-        let id = id_of(&id);
-        let device = access.store.device(&id).await.map_err(|e| store_failed(&e))?;
-        let here = connected(&cluster, device_endpoint.pipeline.device_registry())
-            .await
-            .remove(id.as_str());
-        let shown = match (device, here) {
-            (Some(device), here) => Shown::stored(device, here.as_ref()),
-            (None, Some(here)) => Shown::stranger(id.as_str(), &here),
-            (None, None) => return Err(no_such_device()),
-        };
-        Ok(HttpResponse::Ok().json(shown))
+) -> Answer {
+    let id = id_of(&id);
+    let device = access.store.device(&id).await.map_err(|e| store_failed(&e))?;
+    let here =
+        connected(&cluster, device_endpoint.pipeline.device_registry()).await.remove(id.as_str());
+    let shown = match (device, here) {
+        (Some(device), here) => Shown::stored(device, here.as_ref()),
+        (None, Some(here)) => Shown::stranger(id.as_str(), &here),
+        (None, None) => return Err(no_such_device()),
     };
-    rendered(one.await)
+    Ok(HttpResponse::Ok().json(shown))
 }
 
 /// Body of the request to bind a device.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Bind {
+pub(super) struct Bind {
     code: String,
     name: Option<String>,
 }
@@ -224,27 +212,22 @@ struct Bind {
     request_body = Bind,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn bind(
-    request: HttpRequest,
-    payload: web::Payload,
+    _: Operator,
+    asked: JsonBody<Bind>,
     access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let bound = async {
-        access.auth.admin(&request)?;
-        let asked: Bind = json_body(payload).await?;
-        let name = asked.name.as_deref().map(name_of).transpose()?;
-        if !access.guesses.may_try(Instant::now()) {
-            return Err(refusal(Fault::TooMany, "wait a minute before the next code"));
-        }
-        let code: String = asked.code.chars().filter(char::is_ascii_digit).collect();
-        let found = access.store.bind(&code, name.as_deref(), Timestamp::now()).await;
-        let Some(device) = found.map_err(|e| store_failed(&e))? else {
-            access.guesses.was_wrong();
-            return Err(refusal(Fault::NotFound, "no device waits with this code"));
-        };
-        tracing::info!(device = %device.device_id, "bound");
-        Ok(HttpResponse::Ok().json(Shown::stored(device, None)))
+) -> Answer {
+    let name = asked.0.name.as_deref().map(name_of).transpose()?;
+    if !access.guesses.may_try(Instant::now()) {
+        return Err(refusal(Fault::TooMany, "wait a minute before the next code"));
+    }
+    let code: String = asked.0.code.chars().filter(char::is_ascii_digit).collect();
+    let found = access.store.bind(&code, name.as_deref(), Timestamp::now()).await;
+    let Some(device) = found.map_err(|e| store_failed(&e))? else {
+        access.guesses.was_wrong();
+        return Err(refusal(Fault::NotFound, "no device waits with this code"));
     };
-    rendered(bound.await)
+    tracing::info!(device = %device.device_id, "bound");
+    Ok(HttpResponse::Ok().json(Shown::stored(device, None)))
 }
 
 fn name_of(text: &str) -> Result<String, Refusal> {
@@ -270,8 +253,7 @@ struct Change {
 }
 
 impl Change {
-    async fn read(payload: web::Payload) -> Result<Self, Refusal> {
-        let mut fields: Map<String, Value> = json_body(payload).await?;
+    fn read(mut fields: Map<String, Value>) -> Result<Self, Refusal> {
         if let Some(prompt) = fields.get_mut("system_prompt").filter(|prompt| prompt.is_null()) {
             *prompt = "".into();
         }
@@ -286,41 +268,37 @@ impl Change {
     request_body = Change,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn change(
-    request: HttpRequest,
+    _: Operator,
     id: web::Path<String>,
-    payload: web::Payload,
+    fields: JsonBody<Map<String, Value>>,
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
     desk: web::Data<ToolsApi>,
-) -> HttpResponse {
-    let changed = async {
-        access.auth.admin(&request)?;
-        let asked = Change::read(payload).await?;
-        let id = id_of(&id);
-        let name = asked.name.as_deref().map(name_of).transpose()?;
-        let agent = asked.agent.as_deref().map(agent_of).transpose()?;
-        let prompt = asked.system_prompt.as_deref().map(prompt_of).transpose()?;
-        let mut device = match (&name, &agent, &prompt) {
-            (None, None, None) => {
-                let about = "give a `name`, an `agent` or a `system_prompt`";
-                return Err(refusal(Fault::BadRequest, about));
-            }
-            (Some(name), ..) => access.store.rename(&id, name).await,
-            (None, ..) => access.store.device(&id).await,
-        };
-        if let (Some(agent), Ok(Some(_))) = (agent, &device) {
-            device = desk.registry.assign(&id, &agent).await;
+) -> Answer {
+    let asked = Change::read(fields.0)?;
+    let id = id_of(&id);
+    let name = asked.name.as_deref().map(name_of).transpose()?;
+    let agent = asked.agent.as_deref().map(agent_of).transpose()?;
+    let prompt = asked.system_prompt.as_deref().map(prompt_of).transpose()?;
+    let mut device = match (&name, &agent, &prompt) {
+        (None, None, None) => {
+            let about = "give a `name`, an `agent` or a `system_prompt`";
+            return Err(refusal(Fault::BadRequest, about));
         }
-        if let (Some(prompt), Ok(Some(_))) = (prompt, &device) {
-            device = desk.registry.instruct(&id, &prompt).await;
-        }
-        let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
-        let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
-        let here = here.remove(device.device_id.as_str());
-        Ok(HttpResponse::Ok().json(Shown::stored(device, here.as_ref())))
+        (Some(name), ..) => access.store.rename(&id, name).await,
+        (None, ..) => access.store.device(&id).await,
     };
-    rendered(changed.await)
+    if let (Some(agent), Ok(Some(_))) = (agent, &device) {
+        device = desk.registry.assign(&id, &agent).await;
+    }
+    if let (Some(prompt), Ok(Some(_))) = (prompt, &device) {
+        device = desk.registry.instruct(&id, &prompt).await;
+    }
+    let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
+    let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
+    let here = here.remove(device.device_id.as_str());
+    Ok(HttpResponse::Ok().json(Shown::stored(device, here.as_ref())))
 }
 
 /// Validates the name of an agent; a token must be able to contain it.
@@ -344,33 +322,29 @@ fn prompt_of(text: &str) -> Result<String, Refusal> {
 #[utoipa::path(delete, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn forget(
-    request: HttpRequest,
+    _: Operator,
     id: web::Path<String>,
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
     desk: web::Data<ToolsApi>,
-) -> HttpResponse {
-    let forgotten = async {
-        access.auth.admin(&request)?;
-        let id = id_of(&id);
-        if !access.store.forget(&id).await.map_err(|e| store_failed(&e))? {
-            return Err(no_such_device());
-        }
-        desk.registry.forget(&id);
-        tracing::info!(device = %id, "forgotten");
-        if let Err(error) = device_orders::forgotten(&cluster, &device_endpoint, &id).await? {
-            tracing::debug!(%error, "a forgotten device had nothing to leave");
-        }
-        Ok(HttpResponse::NoContent().finish())
-    };
-    rendered(forgotten.await)
+) -> Answer {
+    let id = id_of(&id);
+    if !access.store.forget(&id).await.map_err(|e| store_failed(&e))? {
+        return Err(no_such_device());
+    }
+    desk.registry.forget(&id);
+    tracing::info!(device = %id, "forgotten");
+    if let Err(error) = device_orders::forgotten(&cluster, &device_endpoint, &id).await? {
+        tracing::debug!(%error, "a forgotten device had nothing to leave");
+    }
+    Ok(HttpResponse::NoContent().finish())
 }
 
 /// Body of the request to provision a key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Provision {
+pub(super) struct Provision {
     key: String,
 }
 
@@ -380,42 +354,33 @@ struct Provision {
     request_body = Provision,
     responses((status = 204), Faults))]
 pub(super) async fn provision(
-    request: HttpRequest,
+    _: Operator,
     serial_number: web::Path<String>,
-    payload: web::Payload,
+    asked: JsonBody<Provision>,
     access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let provisioned = async {
-        access.auth.admin(&request)?;
-        let asked: Provision = json_body(payload).await?;
-        // Key 0 of the chip's HMAC peripheral has 256 bits.
-        let key = bytes_of_hex(asked.key.trim()).filter(|key| key.len() == 32);
-        let about = "`key` must be 64 hexadecimal digits";
-        let key = key.ok_or_else(|| refusal(Fault::BadRequest, about))?;
-        let about = "a serial number has 1 to 64 characters";
-        let serial_number = text_of(&serial_number, MAX_NAME_CHARS, about)?;
-        access.store.provision(&serial_number, &key).await.map_err(|e| store_failed(&e))?;
-        Ok(HttpResponse::NoContent().finish())
-    };
-    rendered(provisioned.await)
+) -> Answer {
+    // Key 0 of the chip's HMAC peripheral has 256 bits.
+    let key = bytes_of_hex(asked.0.key.trim()).filter(|key| key.len() == 32);
+    let about = "`key` must be 64 hexadecimal digits";
+    let key = key.ok_or_else(|| refusal(Fault::BadRequest, about))?;
+    let about = "a serial number has 1 to 64 characters";
+    let serial_number = text_of(&serial_number, MAX_NAME_CHARS, about)?;
+    access.store.provision(&serial_number, &key).await.map_err(|e| store_failed(&e))?;
+    Ok(HttpResponse::NoContent().finish())
 }
 
 /// Deletes the key (`DELETE /api/provisioning/{serial_number}`).
 #[utoipa::path(delete, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn unprovision(
-    request: HttpRequest,
+    _: Operator,
     serial_number: web::Path<String>,
     access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let gone = async {
-        access.auth.admin(&request)?;
-        if !access.store.unprovision(&serial_number).await.map_err(|e| store_failed(&e))? {
-            return Err(refusal(Fault::NotFound, "no key of this serial number"));
-        }
-        Ok(HttpResponse::NoContent().finish())
-    };
-    rendered(gone.await)
+) -> Answer {
+    if !access.store.unprovision(&serial_number).await.map_err(|e| store_failed(&e))? {
+        return Err(refusal(Fault::NotFound, "no key of this serial number"));
+    }
+    Ok(HttpResponse::NoContent().finish())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use actix_web::error::InternalError;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse};
@@ -20,15 +21,36 @@ const GUESS_AGAIN_SECONDS: &str = "60";
 
 /// Response that refuses a request; boxed, because responses are large and this is the error type
 /// of results.
-pub(super) type Refusal = Box<HttpResponse>;
+#[derive(Debug)]
+pub(super) struct Refusal(Box<HttpResponse>);
+
+impl From<HttpResponse> for Refusal {
+    fn from(response: HttpResponse) -> Self {
+        Self(Box::new(response))
+    }
+}
+
+impl From<Refusal> for HttpResponse {
+    fn from(refusal: Refusal) -> Self {
+        *refusal.0
+    }
+}
+
+impl From<Refusal> for actix_web::Error {
+    fn from(refusal: Refusal) -> Self {
+        InternalError::from_response("the request is refused", *refusal.0).into()
+    }
+}
+
+impl Refusal {
+    /// Returns the HTTP status of the response.
+    pub(super) fn status(&self) -> StatusCode {
+        self.0.status()
+    }
+}
 
 /// Result of a route that may refuse a request.
 pub(super) type Answer = Result<HttpResponse, Refusal>;
-
-/// Returns the response to send, whether success or refusal.
-pub(super) fn rendered(answer: Answer) -> HttpResponse {
-    answer.unwrap_or_else(|refusal| *refusal)
-}
 
 /// Body of an error response.
 #[derive(Serialize, ToSchema)]
@@ -107,7 +129,7 @@ pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
 
 /// Builds the error response as the error of a result.
 pub(super) fn refusal(fault: Fault, about: &str) -> Refusal {
-    Box::new(answer(fault, about))
+    answer(fault, about).into()
 }
 
 /// Builds the client's response to an error of the store, and logs its cause.

@@ -1,13 +1,15 @@
 //! Our own tools for LiteMCP clients, one address per tool: over WebSocket, and over HTTP with
 //! `GET` for the description and `POST` for a call. Not for the contents of messages.
 
+use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::http::header::UPGRADE;
 use actix_web::web::{self, ServiceConfig};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{FromRequest, HttpRequest, HttpResponse};
 use hearken_actors::ports::{ToolError, ToolSource};
 use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
@@ -19,7 +21,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::AccessControl;
-use super::fault::{Answer, Refusal, refusal, rendered};
+use super::extract::state;
+use super::fault::{Answer, Refusal, refusal};
 use super::request_identity::body;
 use super::websocket_bridge::WebSocketBridge;
 
@@ -53,17 +56,24 @@ impl LiteMcp {
             process,
         }
     }
+}
 
-    /// Returns the tool of this name, if the caller may use it.
-    fn face(
-        &self,
-        request: &HttpRequest,
-        name: &str,
-        access: &AccessControl,
-    ) -> Result<LiteMcpServer, Refusal> {
-        access.auth.tool_user(request, &TOKEN_HEADERS, Timestamp::now())?;
-        let found = LiteMcpServer::find(&self.sources, name);
-        found.ok_or_else(|| refusal(Fault::NotFound, "there is no tool of this name"))
+/// Tool that the address names, to a caller who may use it.
+struct OfferedTool(LiteMcpServer);
+
+impl FromRequest for OfferedTool {
+    type Error = Refusal;
+    type Future = Ready<Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let found = || {
+            let access = state::<AccessControl>(request)?;
+            access.auth.tool_user(request, &TOKEN_HEADERS, Timestamp::now())?;
+            let name = request.match_info().query("tool");
+            let found = LiteMcpServer::find(&state::<LiteMcp>(request)?.sources, name);
+            found.ok_or_else(|| refusal(Fault::NotFound, "there is no tool of this name"))
+        };
+        ready(found().map(Self))
     }
 }
 
@@ -77,25 +87,20 @@ pub fn litemcp_routes(services: &mut ServiceConfig, tools: Arc<LiteMcp>) {
 
 /// Returns the description of the tool, or opens a WebSocket to it (`GET /litemcp/{tool}`).
 async fn get(
+    tool: OfferedTool,
     request: HttpRequest,
-    name: web::Path<String>,
     payload: web::Payload,
     tools: web::Data<LiteMcp>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let got = || {
-        let face = tools.face(&request, &name, &access)?;
-        if request.headers().contains_key(UPGRADE) {
-            return connected(face, &request, payload, &tools);
-        }
-        let gone = || refusal(Fault::NotFound, "the tool is no longer there");
-        Ok(HttpResponse::Ok().json(face.to_wire().ok_or_else(gone)?))
-    };
-    rendered(got())
+) -> Answer {
+    if request.headers().contains_key(UPGRADE) {
+        return connected(tool.0, &request, payload, &tools);
+    }
+    let gone = || refusal(Fault::NotFound, "the tool is no longer there");
+    Ok(HttpResponse::Ok().json(tool.0.to_wire().ok_or_else(gone)?))
 }
 
 fn connected(
-    face: LiteMcpServer,
+    tool: LiteMcpServer,
     request: &HttpRequest,
     payload: web::Payload,
     tools: &LiteMcp,
@@ -106,7 +111,7 @@ fn connected(
     let socket = WebSocketBridge::new(MAX_MESSAGE_BYTES, process, |questions, answers| {
         Box::pin(async move {
             let _place = place;
-            face.attend(questions, answers).await;
+            tool.attend(questions, answers).await;
         })
     });
     ws_link::upgrade_with_limit(socket, request, payload, MAX_MESSAGE_BYTES)
@@ -118,21 +123,7 @@ fn place(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
 }
 
 /// Calls the tool (`POST /litemcp/{tool}`).
-async fn call(
-    request: HttpRequest,
-    name: web::Path<String>,
-    payload: web::Payload,
-    tools: web::Data<LiteMcp>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let called = async {
-        let face = tools.face(&request, &name, &access)?;
-        carried_out(face, payload, &tools).await
-    };
-    rendered(called.await)
-}
-
-async fn carried_out(face: LiteMcpServer, payload: web::Payload, tools: &LiteMcp) -> Answer {
+async fn call(tool: OfferedTool, payload: web::Payload, tools: web::Data<LiteMcp>) -> Answer {
     let body = body(payload, MAX_MESSAGE_BYTES).await?;
     let call: ToolCall =
         json::read(&body).map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))?;
@@ -144,7 +135,7 @@ async fn carried_out(face: LiteMcpServer, payload: web::Payload, tools: &LiteMcp
     let Ok(Ok(_place)) = waiting.await else {
         return Err(refusal(Fault::Busy, "too many calls of tools at once"));
     };
-    let ended = tools.process.run_until_cancelled(face.call(call)).await;
+    let ended = tools.process.run_until_cancelled(tool.0.call(call)).await;
     let called = ended.ok_or_else(|| refusal(Fault::GoingAway, "the call was cut"))?;
     Ok(HttpResponse::build(status(&called)).json(called.result))
 }

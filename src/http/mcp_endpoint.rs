@@ -8,7 +8,7 @@ use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
 use serde_json::json;
 
-use super::fault::{Answer, Faults, refusal, rendered};
+use super::fault::{Answer, Faults, refusal};
 use super::request_identity::{bearer, query};
 use super::tools_api::ToolsApi;
 use super::websocket_bridge::WebSocketBridge;
@@ -21,12 +21,8 @@ pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
     desk: web::Data<ToolsApi>,
-) -> HttpResponse {
-    rendered(connected(&request, payload, &desk))
-}
-
-fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> Answer {
-    let token = query(request, "token").unwrap_or_else(|| bearer(request));
+) -> Answer {
+    let token = query(&request, "token").unwrap_or_else(|| bearer(&request));
     // A `+` in a query means a space; our tokens contain neither.
     let agent = desk.agents.agent(token.trim()).map_err(|error| {
         refusal(Fault::Unauthorized, &format!("{error}; `hearken tools token` makes one"))
@@ -43,7 +39,7 @@ fn connected(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> A
                 tracing::info!(reason, "a tool client has gone");
             })
         });
-    ws_link::upgrade_with_limit(socket, request, payload, MAX_MESSAGE_BYTES)
+    ws_link::upgrade_with_limit(socket, &request, payload, MAX_MESSAGE_BYTES)
         .map_err(|_| refusal(Fault::BadRequest, "this address speaks WebSocket only"))
 }
 

@@ -9,6 +9,7 @@ mod device;
 mod device_orders;
 mod device_tools;
 mod devices;
+mod extract;
 mod fault;
 mod firmware;
 mod gateway;

@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use futures_util::future::LocalBoxFuture;
 use hearken_actors::wall_clock::now;
 use hearken_base::Secret;
 use hearken_cluster::RateLimit;
@@ -24,7 +26,8 @@ use utoipa::IntoResponses;
 use utoipa::openapi::{RefOr, Response};
 
 use super::auth::is_of_another_site;
-use super::fault::{Answer, Refusal, refusals, rendered};
+use super::extract::state;
+use super::fault::{Answer, Refusal, refusals};
 use super::middleware::desk_of;
 use super::request_identity::{body, session_of, shows};
 use crate::museum::{Museum, MuseumError};
@@ -54,10 +57,10 @@ impl IntoResponses for Refusals {
     }
 }
 
-fn refused(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> Refusal {
+fn refused(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> HttpResponse {
     let msg = msg.into();
     let told = Refused { code: status.as_u16(), msg: msg.clone(), data: None, detail: msg, errors };
-    Box::new(HttpResponse::build(status).json(told))
+    HttpResponse::build(status).json(told)
 }
 
 /// Builds an error response with the time after which to retry.
@@ -65,7 +68,7 @@ fn refused_for_now(status: StatusCode, msg: impl Into<String>, wait: Duration) -
     let mut told = refused(status, msg, Vec::new());
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     told.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
-    told
+    told.into()
 }
 
 /// Builds the response for a missing or expired session.
@@ -73,7 +76,7 @@ fn no_session(msg: &str) -> Refusal {
     let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
     let challenge = HeaderValue::from_static("Session realm=\"museum\"");
     told.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-    told
+    told.into()
 }
 
 fn failed(error: MuseumError) -> Refusal {
@@ -101,14 +104,14 @@ fn failed(error: MuseumError) -> Refusal {
                 _ => "no words".into(),
             };
             let msg = format!("大模型调用失败，请稍后再试 (LLM_ERROR: {why})");
-            refused(StatusCode::INTERNAL_SERVER_ERROR, msg, Vec::new())
+            refused(StatusCode::INTERNAL_SERVER_ERROR, msg, Vec::new()).into()
         }
     }
 }
 
 fn wrong(mistakes: Vec<Mistake>) -> Refusal {
     let all: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-    refused(StatusCode::UNPROCESSABLE_ENTITY, all.join("; "), mistakes)
+    refused(StatusCode::UNPROCESSABLE_ENTITY, all.join("; "), mistakes).into()
 }
 
 impl MuseumClients {
@@ -120,14 +123,14 @@ impl MuseumClients {
     ) -> Result<(), Refusal> {
         if is_of_another_site(request) {
             let msg = "其他网站的页面不能访问，除非在 http.cors_origins 中配置 (FORBIDDEN)";
-            return Err(refused(StatusCode::FORBIDDEN, msg, Vec::new()));
+            return Err(refused(StatusCode::FORBIDDEN, msg, Vec::new()).into());
         }
         if !shows(request, &self.token) {
             let msg = "需要 museum.token 访问令牌 (UNAUTHORIZED)";
             let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
             let challenge = HeaderValue::from_static("Bearer realm=\"museum\"");
             told.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-            return Err(told);
+            return Err(told.into());
         }
         let Some(limit) = &self.limit else { return Ok(()) };
         let client = match session {
@@ -148,10 +151,39 @@ impl MuseumClients {
     }
 }
 
+/// Client that may use the service.
+pub(super) struct Client;
+
+/// Session that the request names, of a client that may use the service.
+pub(super) struct ClientSession(SessionId);
+
+impl FromRequest for Client {
+    type Error = Refusal;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let request = request.clone();
+        Box::pin(async move {
+            state::<MuseumClients>(&request)?.let_in(&request, None).await?;
+            Ok(Self)
+        })
+    }
+}
+
+impl FromRequest for ClientSession {
+    type Error = Refusal;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let request = request.clone();
+        Box::pin(async move { state::<MuseumClients>(&request)?.session(&request).await.map(Self) })
+    }
+}
+
 async fn read(payload: web::Payload) -> Result<Value, Refusal> {
     let bytes = body(payload, MAX_BODY_BYTES).await.map_err(|fault| {
         let msg = format!("the body has at most {MAX_BODY_BYTES} bytes, and comes in time");
-        refused(fault.status(), msg, Vec::new())
+        Refusal::from(refused(fault.status(), msg, Vec::new()))
     })?;
     json::object(&bytes).map(Value::Object).map_err(|error| wrong(vec![error.into()]))
 }
@@ -160,19 +192,10 @@ async fn read(payload: web::Payload) -> Result<Value, Refusal> {
 #[utoipa::path(post, path = "/api/session/register", tag = "museum", request_body = Register,
     responses((status = 200, body = Registered), Refusals))]
 pub(super) async fn register(
-    request: HttpRequest,
+    _: Client,
     payload: web::Payload,
     clients: web::Data<MuseumClients>,
-) -> HttpResponse {
-    rendered(registered(&request, payload, &clients).await)
-}
-
-async fn registered(
-    request: &HttpRequest,
-    payload: web::Payload,
-    clients: &MuseumClients,
 ) -> Answer {
-    clients.let_in(request, None).await?;
     let wanted = Register::read(&read(payload).await?).map_err(wrong)?;
     let session = clients.museum.register(wanted).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(Registered {
@@ -186,57 +209,38 @@ async fn registered(
 /// Extends a session (`POST /api/session/heartbeat`).
 #[utoipa::path(post, path = "/api/session/heartbeat", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = Alive), Refusals))]
-pub(super) async fn heartbeat(
-    request: HttpRequest,
-    clients: web::Data<MuseumClients>,
-) -> HttpResponse {
-    let beating = async {
-        let id = clients.session(&request).await?;
-        let expires_at = clients.museum.heartbeat(&id).await.map_err(failed)?;
-        let (status, timestamp) = ("alive".to_owned(), now());
-        let alive = Alive { status, timestamp, session_valid: true, expires_at };
-        Ok(HttpResponse::Ok().json(alive))
-    };
-    rendered(beating.await)
+pub(super) async fn heartbeat(session: ClientSession, clients: web::Data<MuseumClients>) -> Answer {
+    let expires_at = clients.museum.heartbeat(&session.0).await.map_err(failed)?;
+    let (status, timestamp) = ("alive".to_owned(), now());
+    let alive = Alive { status, timestamp, session_valid: true, expires_at };
+    Ok(HttpResponse::Ok().json(alive))
 }
 
 /// Ends a session (`DELETE /api/session/unregister`).
 #[utoipa::path(delete, path = "/api/session/unregister", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = Unregistered), Refusals))]
 pub(super) async fn unregister(
-    request: HttpRequest,
+    session: ClientSession,
     clients: web::Data<MuseumClients>,
-) -> HttpResponse {
-    let leaving = async {
-        let id = clients.session(&request).await?;
-        clients.museum.unregister(&id).await.map_err(failed)?;
-        let (status, timestamp) = ("unregistered".to_owned(), now());
-        let left = Unregistered { status, timestamp, message: "会话已成功注销".into() };
-        Ok(HttpResponse::Ok().json(left))
-    };
-    rendered(leaving.await)
+) -> Answer {
+    clients.museum.unregister(&session.0).await.map_err(failed)?;
+    let (status, timestamp) = ("unregistered".to_owned(), now());
+    let left = Unregistered { status, timestamp, message: "会话已成功注销".into() };
+    Ok(HttpResponse::Ok().json(left))
 }
 
 /// Describes a session (`GET /api/session/info`).
 #[utoipa::path(get, path = "/api/session/info", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = SessionTold), Refusals))]
-pub(super) async fn info(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
-    let telling = async {
-        let id = clients.session(&request).await?;
-        Ok(HttpResponse::Ok().json(clients.museum.describe(&id).await.map_err(failed)?))
-    };
-    rendered(telling.await)
+pub(super) async fn info(session: ClientSession, clients: web::Data<MuseumClients>) -> Answer {
+    Ok(HttpResponse::Ok().json(clients.museum.describe(&session.0).await.map_err(failed)?))
 }
 
 /// Returns statistics (`GET /api/session/stats`), with which clients check that a server is there.
 #[utoipa::path(get, path = "/api/session/stats", tag = "museum",
     responses((status = 200, body = Stats), Refusals))]
-pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients>) -> HttpResponse {
-    let counting = async {
-        clients.let_in(&request, None).await?;
-        Ok(HttpResponse::Ok().json(clients.museum.stats().await.map_err(failed)?))
-    };
-    rendered(counting.await)
+pub(super) async fn stats(_: Client, clients: web::Data<MuseumClients>) -> Answer {
+    Ok(HttpResponse::Ok().json(clients.museum.stats().await.map_err(failed)?))
 }
 
 /// Answers a user (`POST /api/agent/parse`).
@@ -244,16 +248,12 @@ pub(super) async fn stats(request: HttpRequest, clients: web::Data<MuseumClients
     request_body = ParseRequest,
     responses((status = 200, body = Envelope), Refusals))]
 pub(super) async fn parse(
-    request: HttpRequest,
+    session: ClientSession,
     payload: web::Payload,
     clients: web::Data<MuseumClients>,
-) -> HttpResponse {
-    let answering = async {
-        let id = clients.session(&request).await?;
-        let said = ParseRequest::read(&read(payload).await?).map_err(wrong)?;
-        let data = clients.museum.parse(&id, said).await.map_err(failed)?;
-        let envelope = Envelope { code: 200, msg: "success".into(), data: Some(data) };
-        Ok(HttpResponse::Ok().json(envelope))
-    };
-    rendered(answering.await)
+) -> Answer {
+    let said = ParseRequest::read(&read(payload).await?).map_err(wrong)?;
+    let data = clients.museum.parse(&session.0, said).await.map_err(failed)?;
+    let envelope = Envelope { code: 200, msg: "success".into(), data: Some(data) };
+    Ok(HttpResponse::Ok().json(envelope))
 }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::fault::{Answer, Refusal, refusal, rendered, store_failed};
+use super::fault::{Answer, Refusal, refusal, store_failed};
 use super::request_identity::{Caller, body, given, reached_at, tidy};
 use super::{AccessControl, firmware};
 use crate::auth::answers_challenge;
@@ -130,21 +130,17 @@ pub(super) async fn check(
     request: HttpRequest,
     payload: web::Payload,
     access: web::Data<AccessControl>,
-) -> HttpResponse {
-    rendered(settings(&request, payload, &access).await)
-}
-
-async fn settings(request: &HttpRequest, payload: web::Payload, access: &AccessControl) -> Answer {
-    let caller = Caller::from_request(request)?;
-    let reached = reached_at(request, access.ota.trust_proxy)?;
+) -> Answer {
+    let caller = Caller::from_request(&request)?;
+    let reached = reached_at(&request, access.ota.trust_proxy)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     access.auth.allows(&caller.device_id)?;
-    let report = report(request, &caller, &body);
+    let report = report(&request, &caller, &body);
     let now = Timestamp::now();
     let activation = if access.ota.binding {
-        wait_to_be_bound(access, &caller, &report, now).await?
+        wait_to_be_bound(&access, &caller, &report, now).await?
     } else {
-        note(access, &report, now).await;
+        note(&access, &report, now).await;
         None
     };
     let token = match &activation {
@@ -155,7 +151,7 @@ async fn settings(request: &HttpRequest, payload: web::Payload, access: &AccessC
         "server_time": access.ota.time(now),
         "websocket": {"url": access.ota.websocket_at(&reached), "token": token, "version": 1},
     });
-    if let Some(firmware) = firmware_for(access, &report, &reached).await {
+    if let Some(firmware) = firmware_for(&access, &report, &reached).await {
         answer["firmware"] = firmware;
     }
     if let Some(Activation { code: Some(code), challenge, .. }) = activation {
@@ -238,12 +234,8 @@ pub(super) async fn activate(
     request: HttpRequest,
     payload: web::Payload,
     access: web::Data<AccessControl>,
-) -> HttpResponse {
-    rendered(activated(&request, payload, &access).await)
-}
-
-async fn activated(request: &HttpRequest, payload: web::Payload, access: &AccessControl) -> Answer {
-    let caller = Caller::from_request(request)?;
+) -> Answer {
+    let caller = Caller::from_request(&request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     access.auth.allows(&caller.device_id)?;
     let proof: Proof = serde_json::from_slice(&body).unwrap_or_default();
@@ -257,7 +249,7 @@ async fn activated(request: &HttpRequest, payload: web::Payload, access: &Access
     let Some(device) = device else {
         return Err(refusal(Fault::NotFound, "no such device: it asks /xiaozhi/ota/ first"));
     };
-    let proven = proves_itself(access, &caller, &device, &proof).await?;
+    let proven = proves_itself(&access, &caller, &device, &proof).await?;
     if proven && device.is_bound_as(&caller.client_id) {
         return Ok(HttpResponse::Ok().json(json!({"message": "success"})));
     }

@@ -1,16 +1,15 @@
 //! REST API of tool servers: listing, adding, removing, enabling and disabling at run time. Not for
 //! the validation of changes, which is in the registry.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use hearken_proto::fault::Fault;
 use hearken_tool_sources::{ChangeError, ToolServer};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::AccessControl;
-use super::fault::{Faults, Refusal, refusal, rendered, store_failed};
-use super::request_identity::json as json_body;
+use super::extract::{JsonBody, Operator};
+use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::tools_api::ToolsApi;
 
 /// Path of one server.
@@ -32,16 +31,8 @@ fn refused(error: ChangeError) -> Refusal {
 /// Lists every server with its settings, including disabled ones (`GET /api/tools/servers`).
 #[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn list(
-    request: HttpRequest,
-    desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let listed = async {
-        access.auth.admin(&request)?;
-        Ok(HttpResponse::Ok().json(json!({"servers": desk.registry.servers()})))
-    };
-    rendered(listed.await)
+pub(super) async fn list(_: Operator, desk: web::Data<ToolsApi>) -> Answer {
+    Ok(HttpResponse::Ok().json(json!({"servers": desk.registry.servers()})))
 }
 
 /// Adds a server permanently (`POST /api/tools/servers` with the keys of a `[[tools.servers]]`).
@@ -49,57 +40,37 @@ pub(super) async fn list(
     request_body = Object,
     responses((status = 201, body = Object), Faults))]
 pub(super) async fn add(
-    request: HttpRequest,
-    payload: web::Payload,
+    _: Operator,
+    settings: JsonBody<ToolServer>,
     desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let added = async {
-        access.auth.admin(&request)?;
-        let settings: ToolServer = json_body(payload).await?;
-        let server = desk.registry.add(settings).await.map_err(refused)?;
-        Ok(HttpResponse::Created().json(server))
-    };
-    rendered(added.await)
+) -> Answer {
+    let server = desk.registry.add(settings.0).await.map_err(refused)?;
+    Ok(HttpResponse::Created().json(server))
 }
 
 /// Returns a server (`GET /api/tools/servers/{name}`).
 #[utoipa::path(get, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn get(
-    request: HttpRequest,
-    name: web::Path<String>,
-    desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let one = async {
-        access.auth.admin(&request)?;
-        Ok(HttpResponse::Ok().json(desk.registry.server(&name).map_err(refused)?))
-    };
-    rendered(one.await)
+pub(super) async fn get(_: Operator, name: web::Path<String>, desk: web::Data<ToolsApi>) -> Answer {
+    Ok(HttpResponse::Ok().json(desk.registry.server(&name).map_err(refused)?))
 }
 
 /// Removes a server that was added (`DELETE /api/tools/servers/{name}`).
 #[utoipa::path(delete, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn remove(
-    request: HttpRequest,
+    _: Operator,
     name: web::Path<String>,
     desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let removed = async {
-        access.auth.admin(&request)?;
-        desk.registry.remove(&name).await.map_err(refused)?;
-        Ok(HttpResponse::NoContent().finish())
-    };
-    rendered(removed.await)
+) -> Answer {
+    desk.registry.remove(&name).await.map_err(refused)?;
+    Ok(HttpResponse::NoContent().finish())
 }
 
 /// Body of the request to enable or disable a server.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Switch {
+pub(super) struct Switch {
     enabled: bool,
 }
 
@@ -108,17 +79,11 @@ struct Switch {
     request_body = Switch,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn switch(
-    request: HttpRequest,
+    _: Operator,
     name: web::Path<String>,
-    payload: web::Payload,
+    asked: JsonBody<Switch>,
     desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let switched = async {
-        access.auth.admin(&request)?;
-        let asked: Switch = json_body(payload).await?;
-        let server = desk.registry.switch(&name, asked.enabled).await.map_err(refused)?;
-        Ok(HttpResponse::Ok().json(server))
-    };
-    rendered(switched.await)
+) -> Answer {
+    let server = desk.registry.switch(&name, asked.0.enabled).await.map_err(refused)?;
+    Ok(HttpResponse::Ok().json(server))
 }

@@ -14,9 +14,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use super::fault::{Answer, Faults, refusal, rendered};
-use super::request_identity::json as json_body;
-use super::{AccessControl, params};
+use super::extract::{JsonBody, Operator};
+use super::fault::{Answer, Faults, refusal};
+use super::params;
 
 /// Maximum number of pictures described at once, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;
@@ -72,18 +72,10 @@ pub(super) struct Call {
 /// Lists the sources of an agent with their states and tools (`GET /api/tools[?agent=NAME]`).
 #[utoipa::path(get, path = "/api/tools", tag = "tools", params(("agent" = Option<String>, Query,)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn list(
-    request: HttpRequest,
-    desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    let listed = || {
-        access.auth.admin(&request)?;
-        let agent = params::text(&request, "agent", Fault::BadRequest)?;
-        let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
-        Ok(HttpResponse::Ok().json(desk.sources.inventory(&agent)))
-    };
-    rendered(listed())
+pub(super) async fn list(_: Operator, request: HttpRequest, desk: web::Data<ToolsApi>) -> Answer {
+    let agent = params::text(&request, "agent", Fault::BadRequest)?;
+    let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
+    Ok(HttpResponse::Ok().json(desk.sources.inventory(&agent)))
 }
 
 /// Calls a tool and returns its answer (`POST /api/tools/call` with `{"source", "tool",
@@ -91,23 +83,8 @@ pub(super) async fn list(
 #[utoipa::path(post, path = "/api/tools/call", tag = "tools",
     request_body = Call,
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn call(
-    request: HttpRequest,
-    payload: web::Payload,
-    desk: web::Data<ToolsApi>,
-    access: web::Data<AccessControl>,
-) -> HttpResponse {
-    rendered(called(&request, payload, &desk, &access).await)
-}
-
-async fn called(
-    request: &HttpRequest,
-    payload: web::Payload,
-    desk: &ToolsApi,
-    access: &AccessControl,
-) -> Answer {
-    access.auth.admin(request)?;
-    let call: Call = json_body(payload).await?;
+pub(super) async fn call(_: Operator, call: JsonBody<Call>, desk: web::Data<ToolsApi>) -> Answer {
+    let call = call.0;
     let agent = call.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let Some(source) = desk.sources.named(agent, &call.source) else {
         let about = format!("no source of tools is called `{}`", call.source);

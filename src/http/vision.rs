@@ -12,7 +12,7 @@ use hearken_proto::fault::Fault;
 use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
 
-use super::fault::{Answer, Refusal, refusal, rendered};
+use super::fault::{Answer, Refusal, refusal};
 use super::request_identity::{Caller, bearer};
 use super::tools_api::ToolsApi;
 
@@ -35,20 +35,16 @@ pub(super) async fn explain(
     request: HttpRequest,
     payload: web::Payload,
     desk: web::Data<ToolsApi>,
-) -> HttpResponse {
-    rendered(explained(&request, payload, &desk).await)
-}
-
-async fn explained(request: &HttpRequest, payload: web::Payload, desk: &ToolsApi) -> Answer {
-    let caller = Caller::from_request(request)?;
+) -> Answer {
+    let caller = Caller::from_request(&request)?;
     desk.cameras
-        .check(&bearer(request), caller.device_id.as_str())
+        .check(&bearer(&request), caller.device_id.as_str())
         .map_err(|error| refusal(Fault::Unauthorized, &error.to_string()))?;
     let Ok(_place) = desk.pictures.try_acquire() else {
         return Err(refusal(Fault::Busy, "too many pictures are looked at"));
     };
     let body = read(payload).await?;
-    let picture = parts(request, body).await?;
+    let picture = parts(&request, body).await?;
     let described = desk.vision.describe(&picture.question, &picture.mime_type, &picture.bytes);
     let answer = match described.await {
         Ok(words) => json!({"success": true, "response": words}),

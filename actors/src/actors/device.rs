@@ -18,7 +18,6 @@ use hearken_proto::ids::SessionId;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
-pub(crate) use activity_state::ActivityState;
 pub use state::{DeviceConnection, DeviceRules, PipelineHandles, StartPipeline};
 
 use self::activity_state::Counted;
@@ -28,7 +27,7 @@ use crate::actors::messages::{
     DeviceOrder, NothingRecognised, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
 };
 use crate::device_registry::Registration;
-use crate::metrics::meters;
+use crate::metrics::{ActivityState, meters};
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{Inbound, Incoming, SocketContext, SocketFrame};
 

@@ -1,20 +1,7 @@
 //! Activity of a connected device, as the metrics count it. Not for deciding anything.
 
 use super::DeviceActor;
-use crate::metrics::meters;
-
-/// Activity of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ActivityState {
-    /// Its microphone is closed and nothing is spoken.
-    Idle,
-    /// Its microphone is open.
-    Listening,
-    /// A person has spoken and has no answer yet.
-    Thinking,
-    /// Our speech is sent to it.
-    Speaking,
-}
+use crate::metrics::{ActivityState, meters};
 
 /// Count of one device in the gauge of its state, until dropped.
 #[derive(Debug)]

@@ -1,0 +1,103 @@
+//! What routes take from a request before they run: who asks, and the JSON body. A request that
+//! lacks either is refused here. Not for the rules of access, nor for query parameters.
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use futures_util::future::LocalBoxFuture;
+use hearken_proto::fault::Fault;
+use serde::de::DeserializeOwned;
+
+use super::chat::UNFIT;
+use super::fault::{Refusal, refusal};
+use super::request_identity::json_or;
+use super::{AccessControl, Admin, Chats};
+use crate::admin::sessions::Seated;
+
+/// Somebody with the admin token, or anybody where no token is required.
+pub(super) struct Operator;
+
+/// Application with `chat.token`, or any application where none is set.
+pub(super) struct Application;
+
+/// Administrator who is logged in, with their session.
+pub(super) struct Administrator(pub(super) Seated);
+
+/// Returns the state of this type; every route that needs it is registered together with it.
+pub(super) fn state<T: 'static>(request: &HttpRequest) -> Result<&T, Refusal> {
+    let state = request.app_data::<web::Data<T>>().map(|data| &***data);
+    state.ok_or_else(|| refusal(Fault::Internal, "this address is not set up"))
+}
+
+impl FromRequest for Operator {
+    type Error = Refusal;
+    type Future = Ready<Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let access = state::<AccessControl>(request);
+        ready(access.and_then(|access| access.auth.admin(request)).map(|()| Self))
+    }
+}
+
+impl FromRequest for Application {
+    type Error = Refusal;
+    type Future = Ready<Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let checked = || {
+            let chats = state::<Chats>(request)?;
+            state::<AccessControl>(request)?.auth.application(request, &chats.token)
+        };
+        ready(checked().map(|()| Self))
+    }
+}
+
+impl FromRequest for Administrator {
+    type Error = Refusal;
+    type Future = Ready<Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let admin = state::<Admin>(request);
+        ready(admin.and_then(|admin| admin.seated(request)).map(Self))
+    }
+}
+
+/// JSON body of this type; anything else is refused as a bad request.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+/// JSON body of a request about chat sessions, whose document has a fault of its own for an invalid
+/// one.
+pub(super) struct ChatBody<T>(pub(super) T);
+
+fn read<T: DeserializeOwned + 'static>(
+    request: &HttpRequest,
+    payload: &mut Payload,
+    fault: Fault,
+) -> LocalBoxFuture<'static, Result<T, Refusal>> {
+    let payload = web::Payload::from_request(request, payload);
+    Box::pin(async move {
+        let payload = payload.await.map_err(|error| refusal(fault, &error.to_string()))?;
+        json_or(payload, fault).await
+    })
+}
+
+impl<T: DeserializeOwned + 'static> FromRequest for JsonBody<T> {
+    type Error = Refusal;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let reading = read(request, payload, Fault::BadRequest);
+        Box::pin(async { reading.await.map(Self) })
+    }
+}
+
+impl<T: DeserializeOwned + 'static> FromRequest for ChatBody<T> {
+    type Error = Refusal;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let reading = read(request, payload, UNFIT);
+        Box::pin(async { reading.await.map(Self) })
+    }
+}

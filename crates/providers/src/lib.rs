@@ -10,6 +10,8 @@ pub mod llm;
 mod metrics;
 mod pool;
 pub mod retry;
+#[cfg(test)]
+mod scripted_server;
 mod settings;
 pub mod state;
 pub mod tts;
@@ -178,8 +180,16 @@ fn check_pool(keys: [&'static str; 2], pool: &PoolSettings) -> Result<(), Settin
 
 #[cfg(test)]
 mod tests {
-    use hearken_base::Secret;
+    use std::time::Duration;
 
+    use futures_util::{StreamExt as _, TryStreamExt as _};
+    use hearken_actors::ports::{
+        Line, Prompt, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
+    };
+    use hearken_base::Secret;
+    use jiff::{Timestamp, ToSpan as _};
+
+    use super::scripted_server::{ScriptedServer, answer};
     use super::*;
 
     fn refused<T>(built: Result<T, SettingError>) -> String {
@@ -242,5 +252,60 @@ mod tests {
         assert!(refused(tts(&fast)).starts_with("`tts.speed` is `NaN`"));
         let never = AsrSettings { result_timeout_ms: 0, ..AsrSettings::default() };
         assert!(refused(asr(&never)).starts_with("`asr.result_timeout_ms` is `0`"));
+    }
+    /// Returns the wait that a refusal asks for, as the client at this scheme and path reads it.
+    async fn asked_wait(scheme: &str, path: &str, told: &str) -> Option<Duration> {
+        let refusal = answer(429, &format!("retry-after: {told}\r\n"), b"{}");
+        let server = ScriptedServer::start([refusal]).await;
+        let url = server.url(scheme, path);
+        let error = match path {
+            "/asr" => recognise(url).await.err(),
+            "/tts" => synthesise(url).await,
+            "/openai" => reply(LlmProvider::OpenAi, url).await,
+            _ => reply(LlmProvider::Anthropic, url).await,
+        };
+        let error = error.expect("a refusal is an error");
+        assert_eq!(error.kind, ProviderErrorKind::RateLimited, "{scheme} {path}: {error}");
+        error.retry_after
+    }
+
+    async fn recognise(url: String) -> Result<Transcript, ProviderError> {
+        let settings = AsrSettings { url, retry_within_ms: 0, ..AsrSettings::default() };
+        let mut utterance = asr(&settings).unwrap().open(UtteranceSpec::default()).await?;
+        utterance.push(&[0; 320]).await?;
+        utterance.finish().await
+    }
+
+    async fn synthesise(url: String) -> Option<ProviderError> {
+        let settings = TtsSettings { url, retry_within_ms: 0, ..TtsSettings::default() };
+        let line = Line { text: "a".into() };
+        tts(&settings).unwrap().speak(line).try_collect::<Vec<_>>().await.err()
+    }
+
+    async fn reply(provider: LlmProvider, base_url: String) -> Option<ProviderError> {
+        let settings =
+            LlmSettings { provider, base_url, retry_within_ms: 0, ..LlmSettings::default() };
+        llm(&settings).unwrap().reply(Prompt::default()).next().await?.err()
+    }
+
+    #[tokio::test]
+    async fn every_client_reads_a_wait_in_fractions_and_as_a_date() {
+        let clients = [
+            ("http", "/openai"),
+            ("http", "/anthropic"),
+            ("http", "/asr"),
+            ("ws", "/asr"),
+            ("funasr+ws", "/asr"),
+            ("http", "/tts"),
+            ("ws", "/tts"),
+        ];
+        for (scheme, path) in clients {
+            let wait = asked_wait(scheme, path, "0.75").await;
+            assert_eq!(wait, Some(Duration::from_millis(750)), "{scheme} {path}");
+            let hour = Duration::from_secs(3_600);
+            let date = (Timestamp::now() + 1.hour()).strftime("%a, %d %b %Y %H:%M:%S GMT");
+            let wait = asked_wait(scheme, path, &date.to_string()).await.unwrap_or_default();
+            assert!(wait > hour / 2 && wait <= hour, "{scheme} {path}: {wait:?} until {date}");
+        }
     }
 }

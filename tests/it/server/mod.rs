@@ -1,6 +1,7 @@
 //! The whole server over real sockets, before stub vendors: the composition. Not for the order,
 //! pace and interruption of turns, which the ring proves in virtual time.
 
+mod clocks;
 mod crowd;
 mod endings;
 mod failures;

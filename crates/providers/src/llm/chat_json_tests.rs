@@ -113,6 +113,23 @@ fn parallel_calls_of_one_index_are_told_apart() {
         call(no(), no(), "}"),
     ];
     assert_eq!(told(&events).0, "«a f {\"x\":1}»«b g {}»");
+    // As OpenAI streams them: id and name come first, with no arguments yet.
+    let events = [
+        call("a".into(), "f".into(), ""),
+        call(no(), no(), "{\"x\":1}"),
+        call("b".into(), "f".into(), ""),
+        call(no(), no(), "{\"x\":2}"),
+        call("c".into(), "g".into(), ""),
+    ];
+    assert_eq!(told(&events).0, "«a f {\"x\":1}»«b f {\"x\":2}»«c g »");
+    // Begun before the one ahead is complete, with the id in every fragment.
+    let events = [
+        call("a".into(), "f".into(), "{\"x\":"),
+        call("b".into(), "g".into(), "{\"y\":"),
+        call("a".into(), no(), "1}"),
+        call("b".into(), no(), "2}"),
+    ];
+    assert_eq!(told(&events).0, "«a f {\"x\":1}»«b g {\"y\":2}»");
     // Without any ids: a name behind a whole call begins the next.
     let events = [call(no(), "f".into(), "{\"x\":1}"), call(no(), "f".into(), "{\"x\":2}")];
     assert_eq!(told(&events).0, "« f {\"x\":1}»« f {\"x\":2}»");

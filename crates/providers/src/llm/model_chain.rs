@@ -153,3 +153,130 @@ fn check(settings: &LlmSettings) -> Result<Url, SettingError> {
     }
     Ok(url)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use futures_util::StreamExt as _;
+    use hearken_actors::ports::ProviderErrorKind::{self, Fault, Timeout};
+    use hearken_actors::ports::{LlmDelta, Prompt, ProviderError};
+    use jiff::{Timestamp, ToSpan as _};
+
+    use super::*;
+    use crate::scripted_server::{ScriptedServer, answer, endless};
+
+    const EVENTS: &str = "content-type: text/event-stream\r\n";
+
+    /// Answer of the model "Hi.", up to its last words.
+    const WORDS: &[u8] = b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi.\"}}]}\n\n";
+
+    fn hi() -> Vec<u8> {
+        answer(200, EVENTS, &[WORDS, b"data: [DONE]\n\n"].concat())
+    }
+
+    /// Refusal with this status that asks for a wait.
+    fn refusal(status: u16, wait: &str) -> Vec<u8> {
+        answer(status, &format!("retry-after: {wait}\r\n"), b"{}")
+    }
+
+    fn askers() -> [Asker; 2] {
+        let costs = CostTracker::default();
+        [Asker::spoken("a", &costs), Asker::patient("a", &costs)]
+    }
+
+    /// Settings whose only limit is that of the whole request.
+    fn settings(server: &ScriptedServer, total: Duration) -> LlmSettings {
+        let timeout_ms = u64::try_from(total.as_millis()).unwrap();
+        LlmSettings {
+            base_url: server.url("http", "/v1"),
+            first_token_timeout_ms: 600_000,
+            idle_timeout_ms: 600_000,
+            timeout_ms,
+            ..LlmSettings::default()
+        }
+    }
+
+    /// Outcome of one request.
+    struct Outcome {
+        text: String,
+        failed: Option<ProviderErrorKind>,
+        took: Duration,
+    }
+
+    async fn ask(settings: &LlmSettings, asker: &Asker) -> Outcome {
+        let (start, llm) = (Instant::now(), llm_for(settings, asker).unwrap());
+        let told: Vec<Result<LlmDelta, ProviderError>> =
+            llm.reply(Prompt::default()).collect().await;
+        let (mut text, mut failed) = (String::new(), None);
+        for delta in told {
+            match delta {
+                Ok(LlmDelta::Text(words)) => text += &words,
+                Ok(_) => {}
+                Err(error) => failed = Some(error.kind),
+            }
+        }
+        Outcome { text, failed, took: start.elapsed() }
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_fault_is_tried_again_for_every_asker() {
+        for asker in askers() {
+            let server = ScriptedServer::start([answer(500, "", b"{}"), hi()]).await;
+            let told = ask(&settings(&server, MINUTE), &asker).await;
+            assert_eq!((&*told.text, told.failed, server.requests()), ("Hi.", None, 2));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_wait_that_a_model_asks_for_is_kept_in_every_form() {
+        // A client that does not read them waits for a quarter of a second.
+        let least = Duration::from_secs(1);
+        let date = (Timestamp::now() + 3.seconds()).strftime("%a, %d %b %Y %H:%M:%S GMT");
+        let kept = async |status: u16, wait: String| {
+            let server = ScriptedServer::start([refusal(status, &wait), hi()]).await;
+            let told = ask(&settings(&server, MINUTE), &askers()[0]).await;
+            assert_eq!((&*told.text, told.failed, server.requests()), ("Hi.", None, 2), "{wait}");
+            assert!(told.took >= least, "{status} {wait}: {:?}", told.took);
+        };
+        let date = || date.to_string();
+        tokio::join!(kept(429, "1.25".into()), kept(500, "1.25".into()), kept(503, date()));
+    }
+
+    #[tokio::test]
+    async fn one_deadline_bounds_all_tries_of_a_silent_model() {
+        let total = Duration::from_secs(2);
+        let [spoken, patient] = askers();
+        let silent = async |asker: Asker| {
+            let server = ScriptedServer::start([]).await;
+            let told = ask(&settings(&server, total), &asker).await;
+            assert_eq!((told.failed, server.requests()), (Some(Timeout), 1));
+            // The earliest end of a second try with a deadline of its own.
+            assert!(told.took < 2 * total, "{:?}", told.took);
+        };
+        tokio::join!(silent(spoken), silent(patient));
+    }
+
+    #[tokio::test]
+    async fn a_try_that_could_begin_only_after_the_deadline_is_not_waited_for() {
+        for asker in askers() {
+            let server = ScriptedServer::start([refusal(500, "4.5"), hi()]).await;
+            let told = ask(&settings(&server, Duration::from_secs(4)), &asker).await;
+            // The model's error is told at once, and no time-out later.
+            assert_eq!((told.failed, server.requests()), (Some(Fault), 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn one_deadline_bounds_the_answer_of_a_later_try() {
+        let (wait, total) = (Duration::from_millis(1_500), Duration::from_secs(3));
+        let stuck = endless(EVENTS, WORDS);
+        let server = ScriptedServer::start([refusal(500, "1.5"), stuck]).await;
+        let told = ask(&settings(&server, total), &askers()[0]).await;
+        assert_eq!((&*told.text, told.failed, server.requests()), ("Hi.", Some(Timeout), 2));
+        // The earliest end of a second try with a deadline of its own.
+        assert!(told.took < wait + total, "{:?}", told.took);
+    }
+}

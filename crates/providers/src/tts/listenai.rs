@@ -328,17 +328,71 @@ fn refused(failure: &TtsFailure) -> ProviderError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tts::sound::tests::{file, mp3};
+    use futures_util::SinkExt as _;
     use hearken_proto::speech::tts::FrameMeta;
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+    use tokio_tungstenite::accept_async;
 
     fn answer() -> Answer {
         Answer { id: "mine".into(), frames: 0, rate_hz: 0, sound: Sound::default() }
     }
 
     fn frame(request_id: &str, sequence: u64, sample_rate: u32) -> Bytes {
+        frame_of(request_id, sequence, sample_rate, &[1, 0, 2, 0])
+    }
+
+    fn frame_of(request_id: &str, sequence: u64, sample_rate: u32, sound: &[u8]) -> Bytes {
         let meta =
             FrameMeta { request_id: request_id.into(), sequence, sample_rate, is_final: false };
-        let pcm = Bytes::from_static(&[1, 0, 2, 0]);
+        let pcm = Bytes::copy_from_slice(sound);
         AudioFrame { kind: FrameKind::Stream, meta, pcm }.encode()
+    }
+
+    /// Returns all pieces of audio of a service that sends these bytes in frames of 24 kHz.
+    async fn heard(sound: &[u8]) -> Vec<Result<Pcm, ProviderError>> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let serve = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut socket = accept_async(stream).await.unwrap();
+            let order = socket.next().await.unwrap().unwrap();
+            let order: Value = serde_json::from_str(order.to_text().unwrap()).unwrap();
+            let id = order["request_id"].as_str().unwrap();
+            // A client that refuses the audio leaves before its end.
+            for (sequence, piece) in (0..).zip(sound.chunks(250)) {
+                let frame = frame_of(id, sequence, 24_000, piece);
+                socket.send(Message::binary(frame)).await.ok();
+            }
+            let end = json!({ "type": "complete", "request_id": id, "result": {} });
+            socket.send(Message::text(end.to_string())).await.ok();
+            socket
+        };
+        let tts = ListenAiTts::new(TtsSettings { url, ..TtsSettings::default() });
+        let speaking = tts.speak(Line { text: "a".into() }).collect();
+        tokio::join!(speaking, serve).0
+    }
+
+    #[tokio::test]
+    async fn a_wav_file_in_frames_is_decoded() {
+        let speech: Vec<i16> = (0..1_000).map(|n| n * 30 - 15_000).collect();
+        let pieces = heard(&file(1, 16_000, 2_000, b"", &speech)).await;
+        let pieces: Vec<Pcm> = pieces.into_iter().collect::<Result<_, _>>().unwrap();
+        assert!(pieces.iter().all(|pcm| pcm.sample_rate_hz == 16_000), "not at its own rate");
+        let played: Vec<i16> = pieces.iter().flat_map(|pcm| pcm.samples.to_vec()).collect();
+        assert!(played == speech, "{} samples of {}", played.len(), speech.len());
+    }
+
+    #[tokio::test]
+    async fn an_mp3_file_in_frames_is_refused_before_any_of_it_is_played() {
+        for body in [mp3(0xfb, 0x90, 417), [b"ID3\x04".to_vec(), mp3(0xf3, 0x84, 192)].concat()] {
+            let mut pieces = heard(&body).await;
+            assert_eq!(pieces.len(), 1, "one error, and no audio");
+            let error = pieces.remove(0).unwrap_err();
+            assert_eq!(error.kind, ProviderErrorKind::Protocol);
+            assert!(error.to_string().contains("MP3, not PCM"), "{error}");
+        }
     }
 
     fn kind(heard: Result<ServiceMessage, ProviderError>) -> ProviderErrorKind {

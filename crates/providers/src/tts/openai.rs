@@ -173,3 +173,49 @@ fn refuse_other_formats(response: &Response) -> Result<(), ProviderError> {
 fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
     ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted_server::{ScriptedServer, answer};
+    use crate::tts::sound::tests::{file, mp3};
+
+    /// Returns all pieces of the sound of an answer with this body.
+    async fn heard(kind: &str, body: &[u8]) -> Vec<Result<Pcm, ProviderError>> {
+        let kind = format!("content-type: {kind}\r\n");
+        let server = ScriptedServer::start([answer(200, &kind, body)]).await;
+        let url = Url::parse(&server.url("http", "/v1")).unwrap();
+        let tts = OpenAiTts::new(&url, TtsSettings::default()).unwrap();
+        tts.speak(Line { text: "a".into() }).collect().await
+    }
+
+    #[tokio::test]
+    async fn a_wav_file_is_decoded_whatever_the_service_calls_it() {
+        let speech: Vec<i16> = (0..8_000).map(|n| n * 4 - 16_000).collect();
+        let wav = file(1, 16_000, 16_000, b"LIST\x04\0\0\0abcd", &speech);
+        for kind in ["audio/pcm", "audio/wav", "audio/x-wav", "audio/mpeg", "application/x"] {
+            let pieces: Vec<Pcm> =
+                heard(kind, &wav).await.into_iter().collect::<Result<_, _>>().unwrap();
+            let own_rate = pieces.iter().all(|pcm| pcm.sample_rate_hz == 16_000);
+            assert!(own_rate, "{kind}: not at its own rate");
+            let played: Vec<i16> = pieces.iter().flat_map(|pcm| pcm.samples.to_vec()).collect();
+            assert!(played == speech, "{kind}: {} samples of {}", played.len(), speech.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_mp3_file_is_refused_before_any_of_it_is_played() {
+        let tagged =
+            [b"ID3\x04\0\0\0\0\0\x0aTSSE\0\0\0\0\0\0".to_vec(), mp3(0xfb, 0x90, 417)].concat();
+        for kind in ["audio/pcm", "audio/mpeg", "application/x"] {
+            for body in [&mp3(0xfb, 0x90, 417), &mp3(0xf3, 0x84, 192), &tagged] {
+                let mut pieces = heard(kind, body).await;
+                assert_eq!(pieces.len(), 1, "{kind}: one error, and no audio");
+                let error = pieces.remove(0).unwrap_err();
+                assert_eq!(error.kind, ProviderErrorKind::Protocol);
+                let told = error.to_string();
+                assert!(told.contains("MP3, not PCM: set the voice service to `pcm`"), "{told}");
+            }
+        }
+    }
+}

@@ -203,11 +203,18 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn file(channels: u16, rate_hz: u32, data: u32, extra: &[u8], samples: &[i16]) -> Vec<u8> {
+    /// Builds a WAV file with a `data` chunk of this declared size, and `extra` chunks before it.
+    pub(in crate::tts) fn file(
+        channels: u16,
+        rate_hz: u32,
+        data: u32,
+        extra: &[u8],
+        samples: &[i16],
+    ) -> Vec<u8> {
         let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0".to_vec();
         file.extend(channels.to_le_bytes());
         file.extend(rate_hz.to_le_bytes());
@@ -218,6 +225,13 @@ mod tests {
         file.extend(data.to_le_bytes());
         file.extend(samples.iter().flat_map(|s| s.to_le_bytes()));
         file
+    }
+
+    /// Builds three frames of MP3 with these bytes in their headers.
+    pub(in crate::tts) fn mp3(second: u8, third: u8, length: usize) -> Vec<u8> {
+        let mut frame = vec![0xff, second, third, 0];
+        frame.resize(length, 0x55);
+        frame.repeat(3)
     }
 
     /// Returns the samples and their rate, for bytes cut into pieces of this size.
@@ -256,11 +270,6 @@ mod tests {
 
     #[test]
     fn other_formats_are_told_by_their_first_bytes() {
-        let mp3 = |second: u8, third: u8, length: usize| {
-            let mut frame = vec![0xff, second, third, 0];
-            frame.resize(length, 0x55);
-            frame.repeat(3)
-        };
         let mut aac = vec![0xff, 0xf1, 0x50, 0x80, 0x0a, 0x00, 0xfc];
         aac.resize(80, 1);
         for (bytes, name) in [

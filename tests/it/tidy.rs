@@ -7,6 +7,9 @@ const MAX_FUNCTION_LINES: usize = 60;
 const MAX_ARCHITECTURE_LINES: usize = 220;
 const MAX_README_LINES: usize = 200;
 
+/// What the tests of several crates need, and no product.
+const TEST_SUPPORT: &str = "crates/test-support";
+
 /// Top folders of the product, as its papers name them.
 const FOLDERS: [&str; 12] = [
     "actors/",
@@ -201,6 +204,15 @@ fn folders_keep_to_their_own() {
     complain(faults);
 }
 
+/// The folders of all crates of the workspace.
+fn crates() -> Vec<String> {
+    let mut folders = vec![".".to_owned(), "actors".to_owned(), "proto".to_owned()];
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        folders.push(format!("crates/{}", entry.unwrap().file_name().to_string_lossy()));
+    }
+    folders
+}
+
 /// What the manifest in this folder depends on, without what only its tests need.
 fn dependencies(folder: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
@@ -211,7 +223,7 @@ fn dependencies(folder: &str) -> Vec<String> {
 #[test]
 fn crates_depend_one_way() {
     const CORE: [&str; 3] = ["proto", "actors", "base"];
-    let allowed: [(&str, &[&str]); 11] = [
+    let allowed: [(&str, &[&str]); 12] = [
         ("proto", &[]),
         ("actors", &["proto"]),
         ("crates/base", &["proto", "actors"]),
@@ -223,8 +235,17 @@ fn crates_depend_one_way() {
         ("crates/tool-sources", &["proto", "actors", "base", "store"]),
         ("crates/mock-services", &["proto", "actors", "base", "engines", "virtual-device"]),
         ("crates/state-server", &["proto"]),
+        (TEST_SUPPORT, &["proto", "actors", "engines", "tool-sources", "state-server"]),
     ];
     let mut faults = Vec::new();
+    for folder in crates() {
+        if !allowed.iter().any(|(known, _)| *known == folder) && folder != "." {
+            faults.push(format!("{folder} is not in this table"));
+        }
+        if dependencies(&folder).iter().any(|name| name == "hearken-test-support") {
+            faults.push(format!("{folder}: {TEST_SUPPORT} is a dev-dependency only"));
+        }
+    }
     for (folder, below) in allowed {
         for name in dependencies(folder) {
             let ours = name.strip_prefix("hearken-");
@@ -246,14 +267,10 @@ fn some_crates_of_others_have_one_home() {
         ("sherpa-onnx", &["crates/engines"]),
         ("redis", &["crates/cluster"]),
         ("rmcp", &["actors", "crates/tool-sources"]),
-        ("sqlx", &["crates/store"]),
+        ("sqlx", &["crates/store", TEST_SUPPORT]),
     ];
     let mut faults = Vec::new();
-    let mut folders = vec![".".to_owned(), "actors".to_owned(), "proto".to_owned()];
-    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
-        folders.push(format!("crates/{}", entry.unwrap().file_name().to_string_lossy()));
-    }
-    for folder in folders {
+    for folder in crates() {
         for name in dependencies(&folder) {
             let home = homes.iter().find(|(of, _)| *of == name);
             if let Some((_, home)) = home.filter(|(_, home)| !home.contains(&folder.as_str())) {

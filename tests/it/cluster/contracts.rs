@@ -8,17 +8,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hearken_actors::ports::{EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
-use hearken_cluster::{Cluster, LocalBus, LocalLocks, RedisState};
+use hearken_base::Secret;
+use hearken_cluster::{Cluster, LocalBus, LocalLocks, RedisConfig, RedisState};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
+use hearken_test_support::eventually;
+use hearken_test_support::redis::{Redis, there_is};
 use jiff::Timestamp;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::redis::{Redis, there_is};
-use crate::support::app::eventually;
-
 const SOON: Duration = Duration::from_secs(5);
+
+/// What an instance is configured with.
+fn config(redis: &Redis) -> RedisConfig {
+    RedisConfig { url: Secret::new(redis.url()), ..RedisConfig::default() }
+}
 
 /// An instance, which leaves when it is dropped.
 struct Instance {
@@ -29,7 +34,7 @@ struct Instance {
 impl Instance {
     async fn join(redis: &Redis) -> Self {
         let process = CancellationToken::new();
-        let cluster = Cluster::start(&redis.config(), &process).unwrap();
+        let cluster = Cluster::start(&config(redis), &process).unwrap();
         let instance = Self { cluster, process };
         instance.stands(RedisState::Ok).await;
         instance
@@ -283,7 +288,7 @@ async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
     let redis = Redis::start().await;
     let two = Instance::join(&redis).await;
     // A runtime that is dropped takes its tasks along, as a process does that is killed.
-    let config = redis.config();
+    let config = config(&redis);
     let (told, fence) = std::sync::mpsc::channel();
     let dying = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -7,5 +7,6 @@ mod cutting;
 mod instances;
 mod killed;
 mod load;
-mod redis;
 mod text_cutting;
+
+use hearken_test_support::redis;

@@ -8,22 +8,18 @@
 //! server.stop().await;
 //! ```
 
-use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use hearken::app;
 use hearken::config::Config;
 use hearken_engines::supervise::Engine;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+pub(crate) use hearken_test_support::eventually;
+pub(crate) use hearken_test_support::health::HealthStub;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-
-use super::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
 
 /// What every recogniser hears unless told otherwise.
 pub(crate) const HEARD: &str = "what is the weather";
@@ -183,60 +179,4 @@ impl Drop for TestServer {
             check_end(&ended);
         }
     }
-}
-
-/// An address for the health of an engine: 503 until told that the engine is ready.
-pub(crate) struct HealthStub {
-    pub(crate) url: String,
-    ready: Arc<AtomicBool>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl HealthStub {
-    pub(crate) async fn start(ready: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/healthz", listener.local_addr().unwrap());
-        let ready = Arc::new(AtomicBool::new(ready));
-        let answers = Arc::clone(&ready);
-        let task = tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let status = if answers.load(Ordering::Relaxed) { "200 OK" } else { "503 Wait" };
-                let answer =
-                    format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-                // One read holds the whole of a request this small; the asker may be gone.
-                if stream.read(&mut [0; 4_096]).await.is_ok_and(|bytes| bytes > 0) {
-                    stream.write_all(answer.as_bytes()).await.ok();
-                }
-            }
-        });
-        Self { url, ready, task }
-    }
-
-    pub(crate) fn set(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Relaxed);
-    }
-}
-
-impl Drop for HealthStub {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// Asks again and again until there is an answer, at most 5 s.
-pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
-where
-    F: Future<Output = Option<T>>,
-{
-    let mut ticks = tokio::time::interval(Duration::from_millis(5));
-    let asking = async {
-        loop {
-            ticks.tick().await;
-            if let Some(answer) = ask().await {
-                return answer;
-            }
-        }
-    };
-    let answer = tokio::time::timeout(Duration::from_secs(5), asking).await;
-    answer.unwrap_or_else(|_| panic!("never came: {what}"))
 }

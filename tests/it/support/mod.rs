@@ -1,10 +1,7 @@
-//! What whole-server tests stand on. Not for assertions.
+//! What whole-server tests stand on; what does not need the server is in `crates/test-support`. Not for assertions.
 
 pub(crate) mod app;
 pub(crate) mod command;
-pub(crate) mod engines;
 pub(crate) mod slow_worlds;
-pub(crate) mod socket;
-pub(crate) mod speech;
-pub(crate) mod vendors;
-pub(crate) mod worlds;
+
+pub(crate) use hearken_test_support::{engines, socket, speech, vendors, worlds};

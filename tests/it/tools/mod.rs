@@ -10,11 +10,17 @@ mod devices;
 mod endpoint;
 mod hostile;
 mod litemcp;
-pub(crate) mod peers;
 mod python;
 mod remote;
 mod servers;
 mod vision;
+
+/// The programs of others, and sources of what they serve.
+pub(crate) mod peers {
+    pub(crate) use hearken_test_support::free_port;
+    pub(crate) use hearken_test_support::peers::*;
+    pub(crate) use hearken_test_support::tool_sources::*;
+}
 
 use hearken::config::Config;
 use hearken_base::Secret;

@@ -3,18 +3,14 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use hearken::config::env::{EnvVars as _, ProcessEnv};
-use hearken_base::Secret;
-use hearken_cluster::RedisConfig;
-
-use crate::tools::peers::free_port;
+use crate::{free_port, variable};
 
 /// Set by `scripts/services`: this machine has what tests of several instances need.
 const SERVICES: &str = "HEARKEN_TEST_REDIS";
 
 /// Whether there is a Redis to test with; says so where there is none.
-pub(super) fn there_is(what: &str) -> bool {
-    let there = ProcessEnv.get(SERVICES).is_some();
+pub fn there_is(what: &str) -> bool {
+    let there = variable(SERVICES).is_some();
     if !there {
         eprintln!("skipped {what}: no {SERVICES}; eval \"$(scripts/services start)\" first");
     }
@@ -22,21 +18,22 @@ pub(super) fn there_is(what: &str) -> bool {
 }
 
 /// A Redis that keeps nothing on disk; ended when dropped.
-pub(super) struct Redis {
-    pub(super) port: u16,
+pub struct Redis {
+    /// Its port on 127.0.0.1.
+    pub port: u16,
     process: Option<Child>,
 }
 
 impl Redis {
     /// One that answers.
-    pub(super) async fn start() -> Self {
+    pub async fn start() -> Self {
         let mut redis = Self { port: free_port(), process: None };
         redis.begin().await;
         redis
     }
 
     /// Starts it again where it was stopped, empty.
-    pub(super) async fn begin(&mut self) {
+    pub async fn begin(&mut self) {
         let port = self.port.to_string();
         let process = Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"])
@@ -55,7 +52,7 @@ impl Redis {
     }
 
     /// Ends it as if its machine had lost power.
-    pub(super) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
             process.wait().unwrap();
@@ -63,18 +60,14 @@ impl Redis {
     }
 
     /// Lets it hang, or go on.
-    pub(super) fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let pid = self.process.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    pub(super) fn url(&self) -> String {
+    /// Its address.
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    /// What an instance is configured with.
-    pub(super) fn config(&self) -> RedisConfig {
-        RedisConfig { url: Secret::new(self.url()), ..RedisConfig::default() }
     }
 }
 

@@ -9,10 +9,10 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 /// A client's socket.
-pub(crate) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// The next message, or the code with which the connection was closed; one comes within `soon`.
-pub(crate) async fn frame(socket: &mut Socket, soon: Duration) -> Result<Value, Option<u16>> {
+pub async fn frame(socket: &mut Socket, soon: Duration) -> Result<Value, Option<u16>> {
     loop {
         let frame = tokio::time::timeout(soon, socket.next()).await.expect("a frame");
         match frame {

@@ -13,39 +13,39 @@ use super::{Behaviour, SLOW, Says, Shared, Stub};
 const THOUGHTS: &str = "<think>\nThey ask for something. What would I say?\n</think>\n\n";
 
 /// A chat base.
-pub(crate) struct OpenAiChat;
+pub struct OpenAiChat;
 
 impl OpenAiChat {
     /// Replies `reply` to everything, four characters at a time. Where tools that take a
     /// city are offered, it calls each of them as well, until it is told a result; asked to
     /// `call NAME ARGUMENTS`, it calls that; several stand on a line each.
-    pub(crate) async fn start(behaviour: Behaviour, reply: &str) -> Stub {
+    pub async fn start(behaviour: Behaviour, reply: &str) -> Stub {
         Stub::start(("http", "/v1"), behaviour, reply.into(), chat).await
     }
 
     /// Replies what `reply` makes of the last message; where that is `call NAME ARGUMENTS`, and
     /// the message no tool's, it calls that.
-    pub(crate) async fn answering(reply: fn(&[u8]) -> String) -> Stub {
+    pub async fn answering(reply: fn(&[u8]) -> String) -> Stub {
         Stub::start(("http", "/v1"), Behaviour::Normal, Says::Answer(reply), chat).await
     }
 }
 
 /// A transcription base.
-pub(crate) struct OpenAiTranscriptions;
+pub struct OpenAiTranscriptions;
 
 impl OpenAiTranscriptions {
     /// Hears `transcript` in everything.
-    pub(crate) async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
+    pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
         Stub::start(("http", "/v1"), behaviour, transcript.into(), transcribe).await
     }
 }
 
 /// A speech base.
-pub(crate) struct OpenAiSpeech;
+pub struct OpenAiSpeech;
 
 impl OpenAiSpeech {
     /// Answers every sentence with the same sound, cut within samples.
-    pub(crate) async fn start(behaviour: Behaviour) -> Stub {
+    pub async fn start(behaviour: Behaviour) -> Stub {
         Stub::start(("http", "/v1"), behaviour, "".into(), synthesise).await
     }
 }

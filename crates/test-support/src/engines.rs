@@ -14,17 +14,19 @@ use tokio_util::sync::CancellationToken;
 
 /// Lets blocking engine work pass, one at a time; open gates let all of it pass.
 #[derive(Clone)]
-pub(crate) struct Gate {
+pub struct Gate {
     passes: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Gate {
-    pub(crate) fn open() -> Self {
+    /// One that lets everything pass.
+    pub fn open() -> Self {
         Self::with(Semaphore::MAX_PERMITS)
     }
 
-    pub(crate) fn closed() -> Self {
+    /// One that lets nothing pass yet.
+    pub fn closed() -> Self {
         Self::with(0)
     }
 
@@ -32,12 +34,13 @@ impl Gate {
         Self { passes: Arc::new(Semaphore::new(passes)), waiting: Arc::default() }
     }
 
-    pub(crate) fn let_pass(&self, count: usize) {
+    /// Lets so many pieces of work pass.
+    pub fn let_pass(&self, count: usize) {
         self.passes.add_permits(count);
     }
 
     /// Waits until that many pieces of work stand at the gate.
-    pub(crate) async fn waiting(&self, count: usize) {
+    pub async fn waiting(&self, count: usize) {
         let reached = async {
             while self.waiting.load(Ordering::SeqCst) != count {
                 tokio::task::yield_now().await;
@@ -68,7 +71,7 @@ impl Gate {
 
 /// Answers with the first sample and the length, so that no one can get another's result. The
 /// first sample 13 panics, 14 fails, 15 is heard as nothing.
-pub(crate) struct Echo(pub(crate) Gate);
+pub struct Echo(Gate);
 
 impl Recognizer for Echo {
     fn recognize(
@@ -88,7 +91,7 @@ impl Recognizer for Echo {
 }
 
 /// Speech is what is not zero; it ends at the first zero.
-pub(crate) struct NotZero;
+struct NotZero;
 
 impl DetectorSource for NotZero {
     fn open(&self) -> Result<Box<dyn SpeechDetector>, EngineError> {
@@ -122,10 +125,13 @@ impl SpeechDetector for Heard {
 }
 
 /// Speaks each character as a tenth of a second of its own code. `x` fails, `p` panics.
-pub(crate) struct Letters {
-    pub(crate) name: &'static str,
-    pub(crate) gate: Gate,
-    pub(crate) spoken: Arc<AtomicUsize>,
+struct Letters {
+    /// Its name.
+    pub name: &'static str,
+    /// What its work passes.
+    pub gate: Gate,
+    /// Clauses spoken so far.
+    pub spoken: Arc<AtomicUsize>,
 }
 
 impl Voice for Letters {
@@ -162,12 +168,13 @@ impl Voice for Letters {
     }
 }
 
-pub(crate) fn hearing(gate: &Gate) -> Hearing {
+/// A recogniser and a detector whose work passes this gate.
+pub fn hearing(gate: &Gate) -> Hearing {
     Hearing { recognizer: Arc::new(Echo(gate.clone())), detectors: Arc::new(NotZero) }
 }
 
 /// Two speakers, `one` (the default) and `two`, and a count of clauses spoken.
-pub(crate) fn speakers(gate: &Gate) -> (Vec<Speaker>, Arc<AtomicUsize>) {
+pub fn speakers(gate: &Gate) -> (Vec<Speaker>, Arc<AtomicUsize>) {
     let spoken = Arc::<AtomicUsize>::default();
     let voice = |name| -> Arc<dyn Voice> {
         Arc::new(Letters { name, gate: gate.clone(), spoken: Arc::clone(&spoken) })

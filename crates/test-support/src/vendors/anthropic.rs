@@ -9,13 +9,13 @@ use super::sockets::{respond, respond_in_pieces};
 use super::{Behaviour, Shared, Stub};
 
 /// A base of the Messages API.
-pub(crate) struct AnthropicMessages;
+pub struct AnthropicMessages;
 
 impl AnthropicMessages {
     /// Replies `reply` to everything, four characters at a time. Where tools that take a city are
     /// offered, it calls each of them as well, until it is told a result. Asked to `error TYPE`,
     /// it ends with that after its first words.
-    pub(crate) async fn start(behaviour: Behaviour, reply: &str) -> Stub {
+    pub async fn start(behaviour: Behaviour, reply: &str) -> Stub {
         Stub::start(("http", ""), behaviour, reply.into(), messages).await
     }
 }

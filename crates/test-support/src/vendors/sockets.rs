@@ -13,13 +13,15 @@ use tokio_tungstenite::tungstenite::Message;
 use super::{Behaviour, SLOW, Shared};
 
 /// One request: its head as text, its body as bytes.
-pub(crate) struct Request {
-    pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
+pub struct Request {
+    /// The request line and the headers.
+    pub head: String,
+    /// Its body.
+    pub body: Vec<u8>,
 }
 
 /// Reads one HTTP request with a `Content-Length` or without a body.
-pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<Request> {
+pub async fn read_request(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -42,7 +44,7 @@ fn content_length(head: &str) -> usize {
 }
 
 /// Writes a whole answer and lets the connection close.
-pub(crate) async fn respond(stream: &mut TcpStream, status: u16, headers: &str, body: &[u8]) {
+pub async fn respond(stream: &mut TcpStream, status: u16, headers: &str, body: &[u8]) {
     let head = format!(
         "HTTP/1.1 {status} Stub\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n",
         body.len()
@@ -89,7 +91,7 @@ pub(super) async fn respond_in_pieces(
 }
 
 /// Waits that long; true as soon as the client has closed.
-pub(crate) async fn gone(stream: &mut TcpStream, wait: Duration) -> bool {
+pub async fn gone(stream: &mut TcpStream, wait: Duration) -> bool {
     let mut more = [0; 64];
     matches!(timeout(wait, stream.read(&mut more)).await, Ok(Ok(0) | Err(_)))
 }

@@ -18,22 +18,26 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::engines::{Gate, hearing, speakers};
+use crate::engines::{Gate, hearing, speakers};
 
 /// A running service; ends when dropped.
-pub(crate) struct Running {
-    pub(crate) address: SocketAddr,
-    pub(crate) spoken: Arc<AtomicUsize>,
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Clauses spoken so far; recognition speaks none.
+    pub spoken: Arc<AtomicUsize>,
     _stop: DropGuard,
 }
 
-pub(crate) async fn listen() -> (TcpListener, SocketAddr) {
+/// A listener on a free port, and its address.
+pub async fn listen() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
-pub(crate) async fn asr(gate: &Gate, threads: usize, queue: usize) -> Running {
+/// Recognition with so many threads, and so many batches waiting.
+pub async fn asr(gate: &Gate, threads: usize, queue: usize) -> Running {
     let (listener, address) = listen().await;
     let stop = CancellationToken::new();
     let pool = Arc::new(Pool::start(threads, queue).unwrap());
@@ -42,7 +46,8 @@ pub(crate) async fn asr(gate: &Gate, threads: usize, queue: usize) -> Running {
     Running { address, spoken: Arc::default(), _stop: stop.drop_guard() }
 }
 
-pub(crate) async fn tts(gate: &Gate, threads: usize, requests: usize) -> Running {
+/// Synthesis with so many threads, and so many requests waiting.
+pub async fn tts(gate: &Gate, threads: usize, requests: usize) -> Running {
     let (listener, address) = listen().await;
     let stop = CancellationToken::new();
     let pool = Arc::new(Pool::start(threads, requests).unwrap());
@@ -53,34 +58,44 @@ pub(crate) async fn tts(gate: &Gate, threads: usize, requests: usize) -> Running
     Running { address, spoken, _stop: stop.drop_guard() }
 }
 
-pub(crate) struct Client(pub(crate) WebSocketStream<MaybeTlsStream<TcpStream>>);
+/// A client of either service.
+pub struct Client(
+    /// Its connection.
+    pub WebSocketStream<MaybeTlsStream<TcpStream>>,
+);
 
 impl Client {
-    pub(crate) async fn connect(running: &Running, path: &str) -> Self {
+    /// Connects to this path of a service.
+    pub async fn connect(running: &Running, path: &str) -> Self {
         let url = format!("ws://{}{path}", running.address);
         Self(tokio_tungstenite::connect_async(url).await.unwrap().0)
     }
 
-    pub(crate) async fn say(&mut self, text: &str) {
+    /// Sends a text.
+    pub async fn say(&mut self, text: &str) {
         self.0.send(Message::text(text)).await.unwrap();
     }
 
-    pub(crate) async fn send_pcm(&mut self, pcm: &[i16]) {
+    /// Sends samples, as s16le.
+    pub async fn send_pcm(&mut self, pcm: &[i16]) {
         let bytes: Bytes = pcm.iter().flat_map(|s| s.to_le_bytes()).collect();
         self.0.send(Message::Binary(bytes)).await.unwrap();
     }
 
-    pub(crate) async fn next(&mut self) -> Message {
+    /// The next message, which comes within 10 s.
+    pub async fn next(&mut self) -> Message {
         let next = tokio::time::timeout(Duration::from_secs(10), self.0.next());
         next.await.expect("a message in time").expect("an open socket").unwrap()
     }
 
-    pub(crate) async fn heard(&mut self) -> AsrEvent {
+    /// The next message of recognition.
+    pub async fn heard(&mut self) -> AsrEvent {
         let message = self.next().await;
         AsrEvent::decode(message.to_text().unwrap()).unwrap()
     }
 
-    pub(crate) async fn error_code(&mut self) -> u32 {
+    /// The code of the error that comes next.
+    pub async fn error_code(&mut self) -> u32 {
         match self.heard().await {
             AsrEvent::Error { code, .. } => code,
             other => panic!("an error, not {other:?}"),
@@ -88,14 +103,15 @@ impl Client {
     }
 
     /// Sends one batch, and reads up to its result.
-    pub(crate) async fn batch(&mut self, pcm: &[i16]) -> String {
+    pub async fn batch(&mut self, pcm: &[i16]) -> String {
         self.say(r#"{"command":"batch_start"}"#).await;
         self.send_pcm(pcm).await;
         self.say(r#"{"command":"batch_end"}"#).await;
         self.batch_text().await
     }
 
-    pub(crate) async fn batch_text(&mut self) -> String {
+    /// Reads up to the result of a batch.
+    pub async fn batch_text(&mut self) -> String {
         loop {
             match self.heard().await {
                 AsrEvent::BatchProgress { .. } => {}
@@ -105,13 +121,14 @@ impl Client {
         }
     }
 
-    pub(crate) async fn request(&mut self, id: &str, params: &str) {
+    /// Asks for speech with these parameters, which are JSON.
+    pub async fn request(&mut self, id: &str, params: &str) {
         let text = format!(r#"{{"type":"tts_request","request_id":"{id}","params":{params}}}"#);
         self.say(&text).await;
     }
 
     /// Reads until the request ends; its audio, and how.
-    pub(crate) async fn spoken(&mut self, id: &str) -> (Vec<AudioFrame>, TtsResult) {
+    pub async fn spoken(&mut self, id: &str) -> (Vec<AudioFrame>, TtsResult) {
         let mut frames = Vec::new();
         loop {
             match self.next().await {
@@ -133,7 +150,7 @@ impl Client {
     }
 
     /// Reads until an error; its request and code.
-    pub(crate) async fn refusal(&mut self) -> (Option<String>, String) {
+    pub async fn refusal(&mut self) -> (Option<String>, String) {
         loop {
             let Message::Text(text) = self.next().await else { continue };
             if let TtsEvent::Error { request_id, error } = TtsEvent::decode(&text).unwrap() {
@@ -143,7 +160,8 @@ impl Client {
     }
 }
 
-pub(crate) fn letters(frames: &[AudioFrame]) -> Vec<i16> {
+/// The letters that were spoken, each once in a row, without silence.
+pub fn letters(frames: &[AudioFrame]) -> Vec<i16> {
     let pcm = frames.iter().flat_map(|f| f.pcm.chunks_exact(2));
     let mut letters: Vec<i16> = pcm.map(|p| i16::from_le_bytes([p[0], p[1]])).collect();
     letters.retain(|s| *s != 0);
@@ -151,6 +169,7 @@ pub(crate) fn letters(frames: &[AudioFrame]) -> Vec<i16> {
     letters
 }
 
-pub(crate) fn codes(text: &str) -> Vec<i16> {
+/// The samples that [`letters`] finds where this text was spoken.
+pub fn codes(text: &str) -> Vec<i16> {
     text.chars().map(|c| 1_000 + (c as u32 % 1_000) as i16).collect()
 }

@@ -7,16 +7,16 @@ use actix_web::dev::ServerHandle;
 use hearken_state_server::Storage;
 
 /// A running state server.
-pub(crate) struct Worlds {
+pub struct Worlds {
     /// Where it is.
-    pub(crate) url: String,
+    pub url: String,
     handle: ServerHandle,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worlds {
     /// Starts one whose dice fall as this seed says.
-    pub(crate) fn start(seed: u64) -> Self {
+    pub fn start(seed: u64) -> Self {
         let (started, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {

@@ -7,8 +7,6 @@
 //! asr.until(|seen| seen.closed == 1).await;
 //! ```
 
-#![allow(clippy::unwrap_used, reason = "a stub or a test that fails here should say where")]
-
 mod anthropic;
 mod listenai;
 mod openai;
@@ -23,14 +21,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-pub(crate) use anthropic::AnthropicMessages;
-pub(crate) use listenai::{FunAsr, ListenAiAsr, ListenAiTts};
-pub(crate) use openai::{OpenAiChat, OpenAiSpeech, OpenAiTranscriptions};
-pub(crate) use sockets::{Request, gone, read_request, respond};
+pub use anthropic::AnthropicMessages;
+pub use listenai::{FunAsr, ListenAiAsr, ListenAiTts};
+pub use openai::{OpenAiChat, OpenAiSpeech, OpenAiTranscriptions};
+pub use sockets::{Request, gone, read_request, respond};
 
 /// How a stub behaves; may be changed while it runs, for requests that come later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behaviour {
+pub enum Behaviour {
     /// As its protocol says.
     Normal,
     /// Takes connections and drops them at once.
@@ -53,9 +51,9 @@ pub(crate) enum Behaviour {
     Old,
     /// Takes no `max_tokens` and no temperature, as newer models, and says so.
     Newer,
-    /// MarkEffect not say why an answer ended, only that its stream does.
+    /// Does not say why an answer ended, only that its stream does.
     Unended,
-    /// MarkEffect not tell what an answer cost, though asked.
+    /// Does not tell what an answer cost, though asked.
     Untold,
     /// The same, and keeps the connection open behind the answer.
     Lingering,
@@ -64,34 +62,34 @@ pub(crate) enum Behaviour {
 }
 
 /// The pause of [`Behaviour::Slow`].
-pub(crate) const SLOW: Duration = Duration::from_millis(100);
+pub const SLOW: Duration = Duration::from_millis(100);
 
 /// Samples of the sound that every synthesiser answers with.
-pub(crate) const SPEECH_SAMPLES: usize = 4_800;
+pub const SPEECH_SAMPLES: usize = 4_800;
 
 /// What a stub has seen so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Connections taken.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// Connections that ended, from either side.
-    pub(crate) closed: usize,
+    pub closed: usize,
     /// Requests: batches, sentences, HTTP requests.
-    pub(crate) requests: usize,
+    pub requests: usize,
     /// Text messages as they came; for HTTP the head and, where it is text, the body.
-    pub(crate) texts: Vec<String>,
+    pub texts: Vec<String>,
     /// Bytes of audio, of all requests together.
-    pub(crate) audio_bytes: usize,
+    pub audio_bytes: usize,
     /// Binary messages, or uploaded files.
-    pub(crate) audio_messages: usize,
+    pub audio_messages: usize,
     /// WebSocket pings.
-    pub(crate) pings: usize,
+    pub pings: usize,
     /// Requests cancelled by a message.
-    pub(crate) cancels: usize,
+    pub cancels: usize,
 }
 
 /// One vendor, running until dropped.
-pub(crate) struct Stub {
+pub struct Stub {
     address: SocketAddr,
     scheme: &'static str,
     path: &'static str,
@@ -166,27 +164,27 @@ impl Stub {
     }
 
     /// Where it is, in the form that the settings take.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.address, self.path)
     }
 
     /// Behaves differently from the next request on.
-    pub(crate) fn set(&self, behaviour: Behaviour) {
+    pub fn set(&self, behaviour: Behaviour) {
         *self.shared.behaviour.lock().unwrap() = behaviour;
     }
 
     /// What it has seen so far.
-    pub(crate) fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Seen {
         self.shared.seen.borrow().clone()
     }
 
     /// Forgets the texts that it has seen, where a test goes on for long.
-    pub(crate) fn forget_texts(&self) {
+    pub fn forget_texts(&self) {
         self.shared.note(|seen| seen.texts.clear());
     }
 
     /// Waits until what it has seen satisfies `wanted`, at most 5 s; then panics with what it saw.
-    pub(crate) async fn until(&self, wanted: impl FnMut(&Seen) -> bool) -> Seen {
+    pub async fn until(&self, wanted: impl FnMut(&Seen) -> bool) -> Seen {
         let mut seen = self.shared.seen.subscribe();
         let found = tokio::time::timeout(Duration::from_secs(5), seen.wait_for(wanted)).await;
         match found {
@@ -233,7 +231,7 @@ where
 }
 
 /// A loopback URL where nothing listens.
-pub(crate) async fn nowhere(scheme: &str) -> String {
+pub async fn nowhere(scheme: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("{scheme}://{}", listener.local_addr().unwrap())
 }
@@ -244,6 +242,6 @@ fn speech() -> Vec<u8> {
 }
 
 /// One sample of that sound: a saw, so that any byte lost or swapped shows.
-pub(crate) fn speech_sample(index: usize) -> i16 {
+pub fn speech_sample(index: usize) -> i16 {
     i16::try_from(index % 6_000).expect("below 6000") - 3_000
 }

@@ -13,16 +13,16 @@ use super::sockets::Link;
 use super::{Behaviour, SLOW, Says, Shared, Stub};
 
 /// A recognition service on the ListenAI wire.
-pub(crate) struct ListenAiAsr;
+pub struct ListenAiAsr;
 
 impl ListenAiAsr {
     /// Hears `transcript` in everything.
-    pub(crate) async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
+    pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
         Stub::start(("ws", ""), behaviour, transcript.into(), recognise).await
     }
 
     /// Hears what `hear` makes of the s16le audio of each batch.
-    pub(crate) async fn hearing(hear: fn(&[u8]) -> String) -> Stub {
+    pub async fn hearing(hear: fn(&[u8]) -> String) -> Stub {
         Stub::start(("ws", ""), Behaviour::Normal, Says::Answer(hear), recognise).await
     }
 }
@@ -91,11 +91,11 @@ fn conclude(batch: Option<Vec<u8>>, behaviour: Behaviour, shared: &Shared) -> Ve
 }
 
 /// A recognition service on FunASR's wire.
-pub(crate) struct FunAsr;
+pub struct FunAsr;
 
 impl FunAsr {
     /// Hears `transcript` in everything; in `2pass` mode one segment per line of it.
-    pub(crate) async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
+    pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
         Stub::start(("funasr+ws", ""), behaviour, transcript.into(), recognise_funasr).await
     }
 }
@@ -151,16 +151,16 @@ fn funasr_answers(two_pass: bool, words: &str) -> Vec<Value> {
 }
 
 /// A synthesis service on the ListenAI wire.
-pub(crate) struct ListenAiTts;
+pub struct ListenAiTts;
 
 impl ListenAiTts {
     /// Answers every sentence with the same sound, in four frames at 24 kHz.
-    pub(crate) async fn start(behaviour: Behaviour) -> Stub {
+    pub async fn start(behaviour: Behaviour) -> Stub {
         Stub::start(("ws", "/tts"), behaviour, "".into(), synthesise).await
     }
 
     /// Answers each sentence with the sound that `sound` makes of it, at 24 kHz.
-    pub(crate) async fn sounding(sound: fn(&str) -> Vec<i16>) -> Stub {
+    pub async fn sounding(sound: fn(&str) -> Vec<i16>) -> Stub {
         Stub::start(("ws", "/tts"), Behaviour::Normal, Says::Sound(sound), synthesise).await
     }
 }

@@ -1,0 +1,48 @@
+//! The health address of an engine that is not there. Not for engines.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+/// An address for the health of an engine: 503 until told that the engine is ready.
+pub struct HealthStub {
+    /// Its address.
+    pub url: String,
+    ready: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl HealthStub {
+    /// One that says that the engine is ready, or not yet.
+    pub async fn start(ready: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/healthz", listener.local_addr().unwrap());
+        let ready = Arc::new(AtomicBool::new(ready));
+        let answers = Arc::clone(&ready);
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let status = if answers.load(Ordering::Relaxed) { "200 OK" } else { "503 Wait" };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                // One read holds the whole of a request this small; the asker may be gone.
+                if stream.read(&mut [0; 4_096]).await.is_ok_and(|bytes| bytes > 0) {
+                    stream.write_all(answer.as_bytes()).await.ok();
+                }
+            }
+        });
+        Self { url, ready, task }
+    }
+
+    /// Says so from now on.
+    pub fn set(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+}
+
+impl Drop for HealthStub {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,56 @@
+//! What the tests of several crates stand on: stubs of vendors, servers and programs of others,
+//! scripted engines. A dev-dependency only, never a dependency. Not for assertions, nor for what
+//! needs the whole server, which is in `tests/it/support`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and say why they skip"
+)]
+
+pub mod chat_rows;
+#[cfg(feature = "engines")]
+pub mod engines;
+pub mod health;
+pub mod peers;
+#[cfg(feature = "postgres")]
+pub mod places;
+pub mod redis;
+pub mod socket;
+#[cfg(feature = "engines")]
+pub mod speech;
+#[cfg(feature = "tool-sources")]
+pub mod tool_sources;
+pub mod vendors;
+pub mod worlds;
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+/// Asks again and again until there is an answer, at most 5 s.
+pub async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    let asking = async {
+        loop {
+            ticks.tick().await;
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+        }
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(5), asking).await;
+    answer.unwrap_or_else(|_| panic!("never came: {what}"))
+}
+
+/// A variable of the process's environment; none where it is empty.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
+}
+
+/// A port that is free now.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

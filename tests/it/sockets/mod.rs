@@ -4,7 +4,6 @@
 
 mod faces;
 mod libraries;
-mod ours;
 
 use std::time::{Duration, Instant};
 

@@ -1,21 +1,22 @@
 //! Every provider against its stub vendor over real sockets: one contract per port, the same for
-//! all implementations, and what is particular to each wire. Not for the pipeline behind them.
-
-#![allow(clippy::unwrap_used, reason = "a stub or a test that fails here should say where")]
+//! all implementations, and what is particular to each wire; and the client of state servers. Not for
+//! the pipeline behind them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asr;
+mod closing;
 mod llm;
 mod llm_anthropic;
 mod llm_fallback;
 mod pool;
 mod several;
+mod state;
 mod tts;
 
 use std::time::{Duration, Instant};
 
 use hearken_actors::ports::{ProviderError, ProviderErrorKind};
-
-use crate::support::vendors::Behaviour;
+use hearken_test_support::vendors::Behaviour;
 
 /// Where nobody listens: it is no port for servers.
 const DEAD: &str = "ws://127.0.0.1:1";

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use futures_util::{StreamExt, TryStreamExt};
 use hearken_actors::ports::{Asr, Line, Pcm, ProviderErrorKind, Tts, UtteranceSpec};
 use hearken_providers::{AsrSettings, PoolSettings, TtsSettings};
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, Stub};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, Stub};
 
 fn tts(stub: &Stub, pool: PoolSettings) -> Arc<dyn Tts> {
     let settings = TtsSettings {

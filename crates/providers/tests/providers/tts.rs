@@ -5,11 +5,11 @@ use std::time::Instant;
 use futures_util::{StreamExt, TryStreamExt};
 use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
 use hearken_providers::TtsSettings;
-
-use super::{DEAD, check_failure, failures};
-use crate::support::vendors::{
+use hearken_test_support::vendors::{
     Behaviour, ListenAiTts, OpenAiSpeech, SPEECH_SAMPLES, Stub, nowhere, speech_sample,
 };
+
+use super::{DEAD, check_failure, failures};
 
 fn settings(url: String) -> TtsSettings {
     TtsSettings {

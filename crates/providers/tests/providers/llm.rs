@@ -8,9 +8,9 @@ use hearken_actors::ports::{
     ToolRequest, Usage,
 };
 use hearken_providers::LlmSettings;
+use hearken_test_support::vendors::{Behaviour, OpenAiChat, nowhere};
 
 use super::{check_failure, failures};
-use crate::support::vendors::{Behaviour, OpenAiChat, nowhere};
 
 const REPLY: &str = "你好！今天 it is sunny.";
 

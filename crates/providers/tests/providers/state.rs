@@ -11,12 +11,11 @@ use hearken_proto::ids::SessionId;
 use hearken_providers::retry::RetryPolicy;
 use hearken_providers::state::StateConfig;
 use hearken_providers::state::{self, HttpStateServer};
+use hearken_test_support::vendors::{gone, nowhere, read_request, respond};
+use hearken_test_support::worlds::Worlds;
 use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
-
-use crate::support::vendors::{gone, nowhere, read_request, respond};
-use crate::support::worlds::Worlds;
 
 /// As the real policy, in hundredths of its time.
 const HASTY: RetryPolicy = RetryPolicy {

@@ -5,11 +5,11 @@ use std::time::Instant;
 use hearken_actors::ports::{ProviderError, ProviderErrorKind, UtteranceSpec};
 use hearken_proto::speech::asr::AudioFormat;
 use hearken_providers::{AsrSettings, FunAsrMode};
-
-use super::{DEAD, check_failure, failures};
-use crate::support::vendors::{
+use hearken_test_support::vendors::{
     Behaviour, FunAsr, ListenAiAsr, OpenAiTranscriptions, Stub, nowhere,
 };
+
+use super::{DEAD, check_failure, failures};
 
 /// Half a second of something that is not silence, in the pieces that devices send.
 const PIECES: usize = 8;

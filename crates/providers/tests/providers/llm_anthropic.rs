@@ -8,10 +8,10 @@ use hearken_actors::ports::{
 };
 use hearken_base::Secret;
 use hearken_providers::{LlmProvider, LlmSettings};
+use hearken_test_support::vendors::{AnthropicMessages, Behaviour, nowhere};
 use serde_json::{Value, json};
 
 use super::{check_failure, failures};
-use crate::support::vendors::{AnthropicMessages, Behaviour, nowhere};
 
 const REPLY: &str = "你好！今天 it is sunny.";
 

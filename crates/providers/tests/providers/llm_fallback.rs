@@ -8,8 +8,7 @@ use hearken_actors::ports::{
     ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
 };
 use hearken_providers::{Asker, CostTracker, FallbackSettings, LlmFigures, LlmSettings};
-
-use crate::support::vendors::{AnthropicMessages, Behaviour, OpenAiChat};
+use hearken_test_support::vendors::{AnthropicMessages, Behaviour, OpenAiChat};
 
 /// The first model's settings, with another one behind it, by Anthropic's API.
 fn settings(first: String, second: String) -> LlmSettings {

@@ -26,7 +26,7 @@ mod server;
 mod simulation;
 mod sockets;
 mod speech_service;
-mod store;
+mod store_command;
 mod supervise;
 mod support;
 mod tidy;

@@ -15,9 +15,9 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use super::instances::{Instance, Instances, SECRET};
 use super::killed::vendors;
 use super::redis::there_is;
-use crate::store::{Place, on};
 use crate::support::app::eventually;
 use crate::support::socket::Socket;
+use hearken_test_support::places::{Place, on};
 
 const DEVICE: &str = "02:00:00:00:00:77";
 const SOON: Duration = Duration::from_secs(10);

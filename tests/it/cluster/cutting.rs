@@ -4,8 +4,8 @@
 use super::instances::Instances;
 use super::redis::there_is;
 use crate::chat::cutting::{PAUSE, Servers, vendors};
-use crate::store::{Place, on};
 use crate::support::slow_worlds::SlowWorlds;
+use hearken_test_support::places::{Place, on};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_leaves_one_instance_gets_the_one_answer_at_another() {

@@ -15,9 +15,9 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use super::instances::{Instance, Instances};
 use super::load::{Load, words};
 use super::redis::there_is;
-use crate::store::{Place, on};
 use crate::support::app::Vendors;
 use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+use hearken_test_support::places::{Place, on};
 
 const TURNS: &str = "HEARKEN_FLEET_TURNS";
 const SESSIONS: usize = 20;

@@ -18,10 +18,10 @@ use tokio_tungstenite::tungstenite::Message;
 use super::crossings::{connect, known};
 use super::instances::{Instance, Instances, SECRET};
 use super::redis::there_is;
-use crate::store::{Place, on};
 use crate::support::app::{Vendors, eventually};
 use crate::support::socket::{Socket, frame};
 use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+use hearken_test_support::places::{Place, on};
 
 /// Longest wait for something that is sure to come.
 const SOON: Duration = Duration::from_secs(30);

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use hearken_actors::ports::{ChatStore as _, KnownRequest};
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::{DeviceStore as _, SqlStore, StoreErrorKind, ToolStore as _};
+use hearken_test_support::places::Place;
 use sqlx::SqlSafeStr as _;
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
-use super::{Place, on_every_store};
+use super::{on_every_store, open};
 
 on_every_store!(many_servers_start_at_once, a_store_of_a_later_version_is_refused);
 
@@ -19,7 +20,7 @@ async fn many_servers_start_at_once(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
-    let stores: Vec<_> = (0..8).map(|_| Arc::new(place.open())).collect();
+    let stores: Vec<_> = (0..8).map(|_| Arc::new(open(&place))).collect();
     let starts = stores.iter().map(|store| {
         let store = Arc::clone(store);
         tokio::spawn(async move { store.device(&DeviceId::new("a")).await })
@@ -33,14 +34,14 @@ async fn a_store_of_a_later_version_is_refused(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
-    let store = place.open();
+    let store = open(&place);
     assert_eq!(store.device(&DeviceId::new("a")).await.unwrap(), None);
     let later = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                  SELECT 9999, 'later', success, checksum, 0 FROM _sqlx_migrations WHERE version = 6";
     let pool = AnyPoolOptions::new().connect(&place.url).await.unwrap();
     sqlx::query(later).execute(&pool).await.unwrap();
     pool.close().await;
-    let error = place.open().device(&DeviceId::new("a")).await.unwrap_err();
+    let error = open(&place).device(&DeviceId::new("a")).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Unusable);
     let why = std::error::Error::source(&error).unwrap().to_string();
     assert!(why.contains("9999"), "{why}");
@@ -50,8 +51,7 @@ async fn a_store_of_a_later_version_is_refused(place: Arc<Place>) {
 async fn first_version(file: &Path) {
     let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await.unwrap();
-    let sql =
-        include_str!("../../../crates/store/migrations/sqlite/0001_devices.sql").into_sql_str();
+    let sql = include_str!("../../migrations/sqlite/0001_devices.sql").into_sql_str();
     let first = Migration::new(1, "devices".into(), MigrationType::Simple, sql, false);
     Migrator::with_migrations(vec![first]).run(&pool).await.unwrap();
     let device = "INSERT INTO devices (device_id, client_id, name, first_seen_ms, last_seen_ms) \
@@ -77,7 +77,7 @@ async fn a_file_of_the_first_version_is_used_on() {
 async fn sixth_version(file: &Path) {
     let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await.unwrap();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/store/migrations/sqlite");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite");
     let mut steps = Migrator::new(folder).await.unwrap();
     steps.migrations.to_mut().retain(|step| step.version <= 6);
     steps.run(&pool).await.unwrap();

@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hearken_actors::ports::{KeptSession, SessionStore as _};
 use hearken_proto::ids::SessionId;
+use hearken_test_support::places::Place;
 
-use super::{Place, on_every_store};
+use super::{on_every_store, open};
 
 on_every_store!(text_clients_sessions_are_kept_and_forgotten);
 
@@ -15,7 +16,7 @@ fn used(seconds: u64) -> SystemTime {
 }
 
 async fn text_clients_sessions_are_kept_and_forgotten(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     let session = |name: &str, state: &str, seconds| KeptSession {
         id: SessionId::new(name),
         state: state.into(),

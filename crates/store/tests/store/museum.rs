@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use hearken_proto::ids::SessionId;
 use hearken_store::{MuseumSession, MuseumStore};
+use hearken_test_support::chat_rows::at;
+use hearken_test_support::places::Place;
 use serde_json::json;
 
-use super::{Place, at, on_every_store};
+use super::{on_every_store, open};
 
 on_every_store!(museum_sessions_live_and_expire, uses_at_once_are_all_counted);
 
@@ -28,7 +30,7 @@ pub(super) fn session(name: &str, last_used: i64, expires: i64) -> MuseumSession
 }
 
 async fn museum_sessions_live_and_expire(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     assert_eq!(store.find(&id("a")).await.unwrap(), None);
     for (name, last_used, expires) in [("a", 1, 100), ("b", 2, 50), ("c", 2, 60)] {
         MuseumStore::create(&store, &session(name, last_used, expires)).await.unwrap();
@@ -66,7 +68,7 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
 }
 
 async fn uses_at_once_are_all_counted(place: Arc<Place>) {
-    let store = Arc::new(place.open());
+    let store = Arc::new(open(&place));
     MuseumStore::create(&*store, &session("a", 1, 100)).await.unwrap();
     let uses = (0..20).map(|_| {
         let store = Arc::clone(&store);

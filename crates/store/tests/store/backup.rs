@@ -10,14 +10,15 @@ use hearken_store::{
     BackupError, DeviceReport, DeviceStore as _, KeptServer, MuseumStore, SettingsStore as _,
     SqlStore, ToolStore as _,
 };
+use hearken_test_support::chat_rows::{at, key, message, session, turn};
+use hearken_test_support::places::{Place, on};
 use proptest::prelude::*;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
-use super::chat::{key, message, session, turn};
 use super::settings::entry;
-use super::{HOUR, Place, at, museum, on, on_every_store};
+use super::{HOUR, museum, on_every_store, open};
 
 on_every_store!(
     a_backup_comes_back_as_it_was,
@@ -110,14 +111,14 @@ async fn faults(store: &SqlStore) -> Vec<String> {
 }
 
 async fn a_backup_comes_back_as_it_was(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     fill(&store).await;
     let first = backup(&store).await;
     let everywhere = [Some(Place::file()), Place::postgres().await, Some(Place::memory())];
     for other in everywhere {
         let first = first.clone();
         on(other, |other| async move {
-            let other = other.open();
+            let other = open(&other);
             let rows = restore(&other, &first, false).await.unwrap();
             assert_eq!(rows, 236);
             let again = backup(&other).await;
@@ -142,9 +143,9 @@ async fn goes_on(store: &SqlStore) {
 }
 
 async fn a_store_that_is_not_empty_is_replaced_only_when_told(place: Arc<Place>) {
-    let (store, other) = (place.open(), Place::memory());
+    let (store, other) = (open(&place), Place::memory());
     fill(&store).await;
-    let other = other.open();
+    let other = open(&other);
     ChatStore::create(&other, &session("other")).await.unwrap();
     let small = backup(&other).await;
     let before = backup(&store).await;
@@ -205,7 +206,7 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
 }
 
 async fn files_that_are_no_backups_change_nothing(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     fill(&store).await;
     let before = backup(&store).await;
     let text = String::from_utf8(before.clone()).unwrap();
@@ -218,7 +219,7 @@ async fn files_that_are_no_backups_change_nothing(place: Arc<Place>) {
 }
 
 async fn a_backup_is_of_one_moment_while_others_write(place: Arc<Place>) {
-    let store = Arc::new(place.open());
+    let store = Arc::new(open(&place));
     ChatStore::create(&*store, &session("a")).await.unwrap();
     let writing = tokio::spawn({
         let store = Arc::clone(&store);
@@ -247,7 +248,7 @@ async fn a_check_finds_what_does_not_fit(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
-    let store = place.open();
+    let store = open(&place);
     fill(&store).await;
     assert_eq!(faults(&store).await, [""; 0]);
     let pool = AnyPoolOptions::new().max_connections(1).connect(&place.url).await.unwrap();
@@ -299,7 +300,7 @@ async fn a_check_finds_what_does_not_fit(place: Arc<Place>) {
 }
 
 async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     let told = store.back_up(&mut Vec::new(), at(0), &mut |_, _| ()).await.unwrap_err();
     assert!(matches!(told, BackupError::Missing), "{told:?}");
     let told = store.check(&mut |_, _| ()).await.unwrap_err();

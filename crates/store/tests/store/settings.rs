@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use hearken_store::{AuditEntry, SettingsStore as _};
+use hearken_test_support::chat_rows::at;
+use hearken_test_support::places::Place;
 use serde_json::{Value, json};
 
-use super::{Place, at, on_every_store};
+use super::{on_every_store, open};
 
 on_every_store!(
     settings_are_changed_and_noted_together,
@@ -18,7 +20,7 @@ pub(super) fn entry(what: &str, details: Value) -> AuditEntry {
 }
 
 async fn settings_are_changed_and_noted_together(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     assert_eq!(store.settings().await.unwrap(), []);
     let changes = [
         ("llm.temperature".to_owned(), Some(json!(0.25))),
@@ -37,7 +39,7 @@ async fn settings_are_changed_and_noted_together(place: Arc<Place>) {
 }
 
 async fn the_audit_is_read_from_the_latest_back(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     for n in 0..5 {
         store.note(&entry(&n.to_string(), Value::Null)).await.unwrap();
     }
@@ -52,7 +54,7 @@ async fn the_audit_is_read_from_the_latest_back(place: Arc<Place>) {
 }
 
 async fn changes_at_once_are_all_noted(place: Arc<Place>) {
-    let store = Arc::new(place.open());
+    let store = Arc::new(open(&place));
     let changes = (0..20).map(|n| {
         let store = Arc::clone(&store);
         tokio::spawn(async move {

@@ -5,15 +5,14 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use hearken::config::env::{EnvVars as _, ProcessEnv};
 use hearken_actors::ports::{ChatStore, TurnKept};
 use hearken_proto::ids::SessionId;
 use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_test_support::chat_rows::{session, turn};
+use hearken_test_support::places::{Place, on};
+use hearken_test_support::variable;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
-
-use super::chat::{session, turn};
-use super::{Place, on};
 
 /// Times that it is killed.
 const TIMES: u32 = 200;
@@ -38,7 +37,7 @@ async fn count(store: &SqlStore) -> i64 {
 #[tokio::test]
 #[ignore = "the other test runs it in a process of its own"]
 async fn keeps_turns_until_it_is_killed() {
-    let Some(url) = ProcessEnv.get(STORE) else { return };
+    let Some(url) = variable(STORE) else { return };
     let store = SqlStore::at(&url).unwrap();
     let each = i64::try_from(MESSAGES).unwrap();
     let mut after = count(&store).await;
@@ -56,7 +55,7 @@ async fn keeps_turns_until_it_is_killed() {
 /// Runs the process, kills it after so many turns and a little, and gives the last number that it
 /// told.
 async fn run(url: &str, turns: u32, more: Duration) -> i64 {
-    let name = "store::killed::keeps_turns_until_it_is_killed";
+    let name = "killed::keeps_turns_until_it_is_killed";
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--ignored", "--nocapture"])
         .env(STORE, url)

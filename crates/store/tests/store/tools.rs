@@ -5,8 +5,10 @@ use std::sync::Arc;
 use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
 use hearken_store::{DeviceReport, DeviceStore as _, KeptServer, ToolStore as _};
+use hearken_test_support::chat_rows::at;
+use hearken_test_support::places::Place;
 
-use super::{Place, at, on_every_store};
+use super::{on_every_store, open};
 
 on_every_store!(
     tool_servers_are_kept_replaced_and_forgotten,
@@ -18,7 +20,7 @@ fn server(name: &str, settings: Option<&str>, enabled: bool) -> KeptServer {
 }
 
 async fn tool_servers_are_kept_replaced_and_forgotten(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     assert_eq!(store.tool_servers().await.unwrap(), []);
     for kept in [server("b", Some("{}"), true), server("a", None, false), server("b", None, false)]
     {
@@ -32,7 +34,7 @@ async fn tool_servers_are_kept_replaced_and_forgotten(place: Arc<Place>) {
 }
 
 async fn devices_for_which_somebody_chose_are_found(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     for device in ["a", "b", "c"] {
         let report = DeviceReport {
             device_id: DeviceId::new(device),

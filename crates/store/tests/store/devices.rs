@@ -7,11 +7,13 @@ use std::time::Duration;
 use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
 use hearken_store::{DeviceReport, DeviceStore, SqlStore, StoreErrorKind};
+use hearken_test_support::chat_rows::at;
+use hearken_test_support::places::Place;
 use jiff::SignedDuration;
 use serde_json::json;
 
 use super::backup::restore;
-use super::{HOUR, Place, at, on_every_store};
+use super::{HOUR, on_every_store, open};
 
 on_every_store!(devices_keep_the_contract, hostile_texts_are_kept_or_found_nowhere, codes_are_few);
 
@@ -31,7 +33,7 @@ fn of(device: &str, client: &str) -> DeviceReport {
 }
 
 async fn devices_keep_the_contract(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     reports(&store).await;
     pages(&store).await;
     bindings(&store).await;
@@ -44,7 +46,7 @@ async fn devices_keep_the_contract(place: Arc<Place>) {
 
 /// PostgreSQL has no NUL in its texts, and quotes, percents and backslashes mean nothing anywhere.
 async fn hostile_texts_are_kept_or_found_nowhere(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     for text in ["a\0b", "'; DROP TABLE devices; --", "%_\\", "\u{10ffff}\u{0}", "名\r\n\t"] {
         assert_eq!(store.device(&id(text)).await.unwrap(), None);
         let reported = store.report(&of(text, text), at(0)).await.unwrap();
@@ -153,7 +155,7 @@ async fn keys(store: &SqlStore) {
 
 /// No more codes wait than may be guessed at.
 async fn codes_are_few(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     let limit = hearken_store::MAX_CODES;
     restore(&store, waiting(limit - 1).as_bytes(), false).await.unwrap();
     let last = store.activation(&id("last"), "x", HOUR, at(0)).await.unwrap().code.unwrap();
@@ -245,7 +247,7 @@ async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_its_password() {
     // A port that nobody listens on: bound, and given back.
-    let port = crate::tools::peers::free_port();
+    let port = hearken_test_support::free_port();
     let store = SqlStore::at(&format!("postgres://u:hidden@127.0.0.1:{port}/d")).unwrap();
     let error = store.device(&id("a")).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Unavailable);

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use hearken_actors::ports::{ChatStore as _, KeptTurn, KnownRequest, RequestKey, TurnKept};
 use hearken_proto::chat::{ChatStatus, Snapshot};
 use hearken_store::SqlStore;
+use hearken_test_support::chat_rows::{at, id, key, session, turn};
+use hearken_test_support::places::Place;
 
-use super::chat::{id, key, said, session, turn};
-use super::{Place, at, on_every_store};
+use super::chat::said;
+use super::{on_every_store, open};
 
 on_every_store!(
     a_request_is_answered_once,
@@ -32,7 +34,7 @@ async fn answer(store: &SqlStore, session: &str, name: &str) -> Option<String> {
 }
 
 async fn a_request_is_answered_once(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     store.create(&session("a")).await.unwrap();
     store.create(&session("b")).await.unwrap();
     assert_eq!(known(&store, "a", "k").await, None);
@@ -48,7 +50,7 @@ async fn a_request_is_answered_once(place: Arc<Place>) {
 }
 
 async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     store.create(&session("a")).await.unwrap();
     let begin =
         async |key: &RequestKey, fence| store.begin_request(&id("a"), key, fence).await.unwrap();
@@ -81,7 +83,7 @@ async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) 
 }
 
 async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     store.create(&session("a")).await.unwrap();
     let snapshot = async |name: &str| {
         let new = Snapshot {
@@ -113,7 +115,7 @@ async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
 }
 
 async fn the_last_requests_of_a_session_are_known(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     store.create(&session("a")).await.unwrap();
     store.create(&session("b")).await.unwrap();
     store.keep_turn(&named("b", 0, "0", "other")).await.unwrap();

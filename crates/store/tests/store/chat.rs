@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore, KeptTurn, RequestKey, SessionFilter, TurnKept};
+use hearken_actors::ports::{ChatStore, KeptTurn, SessionFilter, TurnKept};
 use hearken_proto::chat::{
     ChatSession, ChatStatus, FunctionCall, Message, Role, Snapshot, ToolCall,
 };
-use hearken_proto::ids::SessionId;
 use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_test_support::chat_rows::{at, id, key, message, session, turn};
+use hearken_test_support::places::Place;
 use proptest::prelude::*;
 
-use super::{Place, at, on_every_store};
+use super::{on_every_store, open};
 
 on_every_store!(
     sessions_are_kept_found_and_paged,
@@ -24,58 +25,6 @@ on_every_store!(
     whatever_comes_messages_have_no_gaps,
 );
 
-pub(super) fn id(name: &str) -> SessionId {
-    SessionId::new(name)
-}
-
-pub(super) fn session(name: &str) -> ChatSession {
-    ChatSession {
-        id: id(name),
-        name: format!("the {name} 名'"),
-        creator_id: "maker".into(),
-        dm_user_id: "leader".into(),
-        status: ChatStatus::Active,
-        max_players: 4,
-        players: vec!["z".into(), "a\"".into()],
-        message_count: 0,
-        state_version: None,
-        created_at: at(0),
-        updated_at: at(0),
-        last_access_at: at(0),
-    }
-}
-
-pub(super) fn message(role: Role, content: &str) -> Message {
-    Message {
-        role,
-        content: content.into(),
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        player_id: None,
-        timestamp: at(1),
-    }
-}
-
-/// The name of a request that always asks the same.
-pub(super) fn key(name: &str) -> RequestKey {
-    RequestKey { name: name.into(), hash: "h".into() }
-}
-
-/// A turn in which these were said in turn.
-pub(super) fn turn(name: &str, after: i64, fence: i64, said: &[&str]) -> KeptTurn {
-    let roles = [Role::User, Role::Assistant].into_iter().cycle();
-    KeptTurn {
-        session_id: id(name),
-        after,
-        fence,
-        key: None,
-        answer: String::new(),
-        messages: roles.zip(said).map(|(role, said)| message(role, said)).collect(),
-        state_version: None,
-        at: at(10 + after),
-    }
-}
-
 pub(super) async fn said(store: &SqlStore, name: &str) -> Vec<String> {
     let kept = store.messages(&id(name), None, 1_000).await.unwrap();
     let numbers: Vec<i64> = kept.iter().map(|m| m.number).collect();
@@ -87,7 +36,7 @@ pub(super) async fn said(store: &SqlStore, name: &str) -> Vec<String> {
 }
 
 async fn sessions_are_kept_found_and_paged(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), None);
     let mut first = session("a");
     first.state_version = Some(7);
@@ -129,7 +78,7 @@ async fn sessions_are_kept_found_and_paged(place: Arc<Place>) {
 
 async fn states_change_only_from_those_named(place: Arc<Place>) {
     use ChatStatus::{Active, Archived, Deleted};
-    let store = place.open();
+    let store = open(&place);
     store.create(&session("a")).await.unwrap();
     let set = async |from: &[ChatStatus], to, seconds| {
         let set = store.set_status(&id("a"), from, to, at(seconds)).await.unwrap();
@@ -149,7 +98,7 @@ async fn states_change_only_from_those_named(place: Arc<Place>) {
 }
 
 async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     store.create(&session("a")).await.unwrap();
     let function = FunctionCall { name: "roll".into(), arguments: "{\"dice\":\"2d6\"}".into() };
     let call = ToolCall { id: "c1".into(), kind: "function".into(), function };
@@ -195,10 +144,10 @@ async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
 
 /// Two servers with many tasks each, all on one session.
 async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
-    let one = Arc::new(place.open());
+    let one = Arc::new(open(&place));
     one.create(&session("a")).await.unwrap();
     let stores =
-        if place.is_shared() { vec![one.clone(), place.open().into()] } else { vec![one.clone()] };
+        if place.is_shared() { vec![one.clone(), open(&place).into()] } else { vec![one.clone()] };
     for round in 0..10 {
         let turns = (0..16).map(|task| {
             let store = Arc::clone(&stores[task % stores.len()]);
@@ -222,7 +171,7 @@ async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
 
 /// More writers than connections: they stand in line, and none gives up.
 async fn many_sessions_at_once_are_all_kept(place: Arc<Place>) {
-    let store = Arc::new(place.open());
+    let store = Arc::new(open(&place));
     let sessions = (0..48).map(|n| {
         let store = Arc::clone(&store);
         tokio::spawn(async move {
@@ -241,7 +190,7 @@ async fn many_sessions_at_once_are_all_kept(place: Arc<Place>) {
 }
 
 async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     store.create(&session("a")).await.unwrap();
     store.create(&session("b")).await.unwrap();
     let snapshot = |name: &str, seconds| Snapshot {
@@ -298,7 +247,7 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
 }
 
 async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
-    let store = place.open();
+    let store = open(&place);
     for name in ["a", "b", "c"] {
         store.create(&session(name)).await.unwrap();
     }
@@ -438,7 +387,7 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
 }
 
 async fn whatever_comes_messages_have_no_gaps(place: Arc<Place>) {
-    let store = Arc::new(place.open());
+    let store = Arc::new(open(&place));
     let runtime = tokio::runtime::Handle::current();
     let playing = tokio::task::spawn_blocking(move || {
         let config = ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() };

@@ -6,8 +6,8 @@ use std::path::Path;
 use hearken_actors::ports::ChatStore as _;
 use hearken_proto::ids::SessionId;
 use hearken_store::SqlStore;
+use hearken_test_support::chat_rows::{session, turn};
 
-use super::chat::{session, turn};
 use crate::support::command::hearken;
 
 async fn run(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {

@@ -1,0 +1,4 @@
+//! Instances that share a Redis, in one process. Not for whole servers, which are in `tests/it`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod contracts;

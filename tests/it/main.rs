@@ -16,7 +16,6 @@ mod desk;
 mod door;
 mod examples;
 mod gateway;
-mod llm_service;
 mod load;
 mod museum;
 mod real_engines;
@@ -25,9 +24,7 @@ mod server;
 #[allow(dead_code, reason = "scripts/simulate uses more of it")]
 mod simulation;
 mod sockets;
-mod speech_service;
 mod store_command;
-mod supervise;
 mod support;
 mod tidy;
 mod tools;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hearken_engines::supervise::{Engine, EngineReport, EngineState, Supervisor};
+use hearken_test_support::eventually;
+use hearken_test_support::health::HealthStub;
 use rustix::process::{Pid, getpriority_process};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
-
-use crate::support::app::{HealthStub, eventually};
 
 /// An engine that is this shell script.
 fn engine(script: &str, args: &[&Path], health: &HealthStub) -> Engine {

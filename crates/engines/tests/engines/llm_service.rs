@@ -1,8 +1,6 @@
 //! The language model's HTTP face over real sockets, with a scripted model in place of the native
 //! one. What the real one says is measured elsewhere.
 
-#![allow(clippy::unwrap_used, reason = "a stub or a test that fails here should say where")]
-
 use std::net::TcpListener;
 use std::time::Duration;
 

@@ -13,11 +13,10 @@ use hearken_engines::speech::asr_service::AsrService;
 use hearken_engines::speech::pool::Pool;
 use hearken_proto::speech::asr::{AsrEvent, BatchState, VadEvent};
 use hearken_proto::speech::tts::{AudioFrame, FrameKind, TtsEvent};
+use hearken_test_support::engines::{Gate, hearing};
+use hearken_test_support::speech::{Client, asr, codes, letters, listen, tts};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::CancellationToken;
-
-use crate::support::engines::{Gate, hearing};
-use crate::support::speech::{Client, asr, codes, letters, listen, tts};
 
 #[tokio::test]
 async fn a_batch_goes_through_its_states() {

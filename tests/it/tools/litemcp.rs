@@ -1,7 +1,7 @@
-//! LiteMCP: our client with our server over every transport, our server before odd clients, our
-//! client before odd servers. Here is what they share: tools of our own, and a server of them.
+//! LiteMCP: our client with our server over every transport, and our server before odd clients. Here
+//! is what they share: tools of our own, and a server of them. Not for odd servers, which are in
+//! `crates/tool-sources/tests`.
 
-mod client;
 mod looped;
 mod server;
 
@@ -15,7 +15,6 @@ use hearken::config::{AuthRequired, Config};
 use hearken::http::{AccessControl, Auth, LiteMcp, OtaRules, litemcp_routes};
 use hearken_actors::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use hearken_base::Secret;
-use hearken_tool_sources::{ToolProtocol, ToolServer};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -170,17 +169,4 @@ impl Drop for OwnServer {
         let ended = self.ended.take().unwrap().join();
         assert!(ended.is_ok() || std::thread::panicking(), "the server failed");
     }
-}
-
-/// A LiteMCP tool's settings: an address.
-fn at(name: &str, url: String) -> ToolServer {
-    let protocol = ToolProtocol::LiteMcp;
-    ToolServer { name: name.into(), protocol, url, ..ToolServer::default() }
-}
-
-/// A LiteMCP tool's settings: a program.
-fn program(name: &str, command: &str, args: &[&str]) -> ToolServer {
-    let args = args.iter().map(|a| (*a).to_owned()).collect();
-    let (protocol, command) = (ToolProtocol::LiteMcp, command.to_owned());
-    ToolServer { name: name.into(), protocol, command, args, ..ToolServer::default() }
 }

@@ -5,13 +5,10 @@ mod builtin;
 mod check_24;
 mod cli;
 mod conformance;
-mod conversation;
 mod devices;
 mod endpoint;
-mod hostile;
 mod litemcp;
 mod python;
-mod remote;
 mod servers;
 mod vision;
 

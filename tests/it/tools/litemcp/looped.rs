@@ -7,27 +7,32 @@ use std::time::Duration;
 use hearken::config::AuthRequired;
 use hearken_actors::ports::{ToolContent, ToolError};
 use hearken_base::Secret;
+use hearken_test_support::eventually;
+use hearken_test_support::tool_sources::{
+    AGENT, call, litemcp_address, litemcp_program, ready, source, sources, states, until, words,
+};
 use hearken_tool_sources::{SourceKind, SourceState, ToolServer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::{ADMIN, OwnServer, at, program};
-use crate::support::app::{TestServer, Vendors, eventually};
-use crate::tools::peers::{AGENT, call, ready, source, sources, states, until, words};
+use super::{ADMIN, OwnServer};
+use crate::support::app::{TestServer, Vendors};
 
 /// `hearken tools serve TOOL` before this server.
 fn served(name: &str, tool: &str, server: &OwnServer) -> ToolServer {
     let url = format!("http://{}", server.address);
     let args = ["tools", "serve", tool, "--url", &url, "--admin-token", ADMIN];
-    program(name, env!("CARGO_BIN_EXE_hearken"), &args)
+    litemcp_program(name, env!("CARGO_BIN_EXE_hearken"), &args)
 }
 
 /// The same tool over every transport.
 fn everywhere(server: &OwnServer, tool: &str) -> Vec<ToolServer> {
     let path = tool.replace(' ', "%20").replace('好', "%E5%A5%BD");
-    let mut all =
-        vec![at("socket", server.url("ws", &path)), at("http", server.url("http", &path))];
+    let mut all = vec![
+        litemcp_address("socket", server.url("ws", &path)),
+        litemcp_address("http", server.url("http", &path)),
+    ];
     for server in &mut all {
         server.bearer = Secret::new(ADMIN);
     }
@@ -153,8 +158,8 @@ async fn a_server_that_comes_back_is_found_again() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let address = server.address;
     let (all, _process) = sources(&[
-        at("socket", server.url("ws", "subtract")),
-        at("http", server.url("http", "subtract")),
+        litemcp_address("socket", server.url("ws", "subtract")),
+        litemcp_address("http", server.url("http", "subtract")),
     ]);
     ready(&all).await;
     drop(server);
@@ -180,7 +185,8 @@ async fn who_has_no_token_is_told_so() {
     *wrong.args.last_mut().unwrap() = "wrong".into();
     let mut missing = served("missing", "subtract", &server);
     missing.args[2] = "none".into();
-    let addresses = ["ws", "http"].map(|scheme| at(scheme, server.url(scheme, "subtract")));
+    let addresses =
+        ["ws", "http"].map(|scheme| litemcp_address(scheme, server.url(scheme, "subtract")));
     let (all, _process) = sources(&[addresses.to_vec(), vec![wrong, missing]].concat());
     until(&all, "failed", |state| matches!(state, SourceState::Failed(_))).await;
     let told = states(&all);
@@ -188,7 +194,7 @@ async fn who_has_no_token_is_told_so() {
         let SourceState::Failed(reason) = state else { panic!("{name} is {state:?}") };
         assert!(reason.contains(says), "{name}: {reason}");
     }
-    let mut own = at("own", server.url("ws", "subtract"));
+    let mut own = litemcp_address("own", server.url("ws", "subtract"));
     own.headers.insert("Authentication".into(), Secret::new(format!("Bearer {ADMIN}")));
     own.bearer = Secret::new("of somebody else");
     let (all, _process) = sources(&[own]);

@@ -6,18 +6,17 @@ use std::time::{Duration, Instant};
 
 use hearken_actors::ports::{ToolError, ToolOutput, ToolSource};
 use hearken_base::Secret;
+use hearken_test_support::eventually;
+use hearken_test_support::peers::{Peers, peak_memory_bytes};
+use hearken_test_support::tool_sources::{
+    AGENT, address, call, child, ready, source, sources, states, until, words,
+};
+use hearken_test_support::vendors::{Request, gone, read_request, respond};
 use hearken_tool_sources::{SourceState, Sources, ToolServer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
-
-use super::peers::{
-    AGENT, Peers, address, call, child, peak_memory_bytes, ready, source, sources, states, until,
-    words,
-};
-use crate::support::app::eventually;
-use crate::support::vendors::{Request, gone, read_request, respond};
 
 /// Longest wait of the calls here.
 const WITHIN: Duration = Duration::from_secs(1);

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hearken_actors::ports::{ToolContent, ToolError, ToolSource};
+use hearken_test_support::peers::{Listening, Peers};
+use hearken_test_support::tool_sources::{
+    AGENT, address, call, child, echo, environment, ready, source, sources, states, until, words,
+};
+use hearken_test_support::{eventually, free_port};
 use hearken_tool_sources::SourceState;
 use serde_json::{Value, json};
-
-use super::peers::{
-    AGENT, Listening, Peers, address, call, child, echo, environment, free_port, ready, source,
-    sources, states, until, words,
-};
-use crate::support::app::eventually;
 
 #[tokio::test]
 async fn a_child_with_25_tools_in_pages_of_three_is_used_in_every_way() {

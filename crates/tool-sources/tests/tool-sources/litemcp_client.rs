@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_actors::ports::{ToolError, ToolOutput};
+use hearken_test_support::eventually;
+use hearken_test_support::tool_sources::{
+    call, litemcp_address, litemcp_program, ready, source, sources, states, until, words,
+};
 use hearken_tool_sources::{SourceState, Sources, ToolServer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -12,10 +16,6 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
-
-use super::{at, program};
-use crate::support::app::eventually;
-use crate::tools::peers::{call, ready, source, sources, states, until, words};
 
 /// What never comes is given up after this.
 const SHORT_MS: u64 = 600;
@@ -70,7 +70,7 @@ impl Peer {
 
     /// Its settings.
     fn settings(&self, name: &str) -> ToolServer {
-        long(at(name, self.url.clone()))
+        long(litemcp_address(name, self.url.clone()))
     }
 }
 
@@ -242,10 +242,10 @@ async fn a_tool_that_cannot_be_used_says_why() {
         html.settings("html"),
         away.settings("away"),
         elsewhere.settings("elsewhere"),
-        long(program("dies", "sh", &["-c", "echo no key given >&2; exit 3"])),
-        short(program("mute", "sleep", &["60"])),
-        short(program("chatty", "yes", &[])),
-        long(program("missing", "no-such-program", &[])),
+        long(litemcp_program("dies", "sh", &["-c", "echo no key given >&2; exit 3"])),
+        short(litemcp_program("mute", "sleep", &["60"])),
+        short(litemcp_program("chatty", "yes", &[])),
+        long(litemcp_program("missing", "no-such-program", &[])),
     ];
     let (all, process) = sources(&servers);
     until(&all, "failed", |state| matches!(state, SourceState::Failed(_))).await;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use hearken_actors::dialogue::{ConversationStyle, ReplyLanguage, SharedStyle};
 use hearken_actors::ports::ToolSource as _;
 use hearken_proto::ids::{DeviceId, SessionId};
+use hearken_test_support::tool_sources::{address, environment};
 use hearken_tool_sources::{Builtin, BuiltinSettings, Endpoint, Servers, Sources, ToolServer};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::builtin::{ask, told};
-use super::peers::{address, environment};
 
 fn style(shared: &SharedStyle) -> ConversationStyle {
     shared.lock().unwrap().clone()

@@ -12,13 +12,14 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _, future::join_all};
 use hearken::config::{EnvVars as _, ProcessEnv};
 use hearken_actors::testkit::sound;
+use hearken_test_support::eventually;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Message, http::HeaderValue};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::support::app::{TestServer, Vendors, eventually};
+use crate::support::app::{TestServer, Vendors};
 
 const HELLO: &str = r#"{"type":"hello","version":1,"transport":"websocket"}"#;
 const LISTEN: &str = r#"{"type":"listen","state":"start","mode":"auto"}"#;

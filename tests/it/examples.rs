@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use hearken_tool_sources::{ToolProtocol, ToolServer};
 use hearken_virtual_device::sound::{read_wav, write_wav};
 use hearken_virtual_device::{Expectations, ListenMode, Recording, Sound};
@@ -15,7 +16,6 @@ use tokio::process::{Child, Command};
 
 use crate::server::voices::voice;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use crate::tools::{called, endpoint_url, known, token, until_ready};
 
 #[path = "../../examples/replay_test.rs"]

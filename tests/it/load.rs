@@ -8,6 +8,7 @@ use futures_util::{SinkExt, StreamExt};
 use hearken_actors::dialogue::Phrases;
 use hearken_mock_services::{Addresses, Delay, MockServices, Reply};
 use hearken_proto::device::ListenMode;
+use hearken_test_support::eventually;
 use hearken_virtual_device::load::{Course, Crowd, Figures, run};
 use hearken_virtual_device::profile::Profile;
 use hearken_virtual_device::socket::Endpoint;
@@ -20,7 +21,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
 use crate::server::voices::voice;
-use crate::support::app::{TestServer, Vendors, eventually};
+use crate::support::app::{TestServer, Vendors};
 
 fn packets(samples: Vec<i16>) -> Vec<bytes::Bytes> {
     Sound { samples, rate_hz: UPLINK_RATE_HZ }.packets().unwrap()

@@ -10,10 +10,9 @@ mod speech;
 
 use std::time::Duration;
 
+use hearken_test_support::vendors::{Behaviour, OpenAiChat};
 use server::{Outcome, Server, engines, read_back};
 use speech::Speech;
-
-use crate::support::vendors::{Behaviour, OpenAiChat};
 
 /// Fixtures, with the part that the recogniser alone gets wrong on the same file
 /// (`fixtures/README.md`).

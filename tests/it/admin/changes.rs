@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use futures_util::SinkExt as _;
 use hearken::config::Config;
+use hearken_test_support::eventually;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -14,7 +15,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::{Desk, PASSWORD, ask, guarded};
 use crate::server::json_of;
-use crate::support::app::{PHRASES, TestServer, Vendors, eventually};
+use crate::support::app::{PHRASES, TestServer, Vendors};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 

@@ -4,11 +4,11 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use hearken_test_support::peers::Peers;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::support::app::{TestServer, Vendors};
-use crate::tools::peers::Peers;
 
 /// Longest time for all that schemathesis asks.
 const ASKED_WITHIN: Duration = Duration::from_secs(400);

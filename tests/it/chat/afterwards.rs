@@ -9,14 +9,15 @@ use hearken::config::Config;
 use hearken_actors::ports::ChatMessage;
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_base::Secret;
+use hearken_test_support::eventually;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::events::Watcher;
 use super::{SOON, Session, Table, answer, code};
-use crate::support::app::{TestServer, Vendors, eventually};
+use crate::support::app::{TestServer, Vendors};
 use crate::support::slow_worlds::{ConversationStyle, SlowWorlds};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 
 /// Longest wait for the model, and for the state server, in these tests.
 const PATIENCE_MS: u64 = 2_500;

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use hearken::config::Config;
+use hearken_test_support::socket::{Socket, frame};
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 
 use super::answer;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::slow_worlds::SlowWorlds;
-use crate::support::socket::{Socket, frame};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 
 /// Longest wait for something that is sure to come.
 const SOON: Duration = Duration::from_secs(40);

@@ -21,13 +21,13 @@ use hearken_proto::ids::SessionId;
 use hearken_providers::state::StateConfig;
 use hearken_providers::state::state_server;
 use hearken_store::SqlStore;
+use hearken_test_support::worlds::Worlds;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::SEED;
-use crate::support::worlds::Worlds;
 
 /// How long what has begun may go on after the server was told to stop.
 pub(super) const GRACE: Duration = Duration::from_millis(300);

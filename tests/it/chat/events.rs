@@ -1,12 +1,12 @@
 //! A session's WebSocket: chapter 5.2. Not for what happens in the session.
 
 use futures_util::SinkExt as _;
+use hearken_test_support::socket::{Socket, frame};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::{SOON, Table};
-use crate::support::socket::{Socket, frame};
 
 /// Somebody who watches a session.
 pub(super) struct Watcher {

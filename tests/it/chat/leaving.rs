@@ -8,13 +8,13 @@ use hearken_actors::chat::ChatError;
 use hearken_actors::ports::ProviderErrorKind;
 use hearken_actors::testkit::LlmAct;
 use hearken_proto::fault::Fault;
+use hearken_test_support::eventually;
+use hearken_test_support::vendors::Behaviour;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::desk::{Desk, HIT, told};
 use super::{SOON, Table, answer, code};
-use crate::support::app::eventually;
-use crate::support::vendors::Behaviour;
 
 const NEVER: Duration = Duration::from_secs(3_600);
 

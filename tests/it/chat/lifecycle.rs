@@ -12,13 +12,13 @@ use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_providers::state::StateConfig;
 use hearken_providers::state::state_server;
 use hearken_store::SqlStore;
+use hearken_test_support::eventually;
+use hearken_test_support::worlds::Worlds;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{SEED, Table, code};
-use crate::support::app::eventually;
-use crate::support::worlds::Worlds;
 
 #[actix_web::test]
 async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_over() {

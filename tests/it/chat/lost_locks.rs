@@ -10,10 +10,10 @@ use hearken_actors::ports::{ChatMessage, Watch};
 use hearken_actors::testkit::LlmAct;
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_proto::fault::Fault;
+use hearken_test_support::eventually;
 use serde_json::Value;
 
 use super::desk::{Desk, HIT};
-use crate::support::app::eventually;
 
 const NEVER: Duration = Duration::from_secs(3_600);
 /// A fence of long ago.

@@ -17,12 +17,12 @@ mod trouble;
 use std::time::Duration;
 
 use hearken::config::Config;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+use hearken_test_support::worlds::Worlds;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::support::app::{TestServer, Vendors};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
-use crate::support::worlds::Worlds;
 
 /// Longest wait for something that is sure to come.
 const SOON: Duration = Duration::from_secs(20);

@@ -10,10 +10,10 @@ use hearken_actors::testkit::LlmAct;
 use hearken_proto::chat::{ChatStatus, CreateSnapshot, Snapshot};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
+use hearken_test_support::eventually;
 use jiff::Timestamp;
 
 use super::desk::{Desk, HIT, told};
-use crate::support::app::eventually;
 
 fn fault<T>(told: &Result<T, ChatError>) -> Option<Fault> {
     told.as_ref().err().map(ChatError::fault)

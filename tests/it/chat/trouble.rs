@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix_web::{App, HttpResponse, HttpServer, web};
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::{Table, code};
 use crate::support::app::Vendors;
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 
 #[actix_web::test]
 async fn a_message_has_1_to_2000_characters() {

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_base::Secret;
+use hearken_test_support::eventually;
+use hearken_test_support::redis::there_is;
+use hearken_test_support::socket::Socket;
 use hearken_tool_sources::AgentTokens;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -14,9 +17,6 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use super::instances::{Instance, Instances, SECRET};
 use super::killed::vendors;
-use super::redis::there_is;
-use crate::support::app::eventually;
-use crate::support::socket::Socket;
 use hearken_test_support::places::{Place, on};
 
 const DEVICE: &str = "02:00:00:00:00:77";

@@ -2,6 +2,8 @@
 //! asked of them.
 
 use hearken::config::env::{EnvVars as _, ProcessEnv};
+use hearken_test_support::free_port;
+use hearken_test_support::redis::Redis;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,9 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::redis::Redis;
 use crate::support::app::Vendors;
-use crate::tools::peers::free_port;
 
 /// What all instances sign with.
 pub(super) const SECRET: &str = "a secret of all instances";

@@ -7,5 +7,3 @@ mod instances;
 mod killed;
 mod load;
 mod text_cutting;
-
-use hearken_test_support::redis;

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_base::Secret;
+use hearken_test_support::eventually;
+use hearken_test_support::redis::there_is;
+use hearken_test_support::socket::{Socket, frame};
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use hearken_tool_sources::AgentTokens;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -17,10 +21,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::crossings::{connect, known};
 use super::instances::{Instance, Instances, SECRET};
-use super::redis::there_is;
-use crate::support::app::{Vendors, eventually};
-use crate::support::socket::{Socket, frame};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+use crate::support::app::Vendors;
 use hearken_test_support::places::{Place, on};
 
 /// Longest wait for something that is sure to come.

@@ -4,12 +4,12 @@
 use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
+use hearken_test_support::worlds::Worlds;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::support::app::{TestServer, Vendors};
-use crate::support::worlds::Worlds;
 
 const PASSWORD: &str = "the password of the tests";
 

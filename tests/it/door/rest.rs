@@ -176,7 +176,7 @@ async fn a_connected_device_is_shown_alerted_made_to_speak_and_closed() {
     assert_eq!(ask(&server, Method::POST, &format!("{one}/dance"), json!({})).await.0, 404);
     assert_eq!(ask(&server, Method::POST, &format!("{one}/close"), json!({})).await.0, 202);
     while crate::server::next(&mut socket).await.is_some() {}
-    crate::support::app::eventually("the device is away", async || {
+    hearken_test_support::eventually("the device is away", async || {
         let (status, told) =
             ask(&server, Method::POST, &format!("{one}/say"), json!({"text": "x"})).await;
         (status == 409).then(|| assert_eq!(told["error"]["code"], "NOT_CONNECTED"))
@@ -199,7 +199,7 @@ async fn more_messages_than_wait_to_be_spoken_are_dropped_and_counted() {
         let text = json!({"text": text.repeat(20)});
         assert_eq!(ask(&server, Method::POST, &say, text).await.0, 202);
     }
-    crate::support::app::eventually("one was dropped", async || {
+    hearken_test_support::eventually("one was dropped", async || {
         let dropped = server.metric(r#"hearken_lane_drops_total{lane="messages"}"#).await;
         (dropped > 0.5).then_some(())
     })

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use hearken_test_support::peers::Peers;
+use hearken_test_support::vendors::Behaviour;
 use serde_json::Value;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::script::{output_of, program, vendors};
 use crate::support::app::TestServer;
-use crate::support::vendors::Behaviour;
-use crate::tools::peers::Peers;
 
 #[tokio::test]
 async fn a_client_in_python_finds_everything_as_in_the_tables() {

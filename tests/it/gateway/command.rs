@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use hearken_base::Secret;
+use hearken_test_support::vendors::Behaviour;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
@@ -11,7 +12,6 @@ use tokio::process::Command;
 use super::script::vendors;
 use crate::support::app::TestServer;
 use crate::support::command::hearken;
-use crate::support::vendors::Behaviour;
 
 /// Runs `hearken text-client`; its exit code, and what it printed.
 async fn chat(args: &[&str]) -> (Option<i32>, String, String) {

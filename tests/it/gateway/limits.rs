@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use hearken::config::{self, Config};
+use hearken_test_support::eventually;
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use super::{TextClient, answering, echo, echoing};
-use crate::support::app::{TestServer, eventually};
+use crate::support::app::TestServer;
 
 /// Every variable of chapter 8, a value, and the key with the value that it sets.
 const VARIABLES: [(&str, &str, &str, &str); 22] = [

@@ -1,12 +1,12 @@
 //! Chapters 3 to 5 and 11: what each message of a client is answered with.
 
 use futures_util::SinkExt as _;
+use hearken_test_support::vendors::Behaviour;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{TextClient, answering, asked, echoing, kinds};
 use crate::support::app::{REPLY, TestServer, Vendors};
-use crate::support::vendors::Behaviour;
 
 /// ISO 8601 with milliseconds and `Z`: `2025-02-21T10:30:00.000Z`.
 fn is_timestamp(value: &Value) -> bool {

@@ -14,13 +14,13 @@ mod tools;
 use std::time::Duration;
 
 use futures_util::SinkExt as _;
+use hearken_test_support::socket::{Socket, frame};
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::app::{TestServer, Vendors};
-use crate::support::socket::{Socket, frame};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 
 /// Longest wait for a message that is sure to come.
 const SOON: Duration = Duration::from_secs(20);

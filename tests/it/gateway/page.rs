@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use hearken_test_support::peers::Peers;
+use hearken_test_support::vendors::Behaviour;
+
 use super::script::{output_of, program, vendors};
 use crate::support::app::TestServer;
-use crate::support::vendors::Behaviour;
-use crate::tools::peers::Peers;
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 const STEPS: usize = 10;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use hearken_test_support::vendors::Behaviour;
 use serde_json::json;
 
 use super::{TextClient, answering, asked, echo, echoing};
 use crate::support::app::TestServer;
-use crate::support::vendors::Behaviour;
 
 async fn with_context(server: &TestServer) -> TextClient {
     let mut client = TextClient::connect(server).await;

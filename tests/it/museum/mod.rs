@@ -6,11 +6,11 @@ mod parsing;
 mod sessions;
 
 use hearken::config::Config;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 use crate::support::app::{TestServer, Vendors};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
 
 /// A server before this model, and who asks it.
 struct Visit {

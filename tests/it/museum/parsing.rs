@@ -1,10 +1,10 @@
 //! What becomes of people's words: talk, calls that are told, failures, memory.
 
+use hearken_test_support::vendors::{Behaviour, OpenAiChat};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Visit, samples};
-use crate::support::vendors::{Behaviour, OpenAiChat};
 
 const PARSE: &str = "/api/agent/parse";
 

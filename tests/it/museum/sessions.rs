@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use hearken_test_support::eventually;
+use hearken_test_support::vendors::{Behaviour, OpenAiChat};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 use super::{Visit, samples};
-use crate::support::app::eventually;
-use crate::support::vendors::{Behaviour, OpenAiChat};
 
 const REGISTER: &str = "/api/session/register";
 const HEARTBEAT: &str = "/api/session/heartbeat";

@@ -5,12 +5,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hearken_actors::audio::pcm;
 use hearken_proto::device::ListenMode;
+use hearken_test_support::vendors::{ListenAiAsr, ListenAiTts, OpenAiChat};
 use hearken_virtual_device::sound;
 
 use super::person::{Answer, Person};
 use super::voices::{PITCHES_HZ, pitch_of, speech, voice};
 use crate::support::app::{TestServer, Vendors};
-use crate::support::vendors::{ListenAiAsr, ListenAiTts, OpenAiChat};
 
 /// Length of every reply's sound: ten packets of 60 ms.
 const REPLY_MS: usize = 600;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::SinkExt as _;
 use hearken_proto::device::ListenMode;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
 use serde_json::json;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -12,7 +13,6 @@ use super::person::Person;
 use super::voices::{SPEECH, voice};
 use super::{HELLO, close_code, json_of, next, socket};
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
 
 /// An answer that outlasts its test.
 fn long(sentence: &str) -> Vec<i16> {

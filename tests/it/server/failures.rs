@@ -6,17 +6,17 @@ use std::future::Future;
 use futures_util::future::join_all;
 use hearken::config::Config;
 use hearken_proto::device::ListenMode;
+use hearken_test_support::vendors::Behaviour::{
+    self, Empty, Garbage, HttpStatus, Refuse, ResetMidStream, Silent,
+};
+use hearken_test_support::vendors::{
+    FunAsr, ListenAiAsr, ListenAiTts, OpenAiSpeech, OpenAiTranscriptions, Stub,
+};
 
 use super::person::Person;
 use super::turns::{PACKETS, good_answer};
 use super::voices::SPEECH;
 use crate::support::app::{HEARD, PHRASES, REPLY, TestServer, Vendors};
-use crate::support::vendors::Behaviour::{
-    self, Empty, Garbage, HttpStatus, Refuse, ResetMidStream, Silent,
-};
-use crate::support::vendors::{
-    FunAsr, ListenAiAsr, ListenAiTts, OpenAiSpeech, OpenAiTranscriptions, Stub,
-};
 
 const SORRY: &str = "Sorry, something went wrong. Please try again.";
 

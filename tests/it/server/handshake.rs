@@ -3,6 +3,8 @@
 use futures_util::SinkExt as _;
 use hearken_engines::supervise::Engine;
 use hearken_proto::device::{AudioPacket, Framing};
+use hearken_test_support::eventually;
+use hearken_test_support::health::HealthStub;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -11,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::{HELLO, json_of, next};
-use crate::support::app::{HealthStub, PHRASES, TestServer, Vendors, eventually};
+use crate::support::app::{PHRASES, TestServer, Vendors};
 
 /// Sends a handshake as it stands and returns the answer's head.
 async fn shake(server: &TestServer, path: &str, headers: &str) -> (String, TcpStream) {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::SinkExt as _;
 use hearken_proto::device::ListenMode;
+use hearken_test_support::eventually;
 use serde_json::Value;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -12,7 +13,7 @@ use super::person::Person;
 use super::turns::good_answer;
 use super::voices::SPEECH;
 use super::{HELLO, Socket, close_code, json_of, socket};
-use crate::support::app::{PHRASES, TestServer, Vendors, eventually};
+use crate::support::app::{PHRASES, TestServer, Vendors};
 
 /// A socket, or the server's refusal: its status, `Retry-After` and code.
 async fn try_socket(server: &TestServer) -> Result<Socket, (u16, String, String)> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hearken_proto::device::ListenMode;
 use hearken_proto::recording::{Content, Recording};
+use hearken_test_support::eventually;
 use hearken_virtual_device::script::Script;
 use hearken_virtual_device::socket::{Device, Endpoint};
 use serde_json::Value;
@@ -16,7 +17,7 @@ use super::PATIENCE;
 use super::person::Person;
 use super::turns::good_answer;
 use super::voices::SPEECH;
-use crate::support::app::{HEARD, REPLY, TestServer, Vendors, eventually};
+use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
 
 fn only_file(folder: &Path) -> PathBuf {
     let files: Vec<_> =

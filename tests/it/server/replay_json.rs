@@ -3,6 +3,7 @@
 //! they are made.
 
 use hearken_proto::recording::Header;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use hearken_virtual_device::Recording;
 use hearken_virtual_device::sound::{Side, Sound};
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use serde_json::{Value, json};
 use super::voices::voice;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 
 /// What the recogniser hears: the stub of the model then calls that.
 const ORDER: &str = r#"call self_audio_speaker_set_volume {"volume": 40}"#;

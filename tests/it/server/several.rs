@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hearken_proto::device::ListenMode;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, Stub};
 
 use super::person::Person;
 use super::turns::good_answer;
 use super::voices::SPEECH;
 use crate::support::app::{HEARD, TestServer, Vendors};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, Stub};
 
 const PEOPLE: usize = 3;
 

@@ -1,13 +1,13 @@
 //! A person speaks and is answered: whatever the framing, the mode and the kind of provider.
 
 use hearken_proto::device::ListenMode;
+use hearken_test_support::vendors::{
+    Behaviour, FunAsr, ListenAiAsr, ListenAiTts, OpenAiSpeech, OpenAiTranscriptions, SPEECH_SAMPLES,
+};
 
 use super::person::{Answer, Person};
 use super::voices::SPEECH;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
-use crate::support::vendors::{
-    Behaviour, FunAsr, ListenAiAsr, ListenAiTts, OpenAiSpeech, OpenAiTranscriptions, SPEECH_SAMPLES,
-};
 
 /// Packets of 60 ms at 24 kHz that a stub's sound fills.
 pub(super) const PACKETS: usize = SPEECH_SAMPLES.div_ceil(1_440);

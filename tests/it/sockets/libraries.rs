@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::{SinkExt as _, StreamExt as _};
+use hearken_test_support::peers::Peers;
+use hearken_test_support::socket::Socket;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -14,9 +16,6 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::{Error, Message, protocol::CloseFrame};
-
-use crate::support::socket::Socket;
-use crate::tools::peers::Peers;
 
 /// Longest wait for anything; interpreters start slowly on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);

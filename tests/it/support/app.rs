@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 use hearken::app;
 use hearken::config::Config;
 use hearken_engines::supervise::Engine;
-pub(crate) use hearken_test_support::eventually;
-pub(crate) use hearken_test_support::health::HealthStub;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;

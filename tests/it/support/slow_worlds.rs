@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::vendors::{Request, gone, read_request, respond};
+use hearken_test_support::vendors::{Request, gone, read_request, respond};
 
 /// A running state server; ended when dropped.
 pub(crate) struct SlowWorlds {

@@ -4,10 +4,12 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use hearken_test_support::free_port;
+use hearken_test_support::peers::{Listening, Peers};
+use hearken_test_support::tool_sources::{address, child};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::peers::{Listening, Peers, address, child, free_port};
 use super::{called, endpoint_url, known, listed, token};
 use crate::support::app::{TestServer, Vendors};
 

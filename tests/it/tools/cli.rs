@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use hearken_proto::device::ListenMode;
+use hearken_test_support::peers::Peers;
+use hearken_test_support::tool_sources::child;
 use serde_json::Value;
 
 use super::check_24::ready;
-use super::peers::{Peers, child};
 use crate::server::person::Person;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
+use hearken_test_support::peers::Peers;
 use tokio::process::Command;
-
-use super::peers::Peers;
 
 /// What the client of each era is asked beside OAuth, which fixtures/conformance/baseline.yml
 /// tells of.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hearken::config::Config;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
 use hearken_virtual_device::toolbox::{Oddities, Toolbox};
 use serde_json::Value;
 
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
 
 /// What everybody says.
 const QUIETER: &str = r#"call self_audio_speaker_set_volume {"volume":35}"#;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_base::Secret;
 use hearken_proto::device::ListenMode;
+use hearken_test_support::eventually;
 use hearken_tool_sources::AgentTokens;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -17,7 +18,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use super::{SECRET, called, endpoint_url, known, listed, token, until_ready};
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;
-use crate::support::app::{TestServer, Vendors, eventually};
+use crate::support::app::{TestServer, Vendors};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 

@@ -12,19 +12,13 @@ mod python;
 mod servers;
 mod vision;
 
-/// The programs of others, and sources of what they serve.
-pub(crate) mod peers {
-    pub(crate) use hearken_test_support::free_port;
-    pub(crate) use hearken_test_support::peers::*;
-    pub(crate) use hearken_test_support::tool_sources::*;
-}
-
 use hearken::config::Config;
 use hearken_base::Secret;
+use hearken_test_support::eventually;
 use hearken_tool_sources::AgentTokens;
 use serde_json::{Value, json};
 
-use crate::support::app::{TestServer, eventually};
+use crate::support::app::TestServer;
 
 const SECRET: &str = "the secret of the tests";
 

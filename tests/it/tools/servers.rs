@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use hearken::config::Config;
 use hearken_proto::device::ListenMode;
+use hearken_test_support::peers::{Listening, Peers};
+use hearken_test_support::tool_sources::{address, child};
+use hearken_test_support::{eventually, free_port};
 use hearken_tool_sources::ToolServer;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::peers::{Listening, Peers, address, child, free_port};
 use super::{called, listed};
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;
-use crate::support::app::{TestServer, Vendors, eventually};
+use crate::support::app::{TestServer, Vendors};
 
 /// Longest wait for a peer: interpreters start slowly on a busy machine.
 const PEER_WITHIN: Duration = Duration::from_secs(90);

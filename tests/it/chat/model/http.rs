@@ -12,6 +12,8 @@ use hearken::config::Config;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use hearken_state_server::Storage;
+use hearken_test_support::eventually;
+use hearken_test_support::socket::{Socket, frame};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -29,8 +31,7 @@ use super::playing::System;
 use super::ports::Steps;
 use super::upstreams::Upstreams;
 use crate::chat::{SOON, cutting};
-use crate::support::app::{TestServer, Vendors, eventually};
-use crate::support::socket::{Socket, frame};
+use crate::support::app::{TestServer, Vendors};
 
 /// The server, and what is watched beside it.
 pub(super) struct Http {

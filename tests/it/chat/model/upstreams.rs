@@ -11,13 +11,13 @@ use hearken_actors::ports::{
 };
 use hearken_proto::ids::SessionId;
 use hearken_state_server::{Storage, tools};
+use hearken_test_support::vendors::{Request, read_request, respond};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::ports::{Model, Steps, Worlds};
-use crate::support::vendors::{Request, read_request, respond};
 
 /// A failure that nobody asks again for: others would be, after a second.
 const FAILED: u16 = 501;

@@ -6,6 +6,8 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use hearken::auth::Tokens;
 use hearken::config::AuthRequired;
 use hearken_base::Secret;
+use hearken_test_support::eventually;
+use hearken_test_support::vendors::{gone, read_request};
 use jiff::Timestamp;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -15,8 +17,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::{ADMIN, OwnServer, SECRET};
-use crate::support::app::{TestServer, Vendors, eventually};
-use crate::support::vendors::{gone, read_request};
+use crate::support::app::{TestServer, Vendors};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 

@@ -21,8 +21,6 @@ mod museum;
 mod real_engines;
 mod recordings;
 mod server;
-#[allow(dead_code, reason = "scripts/simulate uses more of it")]
-mod simulation;
 mod sockets;
 mod store_command;
 mod support;

@@ -7,7 +7,7 @@
     reason = "a tool for people, and the simulation is that of the tests"
 )]
 
-#[path = "../tests/it/simulation/mod.rs"]
+#[path = "../tests/virtual-device/simulation/mod.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod simulation;
 

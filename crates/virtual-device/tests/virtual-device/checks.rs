@@ -1,0 +1,95 @@
+//! Acceptance checks of the device wire that need to know what a device makes of what it is sent.
+//! Not for what it is sent alone, which is in `actors/tests/pipeline/checks.rs`.
+
+use std::time::Duration;
+
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{Down, Ring, Told, TtsAct, sound};
+use hearken_proto::device::{AudioParams, ListenMode};
+use hearken_virtual_device::clock::Drift;
+use hearken_virtual_device::events::Event;
+use hearken_virtual_device::firmware::Firmware;
+use hearken_virtual_device::profile::{PROFILES, Profile};
+use hearken_virtual_device::report::Report;
+use hearken_virtual_device::virtual_device::VirtualDevice;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// What a server sends for a reply of this length, from its hello to a second after the end.
+async fn reply_of(length: Duration, settings: PipelineSettings) -> Vec<Down> {
+    let mut ring = Ring::greeted(settings, 1).await;
+    ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+    ring.script.says(TtsAct::Audio { length, first: ms(120), each: ms(10) });
+    ring.stream(sound::voice(1_020)).await;
+    ring.stream(sound::silence(900)).await;
+    ring.until("tts/stop").await;
+    ring.pass(ms(1_000)).await;
+    let log = std::mem::take(&mut ring.log);
+    ring.hang_up().await;
+    log
+}
+
+/// What a device of this firmware makes of it.
+fn heard_on(profile: &Profile, log: &[Down]) -> Report {
+    let firmware = Firmware::new(profile.clone(), ListenMode::Auto, 1, &AudioParams::default());
+    let mut bench = VirtualDevice::new(firmware, Report::default(), Drift::ppm(0));
+    bench.at(ms(0), Event::Button);
+    bench.at(ms(0), Event::SocketOpen);
+    for down in log {
+        let event = match &down.what {
+            Told::Text(json) => Event::Text(json.to_string()),
+            Told::Audio(opus) => Event::Binary(opus.clone()),
+            Told::Closed(_) | Told::Gone => Event::SocketClosed,
+        };
+        while let Some(due) = bench.due().filter(|due| *due < down.at) {
+            bench.at(due, Event::Nothing);
+        }
+        bench.at(down.at, event);
+    }
+    bench.at(log.last().unwrap().at + ms(5_000), Event::Nothing);
+    bench.into_watcher()
+}
+
+#[actix::test]
+async fn check_12_no_packet_of_a_minute_is_lost_or_late_on_any_firmware() {
+    tokio::time::pause();
+    for packet in [ms(60), ms(20)] {
+        let mut settings = PipelineSettings::default();
+        settings.speaking.packet = packet;
+        let log = reply_of(Duration::from_secs(60), settings).await;
+        let count = 60_000 / usize::try_from(packet.as_millis()).unwrap();
+        for profile in &PROFILES {
+            let packets = heard_on(profile, &log).packets();
+            let name = profile.name;
+            assert_eq!(packets.played, count, "{name} at {packet:?}: {packets:?}");
+            assert_eq!((packets.late, packets.cut), (0, 0), "{name} at {packet:?}");
+            assert!(packets.lost.is_empty(), "{name} at {packet:?}: {packets:?}");
+        }
+        // A queue of three drops some: the check can fail.
+        let tiny = Profile { decode_queue_packets: 1, ..Profile::default() };
+        assert!(!heard_on(&tiny, &log).packets().lost.is_empty());
+    }
+}
+
+#[actix::test]
+async fn check_13_tts_stop_comes_when_all_has_been_played_and_soon_after() {
+    tokio::time::pause();
+    let log = reply_of(ms(4_700), PipelineSettings::default()).await;
+    for profile in &PROFILES {
+        let report = heard_on(profile, &log);
+        let packets = report.packets();
+        assert_eq!((packets.cut, packets.lost.len()), (0, 0), "{}: {packets:?}", profile.name);
+        let (at, _, length) = report.heard().last().unwrap();
+        let stop = report.messages("tts stop").next().unwrap().0;
+        let after = stop.checked_sub(at + length);
+        assert!(after.is_some_and(|t| t <= ms(300)), "{}: {after:?}", profile.name);
+    }
+    // Without a margin, and told at once, old firmware would lose the tail: the check can fail.
+    let mut hasty = log;
+    let stop = hasty.iter().position(|d| d.what.name() == "tts/stop").unwrap();
+    hasty[stop].at -= ms(200);
+    let oldest = heard_on(&PROFILES[0], &hasty).packets();
+    assert!(oldest.cut + oldest.lost.len() > 0, "{oldest:?}");
+}

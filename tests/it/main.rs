@@ -26,4 +26,3 @@ mod store_command;
 mod support;
 mod tidy;
 mod tools;
-mod wire;

@@ -1,12 +1,10 @@
 //! The device wire as files: `fixtures/wire/device/up` holds what devices send, byte for byte,
-//! each with what it is read as beside it; `down` holds what we send. `HEARKEN_BLESS=1` (or
-//! `scripts/bless`) rewrites what follows from the code. Not for what the server does with them.
-
-mod litemcp;
+//! each with what it is read as beside it; `down` holds what we send. Not for what the server does
+//! with them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,26 +18,11 @@ use hearken_proto::ids::SessionId;
 use hearken_proto::jsonrpc::{Id, Message, RpcError};
 use serde_json::{Map, Value, json};
 
+use super::{complete, fixtures, golden, object};
+
 const SESSION: &str = "0f7b1c9e-5a43-4c1e-9d52-6b1f0c8a7e21";
 /// Firmware keeps a page of its tools below this many bytes.
 const TOOLS_PAGE: usize = 8_000;
-
-/// Names every variant, and gives the name of a value: a variant without a row does not compile,
-/// a row without a golden fails a test.
-macro_rules! variants {
-    ($names:ident, $name_of:ident, $type:ty, { $($pattern:pat => $name:literal,)+ }) => {
-        const $names: &[&str] = &[$($name),+];
-
-        fn $name_of(message: &$type) -> &'static str {
-            match message {
-                $($pattern => $name,)+
-            }
-        }
-    };
-}
-
-// Here, since it names its variants too.
-mod gateway;
 
 variants!(UPLINKS, uplink_name, Uplink, {
     Uplink::Hello(_) => "hello",
@@ -87,27 +70,7 @@ variants!(FRAMINGS, framing_name, Framing, {
 });
 
 fn folder(direction: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire/device").join(direction)
-}
-
-fn blessing() -> bool {
-    std::env::var_os("HEARKEN_BLESS").is_some()
-}
-
-/// The file holds exactly this, or is made to.
-fn golden(path: &Path, expected: &[u8]) {
-    if blessing() {
-        std::fs::write(path, expected).unwrap();
-    }
-    let found = std::fs::read(path)
-        .unwrap_or_else(|e| panic!("{}: {e}; scripts/bless writes it", path.display()));
-    assert!(
-        found == expected,
-        "{} holds\n{}\nand not\n{}\nscripts/bless rewrites it",
-        path.display(),
-        String::from_utf8_lossy(&found),
-        String::from_utf8_lossy(expected)
-    );
+    fixtures("device").join(direction)
 }
 
 /// Names without extension of the folder's files with this extension, in order.
@@ -124,11 +87,6 @@ fn file(direction: &str, name: &str, extension: &str) -> PathBuf {
 
 fn read(direction: &str, name: &str, extension: &str) -> String {
     std::fs::read_to_string(file(direction, name, extension)).unwrap()
-}
-
-fn complete(known: &[&str], seen: &BTreeSet<&'static str>) {
-    let missing: Vec<_> = known.iter().filter(|name| !seen.contains(*name)).collect();
-    assert!(missing.is_empty(), "no golden for {missing:?}");
 }
 
 /// As a person wants to read it: JSON payloads on one line.
@@ -221,13 +179,6 @@ fn the_largest_nonsense_is_read_at_once() {
         }
     }
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
-}
-
-fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(object) => object,
-        other => panic!("{other} is no object"),
-    }
 }
 
 fn hello(mcp: bool) -> Downlink {
@@ -427,7 +378,7 @@ fn packets_to_devices_are_written_as_their_goldens_say() {
 /// The description names each golden as `up/NAME` or `down/NAME`, and none that is not there.
 #[test]
 fn the_description_names_every_golden() {
-    let readme = include_str!("../../proto/README.md");
+    let readme = include_str!("../../README.md");
     let named: BTreeSet<String> = readme
         .split('`')
         .skip(1)

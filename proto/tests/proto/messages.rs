@@ -1,6 +1,5 @@
 //! Every message that a client may send over a WebSocket of ours, wrong in every way that JSON can
 //! be. Not for what right ones mean, which stands beside each.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use hearken_proto::chat::{Event, WatchRequest, WatchTold};
 use hearken_proto::device::Uplink;

@@ -3,20 +3,20 @@
 //! what is done with them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hearken_proto::litemcp::{
     Body, CallResult, Content, Envelope, Parameter, Response, Tool, ToolCall,
 };
 use serde_json::Value;
 
-use super::{complete, golden};
+use super::{complete, fixtures, golden};
 
 /// The document's examples, which are written as they are read.
 const EXAMPLES: [&str; 4] = ["get", "info", "call", "result"];
 
 fn folder(direction: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire/litemcp").join(direction)
+    fixtures("litemcp").join(direction)
 }
 
 /// Names and texts of a folder's messages.
@@ -133,7 +133,7 @@ fn what_we_send_over_litemcp_is_written_as_its_golden_says() {
 
 #[test]
 fn the_description_names_every_golden_of_litemcp() {
-    let description = include_str!("../../../proto/README.md");
+    let description = include_str!("../../README.md");
     for direction in ["read", "write"] {
         for (name, _) in messages(direction) {
             let named = format!("`{direction}/{name}`");

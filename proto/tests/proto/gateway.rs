@@ -4,7 +4,7 @@
 //! done with them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hearken_proto::gateway::{
     CallShown, ClientMessage, ErrorCode, ReadError, Registration, ServerMessage, Status, ToolResult,
@@ -12,7 +12,7 @@ use hearken_proto::gateway::{
 use hearken_proto::ids::SessionId;
 use serde_json::{Value, json};
 
-use super::{complete, golden, object};
+use super::{complete, fixtures, golden, object};
 
 /// When everything is written.
 const NOW: &str = "2025-02-21T10:30:00.000Z";
@@ -53,7 +53,7 @@ variants!(SERVER_MESSAGES, server_message_name, ServerMessage, {
 });
 
 fn folder(direction: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire/gateway").join(direction)
+    fixtures("gateway").join(direction)
 }
 
 /// Names without extension of the folder's files with this extension.

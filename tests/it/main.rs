@@ -1,4 +1,5 @@
-//! Whole-server tests.
+//! Journeys through the whole server, and through its commands. Not for what one crate does alone,
+//! which stands in that crate's `tests`, nor for the files of the repository.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -24,5 +25,4 @@ mod server;
 mod sockets;
 mod store_command;
 mod support;
-mod tidy;
 mod tools;

@@ -1,5 +1,5 @@
-//! Acceptance checks of the device wire that no other test of a ring holds; `tests/it/checks.rs`
-//! lists them all. Not for what a virtual device makes of it.
+//! Acceptance checks of the device wire that no other test of a ring holds; that none is
+//! missing is checked in `tests/repository/acceptance.rs`. Not for what a virtual device makes of it.
 
 use bytes::Bytes;
 use hearken_actors::settings::PipelineSettings;

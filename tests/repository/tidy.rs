@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::root;
+
 const MAX_FILE_LINES: usize = 500;
 const MAX_FUNCTION_LINES: usize = 60;
 const MAX_ARCHITECTURE_LINES: usize = 220;
@@ -63,10 +65,6 @@ const BANNED_WORDS: [&str; 34] = [
     "wires",
     "wiring",
 ];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Every file below the root that belongs to the product, relative, with its text.
 fn files(extensions: &[&str]) -> Vec<(PathBuf, String)> {

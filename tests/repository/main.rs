@@ -1,0 +1,14 @@
+//! Checks of the files of this repository: house rules, papers, fixtures. Links nothing of the server.
+//! Not for behaviour.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod acceptance;
+mod fixtures;
+mod tidy;
+
+use std::path::Path;
+
+/// The folder of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

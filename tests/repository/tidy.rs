@@ -202,6 +202,22 @@ fn folders_keep_to_their_own() {
     complain(faults);
 }
 
+#[test]
+fn modules_of_tests_are_called_tests() {
+    let mut faults = Vec::new();
+    for (path, text) in files(&["rs"]) {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for pair in lines.windows(2).filter(|pair| pair[0] == "#[cfg(test)]") {
+            let module =
+                pair[1].split_once("mod ").map(|(_, name)| name.trim_end_matches([';', ' ', '{']));
+            if module.is_some_and(|name| name != "tests") || pair[1].starts_with("#[path") {
+                faults.push(format!("{}: {}", path.display(), pair[1]));
+            }
+        }
+    }
+    complain(faults);
+}
+
 /// The folders of all crates of the workspace.
 fn crates() -> Vec<String> {
     let mut folders = vec![".".to_owned(), "actors".to_owned(), "proto".to_owned()];

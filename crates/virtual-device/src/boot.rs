@@ -348,3 +348,6 @@ pub(super) fn client(url: &str) -> Result<reqwest::Client, reqwest::Error> {
     let builder = if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder };
     builder.build()
 }
+
+#[cfg(test)]
+mod tests;

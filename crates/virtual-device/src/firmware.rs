@@ -459,3 +459,6 @@ impl Firmware {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

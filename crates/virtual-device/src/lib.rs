@@ -59,23 +59,15 @@
 //! person does with it), [`report`] and [`observer`] (what they heard).
 
 pub mod boot;
-#[cfg(test)]
-mod boot_rules;
 pub mod clock;
 pub mod dtx;
 pub mod endpoint_options;
 pub mod events;
 pub mod expectations;
 pub mod firmware;
-#[cfg(test)]
-mod firmware_rules;
-#[cfg(test)]
-mod firmware_versions;
 mod iot;
 pub mod load;
 mod mcp;
-#[cfg(test)]
-mod mcp_rules;
 mod messages;
 pub mod observer;
 pub mod ogg;
@@ -90,8 +82,6 @@ pub mod script;
 mod scripted_tool;
 pub mod session;
 pub mod socket;
-#[cfg(test)]
-mod socket_rules;
 pub mod sound;
 pub mod summary;
 pub mod text_similarity;

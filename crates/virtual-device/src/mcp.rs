@@ -298,3 +298,6 @@ impl Toolbox {
         format!("{{\"content\":[{content}],\"isError\":false}}")
     }
 }
+
+#[cfg(test)]
+mod tests;

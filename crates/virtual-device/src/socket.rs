@@ -386,3 +386,6 @@ fn request(endpoint: &Endpoint, headers: &[(String, String)]) -> Result<Request,
     }
     Ok(request)
 }
+
+#[cfg(test)]
+mod tests;

@@ -226,5 +226,4 @@ impl Prompt {
 }
 
 #[cfg(test)]
-#[path = "chatml_tests.rs"]
 mod tests;

@@ -258,5 +258,4 @@ fn literal(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "grammar_tests.rs"]
 mod tests;

@@ -313,5 +313,4 @@ fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolChoice, BadReq
 }
 
 #[cfg(test)]
-#[path = "request_tests.rs"]
 mod tests;

@@ -199,5 +199,4 @@ fn is_from(text: &str, spoken: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "passes_tests.rs"]
 mod tests;

@@ -337,5 +337,4 @@ fn provider_error(error: &Value) -> ProviderError {
 }
 
 #[cfg(test)]
-#[path = "chat_json_tests.rs"]
 mod tests;

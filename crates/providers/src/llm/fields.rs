@@ -248,5 +248,4 @@ impl Findings {
 }
 
 #[cfg(test)]
-#[path = "fields_tests.rs"]
 mod tests;

@@ -282,5 +282,4 @@ fn provider_error(kind: &str) -> ProviderError {
 }
 
 #[cfg(test)]
-#[path = "messages_json_tests.rs"]
 mod tests;

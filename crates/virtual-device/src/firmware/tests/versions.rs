@@ -5,11 +5,11 @@ use bytes::Bytes;
 use hearken_proto::device::{AudioPacket, Framing, ListenMode};
 use proptest::prelude::*;
 
-use super::events::{Event, Fact, Loss, Output, State};
-use super::firmware::{PRE_WAKE_PACKETS, REBOOT};
-use super::firmware_rules::{Bench, HELLO, START, STOP};
-use super::profile::{Build, PROFILES, Tools};
-use super::toolbox::Toolbox;
+use crate::events::{Event, Fact, Loss, Output, State};
+use crate::firmware::tests::{Bench, HELLO, START, STOP};
+use crate::firmware::{PRE_WAKE_PACKETS, REBOOT};
+use crate::profile::{Build, PROFILES, Tools};
+use crate::toolbox::Toolbox;
 
 fn heard(n: u8) -> Event {
     Event::Microphone(Bytes::from(vec![n]))

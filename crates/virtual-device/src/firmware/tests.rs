@@ -1,42 +1,44 @@
 //! The table of firmware rules, each as a test in virtual time. Not for sockets.
 
+mod versions;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use hearken_proto::device::{AudioParams, ListenMode};
 
-use super::firmware::{CHANNEL_IDLE, Event, Fact, Firmware, HELLO_TIMEOUT, Loss, Output, State};
-use super::profile::{Build, Profile};
+use crate::firmware::{CHANNEL_IDLE, Event, Fact, Firmware, HELLO_TIMEOUT, Loss, Output, State};
+use crate::profile::{Build, Profile};
 
-pub(super) const HELLO: &str = r#"{"type":"hello","transport":"websocket","session_id":"s",
+pub(crate) const HELLO: &str = r#"{"type":"hello","transport":"websocket","session_id":"s",
     "audio_params":{"format":"opus","sample_rate":24000,"channels":1,"frame_duration":60}}"#;
-pub(super) const START: &str = r#"{"type":"tts","state":"start"}"#;
-pub(super) const STOP: &str = r#"{"type":"tts","state":"stop"}"#;
+pub(crate) const START: &str = r#"{"type":"tts","state":"start"}"#;
+pub(crate) const STOP: &str = r#"{"type":"tts","state":"stop"}"#;
 
 /// A device under test, with all that came out of it.
-pub(super) struct Bench {
-    pub(super) device: Firmware,
-    pub(super) out: Vec<Output>,
+pub(crate) struct Bench {
+    pub(crate) device: Firmware,
+    pub(crate) out: Vec<Output>,
 }
 
 impl Bench {
-    pub(super) fn new(profile: &str, mode: ListenMode) -> Self {
+    pub(crate) fn new(profile: &str, mode: ListenMode) -> Self {
         Self::built(profile, mode, 1, Build::default())
     }
 
-    pub(super) fn built(profile: &str, mode: ListenMode, framing: u32, build: Build) -> Self {
+    pub(crate) fn built(profile: &str, mode: ListenMode, framing: u32, build: Build) -> Self {
         let profile = Profile::named(profile).unwrap();
         let device = Firmware::built(profile, build, mode, framing, &AudioParams::default());
         Self { device, out: Vec::new() }
     }
 
     /// A device that has connected and listens, at time zero.
-    pub(super) fn listening(profile: &str, mode: ListenMode) -> Self {
+    pub(crate) fn listening(profile: &str, mode: ListenMode) -> Self {
         Self::new(profile, mode).connected()
     }
 
     /// The same device, connected and listening, at time zero.
-    pub(super) fn connected(self) -> Self {
+    pub(crate) fn connected(self) -> Self {
         let mut bench = self;
         let begin = match bench.device.mode() {
             ListenMode::Manual => Event::TalkPressed,
@@ -48,37 +50,37 @@ impl Bench {
         bench
     }
 
-    pub(super) fn at(&mut self, ms: u64, event: Event) -> &mut Self {
+    pub(crate) fn at(&mut self, ms: u64, event: Event) -> &mut Self {
         self.out.extend(self.device.step(Duration::from_millis(ms), event));
         self
     }
 
-    pub(super) fn text(&mut self, ms: u64, text: &str) -> &mut Self {
+    pub(crate) fn text(&mut self, ms: u64, text: &str) -> &mut Self {
         self.at(ms, Event::Text(text.into()))
     }
 
     /// A packet of 60 ms.
-    pub(super) fn packet(&mut self, ms: u64) -> &mut Self {
+    pub(crate) fn packet(&mut self, ms: u64) -> &mut Self {
         self.at(ms, Event::Binary(Bytes::from_static(&[3 << 3, 1, 2])))
     }
 
-    pub(super) fn facts(&self) -> impl Iterator<Item = (u64, &Fact)> {
+    pub(crate) fn facts(&self) -> impl Iterator<Item = (u64, &Fact)> {
         self.out.iter().filter_map(|o| match o {
             Output::Note(note) => Some((note.at.as_millis() as u64, &note.fact)),
             _ => None,
         })
     }
 
-    pub(super) fn lost(&self, wanted: Loss) -> usize {
+    pub(crate) fn lost(&self, wanted: Loss) -> usize {
         self.facts().filter(|(_, fact)| **fact == Fact::PacketLost(wanted)).count()
     }
 
-    pub(super) fn played_at(&self) -> Vec<u64> {
+    pub(crate) fn played_at(&self) -> Vec<u64> {
         let played = |fact: &Fact| matches!(fact, Fact::PacketPlayed { .. });
         self.facts().filter(|(_, fact)| played(fact)).map(|(at, _)| at).collect()
     }
 
-    pub(super) fn sent(&self) -> Vec<String> {
+    pub(crate) fn sent(&self) -> Vec<String> {
         let text = |v: &serde_json::Value| {
             ["type", "state", "mode", "reason", "text"]
                 .iter()

@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout};
 use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::firmware::{Event, Firmware};
-use super::profile::Profile;
-use super::socket::{Device, Endpoint};
+use crate::firmware::{Event, Firmware};
+use crate::profile::Profile;
+use crate::socket::{Device, Endpoint};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Larger than what two sockets of this machine buffer between them.

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use hearken_proto::device::ListenMode;
 use serde_json::{Value, json};
 
-use super::events::{Event, Fact, Output, State, Upload};
-use super::firmware_rules::{Bench, HELLO, START};
-use super::scripted_tool::ScriptedTool;
-use super::toolbox::{Oddities, Toolbox};
+use crate::events::{Event, Fact, Output, State, Upload};
+use crate::firmware::tests::{Bench, HELLO, START};
+use crate::scripted_tool::ScriptedTool;
+use crate::toolbox::{Oddities, Toolbox};
 
 impl Bench {
     fn with(toolbox: Toolbox) -> Self {

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::boot::{BootError, Identity, Serial, Websocket, boot, is_newer};
-use super::events::Upload;
+use crate::boot::{BootError, Identity, Serial, Websocket, boot, is_newer};
+use crate::events::Upload;
 
 /// Answers in their order, and the requests as they came.
 struct Scripted {
@@ -220,7 +220,7 @@ async fn pictures_are_sent_in_chunks_with_the_question_first() {
         token: Some("secret".into()),
         question: "what is it?".into(),
     };
-    let send = |upload| super::upload::upload(upload, "02:00:00:00:00:01", "c");
+    let send = |upload| crate::upload::upload(upload, "02:00:00:00:00:01", "c");
     assert_eq!(send(upload.clone()).await.unwrap(), "a cat");
     let request = server.requests().remove(0);
     let head = request.split_once("\r\n\r\n").unwrap().0.to_lowercase();

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use super::{Desk, PASSWORD, ask, guarded};
+use super::{Admin, PASSWORD, ask, guarded};
 use crate::server::json_of;
 use crate::support::app::{PHRASES, TestServer, Vendors};
 
@@ -36,8 +36,8 @@ fn system(asked: &Value) -> &str {
 #[tokio::test]
 async fn a_text_client_that_is_connected_feels_the_change() {
     let vendors = Vendors::start().await;
-    let desk = Desk::start(&vendors, |config| config.gateway.temperature = 0.5).await;
-    let (mut client, _) = connect_async(desk.server.gateway_url()).await.unwrap();
+    let admin = Admin::start(&vendors, |config| config.gateway.temperature = 0.5).await;
+    let (mut client, _) = connect_async(admin.server.gateway_url()).await.unwrap();
     let mut question = async || {
         say(&mut client, json!({"type": "text_input", "text": "hello"})).await;
         json_of(&mut client, "llm_response").await;
@@ -45,7 +45,7 @@ async fn a_text_client_that_is_connected_feels_the_change() {
     };
     let before = question().await;
     assert_eq!((&before["temperature"], &before["max_tokens"]), (&json!(0.5), &json!(2_048)));
-    let told = desk
+    let told = admin
         .set(json!({"gateway": {
             "temperature": 0.25, "max_tokens": 99, "system_prompt": "Be brief.",
         }, "llm.model": "another"}))
@@ -56,7 +56,7 @@ async fn a_text_client_that_is_connected_feels_the_change() {
     let after = question().await;
     assert_eq!((&after["temperature"], &after["max_tokens"]), (&json!(0.25), &json!(99)));
     assert_eq!((&after["model"], system(&after)), (&json!("another"), "Be brief."));
-    let told = desk.set(json!({"llm": {"model": null}, "gateway.temperature": null})).await;
+    let told = admin.set(json!({"llm": {"model": null}, "gateway.temperature": null})).await;
     assert_eq!(told["sources"]["llm.model"], "configuration");
     let back = question().await;
     assert_eq!((&back["model"], &back["temperature"]), (&before["model"], &json!(0.5)));
@@ -65,9 +65,9 @@ async fn a_text_client_that_is_connected_feels_the_change() {
 #[tokio::test]
 async fn a_device_and_an_application_feel_the_change_in_their_next_turn() {
     let vendors = Vendors::start().await;
-    let desk = Desk::start(&vendors, |_| {}).await;
+    let admin = Admin::start(&vendors, |_| {}).await;
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
-    let (mut device, _) = connect_async(desk.server.device_url()).await.unwrap();
+    let (mut device, _) = connect_async(admin.server.device_url()).await.unwrap();
     say(&mut device, json!({"type": "hello", "version": 1, "transport": "websocket"})).await;
     json_of(&mut device, "hello").await;
     let mut question = async |words: &str| {
@@ -80,18 +80,18 @@ async fn a_device_and_an_application_feel_the_change_in_their_next_turn() {
         asked(&vendors)
     };
     question("What is the weather?").await;
-    desk.set(json!({"dialogue.system_prompt": "You are a lamp.", "llm.temperature": 0.125})).await;
+    admin.set(json!({"dialogue.system_prompt": "You are a lamp.", "llm.temperature": 0.125})).await;
     let after = question("And tomorrow?").await;
     assert!(system(&after).starts_with("You are a lamp."), "{after}");
     assert_eq!(after["temperature"], 0.125);
     let session = json!({"name": "game", "creator_id": "dm", "max_players": 4});
-    let (status, made) = ask(&desk.server, Method::POST, "/api/sessions", "", session).await;
+    let (status, made) = ask(&admin.server, Method::POST, "/api/sessions", "", session).await;
     assert_eq!(status, 201, "{made}");
     let id = made["id"].as_str().or(made["session_id"].as_str()).unwrap().to_owned();
-    desk.set(json!({"chat": {"system_prompt": "You are a dragon.", "max_tokens": 55}})).await;
+    admin.set(json!({"chat": {"system_prompt": "You are a dragon.", "max_tokens": 55}})).await;
     let path = format!("/api/sessions/{id}/chat");
     let (status, told) =
-        ask(&desk.server, Method::POST, &path, "", json!({"message": "hello"})).await;
+        ask(&admin.server, Method::POST, &path, "", json!({"message": "hello"})).await;
     assert_eq!(status, 200, "{told}");
     let after = asked(&vendors);
     assert_eq!((system(&after), &after["max_tokens"]), ("You are a dragon.", &json!(55)));
@@ -100,33 +100,34 @@ async fn a_device_and_an_application_feel_the_change_in_their_next_turn() {
 #[tokio::test]
 async fn museum_clients_feel_the_change_and_answers_are_forgotten() {
     let vendors = Vendors::start().await;
-    let desk = Desk::start(&vendors, |_| {}).await;
+    let admin = Admin::start(&vendors, |_| {}).await;
     let register = async || {
         let body = json!({"client_metadata": {}});
-        let (_, told) = ask(&desk.server, Method::POST, "/api/session/register", "", body).await;
+        let (_, told) = ask(&admin.server, Method::POST, "/api/session/register", "", body).await;
         let time = |name: &str| told[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
         let lasts = time("expires_at").duration_since(time("server_timestamp")).as_secs();
         (told["session_id"].as_str().unwrap().to_owned(), lasts)
     };
     let parse = async |id: &str| {
-        let asked = reqwest::Client::new().post(desk.server.http_url("/api/agent/parse"));
+        let asked = reqwest::Client::new().post(admin.server.http_url("/api/agent/parse"));
         let asked = asked.header("session-id", id).json(&json!({"user_input": "hi"}));
         assert_eq!(asked.send().await.unwrap().status(), 200);
     };
     let (id, lasts) = register().await;
     assert!((895..=900).contains(&lasts), "{lasts}");
     parse(&id).await;
-    desk.set(json!({"museum": {
-        "session_timeout_ms": 60_000, "system_prompt": "In {scene_type}.", "temperature": 0.25,
-    }}))
-    .await;
+    admin
+        .set(json!({"museum": {
+            "session_timeout_ms": 60_000, "system_prompt": "In {scene_type}.", "temperature": 0.25,
+        }}))
+        .await;
     let (id, lasts) = register().await;
     assert!((55..=60).contains(&lasts), "{lasts}");
     parse(&id).await;
     let after = asked(&vendors);
     assert_eq!((system(&after), &after["temperature"]), ("In public.", &json!(0.25)));
     let seen = vendors.llm.seen().requests;
-    desk.set(json!({"llm.model": "another"})).await;
+    admin.set(json!({"llm.model": "another"})).await;
     let (id, _) = register().await;
     parse(&id).await;
     assert_eq!(vendors.llm.seen().requests, seen + 1, "the old model's answer is not given");
@@ -136,11 +137,11 @@ async fn museum_clients_feel_the_change_and_answers_are_forgotten() {
 #[tokio::test]
 async fn what_cannot_be_used_changes_nothing() {
     let vendors = Vendors::start().await;
-    let desk = Desk::start(&vendors, |config| {
+    let admin = Admin::start(&vendors, |config| {
         config.from_environment.insert("llm.model".into());
     })
     .await;
-    let before = desk.get("/config").await;
+    let before = admin.get("/config").await;
     assert_eq!(before["sources"]["llm.model"], "environment");
     for (body, status, told) in [
         (json!({"gateway.temperature": 3}), 400, "`gateway.temperature` is 3: use 0 to 1"),
@@ -160,13 +161,13 @@ async fn what_cannot_be_used_changes_nothing() {
         if let Some(all) = body.as_object_mut().filter(|all| !all.is_empty()) {
             all.insert("museum.temperature".into(), json!(0.1));
         }
-        let (code, answer) = desk.ask(Method::PATCH, "/config", body.clone()).await;
+        let (code, answer) = admin.ask(Method::PATCH, "/config", body.clone()).await;
         assert_eq!(code, status, "{body}: {answer}");
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.contains(told), "{body}: {message}");
     }
-    assert_eq!(desk.get("/config").await, before);
-    assert_eq!(desk.get("/audit").await["entries"].as_array().unwrap().len(), 1, "the log-in");
+    assert_eq!(admin.get("/config").await, before);
+    assert_eq!(admin.get("/audit").await["entries"].as_array().unwrap().len(), 1, "the log-in");
 }
 
 #[tokio::test]
@@ -174,12 +175,12 @@ async fn changes_outlive_the_server_and_reach_others_on_the_same_store() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let shared = |config: &mut Config| config.server.data_dir = folder.path().to_owned();
-    let first = Desk::start(&vendors, shared).await;
-    let second = Desk::start(&vendors, shared).await;
+    let first = Admin::start(&vendors, shared).await;
+    let second = Admin::start(&vendors, shared).await;
     first.set(json!({"museum.temperature": 0.9})).await;
-    let follows = async |desk: &Desk, value: f64| {
+    let follows = async |admin: &Admin, value: f64| {
         eventually("the change arrives", async || {
-            let told = desk.get("/config").await;
+            let told = admin.get("/config").await;
             (told["settings"]["museum"]["temperature"] == value).then_some(())
         })
         .await;
@@ -194,7 +195,7 @@ async fn changes_outlive_the_server_and_reach_others_on_the_same_store() {
     let mut config = vendors.config();
     guarded(&mut config);
     shared(&mut config);
-    let third = Desk::of(TestServer::of(config, Vec::new()).await).await;
+    let third = Admin::of(TestServer::of(config, Vec::new()).await).await;
     follows(&third, 0.9).await;
 }
 

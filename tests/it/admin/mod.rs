@@ -17,12 +17,12 @@ fn guarded(config: &mut Config) {
 }
 
 /// A server and somebody who is logged in.
-struct Desk {
+struct Admin {
     server: TestServer,
     token: String,
 }
 
-impl Desk {
+impl Admin {
     async fn start(vendors: &Vendors, tweak: impl FnOnce(&mut Config)) -> Self {
         let server = TestServer::start(vendors, |config| {
             guarded(config);

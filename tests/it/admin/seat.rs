@@ -3,14 +3,14 @@
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-use super::{Desk, PASSWORD, ask, guarded, log_in};
+use super::{Admin, PASSWORD, ask, guarded, log_in};
 use crate::support::app::{TestServer, Vendors};
 
 #[tokio::test]
 async fn nobody_passes_without_an_access_token() {
     let vendors = Vendors::start().await;
-    let desk = Desk::start(&vendors, |_| {}).await;
-    let (_, pair) = log_in(&desk.server, "admin", PASSWORD).await;
+    let admin = Admin::start(&vendors, |_| {}).await;
+    let (_, pair) = log_in(&admin.server, "admin", PASSWORD).await;
     let refresh = pair["refresh_token"].as_str().unwrap();
     for (method, path) in [
         (Method::GET, "/api/admin/config"),
@@ -24,18 +24,18 @@ async fn nobody_passes_without_an_access_token() {
     ] {
         for token in ["", "x", PASSWORD, refresh] {
             let (status, told) =
-                ask(&desk.server, method.clone(), path, token, json!({"llm.model": "x"})).await;
+                ask(&admin.server, method.clone(), path, token, json!({"llm.model": "x"})).await;
             assert_eq!((status, &told["error"]["code"]), (401, &json!("UNAUTHORIZED")), "{path}");
         }
     }
-    let (status, told) = ask(&desk.server, Method::GET, "/api/admin/login", "", Value::Null).await;
+    let (status, told) = ask(&admin.server, Method::GET, "/api/admin/login", "", Value::Null).await;
     assert_eq!(status, 405, "{told}");
     for body in [json!({}), json!({"username": "admin"}), json!([])] {
-        let (status, _) = ask(&desk.server, Method::POST, "/api/admin/login", "", body).await;
+        let (status, _) = ask(&admin.server, Method::POST, "/api/admin/login", "", body).await;
         assert_eq!(status, 400);
     }
-    let page = Client::new().get(desk.server.http_url("/api/admin/config"));
-    let page = page.bearer_auth(&desk.token).header("origin", "https://evil.example");
+    let page = Client::new().get(admin.server.http_url("/api/admin/config"));
+    let page = page.bearer_auth(&admin.token).header("origin", "https://evil.example");
     assert_eq!(page.send().await.unwrap().status(), 403);
 }
 
@@ -89,34 +89,34 @@ async fn passwords_cannot_be_tried_for_long() {
 #[tokio::test]
 async fn sessions_are_seen_and_ended() {
     let vendors = Vendors::start().await;
-    let desk = Desk::start(&vendors, |_| {}).await;
+    let admin = Admin::start(&vendors, |_| {}).await;
     let body = json!({"client_metadata": {"client_type": "pet"}});
     let mut ids = Vec::new();
     for _ in 0..3 {
         let (_, told) =
-            ask(&desk.server, Method::POST, "/api/session/register", "", body.clone()).await;
+            ask(&admin.server, Method::POST, "/api/session/register", "", body.clone()).await;
         ids.push(told["session_id"].as_str().unwrap().to_owned());
     }
-    let listed = desk.get("/sessions?limit=2").await;
+    let listed = admin.get("/sessions?limit=2").await;
     assert_eq!((&listed["total"], listed["sessions"].as_array().unwrap().len()), (&json!(3), 2));
     let one = &listed["sessions"][0];
     assert_eq!(
         (&one["kind"], &one["client_metadata"]["client_type"]),
         (&json!("museum"), &json!("pet"))
     );
-    let rest = desk.get("/sessions?limit=2&offset=2").await;
+    let rest = admin.get("/sessions?limit=2&offset=2").await;
     assert_eq!(rest["sessions"].as_array().unwrap().len(), 1);
     for query in ["limit=0", "limit=501", "limit=x", "offset=-1"] {
-        let (status, _) = desk.ask(Method::GET, &format!("/sessions?{query}"), Value::Null).await;
+        let (status, _) = admin.ask(Method::GET, &format!("/sessions?{query}"), Value::Null).await;
         assert_eq!(status, 400, "{query}");
     }
     let path = format!("/sessions/{}", ids[0]);
-    assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 204);
-    assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 404);
-    let beat = Client::new().post(desk.server.http_url("/api/session/heartbeat"));
+    assert_eq!(admin.ask(Method::DELETE, &path, Value::Null).await.0, 204);
+    assert_eq!(admin.ask(Method::DELETE, &path, Value::Null).await.0, 404);
+    let beat = Client::new().post(admin.server.http_url("/api/session/heartbeat"));
     assert_eq!(beat.header("session-id", &ids[0]).send().await.unwrap().status(), 401);
-    assert_eq!(desk.get("/sessions").await["total"], 2);
-    let audit = desk.get("/audit").await;
+    assert_eq!(admin.get("/sessions").await["total"], 2);
+    let audit = admin.get("/audit").await;
     let last = &audit["entries"][0];
     assert_eq!((&last["who"], &last["what"]), (&json!("admin"), &json!("session ended")));
     assert_eq!(last["details"]["session_id"], ids[0]);
@@ -125,10 +125,10 @@ async fn sessions_are_seen_and_ended() {
 #[tokio::test]
 async fn figures_and_the_audit_tell_what_happened() {
     let vendors = Vendors::start().await;
-    let desk = Desk::start(&vendors, |_| {}).await;
-    let nowhere = desk.server.http_url("/api/devices/nobody");
+    let admin = Admin::start(&vendors, |_| {}).await;
+    let nowhere = admin.server.http_url("/api/devices/nobody");
     assert_eq!(Client::new().get(nowhere).send().await.unwrap().status(), 404);
-    let told = desk.get("/metrics").await;
+    let told = admin.get("/metrics").await;
     let http = &told["http"];
     assert!(http["requests"].as_u64().unwrap() >= 2, "{told}");
     assert_eq!((&http["errors"], &http["error_rate"]), (&json!(0), &json!(0.0)));
@@ -140,14 +140,14 @@ async fn figures_and_the_audit_tell_what_happened() {
         assert_eq!(told[name], 0, "{name}: {told}");
     }
     for temperature in [0.1, 0.2, 0.3] {
-        desk.set(json!({"museum.temperature": temperature})).await;
+        admin.set(json!({"museum.temperature": temperature})).await;
     }
-    let first = desk.get("/audit?limit=2").await;
+    let first = admin.get("/audit?limit=2").await;
     let entry = &first["entries"][0];
     assert_eq!(entry["details"]["changes"]["museum.temperature"], json!({"old": 0.2, "new": 0.3}));
     assert!(entry["at"].as_str().unwrap().ends_with('Z'), "{entry}");
     let before = first["next"].as_i64().unwrap();
-    let second = desk.get(&format!("/audit?limit=2&before={before}")).await;
+    let second = admin.get(&format!("/audit?limit=2&before={before}")).await;
     let whats: Vec<&str> =
         second["entries"].as_array().unwrap().iter().map(|e| e["what"].as_str().unwrap()).collect();
     assert_eq!(whats, ["settings changed", "logged in"]);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::events::Watcher;
 use super::{SOON, Session, Table, answer, code};
 use crate::support::app::{TestServer, Vendors};
-use crate::support::slow_worlds::{ConversationStyle, SlowWorlds};
+use crate::support::slow_worlds::{AnswerStyle, SlowWorlds};
 
 /// Longest wait for the model, and for the state server, in these tests.
 const PATIENCE_MS: u64 = 2_500;
@@ -42,13 +42,13 @@ fn reply(asked: &[u8]) -> String {
     }
 }
 
-/// A table, its state server, and one session.
-struct Desk {
+/// A server of chat sessions, and its state server.
+struct ChatServer {
     table: Table,
     worlds: SlowWorlds,
 }
 
-impl Desk {
+impl ChatServer {
     async fn start() -> Self {
         let worlds = SlowWorlds::start(Duration::from_millis(5)).await;
         let vendors = Vendors::of(
@@ -91,7 +91,7 @@ impl Desk {
 
 /// Somebody who talks in a session, and watches it.
 struct Talk<'a> {
-    desk: &'a Desk,
+    chat: &'a ChatServer,
     session: &'a Session<'a>,
     watcher: Watcher,
     /// Messages that were there before the first turn.
@@ -99,15 +99,15 @@ struct Talk<'a> {
 }
 
 impl<'a> Talk<'a> {
-    async fn new(desk: &'a Desk, session: &'a Session<'a>) -> Self {
-        let mut watcher = Watcher::connect(&desk.table, &session.id, "").await;
+    async fn new(chat: &'a ChatServer, session: &'a Session<'a>) -> Self {
+        let mut watcher = Watcher::connect(&chat.table, &session.id, "").await;
         assert_eq!(watcher.next().await["type"], "connected");
-        Self { desk, session, watcher, before: messages(session).await.len() }
+        Self { chat, session, watcher, before: messages(session).await.len() }
     }
 
     /// What the model was asked since it had seen so many texts.
     fn prompts(&self, from: usize) -> Vec<Vec<ChatMessage>> {
-        let texts = self.desk.table.vendors.llm.seen().texts;
+        let texts = self.chat.table.vendors.llm.seen().texts;
         let bodies = texts[from..].iter().filter_map(|text| serde_json::from_str(text).ok());
         let prompt = |body: Value| {
             let all = body["messages"].as_array().unwrap()[1..].iter();
@@ -140,7 +140,7 @@ impl Conversation for Talk<'_> {
             1 => format!(r#"call open_door {{"door_id": "door {n}"}}"#),
             _ => format!("question {n}"),
         };
-        let from = self.desk.table.vendors.llm.seen().texts.len();
+        let from = self.chat.table.vendors.llm.seen().texts.len();
         let told = self.session.say(&message).await;
         let events = self.watcher.until("chat.answered", &message).await;
         let event = |event: &Value| format!("{}: {}", event["type"], event["data"]);
@@ -160,7 +160,7 @@ impl Conversation for Talk<'_> {
 /// Plays ten turns in a session in which an odd event came before, and rightly left these messages.
 async fn undisturbed(
     event: &str,
-    desk: &Desk,
+    chat: &ChatServer,
     session: &Session<'_>,
     plain: &[TurnSeen],
     remains: &[&str],
@@ -170,20 +170,20 @@ async fn undisturbed(
         && said.iter().zip(remains).all(|(said, want)| said.starts_with(want));
     assert!(fits, "after {event} there are {said:?}, not {remains:?}");
     let left: Vec<ChatMessage> = messages(session).await.iter().map(shown).collect();
-    let after = ten_turns(&mut Talk::new(desk, session).await).await;
+    let after = ten_turns(&mut Talk::new(chat, session).await).await;
     assert_undisturbed(event, plain, &after, &left);
 }
 
-async fn plain(desk: &Desk) -> Vec<TurnSeen> {
-    let session = desk.table.session().await;
-    ten_turns(&mut Talk::new(desk, &session).await).await
+async fn plain(chat: &ChatServer) -> Vec<TurnSeen> {
+    let session = chat.table.session().await;
+    ten_turns(&mut Talk::new(chat, &session).await).await
 }
 
 #[actix_web::test]
 async fn ten_turns_after_a_model_that_failed() {
-    let desk = Desk::start().await;
-    let plain = plain(&desk).await;
-    let llm = &desk.table.vendors.llm;
+    let chat = ChatServer::start().await;
+    let plain = plain(&chat).await;
+    let llm = &chat.table.vendors.llm;
     for behaviour in [
         Behaviour::HttpStatus(500, None),
         Behaviour::HttpStatus(400, None),
@@ -194,25 +194,25 @@ async fn ten_turns_after_a_model_that_failed() {
         Behaviour::Thinking,
         Behaviour::Silent,
     ] {
-        let session = desk.table.session().await;
+        let session = chat.table.session().await;
         llm.set(behaviour);
-        desk.fails(&session, "a longer question", (503, "LLM_UNAVAILABLE")).await;
+        chat.fails(&session, "a longer question", (503, "LLM_UNAVAILABLE")).await;
         llm.set(Behaviour::Normal);
-        undisturbed(&format!("{behaviour:?}"), &desk, &session, &plain, &[]).await;
+        undisturbed(&format!("{behaviour:?}"), &chat, &session, &plain, &[]).await;
     }
-    let session = desk.table.session().await;
+    let session = chat.table.session().await;
     llm.set(Behaviour::Insistent);
-    desk.fails(&session, "insist", (500, "MAX_ITERATIONS_EXCEEDED")).await;
+    chat.fails(&session, "insist", (500, "MAX_ITERATIONS_EXCEEDED")).await;
     llm.set(Behaviour::Normal);
-    undisturbed("too many rounds", &desk, &session, &plain, &[]).await;
-    desk.table.server.stop().await;
+    undisturbed("too many rounds", &chat, &session, &plain, &[]).await;
+    chat.table.server.stop().await;
 }
 
 #[actix_web::test]
 async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
-    let desk = Desk::start().await;
-    let plain = plain(&desk).await;
-    let llm = &desk.table.vendors.llm;
+    let chat = ChatServer::start().await;
+    let plain = plain(&chat).await;
+    let llm = &chat.table.vendors.llm;
     // Who says nothing after a call that worked has answered.
     let (failed, silent): (_, &[&str]) = ((503, "LLM_UNAVAILABLE"), &OPENED[..3]);
     for (behaviour, told, remains) in [
@@ -221,70 +221,70 @@ async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
         (Behaviour::Thinking, (200, ""), silent),
         (Behaviour::Silent, failed, &[]),
     ] {
-        let session = desk.table.session().await;
+        let session = chat.table.session().await;
         let asked = llm.seen().requests;
         let failing = async {
             // The state server pauses: the next request is the one with the tool's result.
             llm.until(|seen| seen.requests > asked).await;
             llm.set(behaviour);
         };
-        tokio::join!(desk.fails(&session, OPEN, told), failing);
+        tokio::join!(chat.fails(&session, OPEN, told), failing);
         llm.set(Behaviour::Normal);
         let event = format!("{behaviour:?} behind a tool");
-        undisturbed(&event, &desk, &session, &plain, remains).await;
+        undisturbed(&event, &chat, &session, &plain, remains).await;
     }
-    desk.table.server.stop().await;
+    chat.table.server.stop().await;
 }
 
 #[actix_web::test]
 async fn ten_turns_after_a_tool_or_a_state_server_that_failed() {
-    let desk = Desk::start().await;
-    let plain = plain(&desk).await;
+    let chat = ChatServer::start().await;
+    let plain = plain(&chat).await;
     let nobody = r#"call update_hp {"character_id": "nobody", "change": 1}"#;
     for wrong in [nobody, "call no_such_tool {}", r#"call open_door {"door_id": 5}"#] {
-        let session = desk.table.session().await;
+        let session = chat.table.session().await;
         session.say(wrong).await;
         let user = format!("user: {wrong}");
         let remains = [&*user, "assistant: ", "tool: error", "assistant: You said error"];
-        undisturbed(wrong, &desk, &session, &plain, &remains).await;
+        undisturbed(wrong, &chat, &session, &plain, &remains).await;
     }
-    let session = desk.table.session().await;
-    desk.worlds.set(ConversationStyle::RedisUnavailable);
-    desk.fails(&session, OPEN, (502, "MCP_SERVER_ERROR")).await;
-    desk.worlds.set(ConversationStyle::Normal);
-    undisturbed("a state server that is away", &desk, &session, &plain, &[]).await;
-    let session = desk.table.session().await;
-    desk.worlds.set(ConversationStyle::Conflicts);
-    desk.fails(&session, OPEN, (409, "VERSION_CONFLICT")).await;
-    desk.worlds.set(ConversationStyle::Normal);
-    undisturbed("a version that is old twice", &desk, &session, &plain, &[]).await;
-    let session = desk.table.session().await;
-    desk.worlds.set(ConversationStyle::Silent);
+    let session = chat.table.session().await;
+    chat.worlds.set(AnswerStyle::Dropped);
+    chat.fails(&session, OPEN, (502, "MCP_SERVER_ERROR")).await;
+    chat.worlds.set(AnswerStyle::Normal);
+    undisturbed("a state server that is away", &chat, &session, &plain, &[]).await;
+    let session = chat.table.session().await;
+    chat.worlds.set(AnswerStyle::Conflicts);
+    chat.fails(&session, OPEN, (409, "VERSION_CONFLICT")).await;
+    chat.worlds.set(AnswerStyle::Normal);
+    undisturbed("a version that is old twice", &chat, &session, &plain, &[]).await;
+    let session = chat.table.session().await;
+    chat.worlds.set(AnswerStyle::Silent);
     session.say(OPEN).await;
-    desk.worlds.set(ConversationStyle::Normal);
+    chat.worlds.set(AnswerStyle::Normal);
     let late = [OPENED[0], OPENED[1], "tool: error", "assistant: You said error"];
-    undisturbed("a state server that is late", &desk, &session, &plain, &late).await;
-    desk.table.server.stop().await;
+    undisturbed("a state server that is late", &chat, &session, &plain, &late).await;
+    chat.table.server.stop().await;
 }
 
 #[actix_web::test]
 async fn ten_turns_after_a_client_that_left() {
-    let desk = Desk::start().await;
-    let plain = plain(&desk).await;
-    let llm = &desk.table.vendors.llm;
+    let chat = ChatServer::start().await;
+    let plain = plain(&chat).await;
+    let llm = &chat.table.vendors.llm;
     for (key, stream) in [("plain", false), ("streamed", true)] {
-        let session = desk.table.session().await;
-        let mut watcher = Watcher::connect(&desk.table, &session.id, "").await;
+        let session = chat.table.session().await;
+        let mut watcher = Watcher::connect(&chat.table, &session.id, "").await;
         watcher.next().await;
         let asked = llm.seen().requests;
         let url = session.path("/chat");
         let said = json!({"message": OPEN, "stream": stream});
-        let asking = desk.table.request(Method::POST, &url).header("Idempotency-Key", key);
+        let asking = chat.table.request(Method::POST, &url).header("Idempotency-Key", key);
         let asking = asking.json(&said).send();
         // The state server is called next.
         let called = async {
             llm.until(|seen| seen.requests > asked).await;
-            desk.worlds.until(desk.worlds.moments() + 1).await;
+            chat.worlds.until(chat.worlds.moments() + 1).await;
         };
         tokio::select! {
             biased;
@@ -293,117 +293,117 @@ async fn ten_turns_after_a_client_that_left() {
         }
         // The turn goes on to its end, and somebody is told.
         watcher.until("chat.answered", OPEN).await;
-        undisturbed(&format!("a client that left, {key}"), &desk, &session, &plain, &OPENED).await;
+        undisturbed(&format!("a client that left, {key}"), &chat, &session, &plain, &OPENED).await;
     }
-    desk.table.server.stop().await;
+    chat.table.server.stop().await;
 }
 
 #[actix_web::test]
 async fn ten_turns_after_a_session_was_away() {
-    let desk = Desk::start().await;
-    let plain = plain(&desk).await;
+    let chat = ChatServer::start().await;
+    let plain = plain(&chat).await;
     for (event, method, part) in
         [("archive", Method::POST, "/archive"), ("delete", Method::DELETE, "")]
     {
-        let session = desk.table.session().await;
+        let session = chat.table.session().await;
         session.say(OPEN).await;
-        assert_eq!(desk.table.ask(method, &session.path(part), None).await.0, 200);
+        assert_eq!(chat.table.ask(method, &session.path(part), None).await.0, 200);
         let refused = session.post("/chat", json!({"message": "hi"})).await.0;
         assert!(refused == 409 || refused == 404, "{refused}");
         assert_eq!(session.post("/restore", Value::Null).await.0, 200);
-        undisturbed(&format!("{event} and restore"), &desk, &session, &plain, &OPENED).await;
+        undisturbed(&format!("{event} and restore"), &chat, &session, &plain, &OPENED).await;
     }
-    let session = desk.table.session().await;
+    let session = chat.table.session().await;
     session.say(OPEN).await;
     let (_, snapshot) = session.post("/snapshots", Value::Null).await;
     session.say("this will not have been said").await;
     session.say(r#"call open_door {"door_id": "another"}"#).await;
     let back = format!("/snapshots/{}/restore", snapshot["id"].as_str().unwrap());
     assert_eq!(session.post(&back, Value::Null).await.0, 200);
-    undisturbed("a rollback", &desk, &session, &plain, &OPENED).await;
+    undisturbed("a rollback", &chat, &session, &plain, &OPENED).await;
     // Nor does one that is refused leave anything.
     session.post("/archive", Value::Null).await;
     assert_eq!(code(session.post(&back, Value::Null).await), (409, "CONFLICT".into()));
-    desk.table.server.stop().await;
+    chat.table.server.stop().await;
 }
 
 #[actix_web::test]
 async fn ten_turns_after_settings_changed_and_changed_back() {
-    let desk = Desk::start().await;
-    let plain = plain(&desk).await;
-    let session = desk.table.session().await;
+    let chat = ChatServer::start().await;
+    let plain = plain(&chat).await;
+    let session = chat.table.session().await;
     let who = json!({"username": "admin", "password": ADMIN});
-    let (_, told) = desk.table.post("/api/admin/login", who).await;
+    let (_, told) = chat.table.post("/api/admin/login", who).await;
     let token = told["access_token"].as_str().unwrap();
     let change = async |wanted: Value| {
-        let asked = desk.table.request(Method::PUT, "/api/admin/config").bearer_auth(token);
+        let asked = chat.table.request(Method::PUT, "/api/admin/config").bearer_auth(token);
         let (status, told) = answer(asked.json(&wanted)).await;
         assert_eq!(status, 200, "{told}");
     };
     change(json!({"chat": {"system_prompt": "You are a dragon.", "max_tokens": 55}})).await;
     session.say(OPEN).await;
     change(json!({"chat": {"system_prompt": null, "max_tokens": null}})).await;
-    undisturbed("other settings", &desk, &session, &plain, &OPENED).await;
-    desk.table.server.stop().await;
+    undisturbed("other settings", &chat, &session, &plain, &OPENED).await;
+    chat.table.server.stop().await;
 }
 
 #[actix_web::test]
 async fn ten_turns_after_the_server_was_away() {
-    let desk = Desk::start().await;
-    let plain = plain(&desk).await;
-    let folder = desk.table.vendors.config().server.data_dir;
-    let desk = desk.restarted(&folder, |_| {}).await;
+    let chat = ChatServer::start().await;
+    let plain = plain(&chat).await;
+    let folder = chat.table.vendors.config().server.data_dir;
+    let chat = chat.restarted(&folder, |_| {}).await;
     let id = {
-        let session = desk.table.session().await;
+        let session = chat.table.session().await;
         session.say(OPEN).await;
         session.id
     };
-    let desk = desk.restarted(&folder, |_| {}).await;
-    let session = Session { table: &desk.table, id };
-    undisturbed("a server that was away", &desk, &session, &plain, &OPENED).await;
-    desk.table.server.stop().await;
+    let chat = chat.restarted(&folder, |_| {}).await;
+    let session = Session { table: &chat.table, id };
+    undisturbed("a server that was away", &chat, &session, &plain, &OPENED).await;
+    chat.table.server.stop().await;
 }
 
 #[actix_web::test]
 async fn ten_turns_after_a_purge() {
-    let desk = Desk::start().await;
-    let plain = plain(&desk).await;
-    let folder = desk.table.vendors.config().server.data_dir;
-    let desk = desk.restarted(&folder, |_| {}).await;
+    let chat = ChatServer::start().await;
+    let plain = plain(&chat).await;
+    let folder = chat.table.vendors.config().server.data_dir;
+    let chat = chat.restarted(&folder, |_| {}).await;
     let make = async || {
-        let session = desk.table.session().await;
+        let session = chat.table.session().await;
         session.say(OPEN).await;
         session.id
     };
     let (gone, neighbour, back) = (make().await, make().await, make().await);
     for id in [&gone, &back] {
-        let deleted = desk.table.ask(Method::DELETE, &format!("/api/sessions/{id}"), None).await;
+        let deleted = chat.table.ask(Method::DELETE, &format!("/api/sessions/{id}"), None).await;
         assert_eq!(deleted.0, 200);
     }
-    let restored = desk.table.post(&format!("/api/sessions/{back}/restore"), Value::Null).await;
+    let restored = chat.table.post(&format!("/api/sessions/{back}/restore"), Value::Null).await;
     assert_eq!(restored.0, 200);
     // A server purges when it starts.
-    let desk = desk.restarted(&folder, |config| config.chat.purge_after = Duration::ZERO).await;
+    let chat = chat.restarted(&folder, |config| config.chat.purge_after = Duration::ZERO).await;
     eventually("it is purged", || async {
-        let (_, told) = desk.table.get("/api/sessions?status=deleted").await;
+        let (_, told) = chat.table.get("/api/sessions?status=deleted").await;
         (told["total"] == 0).then_some(())
     })
     .await;
-    let session = |id| Session { table: &desk.table, id };
+    let session = |id| Session { table: &chat.table, id };
     for part in ["/chat", "/restore", "/snapshots"] {
         let told = session(gone.clone()).post(part, json!({"message": "hello"})).await;
         assert_eq!(code(told), (404, "SESSION_NOT_FOUND".into()), "{part}");
     }
-    assert!(!desk.worlds.knows(&gone) && desk.worlds.knows(&neighbour));
+    assert!(!chat.worlds.knows(&gone) && chat.worlds.knows(&neighbour));
     let neighbours = [("neighbour", session(neighbour)), ("restored", session(back))];
     for (which, session) in neighbours {
         let event = format!("a purge, in a {which} session");
-        undisturbed(&event, &desk, &session, &plain, &OPENED).await;
+        undisturbed(&event, &chat, &session, &plain, &OPENED).await;
     }
     // Of the same person.
-    let fresh = desk.table.session().await;
-    undisturbed("a purge, in a new session", &desk, &fresh, &plain, &[]).await;
-    let (_, told) = desk.table.get("/api/sessions?user_id=user-123").await;
+    let fresh = chat.table.session().await;
+    undisturbed("a purge, in a new session", &chat, &fresh, &plain, &[]).await;
+    let (_, told) = chat.table.get("/api/sessions?user_id=user-123").await;
     assert_eq!(told["total"], 3, "{told}");
-    desk.table.server.stop().await;
+    chat.table.server.stop().await;
 }

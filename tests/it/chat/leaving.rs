@@ -13,7 +13,7 @@ use hearken_test_support::vendors::Behaviour;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::desk::{Desk, HIT, told};
+use super::in_process::{ChatInProcess, HIT, told};
 use super::{SOON, Table, answer, code};
 
 const NEVER: Duration = Duration::from_secs(3_600);
@@ -24,137 +24,137 @@ fn fault(told: &Result<hearken_proto::chat::ChatResponse, ChatError>) -> Option<
 
 #[tokio::test]
 async fn a_message_that_has_called_a_tool_runs_to_its_end() {
-    let desk = Desk::start().await;
-    let mut watch = desk.watch().await;
-    let before = desk.said().await.len();
-    desk.leave_in_the_middle(None).await;
-    desk.state.release();
+    let chat = ChatInProcess::start().await;
+    let mut watch = chat.watch().await;
+    let before = chat.said().await.len();
+    chat.leave_in_the_middle(None).await;
+    chat.state.release();
     let events = told(&mut watch, "chat.answered").await;
     assert!(events.len() > 1, "what happened in the world is told: {events:?}");
-    assert_eq!((desk.hp().await, desk.said().await.len()), (9, before + 4));
+    assert_eq!((chat.hp().await, chat.said().await.len()), (9, before + 4));
     // The next message sees it.
-    desk.say("and now?", None).await.unwrap();
-    assert!(desk.script.last_prompt().iter().any(|line| line == "User: hit it"));
+    chat.say("and now?", None).await.unwrap();
+    assert!(chat.script.last_prompt().iter().any(|line| line == "User: hit it"));
 }
 
 #[tokio::test]
 async fn an_event_is_told_with_the_time_at_which_it_happened() {
-    let desk = Desk::start().await;
-    let mut watch = desk.watch().await;
-    desk.leave_in_the_middle(None).await;
-    let happened = desk.state.happened.lock().unwrap().expect("the state server tells it");
-    desk.state.release();
+    let chat = ChatInProcess::start().await;
+    let mut watch = chat.watch().await;
+    chat.leave_in_the_middle(None).await;
+    let happened = chat.state.happened.lock().unwrap().expect("the state server tells it");
+    chat.state.release();
     let event = tokio::time::timeout(SOON, watch.events.recv()).await.unwrap().unwrap();
     assert_eq!((event.kind.as_str(), event.timestamp), ("character.hp_changed", happened));
 }
 
 #[tokio::test]
 async fn a_repeated_request_waits_for_its_first_and_gets_that_answer() {
-    let desk = Desk::start().await;
-    desk.leave_in_the_middle(Some("k")).await;
+    let chat = ChatInProcess::start().await;
+    chat.leave_in_the_middle(Some("k")).await;
     let repeated =
-        async { tokio::join!(desk.say("hit it", Some("k")), desk.say("hit it", Some("k"))) };
+        async { tokio::join!(chat.say("hit it", Some("k")), chat.say("hit it", Some("k"))) };
     let release = async {
         tokio::task::yield_now().await;
-        desk.state.release();
+        chat.state.release();
     };
     let ((one, two), ()) = tokio::join!(repeated, release);
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_eq!((&one, one.response.as_str()), (&two, "Good day."));
     assert!(one.state_changes.contains_key("goblin"), "{one:?}");
-    assert_eq!((desk.hp().await, desk.said().await.len()), (9, 8));
+    assert_eq!((chat.hp().await, chat.said().await.len()), (9, 8));
 }
 
 #[tokio::test]
 async fn a_message_nobody_waits_for_is_dropped_before_its_first_call() {
-    let desk = Desk::start().await;
+    let chat = ChatInProcess::start().await;
     for key in [None, Some("k")] {
-        desk.script.thinks(LlmAct::Write(vec!["late"], NEVER));
-        let asked = desk.script.prompts.lock().unwrap().len() + 1;
+        chat.script.thinks(LlmAct::Write(vec!["late"], NEVER));
+        let asked = chat.script.prompts.lock().unwrap().len() + 1;
         let thinking = eventually("the model is asked", || async {
-            (desk.script.prompts.lock().unwrap().len() == asked).then_some(())
+            (chat.script.prompts.lock().unwrap().len() == asked).then_some(())
         });
         tokio::select! {
-            told = desk.say("think", key) => panic!("it was answered: {told:?}"),
+            told = chat.say("think", key) => panic!("it was answered: {told:?}"),
             () = thinking => {}
         }
         // The session is free again, but for a request that may be repeated.
-        let next = tokio::time::timeout(Duration::from_millis(500), desk.say("next", None)).await;
+        let next = tokio::time::timeout(Duration::from_millis(500), chat.say("next", None)).await;
         assert_eq!(next.is_ok_and(|told| told.is_ok()), key.is_none(), "{key:?}");
     }
 }
 
 #[tokio::test]
 async fn a_key_is_of_one_request() {
-    let desk = Desk::start().await;
-    let first = desk.say("hello", Some("k")).await.unwrap();
-    assert_eq!(desk.say("hello", Some("k")).await.unwrap(), first);
-    let other = desk.say("goodbye", Some("k")).await;
+    let chat = ChatInProcess::start().await;
+    let first = chat.say("hello", Some("k")).await.unwrap();
+    assert_eq!(chat.say("hello", Some("k")).await.unwrap(), first);
+    let other = chat.say("goodbye", Some("k")).await;
     assert_eq!(fault(&other), Some(Fault::Conflict));
-    assert_eq!(desk.said().await.len(), 4 + 2, "nothing of the other was said");
+    assert_eq!(chat.said().await.len(), 4 + 2, "nothing of the other was said");
 }
 
 #[tokio::test]
 async fn a_key_is_not_spent_by_a_message_that_failed_and_changed_nothing() {
-    let desk = Desk::start().await;
+    let chat = ChatInProcess::start().await;
     let fails = || LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
-    desk.script.thinks(fails());
-    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
+    chat.script.thinks(fails());
+    assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
     // A tool that refuses has changed nothing either.
     let nobody = ("update_hp", r#"{"character_id": "nobody", "change": -4}"#);
-    desk.script.thinks(LlmAct::Call("", vec![nobody, ("no_such_tool", "{}")])).thinks(fails());
-    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
-    desk.script.thinks(LlmAct::Call("", vec![HIT]));
-    desk.say("hit it", Some("k")).await.unwrap();
-    assert_eq!(desk.hp().await, 9);
+    chat.script.thinks(LlmAct::Call("", vec![nobody, ("no_such_tool", "{}")])).thinks(fails());
+    assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
+    chat.script.thinks(LlmAct::Call("", vec![HIT]));
+    chat.say("hit it", Some("k")).await.unwrap();
+    assert_eq!(chat.hp().await, 9);
 }
 
 #[tokio::test]
 async fn what_failed_after_it_changed_the_world_is_not_done_twice() {
-    let desk = Desk::start().await;
+    let chat = ChatInProcess::start().await;
     let fails = LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
-    desk.script.thinks(LlmAct::Call("", vec![HIT])).thinks(fails);
-    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
-    let asked = desk.script.prompts.lock().unwrap().len();
-    let again = desk.say("hit it", Some("k")).await;
+    chat.script.thinks(LlmAct::Call("", vec![HIT])).thinks(fails);
+    assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
+    let asked = chat.script.prompts.lock().unwrap().len();
+    let again = chat.say("hit it", Some("k")).await;
     assert_eq!(fault(&again), Some(Fault::Conflict));
-    assert_eq!((desk.hp().await, desk.script.prompts.lock().unwrap().len()), (9, asked));
-    assert_eq!(desk.said().await.len(), 4, "nothing of it is kept");
-    desk.say("what now?", Some("another")).await.unwrap();
+    assert_eq!((chat.hp().await, chat.script.prompts.lock().unwrap().len()), (9, asked));
+    assert_eq!(chat.said().await.len(), 4, "nothing of it is kept");
+    chat.say("what now?", Some("another")).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_server_that_stops_gives_what_has_begun_its_time() {
-    let desk = Desk::start().await;
-    desk.script.thinks(LlmAct::Call("", vec![HIT]));
-    desk.state.hold();
+    let chat = ChatInProcess::start().await;
+    chat.script.thinks(LlmAct::Call("", vec![HIT]));
+    chat.state.hold();
     let stopping = async {
-        desk.state.until(2).await;
-        desk.process.cancel();
-        assert_eq!(fault(&desk.say("too late", None).await), Some(Fault::GoingAway));
-        desk.state.release();
+        chat.state.until(2).await;
+        chat.process.cancel();
+        assert_eq!(fault(&chat.say("too late", None).await), Some(Fault::GoingAway));
+        chat.state.release();
     };
-    let (told, ()) = tokio::join!(desk.say("hit it", None), stopping);
+    let (told, ()) = tokio::join!(chat.say("hit it", None), stopping);
     assert_eq!(told.unwrap().response, "Good day.");
-    assert!(desk.desk.tasks.ended().await);
+    assert!(chat.service.tasks.ended().await);
 }
 
 #[tokio::test]
 async fn a_server_that_stops_drops_what_has_not_begun_and_cuts_what_takes_too_long() {
-    let desk = Desk::start().await;
+    let chat = ChatInProcess::start().await;
     let thinks_for_ever = || LlmAct::Write(vec!["late"], NEVER);
-    let mut watch = desk.watch().await;
-    let other = Desk::start().await;
+    let mut watch = chat.watch().await;
+    let other = ChatInProcess::start().await;
     other.script.thinks(thinks_for_ever());
-    desk.script.thinks(LlmAct::Call("", vec![HIT])).thinks(thinks_for_ever());
+    chat.script.thinks(LlmAct::Call("", vec![HIT])).thinks(thinks_for_ever());
     let stopping = async {
         told(&mut watch, "character.hp_changed").await;
-        desk.process.cancel();
+        chat.process.cancel();
         other.process.cancel();
     };
     // With a key too: nothing has happened.
     let (begun, not_begun, ()) =
-        tokio::join!(desk.say("hit it", None), other.say("hm", Some("k")), stopping);
+        tokio::join!(chat.say("hit it", None), other.say("hm", Some("k")), stopping);
     assert_eq!(
         (fault(&begun), fault(&not_begun)),
         (Some(Fault::GoingAway), Some(Fault::GoingAway))
@@ -163,30 +163,31 @@ async fn a_server_that_stops_drops_what_has_not_begun_and_cuts_what_takes_too_lo
 
 #[tokio::test]
 async fn a_message_has_its_time_whatever_it_has_begun() {
-    let desk = Desk::with(|settings| settings.turn_limit = Duration::from_millis(500)).await;
-    desk.script.thinks(LlmAct::Call("", vec![HIT])).thinks(LlmAct::Write(vec!["late"], NEVER));
-    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::Unavailable));
-    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::Conflict));
-    assert_eq!(desk.hp().await, 9);
+    let chat =
+        ChatInProcess::with(|settings| settings.turn_limit = Duration::from_millis(500)).await;
+    chat.script.thinks(LlmAct::Call("", vec![HIT])).thinks(LlmAct::Write(vec!["late"], NEVER));
+    assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::Unavailable));
+    assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::Conflict));
+    assert_eq!(chat.hp().await, 9);
 }
 
 #[tokio::test]
 async fn a_call_is_heard_to_its_end_though_the_lock_is_lost() {
-    let desk = Desk::start().await;
-    let mut watch = desk.watch().await;
-    desk.script.thinks(LlmAct::Call("", vec![HIT]));
-    desk.state.hold();
+    let chat = ChatInProcess::start().await;
+    let mut watch = chat.watch().await;
+    chat.script.thinks(LlmAct::Call("", vec![HIT]));
+    chat.state.hold();
     let losing = async {
-        desk.state.until(2).await;
-        desk.locks.lose();
-        let next = tokio::time::timeout(Duration::from_millis(100), desk.say("next", None)).await;
+        chat.state.until(2).await;
+        chat.locks.lose();
+        let next = tokio::time::timeout(Duration::from_millis(100), chat.say("next", None)).await;
         assert!(next.is_err(), "the session is not given up before the world is known");
-        desk.state.release();
+        chat.state.release();
     };
-    let (lost, ()) = tokio::join!(desk.say("hit it", Some("k")), losing);
+    let (lost, ()) = tokio::join!(chat.say("hit it", Some("k")), losing);
     assert_eq!(fault(&lost), Some(Fault::VersionConflict));
     assert!(told(&mut watch, "character.hp_changed").await.len() == 1);
-    assert_eq!(fault(&desk.say("hit it", Some("k")).await), Some(Fault::Conflict));
+    assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::Conflict));
 }
 
 #[actix_web::test]

@@ -26,7 +26,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
     let state = StateConfig { url: worlds.url.clone(), ..StateConfig::default() };
     let state = state_server(&state).unwrap();
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-    let desk = |purge_after| ChatService {
+    let service = |purge_after| ChatService {
         llm: Arc::new(ScriptedLlm(Arc::default())),
         store: Arc::clone(&store) as _,
         state: state.clone(),
@@ -38,7 +38,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
         settings: ChatSettings { purge_after, ..ChatSettings::default() }.into(),
         tasks: Tasks::new(8, Duration::ZERO, CancellationToken::new()),
     };
-    let (later, now) = (desk(Duration::from_secs(60)), desk(Duration::ZERO));
+    let (later, now) = (service(Duration::from_secs(60)), service(Duration::ZERO));
     let wanted = json!({"name": "n", "creator_id": "c"});
     let make =
         async || now.create(serde_json::from_value(wanted.clone()).unwrap()).await.unwrap().id;

@@ -13,23 +13,23 @@ use hearken_proto::fault::Fault;
 use hearken_test_support::eventually;
 use serde_json::Value;
 
-use super::desk::{Desk, HIT};
+use super::in_process::{ChatInProcess, HIT};
 
 const NEVER: Duration = Duration::from_secs(3_600);
 /// A fence of long ago.
 const OLD: i64 = 1;
 
-/// Somebody who talks in the session of a desk, and watches it.
+/// Somebody who talks in the session of a chat, and watches it.
 struct Talk<'a> {
-    desk: &'a Desk,
+    chat: &'a ChatInProcess,
     watch: Watch,
     /// Messages that were there before the first turn.
     before: usize,
 }
 
 impl<'a> Talk<'a> {
-    async fn new(desk: &'a Desk) -> Self {
-        Self { desk, watch: desk.watch().await, before: desk.said().await.len() }
+    async fn new(chat: &'a ChatInProcess) -> Self {
+        Self { chat, watch: chat.watch().await, before: chat.said().await.len() }
     }
 }
 
@@ -44,17 +44,17 @@ fn shown(message: &ChatMessage) -> ChatMessage {
 
 impl Conversation for Talk<'_> {
     async fn turn(&mut self, n: usize) -> TurnSeen {
-        let script = &self.desk.script;
+        let script = &self.chat.script;
         if n % 3 == 1 {
             script.thinks(LlmAct::Call("", vec![("open_door", r#"{"door_id": "gate"}"#)]));
         }
         let from = script.prompts.lock().unwrap().len();
-        let told = self.desk.say(&format!("question {n}"), None).await.unwrap();
+        let told = self.chat.say(&format!("question {n}"), None).await.unwrap();
         let mut events = Vec::new();
         while let Ok(event) = self.watch.events.try_recv() {
             events.push(format!("{}: {}", event.kind, Value::Object(event.data)));
         }
-        let rows = self.desk.said().await.split_off(self.before);
+        let rows = self.chat.said().await.split_off(self.before);
         let prompts = script.prompts.lock().unwrap();
         let prompt = |all: &[ChatMessage]| all[1..].iter().map(shown).collect();
         TurnSeen {
@@ -70,60 +70,60 @@ impl Conversation for Talk<'_> {
 }
 
 /// Says it; the session is somebody else's before it is answered.
-async fn is_overtaken(desk: &Desk) {
-    let told = desk.say("an odd question", None).await;
+async fn is_overtaken(chat: &ChatInProcess) {
+    let told = chat.say("an odd question", None).await;
     assert_eq!(told.unwrap_err().fault(), Fault::VersionConflict);
 }
 
 /// The lock is lost while the model writes.
-async fn while_it_is_answered(desk: &Desk) {
-    desk.script.thinks(LlmAct::Write(vec!["late"], NEVER));
-    let asked = desk.script.prompts.lock().unwrap().len() + 1;
+async fn while_it_is_answered(chat: &ChatInProcess) {
+    chat.script.thinks(LlmAct::Write(vec!["late"], NEVER));
+    let asked = chat.script.prompts.lock().unwrap().len() + 1;
     let losing = async {
         eventually("the model is asked", || async {
-            (desk.script.prompts.lock().unwrap().len() == asked).then_some(())
+            (chat.script.prompts.lock().unwrap().len() == asked).then_some(())
         })
         .await;
-        desk.locks.lose();
+        chat.locks.lose();
     };
-    tokio::join!(is_overtaken(desk), losing);
+    tokio::join!(is_overtaken(chat), losing);
 }
 
 /// The lock is lost while a tool changes the world.
-async fn while_it_calls(desk: &Desk) {
-    desk.script.thinks(LlmAct::Call("", vec![HIT]));
-    desk.state.hold();
-    let calls = *desk.state.done.borrow() + 1;
+async fn while_it_calls(chat: &ChatInProcess) {
+    chat.script.thinks(LlmAct::Call("", vec![HIT]));
+    chat.state.hold();
+    let calls = *chat.state.done.borrow() + 1;
     let losing = async {
-        desk.state.until(calls).await;
-        desk.locks.lose();
-        desk.state.release();
+        chat.state.until(calls).await;
+        chat.locks.lose();
+        chat.state.release();
     };
-    tokio::join!(is_overtaken(desk), losing);
-    assert_eq!(desk.hp().await, 9, "what was done stays");
+    tokio::join!(is_overtaken(chat), losing);
+    assert_eq!(chat.hp().await, 9, "what was done stays");
 }
 
 /// Nobody notices the loss before the store does, which knows a later lock.
-async fn when_it_is_kept(desk: &Desk) {
-    desk.locks.fence.store(OLD, Ordering::Relaxed);
-    is_overtaken(desk).await;
-    desk.locks.fence.store(0, Ordering::Relaxed);
+async fn when_it_is_kept(chat: &ChatInProcess) {
+    chat.locks.fence.store(OLD, Ordering::Relaxed);
+    is_overtaken(chat).await;
+    chat.locks.fence.store(0, Ordering::Relaxed);
 }
 
 /// Ten turns in a session in which this came before.
-async fn undisturbed(when: &str, odd: impl AsyncFnOnce(&Desk), plain: &[TurnSeen]) {
-    let desk = Desk::start().await;
-    let before = desk.said().await;
-    odd(&desk).await;
-    assert_eq!(desk.said().await, before, "a lock lost {when}: nothing is kept of the message");
-    let after = ten_turns(&mut Talk::new(&desk).await).await;
+async fn undisturbed(when: &str, odd: impl AsyncFnOnce(&ChatInProcess), plain: &[TurnSeen]) {
+    let chat = ChatInProcess::start().await;
+    let before = chat.said().await;
+    odd(&chat).await;
+    assert_eq!(chat.said().await, before, "a lock lost {when}: nothing is kept of the message");
+    let after = ten_turns(&mut Talk::new(&chat).await).await;
     assert_undisturbed(&format!("a lock lost {when}"), plain, &after, &[]);
 }
 
 #[tokio::test]
 async fn ten_turns_after_a_lock_was_lost() {
-    let desk = Desk::start().await;
-    let plain = ten_turns(&mut Talk::new(&desk).await).await;
+    let chat = ChatInProcess::start().await;
+    let plain = ten_turns(&mut Talk::new(&chat).await).await;
     assert!(plain.iter().all(|turn| !turn.events.is_empty() && !turn.rows.is_empty()));
     undisturbed("while the model writes", while_it_is_answered, &plain).await;
     undisturbed("while a tool is called", while_it_calls, &plain).await;

@@ -3,8 +3,8 @@
 
 mod afterwards;
 pub(crate) mod cutting;
-mod desk;
 mod events;
+mod in_process;
 mod leaving;
 mod lifecycle;
 mod lost_locks;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_base::Secret;
 use hearken_test_support::eventually;
+use hearken_test_support::places::{Place, on};
 use hearken_test_support::redis::there_is;
 use hearken_test_support::socket::Socket;
 use hearken_tool_sources::AgentTokens;
@@ -17,7 +18,6 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use super::instances::{Instance, Instances, SECRET};
 use super::killed::vendors;
-use hearken_test_support::places::{Place, on};
 
 const DEVICE: &str = "02:00:00:00:00:77";
 const SOON: Duration = Duration::from_secs(10);

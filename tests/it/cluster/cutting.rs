@@ -1,11 +1,12 @@
 //! Clients that leave while their message is answered by one of three instances, and ask another
 //! again. Not for what holds of one instance as well, which is in `chat::cutting`.
 
+use hearken_test_support::places::{Place, on};
+use hearken_test_support::redis::there_is;
+
 use super::instances::Instances;
 use crate::chat::cutting::{PAUSE, Servers, vendors};
 use crate::support::slow_worlds::SlowWorlds;
-use hearken_test_support::places::{Place, on};
-use hearken_test_support::redis::there_is;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_leaves_one_instance_gets_the_one_answer_at_another() {

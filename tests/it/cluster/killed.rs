@@ -4,6 +4,7 @@
 //! `HEARKEN_FLEET_TURNS` says how many messages there are; few, unless it is set.
 
 use hearken::config::env::{EnvVars as _, ProcessEnv};
+use hearken_test_support::places::{Place, on};
 use hearken_test_support::redis::there_is;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use std::time::{Duration, Instant};
@@ -17,7 +18,6 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use super::instances::{Instance, Instances};
 use super::load::{Load, words};
 use crate::support::app::Vendors;
-use hearken_test_support::places::{Place, on};
 
 const TURNS: &str = "HEARKEN_FLEET_TURNS";
 const SESSIONS: usize = 20;

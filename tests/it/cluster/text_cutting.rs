@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_base::Secret;
 use hearken_test_support::eventually;
+use hearken_test_support::places::{Place, on};
 use hearken_test_support::redis::there_is;
 use hearken_test_support::socket::{Socket, frame};
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
@@ -22,7 +23,6 @@ use tokio_tungstenite::tungstenite::Message;
 use super::crossings::{connect, known};
 use super::instances::{Instance, Instances, SECRET};
 use crate::support::app::Vendors;
-use hearken_test_support::places::{Place, on};
 
 /// Longest wait for something that is sure to come.
 const SOON: Duration = Duration::from_secs(30);

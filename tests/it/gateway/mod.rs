@@ -3,8 +3,8 @@
 
 mod clients;
 mod command;
-mod crowd;
 mod limits;
+mod many_connections;
 mod messages;
 mod page;
 mod script;

@@ -2,11 +2,11 @@
 //! pace and interruption of turns, which the ring proves in virtual time.
 
 mod clocks;
-mod crowd;
 mod endings;
 mod failures;
 mod handshake;
 mod limits;
+mod many_connections;
 pub(crate) mod person;
 mod recording;
 mod replay_json;

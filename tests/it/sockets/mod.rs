@@ -1,5 +1,5 @@
 //! How every WebSocket that we serve ends for clients of three libraries: both sides' codes and
-//! reasons, at rest, in the midst of answers and in a crowd. Not for frames that no library sends
+//! reasons, at rest, in the midst of answers and among many. Not for frames that no library sends
 //! and for deadlines, which `ws_link` shows in virtual time.
 
 mod faces;
@@ -13,8 +13,8 @@ use hearken_proto::fault::Fault;
 use self::faces::House;
 use self::libraries::{Ended, Library, Plan};
 
-/// Connections of a crowd.
-const CROWD: usize = 50;
+/// Connections at once.
+const MANY: usize = 50;
 
 fn told(fault: Fault) -> Ended {
     let row = fault.row();
@@ -51,20 +51,20 @@ async fn fifty_that_close_at_once_all_end_cleanly() {
     let closing = |face: Plan| {
         (Plan { close: Some((4002, "at once")), ..face }, Ended::with(4002, "at once"))
     };
-    let crowd = |face: &dyn Fn() -> Plan| vec![closing(face()); CROWD];
+    let many = |face: &dyn Fn() -> Plan| vec![closing(face()); MANY];
     for library in Library::all() {
-        assert_ends(library, &crowd(&|| house.text_client())).await;
-        assert_ends(library, &crowd(&|| house.device())).await;
+        assert_ends(library, &many(&|| house.text_client())).await;
+        assert_ends(library, &many(&|| house.device())).await;
     }
     house.server.stop().await;
 }
 
 #[actix_web::test]
 async fn a_server_that_stops_says_so_to_all_that_are_connected_and_waits_for_their_answers() {
-    let house = House::open(|config| config.gateway.max_connections = 4 * CROWD).await;
+    let house = House::open(|config| config.gateway.max_connections = 4 * MANY).await;
     let plans = house.of_server();
-    let crowd = vec![house.text_client(); CROWD];
-    let plans = [plans, crowd].concat();
+    let many = vec![house.text_client(); MANY];
+    let plans = [plans, many].concat();
     let running = join_all(Library::all().into_iter().map(|library| library.run(&plans))).await;
     let begun = Instant::now();
     house.server.cancel();

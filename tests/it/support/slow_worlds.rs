@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use hearken_state_server::storage::Refused;
 use hearken_state_server::{Storage, tools};
+use hearken_test_support::vendors::{Request, gone, read_request, respond};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-
-use hearken_test_support::vendors::{Request, gone, read_request, respond};
 
 /// A running state server; ended when dropped.
 pub(crate) struct SlowWorlds {
@@ -22,16 +21,16 @@ pub(crate) struct SlowWorlds {
     pub(crate) url: String,
     storage: Arc<Storage>,
     moments: Arc<watch::Sender<usize>>,
-    style: Arc<Mutex<ConversationStyle>>,
+    style: Arc<Mutex<AnswerStyle>>,
     task: JoinHandle<()>,
 }
 
 /// How requests are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConversationStyle {
+pub(crate) enum AnswerStyle {
     Normal,
     /// Connections are dropped.
-    RedisUnavailable,
+    Dropped,
     /// Calls are done, and never answered.
     Silent,
     /// Calls are told that their version is old.
@@ -45,7 +44,7 @@ impl SlowWorlds {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let storage = Arc::new(Storage::new(Some(7)));
         let moments = Arc::new(watch::Sender::new(0));
-        let style = Arc::new(Mutex::new(ConversationStyle::Normal));
+        let style = Arc::new(Mutex::new(AnswerStyle::Normal));
         let (kept, told, how) = (Arc::clone(&storage), Arc::clone(&moments), Arc::clone(&style));
         let task = tokio::spawn(async move {
             let mut visits = JoinSet::new();
@@ -63,7 +62,7 @@ impl SlowWorlds {
     }
 
     /// From the next request on they are answered so.
-    pub(crate) fn set(&self, style: ConversationStyle) {
+    pub(crate) fn set(&self, style: AnswerStyle) {
         *self.style.lock().unwrap() = style;
     }
 
@@ -104,11 +103,11 @@ impl Drop for SlowWorlds {
     }
 }
 
-/// MarkEffect what is asked, also where who asked has left.
+/// Does what is asked, also where who asked has left.
 async fn visit<F: Future<Output = ()>>(
     mut stream: TcpStream,
     storage: Arc<Storage>,
-    style: Arc<Mutex<ConversationStyle>>,
+    style: Arc<Mutex<AnswerStyle>>,
     moment: impl Fn() -> F,
 ) {
     let Some(request) = read_request(&mut stream).await else { return };
@@ -116,12 +115,12 @@ async fn visit<F: Future<Output = ()>>(
     let is_call = request.head.starts_with("POST /tools/call ");
     moment().await;
     let (status, body) = match style {
-        ConversationStyle::RedisUnavailable => return,
-        ConversationStyle::Conflicts if is_call => (409, json!({ "error": "VERSION_CONFLICT" })),
+        AnswerStyle::Dropped => return,
+        AnswerStyle::Conflicts if is_call => (409, json!({ "error": "VERSION_CONFLICT" })),
         _ => answer(&storage, &request),
     };
     moment().await;
-    if style == ConversationStyle::Silent && is_call {
+    if style == AnswerStyle::Silent && is_call {
         return while !gone(&mut stream, Duration::from_secs(3_600)).await {};
     }
     let kind = "content-type: application/json\r\n";

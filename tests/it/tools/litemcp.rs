@@ -135,12 +135,12 @@ impl OwnServer {
                 config.auth.secret = Secret::new(SECRET);
                 let auth = Auth::new(&config.auth, "127.0.0.1", folder.path()).unwrap();
                 let store = hearken_store::open(&Secret::default(), folder.path()).unwrap();
-                let door = AccessControl::new(auth, OtaRules::new(&config.ota).unwrap(), store);
-                let door = web::Data::new(door);
+                let access = AccessControl::new(auth, OtaRules::new(&config.ota).unwrap(), store);
+                let access = web::Data::new(access);
                 let tools = Arc::new(LiteMcp::new(vec![own], token.clone()));
                 let app = move || {
                     let tools = Arc::clone(&tools);
-                    App::new().app_data(door.clone()).configure(|s| litemcp_routes(s, tools))
+                    App::new().app_data(access.clone()).configure(|s| litemcp_routes(s, tools))
                 };
                 let server = HttpServer::new(app).workers(1).disable_signals();
                 let running = server.listen(listener).unwrap().run();

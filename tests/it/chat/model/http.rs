@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::Ask;
 use super::answers::{Told, reply};
-use super::desk::{hero, hurt, put_hero, told, wanted};
+use super::in_process::{hero, hurt, put_hero, told, wanted};
 use super::known::{ROUNDS, Reply, Seen, Status, line};
 use super::playing::System;
 use super::ports::Steps;

@@ -1,5 +1,5 @@
 //! Random sequences of what applications do to their chat sessions, played against the real chat
-//! desk, store, bus, locks and worlds, or over HTTP against a whole server, and against a small
+//! service, store, bus, locks and worlds, or over HTTP against a whole server, and against a small
 //! reference that predicts what is answered, told and kept: the tables of `docs/state-machines`.
 //! Not for what a single request looks like.
 //!
@@ -7,8 +7,8 @@
 //! sequence that fails is shrunk, and printed with its seed.
 
 mod answers;
-mod desk;
 mod http;
+mod in_process;
 mod known;
 mod playing;
 mod ports;
@@ -20,11 +20,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use tokio::runtime::Runtime;
 
-use self::desk::Desk;
 use self::http::Http;
+use self::in_process::ChatInProcess;
 use self::playing::System;
 
-/// Sequences that are played against the chat desk.
+/// Sequences that are played against the chat service.
 const SEQUENCES: u32 = 3_000;
 /// Tests that they are divided among.
 const PARTS: u32 = 3;
@@ -232,8 +232,8 @@ fn runtime() -> Runtime {
 /// Plays one part of the sequences, the same in each run.
 fn part(seed: u64) {
     let runtime = runtime();
-    let desk = runtime.block_on(Desk::start());
-    against(&runtime, desk, (SEQUENCES / PARTS, seed));
+    let chat = runtime.block_on(ChatInProcess::start());
+    against(&runtime, chat, (SEQUENCES / PARTS, seed));
 }
 
 /// The same against a server.

@@ -1,4 +1,4 @@
-//! The ports of the chat desk under random sequences: a model that does what its messages say, the
+//! The ports of the chat service under random sequences: a model that does what its messages say, the
 //! small state server's rules without a socket, and a bus that counts as it tells. Every step of a
 //! turn passes [`Steps`], so that a client can leave at each. Not for what is expected of them.
 

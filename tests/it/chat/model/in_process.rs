@@ -1,4 +1,4 @@
-//! A chat desk before scripted ports, with the real store, bus and locks: what sequences are
+//! A chat service before scripted ports, with the real store, bus and locks: what sequences are
 //! played against. Not for what should come of them.
 
 use std::collections::HashMap;
@@ -32,9 +32,9 @@ use super::ports::{Bus, Model, Steps, Worlds};
 /// Longest time in which a turn that nobody waits for ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The desk, and what is watched beside it.
-pub(super) struct Desk {
-    desk: ChatService,
+/// The service, and what is watched beside it.
+pub(super) struct ChatInProcess {
+    service: ChatService,
     store: Arc<SqlStore>,
     storage: Arc<Storage>,
     bus: Arc<LocalBus>,
@@ -91,7 +91,7 @@ pub(super) fn told(event: &Event) -> String {
     format!("{} {about}", event.kind)
 }
 
-impl Desk {
+impl ChatInProcess {
     pub(super) async fn start() -> Self {
         let (steps, bus) = (Arc::new(Steps::new()), Arc::new(LocalBus::new()));
         // What is kept need not outlive the test: in memory where the system has such a folder.
@@ -107,7 +107,7 @@ impl Desk {
             tools: ToolSettings::default(),
             ..ChatSettings::default()
         };
-        let desk = ChatService {
+        let service = ChatService {
             llm: Arc::new(Model(Arc::clone(&steps))),
             store: Arc::clone(&store) as _,
             state: Some(Arc::new(Worlds {
@@ -123,15 +123,15 @@ impl Desk {
             tasks: Tasks::new(64, ENDS_WITHIN, CancellationToken::new()),
         };
         let watches = HashMap::new();
-        let mut desk = Self { desk, store, storage, bus, steps, watches, _kept: kept, idle: 0 };
-        desk.idle = desk.owners();
-        desk
+        let mut this = Self { service, store, storage, bus, steps, watches, _kept: kept, idle: 0 };
+        this.idle = this.owners();
+        this
     }
 
     /// Whoever runs a turn owns a part of the ports.
     fn owners(&self) -> usize {
-        let state = self.desk.state.as_ref().map_or(0, Arc::strong_count);
-        Arc::strong_count(&self.desk.llm) + state + Arc::strong_count(&self.desk.events)
+        let state = self.service.state.as_ref().map_or(0, Arc::strong_count);
+        Arc::strong_count(&self.service.llm) + state + Arc::strong_count(&self.service.events)
     }
 
     async fn chat(&self, id: &SessionId, ask: Ask, out: Option<mpsc::Sender<ChatPiece>>) -> Reply {
@@ -140,11 +140,11 @@ impl Desk {
             serde_json::from_value(json!({"message": said.text(), "stream": stream})).unwrap();
         let key = key.map(|key| RequestKey { name: format!("key-{key}"), hash: said.text() });
         let ask = TurnAsk { key, out };
-        shown(Box::pin(self.desk.chat(id, &request, ask)).await)
+        shown(Box::pin(self.service.chat(id, &request, ask)).await)
     }
 }
 
-impl System for Desk {
+impl System for ChatInProcess {
     async fn is_idle(&self) -> Result<(), String> {
         let idle = async {
             while self.owners() > self.idle {
@@ -157,7 +157,7 @@ impl System for Desk {
 
     async fn make(&mut self) -> SessionId {
         let wanted: CreateSession = serde_json::from_value(wanted("c")).unwrap();
-        let id = self.desk.create(wanted).await.unwrap().id;
+        let id = self.service.create(wanted).await.unwrap().id;
         put_hero(&self.storage, &id);
         let watch = self.bus.watch(&id, None).await.unwrap();
         self.watches.insert(id.clone(), (watch, Vec::new()));
@@ -173,7 +173,7 @@ impl System for Desk {
     }
 
     async fn ask(&self, id: &SessionId, ask: Ask, snapshot: &str) -> Reply {
-        let desk = &self.desk;
+        let service = &self.service;
         match ask {
             Ask::Chat { stream: false, .. } => self.chat(id, ask, None).await,
             Ask::Chat { stream: true, .. } => {
@@ -182,11 +182,11 @@ impl System for Desk {
                 let (reply, ()) = tokio::join!(self.chat(id, ask, Some(out)), reading);
                 reply
             }
-            Ask::Snapshot => shown(desk.make_snapshot(id, CreateSnapshot::default()).await),
-            Ask::GoBack(_) => shown(desk.go_back(id, snapshot).await),
-            Ask::Archive => shown(desk.archive(id).await),
-            Ask::Restore => shown(desk.restore(id).await),
-            Ask::Delete => shown(desk.delete(id).await),
+            Ask::Snapshot => shown(service.make_snapshot(id, CreateSnapshot::default()).await),
+            Ask::GoBack(_) => shown(service.go_back(id, snapshot).await),
+            Ask::Archive => shown(service.archive(id).await),
+            Ask::Restore => shown(service.restore(id).await),
+            Ask::Delete => shown(service.delete(id).await),
         }
     }
 
@@ -236,7 +236,7 @@ impl System for Desk {
             }
             Some(self.ask(id, Ask::Restore, "").await)
         };
-        let (_, reply) = tokio::join!(self.desk.purge(), restoring);
+        let (_, reply) = tokio::join!(self.service.purge(), restoring);
         *self.steps.undeletable.lock().unwrap() = None;
         self.steps.slow_deletes.store(false, Ordering::Relaxed);
         reply
@@ -256,7 +256,7 @@ impl System for Desk {
             Some(ChatStatus::Deleted) => Status::Deleted,
             None => Status::Forgotten,
         };
-        let messages = self.desk.messages(id, None, 500).await.map(|page| page.messages);
+        let messages = self.service.messages(id, None, 500).await.map(|page| page.messages);
         let lines = messages.unwrap_or_default();
         let lines = lines.iter().map(|message| line(message.role, &message.content)).collect();
         let world = self.storage.state(id.as_str()).ok().map(|state| hero(&state));

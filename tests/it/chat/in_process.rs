@@ -166,9 +166,9 @@ impl SessionLocks for OddLocks {
     }
 }
 
-/// A desk with one session, in whose world is a goblin of 13 hit points.
-pub(super) struct Desk {
-    pub(super) desk: ChatService,
+/// A chat service with one session, in whose world is a goblin of 13 hit points.
+pub(super) struct ChatInProcess {
+    pub(super) service: ChatService,
     pub(super) id: SessionId,
     pub(super) script: Arc<Script>,
     pub(super) state: Arc<Held>,
@@ -184,7 +184,7 @@ pub(super) const HIT: (&str, &str) = ("update_hp", r#"{"character_id": "goblin",
 const GOBLIN: (&str, &str) =
     ("create_character", r#"{"name": "Goblin", "id": "goblin", "hp_max": 13}"#);
 
-impl Desk {
+impl ChatInProcess {
     pub(super) async fn start() -> Self {
         Self::with(|_| {}).await
     }
@@ -198,7 +198,7 @@ impl Desk {
         let locks = Arc::new(OddLocks::default());
         let mut settings = ChatSettings::default();
         tweak(&mut settings);
-        let desk = ChatService {
+        let service = ChatService {
             llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
             store: Arc::clone(&store) as _,
             state: Some(Arc::clone(&state) as _),
@@ -210,17 +210,17 @@ impl Desk {
             settings: settings.into(),
             tasks: Tasks::new(8, GRACE, process.clone()),
         };
-        let id = Self::session(&desk).await;
-        let this = Self { desk, id, script, state, locks, store, process, _worlds: worlds };
+        let id = Self::session(&service).await;
+        let this = Self { service, id, script, state, locks, store, process, _worlds: worlds };
         this.script.thinks(LlmAct::Call("", vec![GOBLIN]));
         this.say("make a goblin", None).await.unwrap();
         this
     }
 
     /// Makes a session.
-    pub(super) async fn session(desk: &ChatService) -> SessionId {
+    pub(super) async fn session(service: &ChatService) -> SessionId {
         let wanted = serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
-        desk.create(wanted).await.unwrap().id
+        service.create(wanted).await.unwrap().id
     }
 
     /// Says something, by a key where there is one.
@@ -232,7 +232,7 @@ impl Desk {
         let request: ChatRequest = serde_json::from_value(json!({"message": message})).unwrap();
         let hash = message.to_owned();
         let key = key.map(|name| RequestKey { name: name.into(), hash });
-        self.desk.chat(&self.id, &request, Ask { key, out: None }).await
+        self.service.chat(&self.id, &request, Ask { key, out: None }).await
     }
 
     /// Says what hits the goblin, and leaves once that is done and its answer is held back.
@@ -254,12 +254,12 @@ impl Desk {
 
     /// What was said, as `role: content`.
     pub(super) async fn said(&self) -> Vec<String> {
-        let kept = self.desk.messages(&self.id, None, 100).await.unwrap();
+        let kept = self.service.messages(&self.id, None, 100).await.unwrap();
         kept.messages.iter().map(|m| format!("{:?}: {}", m.role, m.content)).collect()
     }
 
     pub(super) async fn watch(&self) -> Watch {
-        self.desk.events.watch(&self.id, None).await.unwrap()
+        self.service.events.watch(&self.id, None).await.unwrap()
     }
 }
 

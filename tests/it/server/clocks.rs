@@ -3,6 +3,9 @@
 
 use futures_util::SinkExt as _;
 use hearken_proto::device::ListenMode;
+use hearken_test_support::socket::frame;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+use hearken_test_support::worlds::Worlds;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -13,9 +16,6 @@ use super::PATIENCE;
 use super::person::Person;
 use super::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
-use crate::support::socket::frame;
-use crate::support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
-use crate::support::worlds::Worlds;
 
 /// A zone in which no machine of ours stands: 5:45 h ahead, in summer and winter.
 const ZONE: &str = "Asia/Kathmandu";

@@ -10,8 +10,6 @@ pub mod llm;
 mod metrics;
 mod pool;
 pub mod retry;
-#[cfg(test)]
-mod scripted_server;
 mod settings;
 pub mod state;
 pub mod tts;
@@ -187,9 +185,9 @@ mod tests {
         Line, Prompt, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
     };
     use hearken_base::Secret;
+    use hearken_test_support::scripted_server::{ScriptedServer, answer};
     use jiff::{Timestamp, ToSpan as _};
 
-    use super::scripted_server::{ScriptedServer, answer};
     use super::*;
 
     fn refused<T>(built: Result<T, SettingError>) -> String {

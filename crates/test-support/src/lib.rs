@@ -16,6 +16,7 @@ pub mod peers;
 #[cfg(feature = "postgres")]
 pub mod places;
 pub mod redis;
+pub mod scripted_server;
 pub mod socket;
 #[cfg(feature = "engines")]
 pub mod speech;

@@ -161,10 +161,10 @@ mod tests {
     use futures_util::StreamExt as _;
     use hearken_actors::ports::ProviderErrorKind::{self, Fault, Timeout};
     use hearken_actors::ports::{LlmDelta, Prompt, ProviderError};
+    use hearken_test_support::scripted_server::{ScriptedServer, answer, endless};
     use jiff::{Timestamp, ToSpan as _};
 
     use super::*;
-    use crate::scripted_server::{ScriptedServer, answer, endless};
 
     const EVENTS: &str = "content-type: text/event-stream\r\n";
 

@@ -176,8 +176,9 @@ fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
 
 #[cfg(test)]
 mod tests {
+    use hearken_test_support::scripted_server::{ScriptedServer, answer};
+
     use super::*;
-    use crate::scripted_server::{ScriptedServer, answer};
     use crate::tts::sound::tests::{file, mp3};
 
     /// Returns all pieces of the sound of an answer with this body.

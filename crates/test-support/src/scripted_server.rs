@@ -1,16 +1,17 @@
-//! HTTP server for the unit tests of this crate: gives prepared answers, byte for byte. Not for any
-//! vendor's API.
+//! HTTP server for unit tests: gives prepared answers, byte for byte. Not for any vendor's API.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::vendors::read_request;
+
 /// Server on loopback, until dropped. Takes one request per connection, one after the other.
-pub(crate) struct ScriptedServer {
+pub struct ScriptedServer {
     address: SocketAddr,
     requests: Arc<AtomicUsize>,
     task: JoinHandle<()>,
@@ -18,7 +19,7 @@ pub(crate) struct ScriptedServer {
 
 impl ScriptedServer {
     /// Answers each request with the next of these answers. Further requests get no answer.
-    pub(crate) async fn start(answers: impl IntoIterator<Item = Vec<u8>>) -> Self {
+    pub async fn start(answers: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(AtomicUsize::new(0));
@@ -28,12 +29,12 @@ impl ScriptedServer {
     }
 
     /// Returns its address with this scheme and path.
-    pub(crate) fn url(&self, scheme: &str, path: &str) -> String {
+    pub fn url(&self, scheme: &str, path: &str) -> String {
         format!("{scheme}://{}{path}", self.address)
     }
 
     /// Returns the number of requests so far.
-    pub(crate) fn requests(&self) -> usize {
+    pub fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }
 }
@@ -45,7 +46,7 @@ impl Drop for ScriptedServer {
 }
 
 /// Builds an answer with this status, these headers (each ends with CRLF) and this body.
-pub(crate) fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
+pub fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status} Scripted\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n"
@@ -54,7 +55,7 @@ pub(crate) fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// Builds a successful answer that begins with this body and never ends.
-pub(crate) fn endless(headers: &str, body: &[u8]) -> Vec<u8> {
+pub fn endless(headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 200 Scripted\r\n{headers}\r\n").as_bytes(), body].concat()
 }
 
@@ -72,23 +73,5 @@ async fn serve(listener: TcpListener, answers: Vec<Vec<u8>>, requests: Arc<Atomi
             stream.write_all(&answer).await.ok();
         }
         open.push(stream);
-    }
-}
-
-/// Reads a request whose body, if any, has a `Content-Length`.
-async fn read_request(stream: &mut TcpStream) -> Option<()> {
-    let mut bytes = Vec::new();
-    loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-            let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
-            if bytes.len() >= end + 4 + length {
-                return Some(());
-            }
-        }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
     }
 }

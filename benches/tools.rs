@@ -176,7 +176,7 @@ impl Ways {
         let until = tokio::time::Instant::now() + WITHIN;
         let mut calls = self.toolbox.begin(&self.toolbox.offer(), &[request], "", until);
         while calls.next().await.is_some() {}
-        assert_eq!(calls.end()[0].told, "The lamp is on.");
+        assert_eq!(calls.end()[0].text, "The lamp is on.");
     }
 
     async fn measure(&self) {
@@ -232,7 +232,7 @@ async fn over_frames(process: &CancellationToken) -> Ways {
     let endpoint = Endpoint::new(WITHIN);
     let (ask, told) = framed_server();
     let guest = endpoint.admit(DEFAULT_AGENT).unwrap();
-    tokio::spawn(guest.attend(told, ask));
+    tokio::spawn(guest.serve(told, ask));
     Ways::to("frames", bare, &sources(&[], &endpoint, process)).await
 }
 

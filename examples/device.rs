@@ -28,15 +28,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut device = Device::new(Endpoint::new(url), firmware.with_tools(tools));
     let soon = || Instant::now() + Duration::from_secs(30);
 
-    device.happen(Event::TalkPressed).await?;
-    device.live_until(soon(), |_, firmware| firmware.microphone_open()).await?;
+    device.handle(Event::TalkPressed).await?;
+    device.run_until(soon(), |_, firmware| firmware.microphone_open()).await?;
     for packet in Recording::load(speech)?.sound(Side::Up)?.packets()? {
-        device.happen(Event::Microphone(packet)).await?;
-        device.live_until(Instant::now() + PACKET, |_, _| false).await?;
+        device.handle(Event::Microphone(packet)).await?;
+        device.run_until(Instant::now() + PACKET, |_, _| false).await?;
     }
-    device.happen(Event::TalkReleased).await?;
-    device.live_until(soon(), |report, _| report.messages("tts stop").next().is_some()).await?;
-    device.live_until(soon(), |_, firmware| firmware.due().is_none()).await?;
+    device.handle(Event::TalkReleased).await?;
+    device.run_until(soon(), |report, _| report.messages("tts stop").next().is_some()).await?;
+    device.run_until(soon(), |_, firmware| firmware.due().is_none()).await?;
 
     let report = device.into_report();
     println!("heard: {}\nanswered: {}", report.transcript(), report.reply());

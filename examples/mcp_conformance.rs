@@ -129,7 +129,7 @@ async fn call_each(source: Arc<dyn ToolSource>) {
     let mut calls = toolbox.begin(&offer, &requests, "", Instant::now() + CALLS_WITHIN);
     while calls.next().await.is_some() {}
     for (request, result) in requests.iter().zip(calls.end()) {
-        eprintln!("{}({}): {}", request.name, request.arguments, result.told);
+        eprintln!("{}({}): {}", request.name, request.arguments, result.text);
     }
 }
 

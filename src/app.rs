@@ -49,7 +49,7 @@ use crate::recorder::Recorder;
 use crate::telemetry;
 use crate::tls::Certificate;
 
-/// Requests with effects that are carried out at once.
+/// Maximum number of concurrent requests with side effects.
 const MAX_TASKS: u32 = 4_096;
 
 /// Shutdown time after which read-only requests are no longer waited for: if the requests with side
@@ -66,7 +66,7 @@ pub struct Running {
     server: Server,
     supervisor: Supervisor,
     /// Connection slots of devices and of text clients, and their number.
-    places: [(Arc<Semaphore>, usize); 2],
+    connection_slots: [(Arc<Semaphore>, usize); 2],
     /// Running requests with side effects, and the server's shutdown token.
     tasks: Tasks,
     /// Background tasks, aborted when serving ends.
@@ -76,7 +76,7 @@ pub struct Running {
     cluster: Cluster,
 }
 
-/// What the builders of several frontends share: none of them owns it.
+/// Dependencies that several frontends share.
 struct Shared<'a> {
     config: &'a Config,
     models: &'a Models,
@@ -113,8 +113,9 @@ pub fn start(
     let tts = hearken_providers::tts(&config.tts)?;
     let ports = build_ports(config, tts.clone(), &tooling, &models)?;
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
-    let voices = AudioPool::new(threads(config).1, lower_priority);
-    let devices = build_devices(config, ports, voices.clone(), Arc::clone(&store) as _, &process)?;
+    let audio_pool = AudioPool::new(threads(config).1, lower_priority);
+    let devices =
+        build_devices(config, ports, audio_pool.clone(), Arc::clone(&store) as _, &process)?;
     join_cluster(&cluster, &devices, &tooling.sources);
     let shared = Shared {
         config,
@@ -128,40 +129,51 @@ pub fn start(
     let certificate = Certificate::load(&config.tls)?;
     let supervisor = Supervisor::start(engines, &process);
     let states = supervisor.states().clone();
-    let govern = devices.pipeline.admission().clone().govern(cpu_time, move || voices.busy());
-    let mut background = background::of_services(&services);
+    let govern = devices.pipeline.admission().clone().govern(cpu_time, move || audio_pool.busy());
+    let mut background = background::spawn_periodic(&services);
     background.extend([
-        background::tidy_metrics(metrics.clone()),
+        background::maintain_metrics(metrics.clone()),
         background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()),
         warm_up.spawn(states.clone(), process.clone()),
         tokio::spawn(govern),
     ]);
-    background.extend(certificate.clone().map(|c| tokio::spawn(c.keep_fresh())));
-    let places = [
-        (Arc::clone(&devices.places), config.server.max_connections),
-        (Arc::clone(&services.clients.places), config.gateway.max_connections),
+    background.extend(certificate.clone().map(|c| tokio::spawn(c.reload_loop())));
+    let connection_slots = [
+        (Arc::clone(&devices.connection_slots), config.server.max_connections),
+        (Arc::clone(&services.clients.connection_slots), config.gateway.max_connections),
     ];
     let health = Health::new(states, metrics, cluster.clone(), process.clone());
     let frontends = frontends(&shared, devices, services, health);
     let (server, address) = listening::listen(config, certificate.as_ref(), frontends)?;
-    tooling.cameras.are_at(pictures_at(config, address)?);
+    tooling.cameras.set_address(upload_url(config, address)?);
     let tools = tooling.sources;
-    Ok(Running { address, server, supervisor, places, tasks, background, store, tools, cluster })
+    Ok(Running {
+        address,
+        server,
+        supervisor,
+        connection_slots,
+        tasks,
+        background,
+        store,
+        tools,
+        cluster,
+    })
 }
 
-/// Builds what devices talk to: the pipeline over these ports, the recorder and who is let in.
+/// Builds the endpoint of devices: the pipeline with these ports, the recorder and the access
+/// control.
 fn build_devices(
     config: &Config,
     ports: Ports,
-    voices: AudioPool,
+    audio_pool: AudioPool,
     store: Arc<dyn DeviceStore>,
     process: &CancellationToken,
 ) -> anyhow::Result<DeviceEndpoint> {
     let settings = settings(config);
     let language = settings.dialogue.language;
     Ok(DeviceEndpoint {
-        pipeline: Pipeline::new(ports, settings, voices, process.clone()),
-        places: Arc::new(Semaphore::new(config.server.max_connections)),
+        pipeline: Pipeline::new(ports, settings, audio_pool, process.clone()),
+        connection_slots: Arc::new(Semaphore::new(config.server.max_connections)),
         recorder: recorder(&config.server.record_dir)?,
         access: access(config, store)?,
         language,
@@ -183,7 +195,7 @@ fn build_services(
     Ok(Services { clients, chats, museum, admin })
 }
 
-/// Puts together what the routes show; a frontend that is not enabled has none.
+/// Combines the frontends for the routes; a disabled frontend is left out.
 fn frontends(
     shared: &Shared<'_>,
     devices: DeviceEndpoint,
@@ -219,7 +231,7 @@ fn changing(
     chats: &Chats,
     museum: &MuseumClients,
 ) -> Changing {
-    let places = Arc::clone(&clients.places);
+    let connection_slots = Arc::clone(&clients.connection_slots);
     Changing {
         dialogue: device_endpoint.pipeline.dialogue_settings().clone(),
         dialogue_of: |config| settings(config).dialogue,
@@ -228,14 +240,14 @@ fn changing(
         chat: chats.desk.settings.clone(),
         museum: Arc::clone(&museum.museum),
         devices: device_endpoint.pipeline.device_registry().clone(),
-        text_places: places,
+        text_slots: connection_slots,
     }
 }
 
-/// Lets other instances reach this one's devices and tool clients.
+/// Makes the devices and tool clients of this instance reachable by other instances.
 fn join_cluster(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sources) {
     let device_registry = device_endpoint.pipeline.device_registry();
-    cluster.hold(
+    cluster.announce(
         device_registry,
         Arc::new(tools.endpoint().clone()),
         http::order_handler(device_registry.clone()),
@@ -282,7 +294,7 @@ fn own_tools(tools: &Sources, process: &CancellationToken) -> Arc<LiteMcp> {
     Arc::new(LiteMcp::new(vec![Arc::new(tools.builtin().clone())], process.clone()))
 }
 
-/// What conversations need of the outside.
+/// Builds the ports of conversations.
 fn build_ports(
     config: &Config,
     tts: Arc<CachedTts>,
@@ -318,7 +330,7 @@ fn local_time(config: &Config) -> LocalTime {
 /// Returns the settings of the language model. The embedded one always reads ahead, because it
 /// keeps its prompts in a cache.
 fn llm(config: &Config) -> LlmSettings {
-    let read_ahead = config.llm.read_ahead || engines::think_here(config);
+    let read_ahead = config.llm.read_ahead || engines::uses_embedded_llm(config);
     LlmSettings { read_ahead, ..config.llm.clone() }
 }
 
@@ -326,7 +338,7 @@ fn llm(config: &Config) -> LlmSettings {
 /// emotion: it is not asked for one.
 fn settings(config: &Config) -> PipelineSettings {
     let mut settings = config.pipeline();
-    if engines::think_here(config) {
+    if engines::uses_embedded_llm(config) {
         settings.dialogue.emotion_prompt.clear();
         if !config.embedded.llm_tools {
             settings.tools.max_tools = 0;
@@ -362,11 +374,11 @@ fn access(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<Ac
 /// Tools outside devices.
 struct Tooling {
     sources: Sources,
-    /// Adds, changes and removes tool servers.
+    /// Registry that adds, changes and removes tool servers.
     registry: Registry,
-    /// Routes about tools.
+    /// State of the routes about tools.
     api: Arc<ToolsApi>,
-    /// Where devices' cameras send pictures.
+    /// Upload address and tokens of devices' cameras.
     cameras: Cameras,
 }
 
@@ -392,7 +404,7 @@ fn build_tooling(
 
 /// Returns the URL to which devices upload pictures: the configured one, else one based on the
 /// configured WebSocket address, else on this machine's own address.
-fn pictures_at(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
+fn upload_url(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
     if !config.vision.url.is_empty() {
         return Ok(config.vision.url.clone());
     }
@@ -434,7 +446,7 @@ impl Running {
     /// The server failed.
     pub async fn serve(self) -> anyhow::Result<()> {
         let handle = self.server.handle();
-        let ending = end(handle, self.places, self.tasks);
+        let ending = end(handle, self.connection_slots, self.tasks);
         let (served, ()) = tokio::join!(self.server, ending);
         self.background.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop(), self.cluster.stop());
@@ -448,21 +460,23 @@ impl Running {
 /// Waits for the shutdown, then for the end of all connections and of the requests with side
 /// effects, with time limits. Connections end by their own tokens and release their slots. Requests
 /// with side effects must end before their threads do.
-async fn end(handle: ServerHandle, places: [(Arc<Semaphore>, usize); 2], tasks: Tasks) {
+async fn end(handle: ServerHandle, connection_slots: [(Arc<Semaphore>, usize); 2], tasks: Tasks) {
     tasks.process().cancelled().await;
     let begun = Instant::now();
     let all = async {
-        for (places, connections) in &places {
-            let all = places.acquire_many(u32::try_from(*connections).unwrap_or(u32::MAX)).await;
+        for (connection_slots, connections) in &connection_slots {
+            let all = connection_slots
+                .acquire_many(u32::try_from(*connections).unwrap_or(u32::MAX))
+                .await;
             // The semaphores are never closed.
             all.map(tokio::sync::SemaphorePermit::forget).unwrap_or_default();
         }
     };
     let closed = tokio::time::timeout(Duration::from_secs(2), all);
     let (ended, closed) =
-        tokio::join!(async { tasks.ended().await.then(|| begun.elapsed()) }, closed);
+        tokio::join!(async { tasks.drain().await.then(|| begun.elapsed()) }, closed);
     if closed.is_err() {
-        tracing::warn!("some connections did not end in time");
+        tracing::warn!("some connections did not close in time");
     }
     if ended.is_none() {
         tracing::warn!("some requests did not end in time");

@@ -26,9 +26,9 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     if !e.enabled {
         return Ok(Vec::new());
     }
-    let asr = speaks_here(&config.asr.url, &config.asr.more_urls, e.asr_listen);
-    let tts = speaks_here(&config.tts.url, &config.tts.more_urls, e.tts_listen);
-    let llm = think_here(config) || falls_back_here(config);
+    let asr = points_at_engine(&config.asr.url, &config.asr.more_urls, e.asr_listen);
+    let tts = points_at_engine(&config.tts.url, &config.tts.more_urls, e.tts_listen);
+    let llm = uses_embedded_llm(config) || falls_back_to_embedded(config);
     let program = std::env::current_exe().context("cannot find the running program")?;
     let env = log_env(config);
     let mut engines = Vec::new();
@@ -119,17 +119,17 @@ fn require_models<'a>(
 }
 
 /// Returns true if one of a section's URLs points at its embedded engine.
-fn speaks_here(url: &String, more: &[String], address: SocketAddr) -> bool {
+fn points_at_engine(url: &String, more: &[String], address: SocketAddr) -> bool {
     std::iter::once(url).chain(more).any(|url| points_at(url, address))
 }
 
 /// Returns true if the embedded language model is the first one that answers.
-pub fn think_here(config: &Config) -> bool {
+pub fn uses_embedded_llm(config: &Config) -> bool {
     config.embedded.enabled && points_at(&config.llm.base_url, config.embedded.llm_listen)
 }
 
 /// Returns true if the embedded language model is a fallback of another.
-fn falls_back_here(config: &Config) -> bool {
+fn falls_back_to_embedded(config: &Config) -> bool {
     let here = |url: &str| points_at(url, config.embedded.llm_listen);
     config.embedded.enabled && config.llm.fallback.iter().any(|model| here(&model.base_url))
 }
@@ -169,11 +169,11 @@ mod tests {
         assert!(needed(&config, Path::new("/none")).unwrap().is_empty());
         let behind = "[[fallback]]\nbase_url = 'http://localhost:9401/v1'\nmodel = 'local'";
         config.llm.fallback = toml::from_str::<LlmSettings>(behind).unwrap().fallback;
-        let told = needed(&config, Path::new("/none")).unwrap_err().to_string();
-        assert!(told.contains("language model") || told.contains("models fetch"), "{told}");
+        let lines = needed(&config, Path::new("/none")).unwrap_err().to_string();
+        assert!(lines.contains("language model") || lines.contains("models fetch"), "{lines}");
         config.llm.fallback.clear();
         config.asr.more_urls.push("ws://127.0.0.1:9200".into());
-        let told = needed(&config, Path::new("/none")).unwrap_err().to_string();
-        assert!(told.contains("speech engine") || told.contains("models fetch"), "{told}");
+        let lines = needed(&config, Path::new("/none")).unwrap_err().to_string();
+        assert!(lines.contains("speech engine") || lines.contains("models fetch"), "{lines}");
     }
 }

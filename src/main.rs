@@ -12,7 +12,7 @@ use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
 use hearken::{open_files, telemetry};
 
-/// A voice server for ESP32 speakers: hears, thinks and speaks back.
+/// A voice server for ESP32 speakers: recognises speech, asks a language model, speaks the answer.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -20,7 +20,7 @@ struct Cli {
     command: Command,
 }
 
-/// Commands that have another name now; the old one still works, with a warning.
+/// Renamed commands, with their old names, which still work with a warning.
 const OLD_NAMES: [(&str, &str); 2] = [("chat", "text-client"), ("doubles", "mock-services")];
 
 #[derive(Debug, Subcommand)]

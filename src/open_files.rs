@@ -10,7 +10,7 @@ pub fn raise_limit() {
     if current != maximum
         && let Err(error) = setrlimit(Resource::Nofile, wanted)
     {
-        tracing::warn!(%error, ?current, "cannot have more files open: see `ulimit -n`");
+        tracing::warn!(%error, ?current, "cannot raise the limit of open files: raise it with `ulimit -n`");
     }
 }
 

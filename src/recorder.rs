@@ -46,13 +46,13 @@ pub struct RecordingMeta {
 /// Recorder that writes one file per connection into a folder.
 pub struct Recorder {
     directory: PathBuf,
-    queue: SyncSender<Line>,
+    queue: SyncSender<WriterMessage>,
     next: AtomicU64,
     writer: Option<JoinHandle<()>>,
 }
 
 /// Message to the writing thread.
-enum Line {
+enum WriterMessage {
     Open { id: u64, path: PathBuf, header: Box<Header>, sink: Weak<()> },
     Frame { id: u64, frame: Frame },
     End,
@@ -74,10 +74,10 @@ impl Recorder {
 
     /// Creates the sink of one connection, which starts now.
     pub fn sink(&self, meta: RecordingMeta) -> Box<dyn RecordingSink> {
-        Box::new(self.unopened(meta))
+        Box::new(self.new_sink(meta))
     }
 
-    fn unopened(&self, meta: RecordingMeta) -> Tap {
+    fn new_sink(&self, meta: RecordingMeta) -> FileSink {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(file_name(meta.device_id.as_deref(), id));
         let header = Header {
@@ -86,11 +86,11 @@ impl Recorder {
             framing: meta.framing,
             ..Header::default()
         };
-        Tap {
+        FileSink {
             id,
             queue: Some(self.queue.clone()),
             begin: None,
-            opening: Some(Opening { path, header: Box::new(header), held: Vec::new() }),
+            opening: Some(PendingHeader { path, header: Box::new(header), held: Vec::new() }),
             alive: Arc::default(),
             lossy: false,
         }
@@ -101,7 +101,7 @@ impl Drop for Recorder {
     /// Waits until everything is written to the disk. Sinks that still exist record no further.
     fn drop(&mut self) {
         // Fails only if the thread has already ended.
-        self.queue.send(Line::End).ok();
+        self.queue.send(WriterMessage::End).ok();
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
@@ -126,24 +126,24 @@ fn file_name(device_id: Option<&str>, id: u64) -> String {
     format!("{time}-{device}-{id}.jsonl")
 }
 
-struct Tap {
+struct FileSink {
     id: u64,
-    queue: Option<SyncSender<Line>>,
+    queue: Option<SyncSender<WriterMessage>>,
     begin: Option<Instant>,
-    opening: Option<Opening>,
+    opening: Option<PendingHeader>,
     /// Reference that keeps the file open.
     alive: Arc<()>,
     lossy: bool,
 }
 
 /// Recording whose header is not written yet, because the hellos may still correct it.
-struct Opening {
+struct PendingHeader {
     path: PathBuf,
     header: Box<Header>,
     held: Vec<Frame>,
 }
 
-impl Opening {
+impl PendingHeader {
     /// Copies framing and audio formats from a hello to the header. Returns true once both hellos
     /// are known.
     fn learn(&mut self, content: &Content) -> bool {
@@ -166,18 +166,18 @@ impl Opening {
     }
 }
 
-impl Tap {
+impl FileSink {
     /// Starts the file with the header as known now.
     fn open(&mut self) {
-        let Some(Opening { path, header, held }) = self.opening.take() else { return };
+        let Some(PendingHeader { path, header, held }) = self.opening.take() else { return };
         let sink = Arc::downgrade(&self.alive);
-        self.put(|id| Line::Open { id, path, header, sink });
+        self.put(|id| WriterMessage::Open { id, path, header, sink });
         for frame in held {
-            self.put(|id| Line::Frame { id, frame });
+            self.put(|id| WriterMessage::Frame { id, frame });
         }
     }
 
-    fn put(&mut self, line: impl FnOnce(u64) -> Line) {
+    fn put(&mut self, line: impl FnOnce(u64) -> WriterMessage) {
         let Some(queue) = &self.queue else { return };
         match queue.try_send(line(self.id)) {
             Ok(()) => {}
@@ -193,7 +193,7 @@ impl Tap {
     }
 }
 
-impl RecordingSink for Tap {
+impl RecordingSink for FileSink {
     fn frame(&mut self, frame: RecordedFrame) {
         let at = self.begin.get_or_insert_with(Instant::now).elapsed();
         let content = match frame {
@@ -210,11 +210,11 @@ impl RecordingSink for Tap {
             }
             return;
         }
-        self.put(|id| Line::Frame { id, frame: Frame { at, content } });
+        self.put(|id| WriterMessage::Frame { id, frame: Frame { at, content } });
     }
 }
 
-impl Drop for Tap {
+impl Drop for FileSink {
     fn drop(&mut self) {
         self.open();
     }
@@ -239,7 +239,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(&mut self, lines: &Receiver<Line>) {
+    fn run(&mut self, lines: &Receiver<WriterMessage>) {
         let mut looked = Instant::now();
         while self.take(lines) {
             if looked.elapsed() >= FLUSH_AFTER {
@@ -255,7 +255,7 @@ impl Writer {
     }
 
     /// Processes one message. Returns false at the end.
-    fn take(&mut self, lines: &Receiver<Line>) -> bool {
+    fn take(&mut self, lines: &Receiver<WriterMessage>) -> bool {
         match lines.recv_timeout(FLUSH_AFTER) {
             Ok(line) => return self.write(line),
             Err(RecvTimeoutError::Disconnected) => return false,
@@ -266,7 +266,7 @@ impl Writer {
 
     /// Closes the files whose sinks were dropped. Their last frames may still be in the queue:
     /// first writes as many messages as the queue can hold. Returns false at the end.
-    fn close_left(&mut self, lines: &Receiver<Line>) -> bool {
+    fn close_left(&mut self, lines: &Receiver<WriterMessage>) -> bool {
         let left = |file: &OpenFile| file.sink.strong_count() == 0;
         let left: Vec<_> = self.files.iter().filter(|f| left(f.1)).map(|f| *f.0).collect();
         if left.is_empty() {
@@ -281,9 +281,9 @@ impl Writer {
 
     /// Writes one message. A file that fails is logged once and abandoned. Returns false at the
     /// end.
-    fn write(&mut self, line: Line) -> bool {
+    fn write(&mut self, line: WriterMessage) -> bool {
         match line {
-            Line::Open { id, path, header, sink } => match File::create_new(&path) {
+            WriterMessage::Open { id, path, header, sink } => match File::create_new(&path) {
                 Ok(file) => {
                     let mut file = BufWriter::new(file);
                     if log_failure(&path, file.write_all(header.to_line().as_bytes())) {
@@ -294,14 +294,14 @@ impl Writer {
                     log_failure(&path, Err(e));
                 }
             },
-            Line::Frame { id, frame } => {
+            WriterMessage::Frame { id, frame } => {
                 if let Some(open) = self.files.get_mut(&id)
                     && !log_failure(&open.path, open.file.write_all(frame.to_line().as_bytes()))
                 {
                     self.files.remove(&id);
                 }
             }
-            Line::End => return false,
+            WriterMessage::End => return false,
         }
         true
     }
@@ -385,7 +385,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (queue, lines) = sync_channel(3);
         let (recorder, mut writer) = (Recorder::new(folder.path()).unwrap(), Writer::default());
-        let mut sink = recorder.unopened(meta(None));
+        let mut sink = recorder.new_sink(meta(None));
         sink.queue = Some(queue);
         sink.open();
         assert!(writer.take(&lines) && writer.close_left(&lines));

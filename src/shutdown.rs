@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// # Errors
 /// The system refuses signal handlers.
 pub async fn on_signal(token: CancellationToken) -> io::Result<()> {
-    if let Some(told) = token.run_until_cancelled(told_to_stop(false)).await {
+    if let Some(told) = token.run_until_cancelled(stop_requested(false)).await {
         told?;
         token.cancel();
     }
@@ -26,22 +26,22 @@ pub async fn on_signal(token: CancellationToken) -> io::Result<()> {
 ///
 /// # Errors
 /// The system refuses signal handlers, or standard input is no pipe.
-pub async fn told_to_stop(with_parent: bool) -> io::Result<()> {
+pub async fn stop_requested(with_parent: bool) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
-        gone = parent_gone(), if with_parent => {
+        gone = parent_ended(), if with_parent => {
             gone?;
-            "the parent has gone"
+            "the parent process has ended"
         }
     };
     tracing::info!(why, "stopping");
     Ok(())
 }
 
-async fn parent_gone() -> io::Result<()> {
+async fn parent_ended() -> io::Result<()> {
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let mut pipe = pipe::Receiver::from_owned_fd(stdin)?;
     let mut ignored = [0; 256];

@@ -53,7 +53,7 @@ pub fn start(config: &LogConfig, zone: TimeZone) -> anyhow::Result<()> {
         }
     };
     if started.is_err() || RELOAD.set(reload).is_err() {
-        tracing::debug!("logging runs already");
+        tracing::debug!("logging has already started");
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
     let filter = filter(level)?;
     Ok(move || {
         if let Some(Err(error)) = RELOAD.get().map(|reload| reload(filter)) {
-            tracing::warn!(%error, "the log stays as it was");
+            tracing::warn!(%error, "cannot change the log level");
         }
     })
 }
@@ -110,7 +110,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
 
 /// Runs the upkeep of the metrics periodically, until dropped: unsorted values would otherwise
 /// accumulate between two scrapes.
-pub async fn tidy(metrics: PrometheusHandle) {
+pub async fn maintain(metrics: PrometheusHandle) {
     let mut ticks = tokio::time::interval(Duration::from_secs(5));
     loop {
         ticks.tick().await;

@@ -98,7 +98,7 @@ impl Certificate {
 
     /// Reloads the files when they change, and on SIGHUP. Never returns. Open connections keep the
     /// old certificate; an invalid pair changes nothing.
-    pub async fn keep_fresh(self: Arc<Self>) {
+    pub async fn reload_loop(self: Arc<Self>) {
         let mut told = signal(SignalKind::hangup()).ok();
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         loop {
@@ -113,13 +113,13 @@ impl Certificate {
                 _ = asked => true,
             };
             let this = Arc::clone(&self);
-            if tokio::task::spawn_blocking(move || this.look(forced)).await.is_err() {
-                tracing::warn!("the certificate's files could not be looked at");
+            if tokio::task::spawn_blocking(move || this.check_files(forced)).await.is_err() {
+                tracing::warn!("cannot check the certificate's files for changes");
             }
         }
     }
 
-    fn look(&self, forced: bool) {
+    fn check_files(&self, forced: bool) {
         let now = stamps(&self.files);
         {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,11 +131,11 @@ impl Certificate {
         match read(&self.files) {
             Ok(pair) => {
                 self.pair.store(Arc::new(pair));
-                tracing::info!("new connections get the certificate that was read again");
+                tracing::info!("reloaded the certificate: new connections use it");
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(%error, cause, "the certificate stays as it was");
+                tracing::warn!(%error, cause, "cannot reload the certificate: keeping the old one");
             }
         }
     }
@@ -219,10 +219,10 @@ mod tests {
         let certificate = Certificate::load(&one).unwrap().unwrap();
         let first = certificate.pair.load_full().cert.clone();
         std::fs::copy(&other.certificate, &one.certificate).unwrap();
-        certificate.look(true);
+        certificate.check_files(true);
         assert_eq!(certificate.pair.load().cert, first, "its key is missing yet");
         std::fs::copy(&other.key, &one.key).unwrap();
-        certificate.look(true);
+        certificate.check_files(true);
         assert_ne!(certificate.pair.load().cert, first);
     }
 }

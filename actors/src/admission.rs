@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::metrics::{meters, whole};
+use crate::metrics::{actor_metrics, as_f64};
 use crate::settings::ms;
 
 /// Length of one control window: the interval between updates of the limit.
@@ -50,7 +50,7 @@ const ENCODING_LATE: Duration = Duration::from_millis(45);
 /// Fraction of the cores in use above which effort is reduced, which brings the use to about half.
 const STRAINED: f64 = 0.5;
 /// Headroom factor below which encoding effort is reduced too.
-const LITTLE_ROOM: f64 = 1.25;
+const LOW_HEADROOM: f64 = 1.25;
 /// Fraction of the cores in use below which full effort may return.
 const CALM: f64 = 0.2;
 /// Cost of encoding at full effort, as a multiple of its cost at reduced effort.
@@ -62,13 +62,13 @@ const CALM_WINDOWS: usize = 20;
 const PATIENCE: usize = 4;
 const PATIENCE_AGAIN: usize = 1;
 
-/// Section `[admission]`: when a turn is one too many.
+/// Section `[admission]`: limits of the turns in progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdmissionSettings {
     /// Upper bound of the limit, in turns.
     pub max_turns: usize,
-    /// A packet that leaves later than this is late; devices have some to play meanwhile.
+    /// Delay after its due time above which a packet is late; devices have some audio buffered.
     #[serde(rename = "late_ms", with = "ms")]
     pub late: Duration,
     /// Share of late packets, in percent of all, above which the limit falls.
@@ -143,7 +143,7 @@ impl Admission {
     }
 
     /// Returns a permit for one more turn, or `None` if the limit is reached.
-    pub fn enter(&self) -> Option<TurnPermit> {
+    pub fn try_acquire(&self) -> Option<TurnPermit> {
         let limit = self.0.limit.load(Ordering::Relaxed);
         let taken = self.0.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |running| {
             (running < limit).then_some(running + 1)
@@ -152,21 +152,21 @@ impl Admission {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        meters().running_turns.increment(1);
+        actor_metrics().running_turns.increment(1);
         Some(TurnPermit(Arc::clone(&self.0)))
     }
 
     /// Records that a packet was sent `late_by` after it was due.
     pub(crate) fn packet_sent(&self, late_by: Duration) {
-        self.saw(late_by > self.0.settings.late);
+        self.count_packet(late_by > self.0.settings.late);
     }
 
     /// Records that a packet is encoded `urgent_for` after it became urgent.
     pub(crate) fn packet_encoded(&self, urgent_for: Duration) {
-        self.saw(urgent_for > ENCODING_LATE);
+        self.count_packet(urgent_for > ENCODING_LATE);
     }
 
-    fn saw(&self, late: bool) {
+    fn count_packet(&self, late: bool) {
         self.0.sent.fetch_add(1, Ordering::Relaxed);
         if late {
             self.0.late.fetch_add(1, Ordering::Relaxed);
@@ -179,27 +179,27 @@ impl Admission {
     }
 
     /// Runs the control loop until dropped. `cpu_time` returns the CPU time of the process,
-    /// `voices_busy` the time for which each encoding thread was busy so far.
+    /// `threads_busy` the time for which each encoding thread was busy so far.
     pub async fn govern(
         self,
         cpu_time: impl Fn() -> Duration,
-        voices_busy: impl Fn() -> Vec<Duration>,
+        threads_busy: impl Fn() -> Vec<Duration>,
     ) {
         let mut governor = Governor::new(self);
-        let cores = whole(cores());
-        let mut before = (Instant::now(), cpu_time(), voices_busy());
+        let cores = as_f64(cores());
+        let mut before = (Instant::now(), cpu_time(), threads_busy());
         let mut windows = interval(WINDOW);
         windows.set_missed_tick_behavior(MissedTickBehavior::Delay);
         windows.tick().await;
         loop {
             windows.tick().await;
-            let now = (Instant::now(), cpu_time(), voices_busy());
+            let now = (Instant::now(), cpu_time(), threads_busy());
             let time = (now.0 - before.0).as_secs_f64();
             let part = |now: Duration, before: Duration| {
                 now.saturating_sub(before).as_secs_f64() / time.max(f64::EPSILON)
             };
-            let voices = now.2.iter().zip(&before.2).map(|(now, before)| part(*now, *before));
-            governor.look(part(now.1, before.1) / cores, voices.fold(0.0, f64::max));
+            let encoding = now.2.iter().zip(&before.2).map(|(now, before)| part(*now, *before));
+            governor.end_window(part(now.1, before.1) / cores, encoding.fold(0.0, f64::max));
             before = now;
         }
     }
@@ -223,42 +223,42 @@ impl Governor {
     }
 
     /// Ends a window and adjusts effort and limit. `busy` is the fraction of the cores in use,
-    /// `voices` the fraction of the window for which the busiest encoding thread was busy.
-    fn look(&mut self, busy: f64, voices: f64) {
-        self.load += NEWEST * (voices - self.load);
-        meters().encoding_busy.set(self.load);
+    /// `encoding` the fraction of the window for which the busiest encoding thread was busy.
+    fn end_window(&mut self, busy: f64, encoding: f64) {
+        self.load += NEWEST * (encoding - self.load);
+        actor_metrics().encoding_busy.set(self.load);
         self.ran += NEWEST * (self.running() - self.ran);
         let late = self.admission.late();
-        let room = self.room();
-        let strain = busy > STRAINED || room < LITTLE_ROOM || late == Some(true);
-        let calm = busy < CALM && room > LITTLE_ROOM * FULL_EFFORT;
-        self.spare(strain, calm);
+        let headroom = self.headroom();
+        let strain = busy > STRAINED || headroom < LOW_HEADROOM || late == Some(true);
+        let calm = busy < CALM && headroom > LOW_HEADROOM * FULL_EFFORT;
+        self.set_effort(strain, calm);
         self.limit(late);
     }
 
     fn running(&self) -> f64 {
-        whole(self.admission.0.running.load(Ordering::Relaxed))
+        as_f64(self.admission.0.running.load(Ordering::Relaxed))
     }
 
     /// Returns the headroom: the factor by which running turns may grow, at their recent load each.
-    fn room(&self) -> f64 {
-        let load = self.load * self.running() / self.ran.max(whole(FEWEST_TURNS));
+    fn headroom(&self) -> f64 {
+        let load = self.load * self.running() / self.ran.max(as_f64(FEWEST_TURNS));
         self.admission.0.settings.busy_percent / 100.0 / load.max(0.01)
     }
 
     /// Reduces encoding effort, or restores it, and scales the load average accordingly: from now
     /// on each turn causes less load, or more.
-    fn spare(&mut self, strain: bool, calm: bool) {
+    fn set_effort(&mut self, strain: bool, calm: bool) {
         let strained = &self.admission.0.strained;
         self.calm = if calm && !strain { self.calm + 1 } else { 0 };
         if strain && !strained.swap(true, Ordering::Relaxed) {
             self.patience = PATIENCE;
             self.load /= FULL_EFFORT;
-            tracing::info!("the cores are busy: speech is encoded with less effort");
+            tracing::info!("the cores are busy: encoding speech with less effort");
         } else if self.calm >= CALM_WINDOWS && strained.swap(false, Ordering::Relaxed) {
             self.load *= FULL_EFFORT;
         }
-        meters().strained.set(if self.admission.is_strained() { 1.0 } else { 0.0 });
+        actor_metrics().strained.set(if self.admission.is_strained() { 1.0 } else { 0.0 });
     }
 
     /// Returns the limit after a window without trouble: one more while it is below its initial
@@ -275,8 +275,8 @@ impl Governor {
         let held_back = refused.swap(0, Ordering::Relaxed) > 0;
         let now = limit.load(Ordering::Relaxed);
         let running = running.load(Ordering::Relaxed);
-        let full = held_back || whole(running) > whole(now) * NEARLY_FULL;
-        let room = self.room();
+        let full = held_back || as_f64(running) > as_f64(now) * NEARLY_FULL;
+        let headroom = self.headroom();
         let waits = self.patience > 0;
         self.patience = self.patience.saturating_sub(1);
         let again = self.wary > 0;
@@ -285,33 +285,33 @@ impl Governor {
         let fewer = |factor: f64| now.min(part(running.max(1), factor.max(DECREASE)));
         let next = if late.is_none() {
             self.recovered()
-        } else if (too_late || room < 1.0) && waits {
+        } else if (too_late || headroom < 1.0) && waits {
             now
         } else if too_late && again {
             self.patience = PATIENCE_AGAIN;
             fewer(DECREASE)
-        } else if room < 1.0 {
-            fewer(room)
+        } else if headroom < 1.0 {
+            fewer(headroom)
         } else if full && !too_late {
             let fastest = if self.wary > 0 { WARY_INCREASE } else { INCREASE };
-            now + part(now, ((room - 1.0) / 2.0).min(fastest)).max(1)
+            now + part(now, ((headroom - 1.0) / 2.0).min(fastest)).max(1)
         } else {
             self.recovered()
         };
         let most = settings.max_turns;
         let next = next.clamp(FEWEST_TURNS.min(most), most);
         if next < now && too_late {
-            tracing::warn!(running, limit = next, "packets leave late: fewer turns are let in");
+            tracing::warn!(running, limit = next, "packets are late: lowering the limit of turns");
         }
         limit.store(next, Ordering::Relaxed);
-        meters().turn_limit.set(whole(next));
+        actor_metrics().turn_limit.set(as_f64(next));
     }
 }
 
 impl Drop for TurnPermit {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
-        meters().running_turns.decrement(1);
+        actor_metrics().running_turns.decrement(1);
     }
 }
 
@@ -322,7 +322,7 @@ pub fn cores() -> usize {
 
 fn part(count: usize, part: f64) -> usize {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a count")]
-    let part = (whole(count) * part) as usize;
+    let part = (as_f64(count) * part) as usize;
     part
 }
 
@@ -341,7 +341,7 @@ mod tests {
             let late_by = Duration::from_millis(if n < late { 21 } else { 20 });
             governor.admission.packet_sent(late_by);
         }
-        governor.look(0.4, 0.1);
+        governor.end_window(0.4, 0.1);
     }
 
     fn limit(admission: &Admission) -> usize {
@@ -351,11 +351,11 @@ mod tests {
     #[test]
     fn there_are_as_many_places_as_may_be_and_they_are_given_back() {
         let admission = admission(2);
-        let places = [admission.enter(), admission.enter()];
-        assert!(places.iter().all(Option::is_some));
-        assert!(admission.clone().enter().is_none());
-        drop(places);
-        assert!(admission.enter().is_some());
+        let permits = [admission.try_acquire(), admission.try_acquire()];
+        assert!(permits.iter().all(Option::is_some));
+        assert!(admission.clone().try_acquire().is_none());
+        drop(permits);
+        assert!(admission.try_acquire().is_some());
     }
 
     #[test]
@@ -364,10 +364,10 @@ mod tests {
         let mut governor = Governor::new(admission.clone());
         let first = limit(&admission);
         assert_eq!(first, FIRST_TURNS * cores());
-        let mut places: Vec<_> = (0..first).map(|_| admission.enter().unwrap()).collect();
+        let mut permits: Vec<_> = (0..first).map(|_| admission.try_acquire().unwrap()).collect();
         sent(&mut governor, 1_000, 10);
         assert_eq!(limit(&admission), first + first / 4, "one in a hundred is not too many");
-        places.push(admission.enter().unwrap());
+        permits.push(admission.try_acquire().unwrap());
         let before = limit(&admission);
         for _ in 0..PATIENCE {
             sent(&mut governor, 1_000, 11);
@@ -377,14 +377,14 @@ mod tests {
         sent(&mut governor, 1_000, 11);
         let fewer = (first + 1) * 9 / 10;
         assert_eq!(limit(&admission), fewer, "a tenth less than ran");
-        assert!(admission.enter().is_none());
+        assert!(admission.try_acquire().is_none());
         sent(&mut governor, 1_000, 0);
         assert_eq!(limit(&admission), fewer + 1, "somebody was held back");
         for _ in 0..WARY_WINDOWS {
             sent(&mut governor, 1_000, 0);
         }
         assert!(limit(&admission) > fewer + WARY_WINDOWS + fewer / 5, "fast again");
-        drop(places);
+        drop(permits);
         let before = limit(&admission);
         sent(&mut governor, 1_000, 0);
         assert_eq!(limit(&admission), before, "nobody was held back");
@@ -407,11 +407,11 @@ mod tests {
         }
         assert_eq!(limit(&admission), FEWEST_TURNS, "hardly any turn runs");
         for _ in 0..WARY_WINDOWS - 1 {
-            governor.look(0.1, 0.0);
+            governor.end_window(0.1, 0.0);
         }
         assert_eq!(limit(&admission), FEWEST_TURNS);
         for _ in 0..first {
-            governor.look(0.1, 0.0);
+            governor.end_window(0.1, 0.0);
         }
         assert_eq!(limit(&admission), first, "nobody has to be refused for that");
     }
@@ -423,19 +423,19 @@ mod tests {
         const WINDOWS_OF_A_TURN: usize = 14;
         let admission = admission(1_000);
         let mut governor = Governor::new(admission.clone());
-        let (mut places, mut began, mut limits) = (VecDeque::new(), Vec::new(), Vec::new());
+        let (mut permits, mut began, mut limits) = (VecDeque::new(), Vec::new(), Vec::new());
         for window in 0..800 {
             if window >= WINDOWS_OF_A_TURN {
                 let over: usize = began[window - WINDOWS_OF_A_TURN];
-                places.drain(..over);
+                permits.drain(..over);
             }
-            let new: Vec<_> = (0..100).map_while(|_| admission.enter()).collect();
+            let new: Vec<_> = (0..100).map_while(|_| admission.try_acquire()).collect();
             began.push(new.len());
-            places.extend(new);
+            permits.extend(new);
             for _ in 0..FEWEST_PACKETS {
                 admission.packet_sent(Duration::ZERO);
             }
-            governor.look(0.6, load(&began));
+            governor.end_window(0.6, load(&began));
             limits.push(limit(&admission));
         }
         let limits = &limits[200..];
@@ -445,13 +445,13 @@ mod tests {
     #[test]
     fn the_limit_settles_where_the_busiest_thread_has_just_enough_to_do() {
         // Each turn keeps the thread busy for a 400th of its time.
-        let evenly = |began: &[usize]| whole(began.iter().rev().take(14).sum()) / 400.0;
+        let evenly = |began: &[usize]| as_f64(began.iter().rev().take(14).sum()) / 400.0;
         let (least, most) = settled(evenly);
         assert!(least >= 290 && most <= 310, "{least} to {most}");
         // As much work, all due a second after the turn began, or when the thread comes to it.
         let mut work = 0.0;
         let late_and_at_once = |began: &[usize]| {
-            work += whole(began.iter().rev().nth(2).copied().unwrap_or(0)) * 14.0 / 400.0;
+            work += as_f64(began.iter().rev().nth(2).copied().unwrap_or(0)) * 14.0 / 400.0;
             let done = f64::min(work, 1.0);
             work -= done;
             done
@@ -464,24 +464,24 @@ mod tests {
     fn effort_is_saved_while_the_cores_are_busy_and_spent_after_a_long_calm() {
         let admission = admission(10);
         let mut governor = Governor::new(admission.clone());
-        governor.look(STRAINED + 0.01, 0.1);
+        governor.end_window(STRAINED + 0.01, 0.1);
         assert!(admission.is_strained());
         for _ in 1..CALM_WINDOWS {
-            governor.look(CALM - 0.01, 0.1);
+            governor.end_window(CALM - 0.01, 0.1);
         }
-        governor.look(0.4, 0.1);
+        governor.end_window(0.4, 0.1);
         assert!(admission.is_strained(), "calm begins anew");
         for _ in 1..CALM_WINDOWS {
-            governor.look(CALM - 0.01, 0.1);
+            governor.end_window(CALM - 0.01, 0.1);
             assert!(admission.is_strained());
         }
-        governor.look(CALM - 0.01, 0.1);
+        governor.end_window(CALM - 0.01, 0.1);
         assert!(!admission.is_strained());
         // The cores are idle, but one thread is so busy that full effort would overload it again.
-        let _places: Vec<_> = (0..FEWEST_TURNS).map(|_| admission.enter().unwrap()).collect();
-        governor.look(STRAINED + 0.01, 0.4);
+        let _places: Vec<_> = (0..FEWEST_TURNS).map(|_| admission.try_acquire().unwrap()).collect();
+        governor.end_window(STRAINED + 0.01, 0.4);
         for _ in 0..CALM_WINDOWS * 2 {
-            governor.look(CALM - 0.01, 0.4);
+            governor.end_window(CALM - 0.01, 0.4);
         }
         assert!(admission.is_strained());
     }

@@ -57,20 +57,20 @@ pub enum Unreachable {
 impl DeviceRegistry {
     /// Registers a connection under the id of its device. An earlier connection of the device is
     /// ordered to leave, because it has been replaced.
-    pub(crate) fn enter(
+    pub(crate) fn register(
         &self,
         device_id: DeviceId,
         session_id: SessionId,
         orders: Recipient<DeviceOrder>,
     ) -> Registration {
-        let mut seats = self.lock();
-        seats.last += 1;
-        let number = seats.last;
-        let seat = Entry { number, session_id, since: Instant::now(), orders };
-        if let Some(before) = seats.by_id.insert(device_id.clone(), seat) {
+        let mut registrations = self.lock();
+        registrations.last += 1;
+        let number = registrations.last;
+        let entry = Entry { number, session_id, since: Instant::now(), orders };
+        if let Some(before) = registrations.by_id.insert(device_id.clone(), entry) {
             before.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
         }
-        seats.changes.send_replace(());
+        registrations.changes.send_replace(());
         Registration { device_registry: self.clone(), device_id, number }
     }
 
@@ -79,9 +79,9 @@ impl DeviceRegistry {
     /// # Errors
     /// Fails if the device is not connected, or if too many orders wait already.
     pub fn order(&self, device_id: &DeviceId, order: DeviceOrder) -> Result<(), Unreachable> {
-        let seats = self.lock();
-        let seat = seats.by_id.get(device_id).ok_or(Unreachable::NotConnected)?;
-        seat.orders.try_send(order).map_err(|error| match error {
+        let registrations = self.lock();
+        let entry = registrations.by_id.get(device_id).ok_or(Unreachable::NotConnected)?;
+        entry.orders.try_send(order).map_err(|error| match error {
             SendError::Full(_) => Unreachable::Busy,
             SendError::Closed(_) => Unreachable::NotConnected,
         })
@@ -90,10 +90,11 @@ impl DeviceRegistry {
     /// Orders a connection to leave because its device has connected to another instance of the
     /// server. Does nothing if a later connection of the device has registered already.
     pub fn replaced_by_other_instance(&self, device_id: &DeviceId, session_id: &SessionId) {
-        let seats = self.lock();
-        let seat = seats.by_id.get(device_id).filter(|seat| seat.session_id == *session_id);
-        if let Some(seat) = seat {
-            seat.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
+        let registrations = self.lock();
+        let entry =
+            registrations.by_id.get(device_id).filter(|entry| entry.session_id == *session_id);
+        if let Some(entry) = entry {
+            entry.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
         }
     }
 
@@ -104,14 +105,14 @@ impl DeviceRegistry {
 
     /// Returns all connected devices, ordered by id.
     pub fn connected(&self) -> Vec<Connected> {
-        let seats = self.lock();
-        let mut all: Vec<Connected> = seats
+        let registrations = self.lock();
+        let mut all: Vec<Connected> = registrations
             .by_id
             .iter()
-            .map(|(device_id, seat)| Connected {
+            .map(|(device_id, entry)| Connected {
                 device_id: device_id.clone(),
-                session_id: seat.session_id.clone(),
-                since: seat.since.elapsed(),
+                session_id: entry.session_id.clone(),
+                since: entry.since.elapsed(),
             })
             .collect();
         all.sort_by(|a, b| a.device_id.as_str().cmp(b.device_id.as_str()));
@@ -119,7 +120,7 @@ impl DeviceRegistry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Registrations> {
-        self.0.lock().expect("nothing panics while it holds the roster")
+        self.0.lock().expect("nothing panics while it holds the registry")
     }
 }
 
@@ -133,10 +134,10 @@ pub(crate) struct Registration {
 impl Drop for Registration {
     /// Removes the entry, unless a later connection of the same device has replaced it.
     fn drop(&mut self) {
-        let mut seats = self.device_registry.lock();
-        if seats.by_id.get(&self.device_id).is_some_and(|s| s.number == self.number) {
-            seats.by_id.remove(&self.device_id);
-            seats.changes.send_replace(());
+        let mut registrations = self.device_registry.lock();
+        if registrations.by_id.get(&self.device_id).is_some_and(|s| s.number == self.number) {
+            registrations.by_id.remove(&self.device_id);
+            registrations.changes.send_replace(());
         }
     }
 }

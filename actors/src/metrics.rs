@@ -37,12 +37,12 @@ const TOOL_CALL_SECONDS: &str = "hearken_tool_call_seconds";
 pub const LATE: Duration = Duration::from_millis(5);
 
 /// Returns the metric handles, created at first use. Install a recorder before.
-pub(crate) fn meters() -> &'static Meters {
-    static METERS: LazyLock<Meters> = LazyLock::new(Meters::new);
+pub(crate) fn actor_metrics() -> &'static ActorMetrics {
+    static METERS: LazyLock<ActorMetrics> = LazyLock::new(ActorMetrics::new);
     &METERS
 }
 
-pub(crate) struct Meters {
+pub(crate) struct ActorMetrics {
     pub(crate) connections: Gauge,
     connections_refused: Counter,
     pub(crate) text_clients: Gauge,
@@ -152,7 +152,7 @@ impl LaneDrops {
     }
 }
 
-impl Meters {
+impl ActorMetrics {
     fn new() -> Self {
         describe();
         let uplink = |outcome| counter!("hearken_uplink_packets_total", "outcome" => outcome);
@@ -211,7 +211,7 @@ impl Meters {
 }
 
 /// Converts a count to the number type of metrics.
-pub(crate) fn whole(count: usize) -> f64 {
+pub(crate) fn as_f64(count: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     let count = count as f64;
     count
@@ -247,31 +247,31 @@ impl CallEnd {
 /// Records the end and the duration of a call to this kind of tool source.
 pub(crate) fn tool_called(source: &'static str, end: CallEnd, took: Duration) {
     // The metrics must be described before the first one is counted.
-    meters();
+    actor_metrics();
     counter!(TOOL_CALLS, "source" => source, "end" => end.label()).increment(1);
     histogram!(TOOL_CALL_SECONDS, "source" => source).record(took);
 }
 
 /// Counts a device that was refused because all connection slots are taken.
 pub fn connection_refused() {
-    meters().connections_refused.increment(1);
+    actor_metrics().connections_refused.increment(1);
 }
 
 /// Counts a frame left out of a recording because the disk is too slow.
 pub fn recording_frame_dropped() {
-    meters().drops.recording.increment(1);
+    actor_metrics().drops.recording.increment(1);
 }
 
 /// Counts an answer of the language model to this frontend: `whole`, or failed.
 pub fn llm_ended(face: &'static str, whole: bool) {
-    meters();
+    actor_metrics();
     let end = if whole { "answered" } else { "failed" };
     counter!(LLM_REQUESTS, "face" => face, "end" => end).increment(1);
 }
 
 /// Adds the tokens and the cost of an answer to this frontend; the cost is in the prices' currency.
 pub fn llm_used(face: &'static str, usage: &Usage, cost: f64) {
-    meters();
+    actor_metrics();
     counter!(LLM_TOKENS, "face" => face, "kind" => "prompt").increment(usage.prompt_tokens);
     counter!(LLM_TOKENS, "face" => face, "kind" => "completion").increment(usage.completion_tokens);
     gauge!(LLM_COST, "face" => face).increment(cost);
@@ -280,7 +280,7 @@ pub fn llm_used(face: &'static str, usage: &Usage, cost: f64) {
 /// Counts an answer of a fallback model, at this position of the list: those before it did not
 /// answer.
 pub fn llm_fell_back(place: usize) {
-    meters();
+    actor_metrics();
     counter!(LLM_FALLBACKS, "place" => place.to_string()).increment(1);
 }
 
@@ -289,39 +289,42 @@ fn describe() {
     let counter = |name, text| metrics::describe_counter!(name, Unit::Count, text);
     let seconds = |name, text| metrics::describe_histogram!(name, Unit::Seconds, text);
     gauge("hearken_connections", "devices that are connected");
-    let refused = "devices that were not let in, since all places are taken";
+    let refused = "devices refused because all connection slots are in use";
     counter("hearken_connections_refused_total", refused);
     gauge("hearken_text_clients", "text clients that are connected");
-    gauge("hearken_devices", "devices that are connected, by what they are doing");
-    counter("hearken_uplink_packets_total", "packets from devices, by what became of them");
+    gauge("hearken_devices", "connected devices, by activity");
+    counter("hearken_uplink_packets_total", "packets from devices, by outcome");
     counter("hearken_downlink_packets_total", "packets to devices");
     counter("hearken_downlink_late_packets_total", "packets sent over 5 ms after they were due");
-    counter("hearken_underruns_total", "times that a device ran dry within a sentence");
-    counter("hearken_socket_stalls_total", "sends to a socket that waited for over 2 s");
-    gauge("hearken_turns_running", "turns of devices that are answered now");
-    gauge("hearken_turns_limit", "turns that may run at once; it falls where packets are late");
+    counter(
+        "hearken_underruns_total",
+        "playback underruns: a device ran out of audio within a sentence",
+    );
+    counter("hearken_socket_stalls_total", "sends to a socket that took over 2 s");
+    gauge("hearken_turns_running", "turns of devices in progress");
+    gauge("hearken_turns_limit", "limit of turns in progress; falls while packets are late");
     gauge("hearken_strained", "1 while speech is encoded with less effort, else 0");
-    let busy = "part of its time for which the busiest thread that encodes is busy, over 5 s";
+    let busy = "utilisation of the busiest encoding thread, 0 to 1, averaged over 5 s";
     gauge("hearken_encoding_busy_ratio", busy);
-    counter("hearken_turns_total", "turns of dialogues, by their end");
+    counter("hearken_turns_total", "turns, by outcome");
     counter(
         LANE_DROPS,
-        "what was dropped because a lane was full; uplink packets are counted there",
+        "items dropped because a lane was full; uplink packets are counted in hearken_uplink_packets_total",
     );
-    counter(LLM_REQUESTS, "answers of the language model, by who asked and their end");
-    counter(LLM_TOKENS, "tokens that the language model read and wrote, by who asked");
-    gauge(LLM_COST, "what these tokens cost, in the currency of the configured prices");
-    counter(LLM_FALLBACKS, "answers that another than the first language model gave");
-    counter(TOOL_CALLS, "calls of tools in conversations, by the sort of source and their end");
-    seconds(TOOL_CALL_SECONDS, "how long a tool call took");
-    seconds(SECONDS[0], "how late a packet is sent to a device");
+    counter(LLM_REQUESTS, "answers of the language model, by frontend and outcome");
+    counter(LLM_TOKENS, "tokens read and written by the language model, by frontend");
+    gauge(LLM_COST, "cost of these tokens, in the currency of the configured prices");
+    counter(LLM_FALLBACKS, "answers of fallback models, by position in the list");
+    counter(TOOL_CALLS, "tool calls in conversations, by kind of source and outcome");
+    seconds(TOOL_CALL_SECONDS, "duration of a tool call");
+    seconds(SECONDS[0], "delay of a packet after it was due");
     seconds(SECONDS[1], "from the end of speech to its transcript");
     seconds(SECONDS[4], "from the transcript, or the words, to the first sentence of the answer");
-    seconds(SECONDS[5], "from the first sentence to its first sound, with its cushion");
+    seconds(SECONDS[5], "from the first sentence to its first audio, prebuffering included");
     metrics::describe_histogram!(
         LANE_DEPTH,
         Unit::Count,
-        "places of a lane in use, looked at each second (uplink) or at a turn's fullest (playback)"
+        "slots of a lane in use: sampled each second (uplink), or the most of a turn (playback)"
     );
     seconds(SECONDS[2], "from the end of speech to the first packet of the answer");
 }
@@ -379,14 +382,14 @@ impl ProviderEnd {
 }
 
 /// Metric handles of one service, created once.
-pub struct ProviderMeters {
+pub struct ProviderMetrics {
     ends: [(ProviderEnd, Counter); 11],
     seconds: Histogram,
     in_flight: Gauge,
     up: Gauge,
 }
 
-impl ProviderMeters {
+impl ProviderMetrics {
     /// Creates the handles of the service at position `place` in the list of `port` (`asr`, `llm`
     /// or `tts`). It counts as up.
     pub fn new(port: &'static str, place: usize) -> Self {
@@ -437,13 +440,17 @@ fn describe_providers() {
     describe_counter!(
         PROVIDER_REQUESTS,
         Unit::Count,
-        "utterances, prompts and sentences given to a service, by their end"
+        "requests (utterances, prompts, sentences) to a service, by outcome"
     );
     describe_histogram!(
         PROVIDER_SECONDS,
         Unit::Seconds,
-        "from the end of an utterance to its transcript, to the first words, to the first audio"
+        "response time: until the transcript, the first words, or the first audio"
     );
-    describe_gauge!(PROVIDER_IN_FLIGHT, Unit::Count, "requests that a service works on");
-    describe_gauge!(PROVIDER_UP, Unit::Count, "1 where a service works, 0 from a failure on");
+    describe_gauge!(PROVIDER_IN_FLIGHT, Unit::Count, "requests in progress at a service");
+    describe_gauge!(
+        PROVIDER_UP,
+        Unit::Count,
+        "1 while a service is considered up, 0 after a failure"
+    );
 }

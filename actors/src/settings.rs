@@ -1,6 +1,6 @@
-//! The settings of the actors, one struct for each section of the configuration, with the defaults.
-//! Where a number comes from outside, its doc says from where. Times are durations here and
-//! milliseconds in the file ([`ms`]). Not for the bounds of values, which the configuration checks.
+//! Settings of the actors, one struct for each section of the configuration, with the defaults. If
+//! a number has an external reason, its doc names it. Times are durations here and milliseconds in
+//! the file ([`ms`]). Not for the bounds of values, which the configuration checks.
 
 pub mod days;
 pub mod ms;
@@ -17,7 +17,7 @@ use crate::tools::ToolSettings;
 
 pub use secret::Secret;
 
-/// Everything one connection's actors need.
+/// Settings of the actors of one connection.
 #[derive(Debug, Clone, Default)]
 pub struct PipelineSettings {
     /// Timers and wake words of the socket.
@@ -42,24 +42,25 @@ pub struct PipelineSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceSettings {
-    /// Closes a connection without hello after this time; firmware waits 10 s for our answer.
+    /// Longest wait for a hello before the connection is closed; firmware waits 10 s for our
+    /// answer.
     #[serde(rename = "hello_timeout_ms", with = "ms")]
     pub hello_timeout: Duration,
-    /// Closes a connection without speech after this time.
+    /// Time without speech after which a connection is closed.
     #[serde(rename = "no_voice_timeout_ms", with = "ms")]
     pub no_voice_timeout: Duration,
-    /// Sends a WebSocket Ping this often.
+    /// Interval of WebSocket pings.
     #[serde(rename = "ping_every_ms", with = "ms")]
     pub ping_every: Duration,
-    /// Drops a connection that sent nothing at all for this long, not even a Pong.
+    /// Time without any data, not even a Pong, after which a connection is dropped.
     #[serde(rename = "dead_after_ms", with = "ms")]
     pub dead_after: Duration,
-    /// From a wake word to its greeting: a person who goes on speaking within it, as in "hi, what
-    /// time is it?", is heard instead of greeted.
+    /// Delay between a wake word and its greeting: a person who goes on speaking within it, as in
+    /// "hi, what time is it?", is heard instead of greeted.
     #[serde(rename = "greeting_grace_ms", with = "ms")]
     pub greeting_grace: Duration,
-    /// Texts of `listen detect` that are wake words, compared without case, spaces and
-    /// punctuation; any other text is a question.
+    /// Texts of `listen detect` that are wake words, compared without case, spaces and punctuation;
+    /// any other text is a question.
     pub wake_words: Vec<String>,
 }
 
@@ -97,23 +98,23 @@ impl DeviceSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HearingSettings {
-    /// Voice needed before speech counts as started.
+    /// Length of voice that starts an utterance.
     #[serde(rename = "min_speech_ms", with = "ms")]
     pub min_speech: Duration,
-    /// Silence that ends an utterance.
+    /// Length of silence that ends an utterance.
     #[serde(rename = "silence_ms", with = "ms")]
     pub silence: Duration,
-    /// Longest utterance; one that reaches it is cut there.
+    /// Longest utterance; a longer one is ended there.
     #[serde(rename = "max_utterance_ms", with = "ms")]
     pub max_utterance: Duration,
-    /// Voice needed before a person who speaks over us, in realtime mode, cuts us: what is
-    /// shorter, such as a cough, does not.
+    /// Length of voice that interrupts our speech in realtime mode; a shorter sound, such as a
+    /// cough, does not.
     #[serde(rename = "barge_in_ms", with = "ms")]
     pub barge_in: Duration,
-    /// Audio from before the first voice that belongs to the utterance.
+    /// Length of audio before the first voice that is part of the utterance.
     #[serde(rename = "pre_roll_ms", with = "ms")]
     pub pre_roll: Duration,
-    /// libfvad's mode, 0 (all but silence is voice) to 3.
+    /// Mode of libfvad, 0 (all but silence is voice) to 3.
     pub aggressiveness: u8,
     /// Level (of 32,768) below which sound is never voice.
     pub min_rms: f64,
@@ -155,20 +156,20 @@ pub struct SpeakingSettings {
     /// Packets sent ahead of the playback clock. Firmware 1.6.0 queues 5 and drops more; boards
     /// with an ESP32-C3 misbehave at bursts of 5.
     pub lead_packets: u32,
-    /// Audio comes this long after `tts start` at the earliest: firmware clears its queue one
-    /// loop turn after that message, and a network may delay the message more than the audio.
+    /// Minimum delay between `tts start` and the first audio: firmware clears its queue one loop
+    /// turn after that message, and a network may delay the message more than the audio.
     #[serde(rename = "start_guard_ms", with = "ms")]
     pub start_guard: Duration,
-    /// Speech begins when this much of its sound is there, or the sentence is complete, or nothing
-    /// more has come for this long: a synthesiser's stalls are not heard then. One that is faster
-    /// than playback fills it in a fraction of the time.
+    /// Length of audio that is gathered before speech begins, to hide stalls of the synthesiser.
+    /// Speech also begins when the sentence is complete, or nothing more has come for this long. A
+    /// synthesiser faster than playback fills it in a fraction of the time.
     #[serde(rename = "cushion_ms", with = "ms")]
     pub cushion: Duration,
     /// Delay between the end of the last packet's playback and `tts stop`: firmware up to 2.0 cuts
     /// the tail otherwise.
     #[serde(rename = "stop_margin_ms", with = "ms")]
     pub stop_margin: Duration,
-    /// Most packets synthesised ahead of the one that is sent.
+    /// Maximum number of packets synthesised ahead of the one that is sent.
     pub ahead_packets: usize,
 }
 
@@ -216,20 +217,21 @@ impl Default for DialogueSettings {
     }
 }
 
-/// Section `[lanes]`: bounds of the data lanes, and what happens at the bound.
+/// Section `[lanes]`: bounds of the data lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaneSizes {
-    /// Most packets from a device that wait for the VadActor; at the bound the newest is dropped. A
-    /// few more slots are kept for listening orders, which are never dropped.
+    /// Maximum number of packets from a device that wait for the VadActor; above it the newest is
+    /// dropped. A few more slots are reserved for listening orders, which are never dropped.
     pub uplink: usize,
-    /// Most audio pieces of an utterance (60 ms each) that wait for the AsrActor; at the bound the
-    /// newest is dropped, and the utterance has a gap.
+    /// Maximum number of audio pieces of an utterance (60 ms each) that wait for the AsrActor;
+    /// above it the newest is dropped, and the utterance has a gap.
     pub utterance: usize,
-    /// Most sentences that wait for the TtsActor; at the bound the model's stream is not read
-    /// (backpressure).
+    /// Maximum number of sentences that wait for the TtsActor; above it the model's stream is not
+    /// read (backpressure).
     pub sentences: usize,
-    /// Most playback steps that wait for the socket; at the bound pacing waits (backpressure).
+    /// Maximum number of playback steps that wait for the socket; above it pacing waits
+    /// (backpressure).
     pub playback: usize,
 }
 

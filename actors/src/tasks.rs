@@ -49,24 +49,24 @@ impl Tasks {
     ///
     /// # Errors
     /// Fails if no permit is free, or if the server is shutting down.
-    pub fn enter(&self) -> Result<Task, NotBegun> {
+    pub fn try_begin(&self) -> Result<Task, NotBegun> {
         if self.process.is_cancelled() {
             return Err(NotBegun::Stopping);
         }
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        place.map(|place| Task { _place: place }).map_err(|_| NotBegun::Full)
+        let permit = Arc::clone(&self.places).try_acquire_owned();
+        permit.map(|permit| Task { _place: permit }).map_err(|_| NotBegun::Full)
     }
 
     /// Resolves when tasks that have begun must end too: `grace` after shutdown began. Call it
     /// before that.
-    pub async fn over(&self) {
+    pub async fn deadline(&self) {
         self.process.cancelled().await;
         sleep(self.grace).await;
     }
 
     /// Waits until all tasks have ended, for at most `grace`; returns false if some go on. No task
     /// can begin meanwhile if the server is shutting down.
-    pub async fn ended(&self) -> bool {
+    pub async fn drain(&self) -> bool {
         timeout(self.grace, self.places.acquire_many(self.most)).await.is_ok()
     }
 }
@@ -80,25 +80,25 @@ mod tests {
     #[test]
     fn no_more_begins_than_may_run_and_none_once_the_server_stops() {
         let tasks = Tasks::new(2, GRACE, CancellationToken::new());
-        let (first, second) = (tasks.enter().unwrap(), tasks.enter().unwrap());
-        assert_eq!(tasks.enter().err(), Some(NotBegun::Full));
+        let (first, second) = (tasks.try_begin().unwrap(), tasks.try_begin().unwrap());
+        assert_eq!(tasks.try_begin().err(), Some(NotBegun::Full));
         drop(first);
-        let third = tasks.enter().unwrap();
+        let third = tasks.try_begin().unwrap();
         tasks.process().cancel();
         drop((second, third));
-        assert_eq!(tasks.enter().err(), Some(NotBegun::Stopping));
+        assert_eq!(tasks.try_begin().err(), Some(NotBegun::Stopping));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_has_begun_is_waited_for_as_long_as_the_grace() {
         let tasks = Tasks::new(3, GRACE, CancellationToken::new());
-        assert!(tasks.ended().await, "nothing runs");
-        let place = tasks.enter().unwrap();
+        assert!(tasks.drain().await, "nothing runs");
+        let permit = tasks.try_begin().unwrap();
         tasks.process().cancel();
         let begun = tokio::time::Instant::now();
-        let (ended, ()) = tokio::join!(tasks.ended(), tasks.over());
+        let (ended, ()) = tokio::join!(tasks.drain(), tasks.deadline());
         assert!(!ended && begun.elapsed() == GRACE);
-        drop(place);
-        assert!(tasks.ended().await);
+        drop(permit);
+        assert!(tasks.drain().await);
     }
 }

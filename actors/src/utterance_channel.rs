@@ -9,20 +9,20 @@ use tokio::sync::mpsc::error::TrySendError;
 const SPARE: usize = 4;
 
 /// Creates a channel that holds up to `bound` pieces of audio.
-pub fn lane(bound: usize) -> (PieceSender, PieceReceiver) {
+pub fn channel(bound: usize) -> (AudioSender, AudioReceiver) {
     let (pieces, filled) = mpsc::channel(bound);
     let (read, spare) = mpsc::channel(SPARE);
-    (PieceSender { pieces, spare }, PieceReceiver { filled, read, piece: Vec::new() })
+    (AudioSender { pieces, spare }, AudioReceiver { filled, read, piece: Vec::new() })
 }
 
 /// Sending half; dropped when the person has finished.
 #[derive(Debug)]
-pub struct PieceSender {
+pub struct AudioSender {
     pieces: mpsc::Sender<Vec<i16>>,
     spare: mpsc::Receiver<Vec<i16>>,
 }
 
-impl PieceSender {
+impl AudioSender {
     /// Sends a copy of the samples. Returns false if the channel is full, and the samples are lost.
     /// A receiver that is gone is no error.
     pub fn send(&mut self, sound: &[i16]) -> bool {
@@ -35,13 +35,13 @@ impl PieceSender {
 
 /// Receiving half.
 #[derive(Debug)]
-pub struct PieceReceiver {
+pub struct AudioReceiver {
     filled: mpsc::Receiver<Vec<i16>>,
     read: mpsc::Sender<Vec<i16>>,
     piece: Vec<i16>,
 }
 
-impl PieceReceiver {
+impl AudioReceiver {
     /// Returns the next piece of audio, or `None` when the person has finished.
     pub async fn recv(&mut self) -> Option<&[i16]> {
         if self.piece.capacity() > 0 {
@@ -59,7 +59,7 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_come_out_in_order_and_their_memory_is_used_again() {
-        let (mut sender, mut receiver) = lane(2);
+        let (mut sender, mut receiver) = channel(2);
         assert!(sender.send(&[1; 9]) && sender.send(&[2; 9]));
         assert!(!sender.send(&[3]), "the lane is full");
         let first = receiver.recv().await.unwrap();
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_recogniser_that_gave_up_is_no_trouble() {
-        let (mut sender, receiver) = lane(2);
+        let (mut sender, receiver) = channel(2);
         drop(receiver);
         assert!(sender.send(&[1]) && sender.send(&[1]) && sender.send(&[1]));
     }

@@ -174,7 +174,8 @@ pub struct Stats {
 
 /// Response to `GET /api/session/info`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct SessionTold {
+#[schema(as = SessionTold)]
+pub struct SessionInfo {
     /// Id of the session.
     pub session_id: String,
     /// Metadata of the client.

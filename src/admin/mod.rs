@@ -9,6 +9,6 @@ pub mod sessions;
 pub mod settings;
 
 pub use keys::CHANGEABLE;
-pub use model::LiveLlm;
-pub use sessions::{AdminSessions, SeatError, TokenPair};
-pub use settings::{ChangeError, RunTime, Source, Use};
+pub use model::ReloadableLlm;
+pub use sessions::{AdminSessions, LoginError, TokenPair};
+pub use settings::{ChangeError, RuntimeSettings, SettingsUser, Source};

@@ -9,16 +9,16 @@ use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
 use hearken_base::SettingError;
 use hearken_providers::LlmSettings;
 
-use super::settings::Use;
+use super::settings::SettingsUser;
 use crate::config::Config;
 
 /// Language model that forwards requests to the current model. A running answer continues with the
 /// model that was asked.
-pub struct LiveLlm {
+pub struct ReloadableLlm {
     model: ArcSwap<Arc<dyn Llm>>,
 }
 
-impl LiveLlm {
+impl ReloadableLlm {
     /// Creates it with this model, which is used until another is set.
     pub fn new(model: Arc<dyn Llm>) -> Arc<Self> {
         Arc::new(Self { model: ArcSwap::from_pointee(model) })
@@ -30,7 +30,7 @@ impl LiveLlm {
         self: &Arc<Self>,
         built_from: LlmSettings,
         build: impl Fn(&Config) -> Result<Arc<dyn Llm>, SettingError> + Send + Sync + 'static,
-    ) -> Use {
+    ) -> SettingsUser {
         let this = Arc::clone(self);
         let built_from = Arc::new(Mutex::new(built_from));
         Box::new(move |config| {
@@ -51,12 +51,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Llm for LiveLlm {
+impl Llm for ReloadableLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         self.model.load().reply(prompt)
     }
 
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
-        self.model.load().read_ahead(opening)
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.model.load().prefetch(opening)
     }
 }

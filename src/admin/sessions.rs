@@ -41,18 +41,18 @@ pub struct TokenPair {
 
 /// Reason why a log-in or a token is refused.
 #[derive(Debug, thiserror::Error)]
-pub enum SeatError {
+pub enum LoginError {
     /// The name or the password is wrong.
     #[error("the username or the password is wrong")]
     Wrong,
     /// The token was not made by this server, is of the other kind, or was modified.
-    #[error("the token is not good: log in")]
+    #[error("the token is not valid: log in")]
     Token,
     /// The token has expired.
     #[error("the token has expired: refresh it, or log in")]
     Expired,
     /// The session was ended, or the token was used before.
-    #[error("the session is over: log in")]
+    #[error("the session has ended: log in")]
     Over,
     /// The store failed.
     #[error("the store failed")]
@@ -82,7 +82,7 @@ struct Claims {
 
 /// Authenticated administrator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seated {
+pub struct Administrator {
     /// Name of the administrator.
     pub who: String,
     session: String,
@@ -97,7 +97,7 @@ pub struct AdminSessions {
     refresh: Duration,
     store: Arc<dyn SettingsStore>,
     /// Lock: one refresh token is exchanged at a time.
-    exchanging: tokio::sync::Mutex<()>,
+    refresh_lock: tokio::sync::Mutex<()>,
 }
 
 fn seconds(time: Duration) -> i64 {
@@ -128,7 +128,7 @@ impl AdminSessions {
             access,
             refresh,
             store,
-            exchanging: tokio::sync::Mutex::default(),
+            refresh_lock: tokio::sync::Mutex::default(),
         }
     }
 
@@ -143,27 +143,27 @@ impl AdminSessions {
         password: &str,
         from: &str,
         now: Timestamp,
-    ) -> Result<TokenPair, SeatError> {
+    ) -> Result<TokenPair, LoginError> {
         // Both are compared, whatever the result of the first.
         let known = [same(username, USERNAME), same(password, self.password.expose())];
         if known != [true, true] {
-            return Err(SeatError::Wrong);
+            return Err(LoginError::Wrong);
         }
         let session = uuid::Uuid::new_v4().to_string();
         let (pair, state) = self.pair(&session, now)?;
         let mut changes = vec![(format!("{SESSION}{session}"), Some(state))];
-        changes.extend(self.over(now).await?.into_iter().map(|name| (name, None)));
+        changes.extend(self.expired(now).await?.into_iter().map(|name| (name, None)));
         self.store.change(&changes, &entry(USERNAME, "logged in", from, now)).await?;
         Ok(pair)
     }
 
     /// Returns the names of expired sessions.
-    async fn over(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
+    async fn expired(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
-        let over = |(name, state): &(String, Value)| {
+        let expired = |(name, state): &(String, Value)| {
             name.starts_with(SESSION) && state["expires"].as_i64() <= Some(now.as_second())
         };
-        Ok(all.into_iter().filter(over).map(|(name, _)| name).collect())
+        Ok(all.into_iter().filter(expired).map(|(name, _)| name).collect())
     }
 
     /// Exchanges a refresh token for the next two tokens. A token that was used before ends its
@@ -176,17 +176,17 @@ impl AdminSessions {
         token: &str,
         from: &str,
         now: Timestamp,
-    ) -> Result<TokenPair, SeatError> {
+    ) -> Result<TokenPair, LoginError> {
         let claims = self.claims(token, Kind::Refresh, now)?;
         let name = format!("{SESSION}{}", claims.sid);
-        let _one_at_a_time = self.exchanging.lock().await;
+        let _one_at_a_time = self.refresh_lock.lock().await;
         let all = self.store.settings().await?;
-        let state = all.into_iter().find(|(known, _)| *known == name).ok_or(SeatError::Over)?.1;
+        let state = all.into_iter().find(|(known, _)| *known == name).ok_or(LoginError::Over)?.1;
         if state["refresh"] != claims.jti {
             let told = entry(&claims.sub, "session ended: a token came twice", from, now);
             self.store.change(&[(name, None)], &told).await?;
-            tracing::warn!("an administrator's token came twice: the session is over");
-            return Err(SeatError::Over);
+            tracing::warn!("an administrator's refresh token was used twice: ended the session");
+            return Err(LoginError::Over);
         }
         let (pair, state) = self.pair(&claims.sid, now)?;
         let told = entry(&claims.sub, "tokens refreshed", from, now);
@@ -200,7 +200,7 @@ impl AdminSessions {
     /// The store failed.
     pub async fn log_out(
         &self,
-        seated: &Seated,
+        seated: &Administrator,
         from: &str,
         now: Timestamp,
     ) -> Result<(), StoreError> {
@@ -212,27 +212,27 @@ impl AdminSessions {
     ///
     /// # Errors
     /// The token is invalid or has expired.
-    pub fn who(&self, token: &str, now: Timestamp) -> Result<Seated, SeatError> {
+    pub fn verify(&self, token: &str, now: Timestamp) -> Result<Administrator, LoginError> {
         let claims = self.claims(token, Kind::Access, now)?;
-        Ok(Seated { who: claims.sub, session: claims.sid })
+        Ok(Administrator { who: claims.sub, session: claims.sid })
     }
 
-    fn claims(&self, token: &str, kind: Kind, now: Timestamp) -> Result<Claims, SeatError> {
+    fn claims(&self, token: &str, kind: Kind, now: Timestamp) -> Result<Claims, LoginError> {
         let mut rules = Validation::new(Algorithm::HS256);
         rules.set_audience(&[AUDIENCE]);
         // The expiry is checked below, with the given time.
         rules.validate_exp = false;
         let decoded = decode::<Claims>(token, &self.checking, &rules);
-        let claims = decoded.map_err(|_| SeatError::Token)?.claims;
+        let claims = decoded.map_err(|_| LoginError::Token)?.claims;
         match claims.kind == kind {
-            false => Err(SeatError::Token),
-            true if claims.exp <= now.as_second() => Err(SeatError::Expired),
+            false => Err(LoginError::Token),
+            true if claims.exp <= now.as_second() => Err(LoginError::Expired),
             true => Ok(claims),
         }
     }
 
     /// Creates two tokens of a session, and the state of it to store.
-    fn pair(&self, session: &str, now: Timestamp) -> Result<(TokenPair, Value), SeatError> {
+    fn pair(&self, session: &str, now: Timestamp) -> Result<(TokenPair, Value), LoginError> {
         let token = |kind: Kind, lasts: Duration| {
             let jti = uuid::Uuid::new_v4().to_string();
             let iat = now.as_second();
@@ -246,7 +246,7 @@ impl AdminSessions {
                 exp: iat.saturating_add(seconds(lasts)),
             };
             let signed = encode(&Header::new(Algorithm::HS256), &claims, &self.signing);
-            signed.map(|token| (token, jti, claims.exp)).map_err(|_| SeatError::Token)
+            signed.map(|token| (token, jti, claims.exp)).map_err(|_| LoginError::Token)
         };
         let (access_token, ..) = token(Kind::Access, self.access)?;
         let (refresh_token, jti, expires) = token(Kind::Refresh, self.refresh)?;
@@ -279,19 +279,28 @@ mod tests {
         let admin_sessions = admin_sessions(&store, "one secret");
         for (name, password) in [("admin", "wrong"), ("root", PASSWORD), ("", "")] {
             let told = admin_sessions.log_in(name, password, "x", at(0)).await;
-            assert!(matches!(told, Err(SeatError::Wrong)), "{name}");
+            assert!(matches!(told, Err(LoginError::Wrong)), "{name}");
         }
         let pair = admin_sessions.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
         assert_eq!((pair.token_type.as_str(), pair.expires_in), ("bearer", 900));
-        assert_eq!(admin_sessions.who(&pair.access_token, at(899)).unwrap().who, "admin");
-        assert!(matches!(admin_sessions.who(&pair.access_token, at(900)), Err(SeatError::Expired)));
-        assert!(matches!(admin_sessions.who(&pair.refresh_token, at(0)), Err(SeatError::Token)));
+        assert_eq!(admin_sessions.verify(&pair.access_token, at(899)).unwrap().who, "admin");
+        assert!(matches!(
+            admin_sessions.verify(&pair.access_token, at(900)),
+            Err(LoginError::Expired)
+        ));
+        assert!(matches!(
+            admin_sessions.verify(&pair.refresh_token, at(0)),
+            Err(LoginError::Token)
+        ));
         let other = seats_of_another(&store);
-        assert!(matches!(other.who(&pair.access_token, at(0)), Err(SeatError::Token)));
+        assert!(matches!(other.verify(&pair.access_token, at(0)), Err(LoginError::Token)));
         // An unsigned token (algorithm `none`) must be refused.
         let bare = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.";
         for token in ["", "x", "a.b.c", bare, &format!("{}x", pair.access_token)] {
-            assert!(matches!(admin_sessions.who(token, at(0)), Err(SeatError::Token)), "{token}");
+            assert!(
+                matches!(admin_sessions.verify(token, at(0)), Err(LoginError::Token)),
+                "{token}"
+            );
         }
     }
 
@@ -306,19 +315,19 @@ mod tests {
         let pair = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
         // A second instance of the server.
         let next = second.refresh(&pair.refresh_token, "x", at(5)).await.unwrap();
-        assert!(first.who(&next.access_token, at(6)).is_ok());
+        assert!(first.verify(&next.access_token, at(6)).is_ok());
         let again = first.refresh(&pair.refresh_token, "x", at(7)).await;
-        assert!(matches!(again, Err(SeatError::Over)));
+        assert!(matches!(again, Err(LoginError::Over)));
         let stolen = first.refresh(&next.refresh_token, "x", at(8)).await;
-        assert!(matches!(stolen, Err(SeatError::Over)), "the session is over for both");
+        assert!(matches!(stolen, Err(LoginError::Over)), "the session is over for both");
         let pair = first.log_in(USERNAME, PASSWORD, "x", at(9)).await.unwrap();
-        let seated = first.who(&pair.access_token, at(9)).unwrap();
+        let seated = first.verify(&pair.access_token, at(9)).unwrap();
         first.log_out(&seated, "x", at(10)).await.unwrap();
         let out = first.refresh(&pair.refresh_token, "x", at(11)).await;
-        assert!(matches!(out, Err(SeatError::Over)));
+        assert!(matches!(out, Err(LoginError::Over)));
         let late = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
         let late = first.refresh(&late.refresh_token, "x", at(86_400)).await;
-        assert!(matches!(late, Err(SeatError::Expired)));
+        assert!(matches!(late, Err(LoginError::Expired)));
         first.log_in(USERNAME, PASSWORD, "x", at(90_000)).await.unwrap();
         assert_eq!(store.settings().await.unwrap().len(), 1, "those that are over are forgotten");
     }

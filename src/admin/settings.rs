@@ -1,6 +1,7 @@
-//! Settings that change while the server runs: over the file, below the environment. A change is
-//! checked as the configuration is, made ready everywhere, kept with who made it, and then holds
-//! everywhere at once. Not for which settings there are.
+//! Settings that change while the server runs. They take precedence over the file, the environment
+//! over them. A change is checked like the configuration, prepared in all parts of the server,
+//! stored with its author, and then applied to all parts at once. Not for the list of such
+//! settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,25 +14,27 @@ use serde_json::{Map, Value, json};
 use super::keys::{CHANGEABLE, read, write};
 use crate::config::{Config, check};
 
-/// How often the store is asked for changes that other instances made, and at the start, until it
-/// answers.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Interval at which the store is checked for changes of other instances, and at the start, until
+/// it answers.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// What makes a change hold.
-pub type Commit = Box<dyn FnOnce() + Send>;
+/// Function that applies a prepared change.
+pub type ApplyChange = Box<dyn FnOnce() + Send>;
 
-/// A part of the server that uses settings: makes itself ready for a configuration, or says what
-/// is wrong with it; what it gives makes it hold.
-pub type Use = Box<dyn Fn(&Config) -> anyhow::Result<Commit> + Send + Sync>;
+/// Function of a part of the server that uses settings: prepares it for a configuration, or returns
+/// the error. The result applies the change.
+pub type SettingsUser = Box<dyn Fn(&Config) -> anyhow::Result<ApplyChange> + Send + Sync>;
 
-/// Why a change is not made.
+/// Reason why a change is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// There is no such key, or it may not change while the server runs.
     #[error("`{0}` cannot be changed while the server runs; what can: {all}", all = CHANGEABLE.join(", "))]
     Unknown(String),
-    /// The environment sets the key, and wins.
-    #[error("`{0}` is set by the environment, which wins: unset its variable and restart")]
+    /// The environment sets the key, and takes precedence.
+    #[error(
+        "`{0}` is set by an environment variable, which takes precedence: unset the variable and restart"
+    )]
     Environment(String),
     /// A value cannot be used.
     #[error("{0}")]
@@ -41,7 +44,7 @@ pub enum ChangeError {
     Store(#[from] StoreError),
 }
 
-/// Where a setting's value comes from.
+/// Origin of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// An environment variable.
@@ -53,7 +56,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Its word on the wire.
+    /// Returns the word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Environment => "environment",
@@ -65,19 +68,19 @@ impl Source {
 
 type Changed = BTreeMap<String, Value>;
 
-/// The settings that change while the server runs.
-pub struct RunTime {
+/// Settings that change while the server runs.
+pub struct RuntimeSettings {
     base: Config,
     store: Arc<dyn SettingsStore>,
-    uses: Vec<Use>,
+    uses: Vec<SettingsUser>,
     changed: Mutex<Changed>,
-    /// One change at a time.
+    /// Lock: one change at a time.
     changing: tokio::sync::Mutex<()>,
 }
 
-impl RunTime {
-    /// The settings over this configuration, for these parts of the server.
-    pub fn new(base: Config, store: Arc<dyn SettingsStore>, uses: Vec<Use>) -> Self {
+impl RuntimeSettings {
+    /// Creates the settings on top of this configuration, for these parts of the server.
+    pub fn new(base: Config, store: Arc<dyn SettingsStore>, uses: Vec<SettingsUser>) -> Self {
         let (changed, changing) = (Mutex::default(), tokio::sync::Mutex::default());
         Self { base, store, uses, changed, changing }
     }
@@ -91,7 +94,7 @@ impl RunTime {
         &self.base.from_environment
     }
 
-    /// Every key that may change, with its value and where that comes from.
+    /// Returns every key that may change, with its value and the origin of the value.
     pub fn shown(&self) -> Vec<(&'static str, Value, Source)> {
         let changed = self.changed();
         let one = |key: &&'static str| {
@@ -109,7 +112,7 @@ impl RunTime {
         CHANGEABLE.iter().map(one).collect()
     }
 
-    /// The configuration with these changes.
+    /// Returns the configuration with these changes.
     fn with(&self, changed: &Changed) -> Result<Config, ChangeError> {
         let mut config = self.base.clone();
         for (key, value) in changed {
@@ -125,23 +128,23 @@ impl RunTime {
         Ok(config)
     }
 
-    /// Has every part ready for these changes.
-    fn prepare(&self, changed: &Changed) -> Result<Vec<Commit>, ChangeError> {
+    /// Prepares every part for these changes.
+    fn prepare(&self, changed: &Changed) -> Result<Vec<ApplyChange>, ChangeError> {
         let config = self.with(changed)?;
         let ready = self.uses.iter().map(|part| part(&config));
-        let ready: anyhow::Result<Vec<Commit>> = ready.collect();
+        let ready: anyhow::Result<Vec<ApplyChange>> = ready.collect();
         ready.map_err(|error| ChangeError::Invalid(format!("{error:#}")))
     }
 
-    fn hold(&self, changed: Changed, ready: Vec<Commit>) {
+    fn apply(&self, changed: Changed, ready: Vec<ApplyChange>) {
         for commit in ready {
             commit();
         }
         *self.changed() = changed;
     }
 
-    /// Makes these changes, all or none; null gives a key back to the configuration. Who makes
-    /// them is written down with the old and new values.
+    /// Applies these changes, all or none; null restores the value of the configuration. The audit
+    /// log gets an entry with the author and the old and new values.
     ///
     /// # Errors
     /// See [`ChangeError`].
@@ -177,16 +180,16 @@ impl RunTime {
         let details = json!({"changes": told});
         let entry = AuditEntry { number: 0, at: now, who: who.to_owned(), what, details };
         self.store.change(&kept, &entry).await?;
-        self.hold(changed, ready);
+        self.apply(changed, ready);
         tracing::info!(keys = ?wanted.keys().collect::<Vec<_>>(), "settings changed");
         Ok(())
     }
 
-    /// Takes what the store holds: at the start, and what another instance changed.
+    /// Applies the changes in the store: at the start, and when another instance changed it.
     ///
     /// # Errors
-    /// The store failed, or what it holds cannot be used any more.
-    pub async fn look(&self) -> Result<(), ChangeError> {
+    /// The store failed, or its changes cannot be applied any more.
+    pub async fn refresh(&self) -> Result<(), ChangeError> {
         let _one_at_a_time = self.changing.lock().await;
         let stored = self.store.settings().await?;
         let may_change = |key: &str| CHANGEABLE.contains(&key) && !self.environment().contains(key);
@@ -195,21 +198,22 @@ impl RunTime {
             return Ok(());
         }
         let ready = self.prepare(&stored)?;
-        self.hold(stored, ready);
-        tracing::info!("settings of the store hold now");
+        self.apply(stored, ready);
+        tracing::info!("applied the settings of the store");
         Ok(())
     }
 
-    /// Keeps in step with the store, for ever.
-    pub async fn keep_in_step(&self) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+    /// Applies changes in the store periodically. Never returns.
+    pub async fn follow_store(&self) {
+        let mut ticks = tokio::time::interval(CHECK_EVERY);
         let mut last = String::new();
         loop {
             ticks.tick().await;
-            let told = self.look().await.err().map(|error| error.to_string()).unwrap_or_default();
+            let told =
+                self.refresh().await.err().map(|error| error.to_string()).unwrap_or_default();
             // Once is enough for the log.
             if !told.is_empty() && told != last {
-                tracing::warn!(error = told, "settings that were changed do not hold");
+                tracing::warn!(error = told, "cannot apply the settings of the store");
             }
             last = told;
         }
@@ -227,18 +231,18 @@ mod tests {
         [(key.to_owned(), value)].into()
     }
 
-    fn run_time(store: &Arc<SqlStore>, environment: &[&str]) -> (RunTime, Arc<AtomicU32>) {
+    fn run_time(store: &Arc<SqlStore>, environment: &[&str]) -> (RuntimeSettings, Arc<AtomicU32>) {
         let mut base = Config::default();
         base.llm.max_tokens = 100;
         base.from_environment = environment.iter().map(|k| (*k).to_owned()).collect();
         let tokens = Arc::new(AtomicU32::new(100));
         let seen = Arc::clone(&tokens);
-        let part: Use = Box::new(move |config| {
+        let part: SettingsUser = Box::new(move |config| {
             anyhow::ensure!(config.llm.max_tokens != 13, "`llm.max_tokens` is 13: use another");
             let (seen, now) = (Arc::clone(&seen), config.llm.max_tokens);
             Ok(Box::new(move || seen.store(now, Ordering::Relaxed)))
         });
-        (RunTime::new(base, Arc::clone(store) as _, vec![part]), tokens)
+        (RuntimeSettings::new(base, Arc::clone(store) as _, vec![part]), tokens)
     }
 
     #[tokio::test]
@@ -252,11 +256,11 @@ mod tests {
         assert_eq!((found.1, found.2), (json!(7), Source::RunTime));
         // Another instance, or the next start.
         let (second, tokens) = run_time(&store, &[]);
-        second.look().await.unwrap();
+        second.refresh().await.unwrap();
         assert_eq!(tokens.load(Ordering::Relaxed), 7);
         second.change(&setting("llm.max_tokens", Value::Null), "eve", now).await.unwrap();
         assert_eq!(tokens.load(Ordering::Relaxed), 100);
-        first.look().await.unwrap();
+        first.refresh().await.unwrap();
         assert_eq!(first.shown().iter().filter(|s| s.2 == Source::RunTime).count(), 0);
         let audit = store.audit(None, 10).await.unwrap();
         let told: Vec<_> = audit.iter().map(|e| (e.who.as_str(), &e.details)).collect();
@@ -287,7 +291,7 @@ mod tests {
         assert!(store.audit(None, 10).await.unwrap().is_empty());
         let (free, _) = run_time(&store, &[]);
         free.change(&setting("llm.model", json!("kept")), "admin", now).await.unwrap();
-        settings.look().await.unwrap();
+        settings.refresh().await.unwrap();
         let model = settings.shown().into_iter().find(|s| s.0 == "llm.model").unwrap();
         assert_eq!((model.1, model.2), (json!("local"), Source::Environment), "environment wins");
     }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use super::models::Models;
-use crate::admin::{AdminSessions, RunTime, Use};
+use crate::admin::{AdminSessions, RuntimeSettings, SettingsUser};
 use crate::config::Config;
 use crate::http::{self, Admin};
 use crate::museum::Museum;
@@ -42,11 +42,11 @@ pub(super) struct Changing {
     /// Registry of devices and connection slots of text clients, used only for counting
     /// connections.
     pub(super) devices: DeviceRegistry,
-    pub(super) text_places: Arc<Semaphore>,
+    pub(super) text_slots: Arc<Semaphore>,
 }
 
 impl Changing {
-    fn uses(self) -> [Use; 5] {
+    fn uses(self) -> [SettingsUser; 5] {
         let Self { dialogue, dialogue_of, gateway, gateway_idle, chat, museum, .. } = self;
         [
             Box::new(|config| Ok(Box::new(telemetry::changed(&config.log.level)?))),
@@ -74,7 +74,8 @@ impl Changing {
     }
 }
 
-/// Lets the administrator in. The models follow the settings, before everything else does.
+/// Builds the administrator's service. The models apply changed settings first, then all other
+/// parts.
 pub(super) fn build_admin(
     config: &Config,
     store: Arc<dyn SettingsStore>,
@@ -93,7 +94,7 @@ pub(super) fn build_admin(
     let figures = figures(config, &changing, models.costs());
     let museum = Arc::clone(&changing.museum);
     let uses = models.take_uses().into_iter().chain(changing.uses()).collect();
-    let settings = Arc::new(RunTime::new(config.clone(), Arc::clone(&store), uses));
+    let settings = Arc::new(RuntimeSettings::new(config.clone(), Arc::clone(&store), uses));
     let attempts = LocalLimit::new(ATTEMPTS);
     Ok(Admin { admin_sessions, settings, store, museum, figures, attempts })
 }
@@ -104,10 +105,10 @@ fn figures(
     changing: &Changing,
     costs: &CostTracker,
 ) -> Arc<dyn Fn() -> Map<String, Value> + Send + Sync> {
-    let (devices, places) = (changing.devices.clone(), Arc::clone(&changing.text_places));
+    let (devices, slots) = (changing.devices.clone(), Arc::clone(&changing.text_slots));
     let (most, costs) = (config.gateway.max_connections, costs.clone());
     Arc::new(move || {
-        let texts = most.saturating_sub(places.available_permits());
+        let texts = most.saturating_sub(slots.available_permits());
         let counted = [("devices", devices.connected().len()), ("text_clients", texts)];
         let counted = counted.into_iter().map(|(name, count)| (name.to_owned(), count.into()));
         counted.chain([("llm".to_owned(), json!(costs.figures()))]).collect()

@@ -1,5 +1,5 @@
-//! Tasks beside serving: sweeping, purging, following what other instances change, and making the
-//! engines warm. Not for when they end: the server aborts them.
+//! Background tasks: sweeping, purging, applying changes of other instances, and warming up the
+//! engines. Not for their end: the server aborts them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use super::{Services, local_time, settings};
 use crate::config::Config;
 use crate::telemetry;
 
-/// Wait before the fixed phrases are asked for again.
-const WARM_AGAIN: Duration = Duration::from_secs(15);
+/// Wait before another attempt to synthesise the fixed phrases.
+const WARM_UP_RETRY: Duration = Duration::from_secs(15);
 
-/// How often it is looked whether the engines are ready.
+/// Interval at which the engines are checked for readiness.
 const ENGINES_EVERY: Duration = Duration::from_millis(200);
 
-/// Starts what the frontends need done now and again: sessions that are over are cleared away, chat
-/// sessions that were deleted long ago are forgotten, settings are kept in step with the store.
-pub(super) fn of_services(services: &Services) -> Vec<JoinHandle<()>> {
+/// Starts the periodic tasks of the frontends: removes expired sessions, purges deleted chat
+/// sessions, and applies changed settings of the store.
+pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
     let texts = &services.clients.desk;
     let (sessions, every) = (Arc::clone(&texts.sessions), texts.settings.get().sweep_every);
     let chats = services.chats.desk.clone();
@@ -39,24 +39,23 @@ pub(super) fn of_services(services: &Services) -> Vec<JoinHandle<()>> {
         tokio::spawn(async move { sessions.keep_sweeping(every).await }),
         tokio::spawn(async move { chats.keep_purging().await }),
         tokio::spawn(async move { museum.keep_sweeping().await }),
-        tokio::spawn(async move { settings.keep_in_step().await }),
+        tokio::spawn(async move { settings.follow_store().await }),
     ]
 }
 
-/// Takes over the tool servers that are stored; where other instances may change them, again and
-/// again.
+/// Loads the stored tool servers; periodically if other instances may change them.
 pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandle<()> {
     tokio::spawn(async move {
-        if others { registry.keep_in_step().await } else { registry.load().await }
+        if others { registry.follow_store().await } else { registry.load().await }
     })
 }
 
-/// Sorts what was counted into its buckets, now and again.
-pub(super) fn tidy_metrics(metrics: PrometheusHandle) -> JoinHandle<()> {
-    tokio::spawn(telemetry::tidy(metrics))
+/// Runs the upkeep of the metrics periodically.
+pub(super) fn maintain_metrics(metrics: PrometheusHandle) -> JoinHandle<()> {
+    tokio::spawn(telemetry::maintain(metrics))
 }
 
-/// What every prompt begins with: the tools that all devices have, and how to behave.
+/// Returns the common beginning of prompts: the tools of all devices, and the instructions.
 fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prompt {
     let all: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools.builtin().clone())];
     let toolbox = Toolbox::new(all, Arc::new(Vec::new), settings.tools.clone());
@@ -66,8 +65,8 @@ fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prom
     Prompt { tools, ..dialogue.opening() }
 }
 
-/// What is done once the engines are ready: the audio of the fixed phrases is made, so that an
-/// apology is heard even when the synthesiser is down, and the model reads ahead.
+/// Warm-up, once the engines are ready: synthesises the fixed phrases, so that an apology can be
+/// spoken even while the synthesiser is down, and lets the model prefetch the beginning of prompts.
 pub(super) struct WarmUp {
     tts: Arc<CachedTts>,
     phrases: Vec<String>,
@@ -75,7 +74,7 @@ pub(super) struct WarmUp {
 }
 
 impl WarmUp {
-    /// Plans it for the phrases and the opening prompt of this configuration.
+    /// Prepares the warm-up with the phrases and the opening prompt of this configuration.
     pub(super) fn new(
         config: &Config,
         tts: Arc<CachedTts>,
@@ -84,11 +83,11 @@ impl WarmUp {
     ) -> Self {
         let settings = settings(config);
         let phrases = settings.phrases.all();
-        let read_ahead = ports.llm.read_ahead(opening(&settings, tools, local_time(config)));
+        let read_ahead = ports.llm.prefetch(opening(&settings, tools, local_time(config)));
         Self { tts, phrases, read_ahead }
     }
 
-    /// Does it, unless `process` ends before.
+    /// Starts the warm-up; it ends with `process`.
     pub(super) fn spawn(self, engines: EngineStates, process: CancellationToken) -> JoinHandle<()> {
         let Self { tts, phrases, read_ahead } = self;
         tokio::spawn(async move {
@@ -98,14 +97,14 @@ impl WarmUp {
                 }
                 let phrases = async {
                     while let Err(error) = tts.warm(&phrases).await {
-                        tracing::warn!(%error, "cannot make the fixed phrases yet");
-                        tokio::time::sleep(WARM_AGAIN).await;
+                        tracing::warn!(%error, "cannot synthesise the fixed phrases; trying again later");
+                        tokio::time::sleep(WARM_UP_RETRY).await;
                     }
                 };
                 tokio::join!(phrases, read_ahead);
             };
             if process.run_until_cancelled(work).await.is_some() {
-                tracing::debug!("the fixed phrases are ready");
+                tracing::debug!("synthesised the fixed phrases");
             }
         })
     }

@@ -15,8 +15,9 @@ use super::{Shared, llm, local_time};
 use crate::config::Config;
 use crate::http::{Chats, TextClients};
 
-/// Lets text clients in. They wait for the model as long as the request may take: what the
-/// gateway's document calls its timeout is one, and has none for the first words.
+/// Builds the service of text clients. They wait for the model as long as the request may take: the
+/// timeout of the gateway's document is for the whole request, and there is none for the first
+/// words.
 pub(super) fn build_text_clients(
     shared: &Shared<'_>,
     store: Arc<dyn SessionStore>,
@@ -25,7 +26,7 @@ pub(super) fn build_text_clients(
     let settings = config.text_clients();
     let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     if cluster.is_shared() {
-        sessions = sessions.shared(cluster.locks());
+        sessions = sessions.with_locks(cluster.locks());
     }
     let tools = tooling.sources.clone();
     let desk = GatewayService {
@@ -38,13 +39,13 @@ pub(super) fn build_text_clients(
     };
     Ok(TextClients {
         desk,
-        places: Arc::new(Semaphore::new(config.gateway.max_connections)),
+        connection_slots: Arc::new(Semaphore::new(config.gateway.max_connections)),
         token: config.gateway.token.clone(),
         process: (*process).clone(),
     })
 }
 
-/// Lets applications in. They wait for the model as text clients do.
+/// Builds the service of applications. They wait for the model as text clients do.
 pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> anyhow::Result<Chats> {
     let Shared { config, models, tooling, cluster, tasks, .. } = shared;
     let (settings, tools) = (config.chat_sessions(), tooling.sources.clone());
@@ -64,8 +65,8 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         settings: settings.into(),
         tasks: (*tasks).clone(),
     };
-    let places = Arc::new(Semaphore::new(config.chat.max_watchers));
-    Ok(Chats { desk, token: config.chat.token.clone(), places, watching })
+    let watch_slots = Arc::new(Semaphore::new(config.chat.max_watchers));
+    Ok(Chats { desk, token: config.chat.token.clone(), watch_slots, watching })
 }
 
 /// Returns model settings whose only timeout is that of the whole request.

@@ -55,7 +55,7 @@ pub(super) fn listen(
         Some(certificate) => server.bind_rustls_0_23(at, certificate.server_config()?),
     };
     let server = server.with_context(taken)?;
-    let address = *server.addrs().first().context("no address to listen on")?;
+    let address = *server.addrs().first().context("there is no address to listen on")?;
     Ok((server.run(), address))
 }
 
@@ -66,6 +66,6 @@ fn tune(connection: &dyn std::any::Any) {
     let socket = SockRef::from(stream);
     let tuned = socket.set_tcp_nodelay(true);
     if let Err(error) = tuned.and_then(|()| socket.set_tcp_user_timeout(Some(SOCKET_STALL))) {
-        tracing::debug!(%error, "cannot tune a socket");
+        tracing::debug!(%error, "cannot set the options of a socket");
     }
 }

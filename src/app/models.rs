@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use hearken_actors::ports::Llm;
 use hearken_base::SettingError;
-use hearken_providers::{Asker, CostTracker, Findings, LlmSettings};
+use hearken_providers::{ChainOptions, CostTracker, Findings, LlmSettings};
 
-use crate::admin::{LiveLlm, Use};
+use crate::admin::{ReloadableLlm, SettingsUser};
 use crate::config::Config;
 
 /// Builder and collection of the models that follow the settings.
 #[derive(Default)]
 pub(super) struct Models {
-    uses: RefCell<Vec<Use>>,
+    uses: RefCell<Vec<SettingsUser>>,
     costs: CostTracker,
     findings: Findings,
 }
@@ -27,7 +27,11 @@ impl Models {
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        self.live(config, Asker::spoken(face, &self.costs).knowing(&self.findings), settings)
+        self.live(
+            config,
+            ChainOptions::spoken(face, &self.costs).with_known(&self.findings),
+            settings,
+        )
     }
 
     /// Builds the model of a frontend for programs, which can wait longer.
@@ -37,17 +41,21 @@ impl Models {
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        self.live(config, Asker::patient(face, &self.costs).knowing(&self.findings), settings)
+        self.live(
+            config,
+            ChainOptions::patient(face, &self.costs).with_known(&self.findings),
+            settings,
+        )
     }
 
     fn live(
         &self,
         config: &Config,
-        asker: Asker,
+        asker: ChainOptions,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
         let build = move |config: &Config| hearken_providers::llm_for(&settings(config), &asker);
-        let model = LiveLlm::new(build(config)?);
+        let model = ReloadableLlm::new(build(config)?);
         self.uses.borrow_mut().push(model.follows(config.llm.clone(), build));
         Ok(model)
     }
@@ -57,8 +65,8 @@ impl Models {
         &self.costs
     }
 
-    /// How they follow.
-    pub(super) fn take_uses(&self) -> Vec<Use> {
+    /// Takes the functions that update the models when settings change.
+    pub(super) fn take_uses(&self) -> Vec<SettingsUser> {
         self.uses.take()
     }
 }

@@ -12,7 +12,7 @@ use super::{Shared, local_time};
 use crate::http::MuseumClients;
 use crate::museum::{Museum, MuseumPorts};
 
-/// Lets museum clients in. They wait for the model as long as a request may take.
+/// Builds the service. Museum clients wait for the model as long as a request may take.
 pub(super) fn build_museum(
     shared: &Shared<'_>,
     store: Arc<dyn MuseumStore>,

@@ -14,7 +14,7 @@ use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
 use sha2::Sha256;
 
-pub use secrets_file::{KeptError, kept};
+pub use secrets_file::{SecretFileError, load_or_create};
 
 /// Tolerance for clocks that are ahead of ours.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
@@ -36,7 +36,7 @@ pub enum TokenError {
     #[error("the token has expired: ask /xiaozhi/ota/ for another")]
     Expired,
     /// The token's time of creation is in the future.
-    #[error("the token is from the future: compare the clocks")]
+    #[error("the token was created in the future: compare the clocks of device and server")]
     Future,
     /// The token is forged, or made for another server, device or client.
     #[error("the token is forged, or belongs to another device, client or server")]

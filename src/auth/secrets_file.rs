@@ -16,7 +16,7 @@ const SECRET_BYTES: usize = 32;
 
 /// Reason why a secret could not be read or created.
 #[derive(Debug, thiserror::Error)]
-pub enum KeptError {
+pub enum SecretFileError {
     /// The file, or its folder, cannot be used.
     #[error("cannot keep a secret in {}: set `server.data_dir` to a folder that can be written", file.display())]
     File {
@@ -27,13 +27,13 @@ pub enum KeptError {
         source: io::Error,
     },
     /// The file exists, but is empty.
-    #[error("{} is empty: delete it, and a new one is made", file.display())]
+    #[error("{} is empty: delete it to have a new secret created", file.display())]
     Empty {
         /// Path of the file.
         file: PathBuf,
     },
     /// The system provides no random bytes.
-    #[error("no random bytes for a secret")]
+    #[error("the system provides no random bytes for a secret")]
     Random(#[source] getrandom::Error),
 }
 
@@ -41,18 +41,18 @@ pub enum KeptError {
 /// that start at the same time get the same secret.
 ///
 /// # Errors
-/// See [`KeptError`].
-pub fn kept(folder: &Path, name: &str) -> Result<Secret, KeptError> {
+/// See [`SecretFileError`].
+pub fn load_or_create(folder: &Path, name: &str) -> Result<Secret, SecretFileError> {
     let file = folder.join(name);
-    let failed = |source| KeptError::File { file: file.clone(), source };
+    let failed = |source| SecretFileError::File { file: file.clone(), source };
     match fs::read_to_string(&file) {
-        Ok(text) if text.trim().is_empty() => return Err(KeptError::Empty { file }),
+        Ok(text) if text.trim().is_empty() => return Err(SecretFileError::Empty { file }),
         Ok(text) => return Ok(Secret::new(text.trim())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
     let mut random = [0; SECRET_BYTES];
-    getrandom::fill(&mut random).map_err(KeptError::Random)?;
+    getrandom::fill(&mut random).map_err(SecretFileError::Random)?;
     let secret = URL_SAFE_NO_PAD.encode(random);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     // Written to a temporary file and linked to its place, to prevent reads of an incomplete file.
@@ -60,7 +60,7 @@ pub fn kept(folder: &Path, name: &str) -> Result<Secret, KeptError> {
     let linked = write(&draft, &secret).and_then(|()| fs::hard_link(&draft, &file));
     let removed = fs::remove_file(&draft);
     match linked {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => kept(folder, name),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => load_or_create(folder, name),
         Err(error) => Err(failed(error)),
         Ok(()) => removed.map_err(failed).map(|()| Secret::new(secret)),
     }
@@ -82,10 +82,10 @@ mod tests {
     fn a_secret_is_made_once_and_is_for_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("a/b");
-        let first = kept(&inner, "secret").unwrap();
+        let first = load_or_create(&inner, "secret").unwrap();
         assert_eq!(first.expose().len(), 43);
-        assert_eq!(kept(&inner, "secret").unwrap(), first);
-        assert_ne!(kept(&inner, "admin_token").unwrap(), first);
+        assert_eq!(load_or_create(&inner, "secret").unwrap(), first);
+        assert_ne!(load_or_create(&inner, "admin_token").unwrap(), first);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&inner.join("secret")), 0o600);
         assert_eq!(mode(&inner), 0o700);
@@ -97,7 +97,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         let all: Vec<Secret> = std::thread::scope(|scope| {
-            let makers: Vec<_> = (0..8).map(|_| scope.spawn(|| kept(path, "s").unwrap())).collect();
+            let makers: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| load_or_create(path, "s").unwrap())).collect();
             makers.into_iter().map(|m| m.join().unwrap()).collect()
         });
         assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
@@ -106,11 +107,11 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_told_with_the_remedy() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let told = kept(&file.path().join("below"), "secret").unwrap_err().to_string();
+        let told = load_or_create(&file.path().join("below"), "secret").unwrap_err().to_string();
         assert!(told.contains("`server.data_dir`"), "{told}");
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("secret"), " \n").unwrap();
-        let told = kept(folder.path(), "secret").unwrap_err().to_string();
-        assert!(told.ends_with("is empty: delete it, and a new one is made"), "{told}");
+        let told = load_or_create(folder.path(), "secret").unwrap_err().to_string();
+        assert!(told.ends_with("is empty: delete it to have a new secret created"), "{told}");
     }
 }

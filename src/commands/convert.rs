@@ -9,46 +9,46 @@ use hearken_proto::recording::{Expect, Header};
 use hearken_virtual_device::recording::{FileKind, Recording};
 use hearken_virtual_device::sound::{self, Side};
 
-/// Turns speech into a recorded session, or a session into speech.
+/// Converts speech to a recorded session, or a session to speech.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ConvertArgs {
     /// A recording (.jsonl), a WAV file (.wav) or an Ogg Opus file (.ogg, .opus).
     pub input: PathBuf,
-    /// What to write, of another kind.
+    /// File to write, of another kind.
     pub output: PathBuf,
-    /// Which side of a recording to take.
+    /// Side of a recording.
     #[arg(long, value_enum, default_value = "up")]
     pub side: Side,
-    /// Header: one line on what it is.
+    /// Header: description in one line.
     #[arg(long)]
     pub title: Option<String>,
-    /// Header: what the person says; a replay must recognise it.
+    /// Header: words of the person; a replay must recognise them.
     #[arg(long)]
     pub transcript: Option<String>,
-    /// Header: most errors allowed in the transcript (0.2 = 20 %).
+    /// Header: highest error rate of the transcript (0.2 = 20 %).
     #[arg(long, requires = "transcript")]
     pub max_error: Option<f64>,
     /// Header: language of the speech, `zh` or `en`.
     #[arg(long)]
     pub language: Option<String>,
-    /// Header: who speaks.
+    /// Header: speaker.
     #[arg(long)]
     pub speaker: Option<String>,
-    /// Header: where the speech comes from.
+    /// Header: origin of the speech.
     #[arg(long)]
     pub origin: Option<String>,
     /// Header: licence of the speech.
     #[arg(long)]
     pub licence: Option<String>,
-    /// Header: anything else.
+    /// Header: further notes.
     #[arg(long)]
     pub notes: Option<String>,
-    /// Header: when the speech ends, in seconds from the start of the sound; found by loudness
-    /// where not given.
+    /// Header: end of the speech, in seconds from the start of the audio; detected by loudness by
+    /// default.
     #[arg(long)]
     pub speech_end: Option<f64>,
-    /// Header: a replay must bring a reply, in the right order of messages, of which this part
-    /// is read back by recognition.
+    /// Header: a replay must produce a reply, with messages in the right order, of which
+    /// recognition reads back this fraction.
     #[arg(long)]
     pub readback: Option<f64>,
 }
@@ -56,7 +56,7 @@ pub struct ConvertArgs {
 /// Converts one file.
 ///
 /// # Errors
-/// A file cannot be read or written, or holds nothing that could be converted.
+/// Fails if a file cannot be read or written, or contains nothing to convert.
 pub async fn run(args: ConvertArgs) -> anyhow::Result<ExitCode> {
     tokio::task::spawn_blocking(move || convert(&args)).await??;
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,5 @@
-//! `hearken devices`: lists, binds, names and reaches devices through a server's REST API. Not for
-//! deciding anything: the server does.
+//! `hearken devices`: lists, binds, names and controls devices through a server's REST API. Not for
+//! decisions, which the server takes.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::server::{Server, ServerArgs};
 use crate::config::EnvVars;
 
-/// Devices asked for at once.
+/// Number of devices requested at once.
 const PAGE: &str = "500";
 
-/// List, bind, name and reach the devices of a server
+/// List, bind, name and control the devices of a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  hearken devices\n  \
     hearken devices bind 123456 --name kitchen\n  \
@@ -32,7 +32,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show all devices [default]
+    /// List all devices [default]
     List {
         /// Print JSON instead of a table
         #[arg(long)]
@@ -42,33 +42,33 @@ enum Command {
     Bind {
         /// Six digits
         code: String,
-        /// What to call it
+        /// Name
         #[arg(long)]
         name: Option<String>,
     },
-    /// Give a device a name
+    /// Name a device
     Rename {
         /// Id of the device
         id: String,
-        /// What to call it
+        /// Name
         name: String,
     },
-    /// Give a device the tool clients of an agent
+    /// Assign the tool clients of an agent to a device
     Assign {
         /// Id of the device
         id: String,
-        /// The agent, for which `hearken tools token` makes tokens
+        /// Agent, as in `hearken tools token --agent`
         #[arg(long, value_name = "NAME")]
         agent: String,
     },
-    /// Tell the model how to behave with a device, in place of the server's `dialogue.system_prompt`
+    /// Set the model's instructions for a device, in place of the server's `dialogue.system_prompt`
     Instruct {
         /// Id of the device
         id: String,
-        /// The instructions, in which {current_time} becomes the date and time; empty removes them
+        /// Instructions; {current_time} becomes the date and time; empty removes them
         text: String,
     },
-    /// Forget a device, and end its connection
+    /// Delete a device, and close its connection
     Forget {
         /// Id of the device
         id: String,
@@ -77,55 +77,55 @@ enum Command {
     Alert {
         /// Id of the device
         id: String,
-        /// Head line
+        /// Headline
         #[arg(long)]
         status: String,
         /// Text
         #[arg(long)]
         message: String,
-        /// Face shown with it
+        /// Emotion shown with it
         #[arg(long, default_value = "neutral")]
         emotion: String,
     },
-    /// Send a connected device a message of your own, for firmware that takes such
+    /// Send a custom message to a connected device, for firmware that supports it
     Custom {
         /// Id of the device
         id: String,
         /// A JSON object
         payload: String,
     },
-    /// Have a connected device start anew
+    /// Restart a connected device
     Reboot {
         /// Id of the device
         id: String,
     },
-    /// Have a connected device say something
+    /// Let a connected device speak a text
     Say {
         /// Id of the device
         id: String,
-        /// What to say
+        /// Text
         text: String,
     },
-    /// End the connection of a device
+    /// Close the connection of a device
     Close {
         /// Id of the device
         id: String,
     },
-    /// Tell the key that is burned into a device, which it then has to prove
+    /// Store the key that is burned into a device, which it then has to prove
     Provision {
         /// Serial number of the device
         serial_number: String,
         /// File with 64 hexadecimal digits
         key_file: PathBuf,
     },
-    /// Forget the key of a device
+    /// Delete the key of a device
     Unprovision {
         /// Serial number of the device
         serial_number: String,
     },
 }
 
-/// What is asked of the server, and what is printed when it agrees.
+/// Request to the server, and the confirmation to print.
 struct Request {
     method: Method,
     path: Vec<String>,
@@ -133,10 +133,10 @@ struct Request {
     done: &'static str,
 }
 
-/// Asks the server one thing and prints what came of it.
+/// Sends one request to the server and prints the result.
 ///
 /// # Errors
-/// The server cannot be reached, or refuses; the message says why.
+/// Fails with the reason if the server cannot be reached or refuses the request.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let server = Server::new(&args.server, env)?;
     match args.command.unwrap_or(Command::List { json: false }) {
@@ -204,7 +204,7 @@ fn request(command: Command) -> anyhow::Result<Request> {
     })
 }
 
-/// Every device of a server, page by page.
+/// Returns every device of a server, page by page.
 async fn all(server: &Server) -> anyhow::Result<Vec<Value>> {
     let mut all = Vec::new();
     let mut after = String::new();
@@ -219,7 +219,7 @@ async fn all(server: &Server) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-/// The devices as columns.
+/// Renders the devices as a table.
 fn table(devices: &[Value]) -> String {
     if devices.is_empty() {
         return "no devices yet".into();

@@ -1,11 +1,11 @@
 //! `hearken llm`: the embedded language model on a loopback port. Arguments, starting, stopping;
-//! what it does is in `hearken_engines::llm`.
+//! its behaviour is in `hearken_engines::llm`.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
 
-/// Serve the embedded language model over the OpenAI HTTP API.
+/// Serve the embedded language model over the OpenAI HTTP API
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  hearken llm\n  \
     hearken llm --model qwen2.5-coder-1.5b --threads 4\n  \
@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
     curl http://127.0.0.1:9401/v1/chat/completions \
     -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'")]
 pub struct Args {
-    /// Where to listen; anybody who reaches this address may use the model
+    /// Address to listen on; everybody who reaches it may use the model
     #[arg(long, default_value = "127.0.0.1:9401")]
     pub listen: SocketAddr,
-    /// The model: a name that `hearken models list` shows, or a GGUF file with ChatML format
+    /// Model: a name that `hearken models list` shows, or a GGUF file with ChatML format
     #[arg(long, default_value = "qwen2.5-coder-0.5b")]
     pub model: String,
-    /// The folder with the fetched models
+    /// Folder with the fetched models
     #[arg(long, value_name = "DIR")]
     pub models: Option<PathBuf>,
-    /// Threads that write the answer; more than there are free cores makes it many times slower
+    /// Threads that generate the answer; more than there are free cores makes it many times slower
     #[arg(long, default_value = "1")]
     pub threads: NonZeroU16,
     /// Threads that read the prompt
@@ -31,19 +31,19 @@ pub struct Args {
     /// Longest conversation with its answer, in tokens
     #[arg(long, value_name = "TOKENS", default_value = "4096")]
     pub context: NonZeroU32,
-    /// How many requests may wait; more are refused with status 429
+    /// Maximum number of waiting requests; further ones are refused with status 429
     #[arg(long, value_name = "REQUESTS", default_value = "32")]
     pub queue: NonZeroU16,
-    /// Longest answer in tokens where a request names none
+    /// Longest answer in tokens if a request names none
     #[arg(long, value_name = "TOKENS", default_value = "256")]
     pub max_tokens: NonZeroU32,
-    /// End when standard input, a pipe held by the parent process, closes
+    /// Exit when standard input, a pipe held by the parent process, closes
     #[arg(long)]
     pub with_parent: bool,
 }
 
 impl Args {
-    /// The model file, and the name by which clients know it.
+    /// Returns the model file, and the model's name for clients.
     pub fn model_file(&self, models_root: &Path) -> (PathBuf, String) {
         let path = Path::new(&self.model);
         if path.components().count() > 1 || path.extension().is_some_and(|end| end == "gguf") {
@@ -55,7 +55,7 @@ impl Args {
     }
 }
 
-/// Says how to get a build that has the model.
+/// Returns the error that says how to get a build with the model.
 #[cfg(not(feature = "llm-engine"))]
 pub async fn run(_args: Args, _models_root: &Path) -> anyhow::Result<()> {
     anyhow::bail!(
@@ -81,12 +81,12 @@ mod serving {
     use hearken_engines::llm::llama::{self, LlamaSettings};
     use hearken_engines::llm::request::RequestLimits;
 
-    /// How long the model may take to notice that it shall stop.
+    /// Longest wait for the model to stop.
     const PATIENCE: Duration = Duration::from_millis(1500);
 
-    /// Serves until told to stop: SIGTERM, Ctrl-C, or the parent's end. Fails when the address is
-    /// taken, or the model cannot be loaded or crashes. `models_root` holds the fetched models
-    /// where `--models` is not given.
+    /// Serves until SIGTERM, Ctrl-C, or the parent's end. Fails if the address is in use, or the
+    /// model cannot be loaded or crashes. `models_root` is the folder of the models if `--models`
+    /// is not given.
     pub async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
         let (file, name) = args.model_file(models_root);
         let listener = std::net::TcpListener::bind(args.listen).with_context(|| {

@@ -1,5 +1,5 @@
-//! `hearken load`: many virtual devices at once against a server, and what the wire showed. Not for
-//! what the devices do, which is in [`hearken_virtual_device::load`].
+//! `hearken load`: connects many virtual devices to a server, and prints measurements. Not for the
+//! behaviour of the devices, which is in [`hearken_virtual_device::load`].
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use hearken_actors::dialogue::Phrases;
 use hearken_proto::device::ListenMode;
-use hearken_virtual_device::load::{Figures, LoadPlan, Measured, Spread};
+use hearken_virtual_device::load::{Distribution, Figures, LoadPlan, Measured};
 
 use super::mock_services::speech as speech_of;
-use crate::shutdown::told_to_stop;
+use crate::shutdown::stop_requested;
 
-/// Loads a server with many virtual devices, and shows times, packets, errors and costs.
+/// Loads a server with many virtual devices, and shows times, packets, errors and resource usage.
 ///
-/// Each talking device says what the recording says, in real time, hears the answer out, pauses
-/// and goes on. Against a server that asks for tokens each device gets its own as firmware does,
-/// from the OTA address. A server that says that it is busy is understood by this server's words.
+/// Each talking device plays the recording in real time, hears the answer out, pauses and repeats.
+/// If the server requires tokens, each device requests its own from the OTA address, as firmware
+/// does. The phrases of this server that mean "busy" are recognised.
 ///
 /// Examples:
 ///   hearken load fixtures/audio/en_amiable.jsonl --devices 20 --for 60
@@ -27,53 +27,54 @@ use crate::shutdown::told_to_stop;
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct LoadArgs {
-    /// What people say: a recording (.jsonl), or a WAV file.
+    /// Words of the people: a recording (.jsonl), or a WAV file.
     pub file: PathBuf,
-    /// The server's device endpoint [default: ws://127.0.0.1:9400/xiaozhi/v1/].
+    /// Device endpoint of the server [default: ws://127.0.0.1:9400/xiaozhi/v1/].
     #[arg(long)]
     pub url: Option<String>,
-    /// Devices that connect.
+    /// Number of devices.
     #[arg(long, default_value_t = 10)]
     pub devices: usize,
-    /// How many of them talk and hear the answer out [default: all that do nothing else].
+    /// Number of devices that talk and hear the answer out [default: all without another role].
     #[arg(long)]
     pub talking: Option<usize>,
-    /// How many talk and interrupt every answer.
+    /// Number of devices that talk and interrupt every answer.
     #[arg(long, default_value_t = 0)]
     pub interrupting: usize,
-    /// How many have their microphone open where nobody speaks to them. The others stay connected
-    /// and silent.
+    /// Number of devices with an open microphone while nobody talks to them. The others stay
+    /// connected and silent.
     #[arg(long, default_value_t = 0)]
     pub listening: usize,
-    /// Who decides when a person has finished: auto (the server), manual (the button), realtime.
+    /// Side that decides when a person has finished: auto (the server), manual (the button),
+    /// realtime.
     #[arg(long, default_value = "auto", value_parser = super::listen_mode)]
     pub mode: ListenMode,
-    /// Cut, or repeat, what people say to this length.
+    /// Cut or repeat the words to this length.
     #[arg(long)]
     pub words_ms: Option<u64>,
-    /// The devices come evenly over this many seconds.
+    /// Connect the devices evenly over this number of seconds.
     #[arg(long, default_value_t = 5)]
     pub ramp: u64,
-    /// Go on for this many seconds after the last has come.
+    /// Continue for this number of seconds after the last device has connected.
     #[arg(long = "for", default_value_t = 60)]
     pub length: u64,
-    /// Milliseconds from an answer's end to the next words, in the mean: exponentially distributed,
-    /// at most five times as long.
+    /// Mean pause from the end of an answer to the next words, in milliseconds: exponentially
+    /// distributed, at most five times as long.
     #[arg(long, default_value_t = 1_000)]
     pub pause_ms: u64,
     /// Version of the binary framing: 1, 2 or 3.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3))]
     pub framing: u32,
-    /// Number of the first device, of which its address is made: servers may remember devices.
+    /// Number of the first device, from which its address is derived: servers may remember devices.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     pub first: u32,
-    /// Tools that each device offers beside those of its firmware.
+    /// Number of tools that each device offers besides those of its firmware.
     #[arg(long, default_value_t = 0)]
     pub tools: usize,
     /// Bearer token of all devices, instead of one each from the OTA address.
     #[arg(long)]
     pub token: Option<String>,
-    /// The server's process on this machine: its CPU time and memory are shown.
+    /// Process id of the server on this machine: its CPU time and memory are shown.
     #[arg(long)]
     pub pid: Option<u32>,
     /// Print one JSON object instead of a table.
@@ -81,12 +82,12 @@ pub struct LoadArgs {
     pub json: bool,
 }
 
-/// Loads the server and prints what was measured. Exit status 0: all devices were connected, every
-/// turn was answered and no packet was lost; 1: some were not; 2: it could not run, and the reason
-/// went to stderr.
+/// Loads the server and prints the measurements. Exit status 0: all devices were connected, every
+/// turn was answered and no packet was lost; 1: otherwise; 2: it could not run, with the reason on
+/// standard error.
 ///
 /// # Errors
-/// Only where stdout or stderr cannot be written.
+/// Fails only if stdout or stderr cannot be written.
 pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     let (plan, measured) = match measure(&args).await {
         Ok(measured) => measured,
@@ -101,7 +102,7 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
         super::print(&table(&measured))?;
     }
     let talk = plan.talkers() + plan.interrupting > 0;
-    let well = measured.went_well(plan.devices, talk);
+    let well = measured.is_successful(plan.devices, talk);
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -124,7 +125,7 @@ async fn measure(args: &LoadArgs) -> anyhow::Result<(LoadPlan, Measured)> {
         tools: args.tools,
         busy_words: Phrases::default().busy.all(),
     };
-    let stop = async { drop(told_to_stop(false).await) };
+    let stop = async { drop(stop_requested(false).await) };
     let measured = plan.measure(args.pid, stop, progress).await?;
     Ok((plan, measured))
 }
@@ -203,7 +204,7 @@ fn times(figures: &Figures) -> String {
         "{:<28} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
         "", "count", "p50", "p90", "p99", "p99.9", "max"
     );
-    let mut row = |name: &str, spread: &Spread| {
+    let mut row = |name: &str, spread: &Distribution| {
         if spread.count() == 0 {
             return;
         }

@@ -1,5 +1,5 @@
-//! `hearken mock-services`: doubles of the recogniser, the language model and the synthesiser, so that a
-//! server can be measured alone. Only arguments and signals; what they do is in [`hearken_mock_services`].
+//! `hearken mock-services`: mocks of the recogniser, the language model and the synthesiser, to
+//! measure a server alone. Only arguments and signals; the mocks are in [`hearken_mock_services`].
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shutdown;
 
-/// Rate of the synthesiser's double, as of most voices.
+/// Sample rate of the mock synthesiser, in Hz, as of most voices.
 const VOICE_RATE_HZ: u32 = 24_000;
 
-/// Serves doubles of the three upstream services, to measure a server alone.
+/// Serves mocks of the three upstream services, to measure a server alone.
 ///
-/// The recogniser understands something else each time, the model answers in numbered sentences,
-/// and each of those sounds like the file. Times are drawn from log-normal distributions; the same
-/// seed draws the same.
+/// The recogniser returns a different transcript each time, the model answers in numbered
+/// sentences, and each of those sounds like the file. Delays are drawn from log-normal
+/// distributions; equal seeds give equal delays.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     after_help = "Examples:\n  hearken mock-services fixtures/audio/en_sorrow_with_pauses.jsonl\n  \
@@ -28,45 +28,45 @@ const VOICE_RATE_HZ: u32 = 24_000;
     HEARKEN__EMBEDDED__ENABLED=false LLM_BASE_URL=http://127.0.0.1:9401/v1 hearken serve"
 )]
 pub struct Args {
-    /// What every sentence sounds like: a recording (.jsonl, its person), or a WAV file.
+    /// Audio of every sentence: a recording (.jsonl, its person), or a WAV file
     pub file: PathBuf,
-    /// Where the recogniser listens.
+    /// Address of the recogniser
     #[arg(long, default_value = "127.0.0.1:9200")]
     pub asr: SocketAddr,
-    /// Where the synthesiser listens.
+    /// Address of the synthesiser
     #[arg(long, default_value = "127.0.0.1:9300")]
     pub tts: SocketAddr,
-    /// Where the language model listens.
+    /// Address of the language model
     #[arg(long, default_value = "127.0.0.1:9401")]
     pub llm: SocketAddr,
-    /// Median from the end of an utterance to its transcript.
+    /// Median delay from the end of an utterance to its transcript
     #[arg(long, default_value_t = 0)]
     pub asr_ms: u64,
-    /// Median from a question to the first word.
+    /// Median delay from a question to the first word
     #[arg(long, default_value_t = 0)]
     pub llm_ms: u64,
-    /// Median from a sentence to its first sound.
+    /// Median delay from a sentence to its first audio
     #[arg(long, default_value_t = 0)]
     pub tts_ms: u64,
-    /// Deviation of the logarithm of all these times; 0 makes them all the same.
+    /// Standard deviation of the logarithm of all these delays; 0 makes them equal
     #[arg(long, default_value_t = 0.0)]
     pub spread: f64,
-    /// Seed of these times.
+    /// Seed of these delays
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Time from one word of the model to the next.
     #[arg(long, default_value_t = 0)]
     pub word_ms: u64,
-    /// Sentences in an answer.
+    /// Number of sentences in an answer
     #[arg(long, default_value_t = 2)]
     pub sentences: usize,
-    /// How long a sentence sounds; the file is cut there, or repeated.
+    /// Length of a sentence; the file is cut or repeated to it
     #[arg(long, default_value_t = 1_900)]
     pub sentence_ms: u64,
-    /// Seconds of speech that the synthesiser makes in a second; 0 makes all of it at once.
+    /// Seconds of speech that the synthesiser produces per second; 0 produces all at once
     #[arg(long, default_value_t = 0.0)]
     pub speed: f64,
-    /// The model calls this tool, without arguments, before it answers.
+    /// Tool that the model calls, without arguments, before it answers
     #[arg(long)]
     pub call: Option<String>,
 }
@@ -74,12 +74,12 @@ pub struct Args {
 /// Serves until SIGTERM or Ctrl-C.
 ///
 /// # Errors
-/// The file cannot be read, or an address is taken.
+/// Fails if the file cannot be read, or an address is in use.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let delay = |ms, salt: u64| {
         Delay::new(Duration::from_millis(ms), args.spread, args.seed.wrapping_add(salt))
     };
-    let doubles = MockServices {
+    let services = MockServices {
         asr: args.asr,
         tts: args.tts,
         llm: args.llm,
@@ -97,12 +97,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let told = |at: hearken_mock_services::Addresses| {
         super::note(&format!(
-            "doubles listen: ASR_URL=ws://{} TTS_URL=ws://{} LLM_BASE_URL=http://{}/v1",
+            "mock services listen: ASR_URL=ws://{} TTS_URL=ws://{} LLM_BASE_URL=http://{}/v1",
             at.asr, at.tts, at.llm
         ))
         .ok();
     };
-    let serving = hearken_mock_services::serve(doubles, stop.clone(), told);
+    let serving = hearken_mock_services::serve(services, stop.clone(), told);
     let (served, signalled) = tokio::join!(
         async {
             let served = serving.await;
@@ -112,22 +112,25 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         shutdown::on_signal(stop.clone()),
     );
     served
-        .context("the doubles cannot run: is something listening there? use --asr, --tts, --llm")?;
+        .context("cannot start the mock services: another program may use their addresses; set --asr, --tts, --llm")?;
     Ok(signalled?)
 }
 
-/// The file's speech, of just this length.
+/// Returns the file's speech, cut or repeated to this length.
 fn sentence(file: &Path, length: Duration) -> anyhow::Result<Sound> {
     let sound = speech(file)?.at_rate(VOICE_RATE_HZ)?;
     if sound.samples.is_empty() || length.is_zero() {
-        bail!("{}: a sentence needs some sound: see --sentence-ms", file.display());
+        bail!(
+            "{}: the sound of a sentence is empty: use a file with sound, and --sentence-ms above 0",
+            file.display()
+        );
     }
     let wanted = hearken_actors::audio::pcm::samples_in(length, VOICE_RATE_HZ);
     let samples = sound.samples.into_iter().cycle().take(wanted).collect();
     Ok(Sound { samples, rate_hz: VOICE_RATE_HZ })
 }
 
-/// What a person says in a recording, or the sound of a WAV or Ogg Opus file.
+/// Reads the person's speech in a recording, or the audio of a WAV or Ogg Opus file.
 pub(super) fn speech(file: &Path) -> anyhow::Result<Sound> {
     match FileKind::of(file) {
         // As it is, not through the codec.

@@ -24,14 +24,14 @@ use hearken_proto::device::ListenMode;
 
 use crate::config::{self, Config, ConfigError, EnvVars};
 
-/// The configuration of this file, else of `config.toml` here, where there is one.
+/// Reads the configuration from this file, else from `config.toml` here, if it exists.
 pub(crate) fn configuration(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
     let here = PathBuf::from("config.toml");
     let file = file.or_else(|| here.exists().then_some(here.as_path()));
     config::load(file, env)
 }
 
-/// Who decides when a person has finished, as it is given on a command line.
+/// Parses the listening mode of a command line.
 pub(crate) fn listen_mode(name: &str) -> Result<ListenMode, String> {
     [ListenMode::Auto, ListenMode::Manual, ListenMode::Realtime]
         .into_iter()
@@ -39,7 +39,7 @@ pub(crate) fn listen_mode(name: &str) -> Result<ListenMode, String> {
         .ok_or_else(|| "use auto, manual or realtime".into())
 }
 
-/// Prints text to standard output; a reader that has gone away is no error.
+/// Prints text to standard output; a closed reader is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match writeln!(std::io::stdout(), "{}", text.trim_end()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -47,7 +47,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line beside the output, for people only.
+/// Prints a line for people to standard error.
 pub(crate) fn note(text: &str) -> anyhow::Result<()> {
     match writeln!(std::io::stderr(), "{text}") {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),

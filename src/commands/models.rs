@@ -1,5 +1,5 @@
-//! `hearken models`: shows the catalogue, fetches models, checks their files.
-//! Not here: how that is done; only how it looks in a terminal.
+//! `hearken models`: shows the catalogue, fetches models, checks their files. Only the terminal
+//! output; the work is in `hearken_engines::models`.
 #![allow(clippy::print_stdout, reason = "what a command answers goes to standard output")]
 
 use std::io::{IsTerminal, Write};
@@ -18,7 +18,7 @@ const EXAMPLES: &str = "Examples:
   hearken models fetch qwen2.5-coder-1.5b  one model by name
   hearken models verify                    hash every file of every model that is here";
 
-/// How often a progress line is written to a terminal, and to anything else.
+/// Interval of progress lines on a terminal, and on other outputs.
 const ON_TERMINAL: Duration = Duration::from_millis(200);
 const ELSEWHERE: Duration = Duration::from_secs(5);
 
@@ -32,23 +32,23 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show every model: what it is for, its licence, its size and whether it is here.
+    /// List every model: its purpose, its licence, its size and its presence.
     List {
         /// Also show notes and sources.
         #[arg(long)]
         long: bool,
     },
-    /// Fetch models; a model that is here already costs nothing.
+    /// Fetch models; a complete model is skipped.
     Fetch {
-        /// The models' names; without any, those that the default configuration needs.
+        /// Names of the models; by default those that the default configuration needs.
         names: Vec<String>,
         /// Fetch what the default configuration needs, besides any names given.
         #[arg(long)]
         default: bool,
     },
-    /// Hash the files of models and compare with the catalogue.
+    /// Compare the files of models with their hashes in the catalogue.
     Verify {
-        /// The models' names; without any, every model that is here.
+        /// Names of the models; by default every present model.
         names: Vec<String>,
     },
 }
@@ -56,7 +56,7 @@ enum Action {
 /// Runs the command on the model folder `root`.
 ///
 /// # Errors
-/// When a name is unknown, a model cannot be fetched, or a file is not as it should be.
+/// Fails if a name is unknown, a model cannot be fetched, or a file has the wrong hash.
 pub async fn run(args: Args, root: &Path) -> anyhow::Result<()> {
     let catalogue = Catalogue::built_in()?;
     match args.action {
@@ -149,7 +149,7 @@ async fn verify(catalogue: &Catalogue, root: &Path, names: &[String]) -> anyhow:
     if chosen.is_empty() {
         println!("no model is here yet; `hearken models fetch` fetches the default ones");
     } else {
-        println!("{} models are as they should be", chosen.len());
+        println!("{} models are complete and unchanged", chosen.len());
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ struct Display {
 
 #[derive(Default)]
 struct Line {
-    /// The file being downloaded, since when, and from which length.
+    /// File being downloaded, with the time and length at the start.
     current: Option<(String, Instant, u64)>,
     written: Option<Instant>,
     open: bool,
@@ -233,7 +233,7 @@ impl Display {
     }
 }
 
-/// One progress line: model, file, bytes, percent, rate.
+/// Renders one progress line: model, file, bytes, percent, rate.
 fn progress(
     model: &str,
     what: &str,
@@ -253,7 +253,7 @@ fn progress(
     format!("{model}: {what} {}{share}{rate}", megabytes(done))
 }
 
-/// A terminal that is gone is no reason to stop a download.
+/// Writes to standard error; a closed terminal does not stop a download.
 fn write_to_stderr(text: &str) {
     let mut stderr = std::io::stderr().lock();
     stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()).ok();

@@ -1,5 +1,5 @@
-//! `hearken replay`: streams recorded speech to a server as a device would, and tells what came
-//! back. Only arguments and printing; the replay itself is in [`hearken_virtual_device`].
+//! `hearken replay`: sends recorded speech to a server as a device would, and prints the result.
+//! Only arguments and printing; the replay itself is in [`hearken_virtual_device`].
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,33 +15,34 @@ const FAILED: u8 = 1;
 /// Exit status when the replay could not run.
 const COULD_NOT_RUN: u8 = 2;
 
-/// Streams recorded speech to a server as a device would, and shows what comes back.
+/// Sends recorded speech to a server as a device would, and shows the result.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReplayArgs {
     /// A recording (.jsonl), or a WAV or Ogg Opus file of a person speaking.
     pub file: PathBuf,
-    /// The server's device endpoint [default: as --ota says, else
+    /// Device endpoint of the server [default: as --ota says, else
     /// ws://127.0.0.1:9400/xiaozhi/v1/].
     #[arg(long)]
     pub url: Option<String>,
-    /// Boot at this OTA address first, as firmware does, and connect as it says. Without it the
+    /// Boot at this OTA address first, as firmware does, and connect as it says. Without it, the
     /// endpoint's own host is asked for a token, at /xiaozhi/ota/, if it answers there.
     #[arg(long)]
     pub ota: Option<String>,
-    /// Speak this many times as fast as recorded.
+    /// Send the speech this many times as fast as recorded.
     #[arg(long, default_value_t = 1.0)]
     pub speed: f64,
-    /// Write what a person would hear to this WAV file.
+    /// Write the audio that a person would hear to this WAV file.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Check what the recording expects, or at least that an answer comes; exit status 1 if not.
+    /// Check the expectations of the recording, or at least that there is an answer; exit status 1
+    /// if not.
     #[arg(long)]
     pub expect: bool,
     /// Use the device in this mode instead of the recording's: auto, manual or realtime.
     #[arg(long, value_parser = super::listen_mode)]
     pub mode: Option<ListenMode>,
-    /// Behave as this firmware: 1.5.5, 1.6.0, 1.6.2, 1.6.6, 1.7.6, 1.8.0, 2.0.0, 2.1.0, 2.2.2,
-    /// 2.2.6, 2.3.0, 2.4.2 or newest.
+    /// Use this firmware: 1.5.5, 1.6.0, 1.6.2, 1.6.6, 1.7.6, 1.8.0, 2.0.0, 2.1.0, 2.2.2, 2.2.6,
+    /// 2.3.0, 2.4.2 or newest.
     #[arg(long, value_parser = profile)]
     pub firmware: Option<Profile>,
     /// Use this version of the binary framing (1, 2, 3) instead of the recording's.
@@ -50,15 +51,14 @@ pub struct ReplayArgs {
     /// Connect with this Device-Id instead of the recording's.
     #[arg(long)]
     pub device_id: Option<String>,
-    /// Bearer token; no OTA address is asked for one.
+    /// Bearer token; none is requested from an OTA address.
     #[arg(long)]
     pub token: Option<String>,
-    /// Read the reply back through the recognition service at this address
-    /// (ws://127.0.0.1:9200).
+    /// Transcribe the reply with the recognition service at this address (ws://127.0.0.1:9200).
     #[arg(long)]
     pub asr_url: Option<String>,
-    /// Print one JSON object instead of the timeline, also where the replay could not run; its
-    /// fields are described in docs/replay-json.md.
+    /// Print one JSON object instead of the timeline, also if the replay could not run;
+    /// docs/replay-json.md describes its fields.
     #[arg(long)]
     pub json: bool,
 }
@@ -67,11 +67,11 @@ fn profile(name: &str) -> Result<Profile, String> {
     Profile::named(name).ok_or_else(|| format!("use one of {}", Profile::names()))
 }
 
-/// Streams one file and prints the timeline. Exit status 0: the expectations held (or none were
-/// asked for); 1: some did not; 2: it could not run, and the reason went to stderr.
+/// Replays one file and prints the timeline. Exit status 0: the expectations hold (or none was
+/// checked); 1: some do not; 2: it could not run, with the reason on standard error.
 ///
 /// # Errors
-/// Only where stdout or stderr cannot be written.
+/// Fails only if stdout or stderr cannot be written.
 pub async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     let session = match replay(&args).await {
         Ok(session) => session,

@@ -15,13 +15,13 @@ use crate::{app, engines, shutdown, telemetry};
     hearken serve --record sessions/"
 )]
 pub struct Args {
-    /// Configuration file [default: config.toml here, where there is one]
+    /// Configuration file [default: config.toml here, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Record every session into this folder
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
-    /// Print the whole configuration, secrets masked, and end
+    /// Print the whole configuration with secrets masked, and exit
     #[arg(long)]
     pub check_config: bool,
 }
@@ -29,7 +29,7 @@ pub struct Args {
 /// Serves until a signal.
 ///
 /// # Errors
-/// A configuration, model or address that cannot be used.
+/// Fails if the configuration, a model or an address cannot be used.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let mut config = super::configuration(args.config.as_deref(), env)?;
     if let Some(dir) = args.record {

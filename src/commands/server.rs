@@ -1,4 +1,4 @@
-//! A running server, asked over its REST API with the admin token. Not for what it is asked.
+//! Client of a running server's REST API, with the admin token. Not for the requests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,30 +12,30 @@ use url::Url;
 use crate::config::{self, EnvVars};
 use crate::http::ADMIN_TOKEN_FILE;
 
-/// Longest wait for a server's answer; a tool that is called may take its time.
+/// Longest wait for a server's answer; a called tool may take long.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Which server, and the right to ask it.
+/// Address and admin token of a server.
 #[derive(Debug, clap::Args)]
 pub struct ServerArgs {
     /// Address of the server
     #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:9400")]
     pub url: String,
-    /// The server's admin token [default: `auth.admin_token`, else `admin_token` in the data
+    /// Admin token of the server [default: `auth.admin_token`, else `admin_token` in the data
     /// folder]
     #[arg(long, global = true, value_name = "TOKEN")]
     pub admin_token: Option<String>,
-    /// File that holds the admin token, so that it is in nobody's list of processes
+    /// File that contains the admin token, to keep it out of the process list
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "admin_token")]
     pub admin_token_file: Option<PathBuf>,
-    /// Configuration file [default: config.toml here, where there is one]
+    /// Configuration file [default: config.toml here, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
-/// A server and the right to ask it.
+/// Client of a server.
 pub(super) struct Server {
     base: Url,
     token: Option<String>,
@@ -52,7 +52,7 @@ impl Server {
         Ok(Self { base, token: admin_token(args, env)?, client })
     }
 
-    /// What is at this path, with these parameters.
+    /// Requests this path with these parameters.
     pub(super) async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<Value> {
         let path: Vec<String> = path.iter().map(|p| (*p).to_owned()).collect();
         let mut url = self.at(&path);
@@ -60,12 +60,12 @@ impl Server {
         self.send(Method::GET, url, None).await
     }
 
-    /// What lets us in, if anything is known.
+    /// Returns the admin token, if it is known.
     pub(super) fn token(&self) -> Option<Secret> {
         self.token.as_ref().map(Secret::new)
     }
 
-    /// What comes of this request.
+    /// Sends a request and returns the response.
     pub(super) async fn ask(
         &self,
         method: Method,
@@ -75,7 +75,7 @@ impl Server {
         self.send(method, self.at(path), body).await
     }
 
-    /// The address of this path.
+    /// Returns the URL of this path.
     pub(super) fn at(&self, path: &[String]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut parts) = url.path_segments_mut() {
@@ -112,8 +112,8 @@ impl Server {
     }
 }
 
-/// The token that is given, else configured, else kept by a server of this user. None lets the
-/// server say whether one is needed.
+/// Returns the given token, else the configured one, else the one stored by a server of this user.
+/// With `None`, the server reports whether one is needed.
 fn admin_token(args: &ServerArgs, env: &dyn EnvVars) -> anyhow::Result<Option<String>> {
     let read = |file: &PathBuf| {
         let text = std::fs::read_to_string(file);

@@ -1,11 +1,11 @@
-//! `hearken speech`: the embedded speech engines behind both speech wires. Only arguments and
+//! `hearken speech`: the embedded speech engines with both speech protocols. Only arguments and
 //! signals; the service is in `hearken_engines::speech`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Beyond this cost (seconds of work a second of speech) the natural Chinese voice keeps a listener
-/// waiting too long, and the robotic one speaks instead.
+/// Cost (seconds of work per second of speech) above which the natural Chinese voice is too slow,
+/// and the robotic one is used instead.
 #[cfg(feature = "speech-engine")]
 const HOPELESS_COST: f64 = 2.5;
 
@@ -16,45 +16,45 @@ const HOPELESS_COST: f64 = 2.5;
     hearken speech --models /srv/models --threads 4"
 )]
 pub struct Args {
-    /// Where the recognition WebSocket listens.
+    /// Address of the recognition WebSocket
     #[arg(long, default_value = "127.0.0.1:9200")]
     pub asr_listen: SocketAddr,
-    /// Where the synthesis WebSocket listens.
+    /// Address of the synthesis WebSocket
     #[arg(long, default_value = "127.0.0.1:9300")]
     pub tts_listen: SocketAddr,
-    /// Where recognition's try-it page and health listen.
+    /// Address of recognition's test page and health check
     #[arg(long, default_value = "127.0.0.1:9201")]
     pub asr_page: SocketAddr,
-    /// Where synthesis's try-it page and health listen.
+    /// Address of synthesis's test page and health check
     #[arg(long, default_value = "127.0.0.1:9301")]
     pub tts_page: SocketAddr,
-    /// The models folder; by default the user's cache folder.
+    /// Folder of the models; by default in the user's cache folder
     #[arg(long)]
     pub models: Option<PathBuf>,
-    /// Threads that run the engines; by default one for each core.
+    /// Threads that run the engines; by default one per core
     #[arg(long)]
     pub threads: Option<usize>,
-    /// Synthesis requests that may be open, and jobs that may wait for a thread.
+    /// Maximum number of open synthesis requests, and of jobs that wait for a thread
     #[arg(long, default_value_t = 32)]
     pub queue: usize,
-    /// Spoken phrases kept in memory, in MiB.
+    /// Size of the cache of spoken phrases, in MiB
     #[arg(long, default_value_t = 32)]
     pub cache_mib: usize,
-    /// Leaves recognition out.
+    /// Disable recognition
     #[arg(long)]
     pub no_asr: bool,
-    /// Leaves synthesis out.
+    /// Disable synthesis
     #[arg(long, conflicts_with = "no_asr")]
     pub no_tts: bool,
-    /// Ends when standard input ends, so that a child never outlives its server.
+    /// Exit when standard input ends, so that a child never outlives its server
     #[arg(long)]
     pub with_parent: bool,
 }
 
-/// Says how to get a build that has the engines.
+/// Returns the error that says how to get a build with the engines.
 ///
 /// # Errors
-/// Always.
+/// Fails always.
 #[cfg(not(feature = "speech-engine"))]
 pub async fn run(_args: Args, _models_root: &Path) -> anyhow::Result<()> {
     anyhow::bail!(
@@ -63,11 +63,11 @@ pub async fn run(_args: Args, _models_root: &Path) -> anyhow::Result<()> {
     )
 }
 
-/// Serves until SIGTERM, Ctrl-C or, with a parent, the end of standard input. `models_root` holds
-/// the fetched models where `--models` is not given.
+/// Serves until SIGTERM, Ctrl-C or, with a parent, the end of standard input. `models_root` is the
+/// folder of the models if `--models` is not given.
 ///
 /// # Errors
-/// An address is taken, or an engine does not load.
+/// Fails if an address is in use, or an engine does not load.
 #[cfg(feature = "speech-engine")]
 pub async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
     use tokio_util::sync::CancellationToken;

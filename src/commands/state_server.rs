@@ -1,5 +1,5 @@
-//! `hearken state-server`: the small state server. Only arguments and signals; what it does is in
-//! `hearken_state_server`.
+//! `hearken state-server`: the example state server. Only arguments and signals; its behaviour is
+//! in `hearken_state_server`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,20 +10,20 @@ use hearken_state_server::Storage;
 use crate::config::{self, EnvVars};
 use crate::{shutdown, telemetry};
 
-/// Serves worlds of chat sessions: dice, characters, fights. An example to begin with.
+/// Serves the states of chat sessions: dice, characters, combat. An example to begin with.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     after_help = "Examples:\n  hearken state-server\n  hearken state-server --file worlds.json\n  \
     MCP_SERVER_URL=http://127.0.0.1:9000 hearken serve"
 )]
 pub struct Args {
-    /// Where it listens; nobody is asked for a token.
+    /// Address to listen on; no token is needed
     #[arg(long, default_value = "127.0.0.1:9000")]
     pub listen: SocketAddr,
-    /// Every session throws the same dice in the same order.
+    /// Seed of the dice: every session rolls the same in the same order
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Keeps the worlds in this file; by default they end with the server.
+    /// Keep the states in this file; by default they are lost at the end
     #[arg(long)]
     pub file: Option<PathBuf>,
 }
@@ -31,23 +31,23 @@ pub struct Args {
 /// Serves until SIGTERM or Ctrl-C.
 ///
 /// # Errors
-/// The address is taken, or the file is none of its own.
+/// Fails if the address is in use, or the file has another format.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let config = config::load(None, env)?;
     telemetry::start(&config.log, config.time_zone())?;
     let storage = match &args.file {
         None => Storage::new(args.seed),
         Some(file) => Storage::in_file(args.seed, file)
-            .with_context(|| format!("cannot read the worlds of {}", file.display()))?,
+            .with_context(|| format!("cannot read the sessions in {}", file.display()))?,
     };
     let (server, address) = hearken_state_server::server(args.listen, storage)
         .with_context(|| format!("cannot listen on {}: use --listen", args.listen))?;
-    tracing::info!(%address, "serving worlds");
+    tracing::info!(%address, "serving states");
     let handle = server.handle();
     tokio::pin!(server);
     tokio::select! {
         ended = &mut server => return ended.context("the server failed"),
-        told = shutdown::told_to_stop(false) => told?,
+        told = shutdown::stop_requested(false) => told?,
     }
     tokio::join!(handle.stop(true), server).1.context("the server failed")
 }

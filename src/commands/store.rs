@@ -1,5 +1,5 @@
-//! `hearken store`: brings the store's tables up to date, checks, backs up and restores it. Only
-//! arguments, files and how it looks in a terminal; the store does the work.
+//! `hearken store`: upgrades, checks, backs up and restores the store. Only arguments, files and
+//! terminal output; the store does the work.
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write as _};
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use crate::config::{self, EnvVars};
 
-/// How often progress is written to a terminal, and to anything else.
+/// Interval of progress lines on a terminal, and on other outputs.
 const ON_TERMINAL: Duration = Duration::from_millis(200);
 const ELSEWHERE: Duration = Duration::from_secs(5);
 
@@ -31,42 +31,42 @@ Examples:
   hearken store backup - | DATABASE_URL=postgres://hearken@db/hearken hearken store restore -
                                                  moves everything from SQLite to PostgreSQL";
 
-/// Bring the store up to date, check, back up and restore it
+/// Upgrade, check, back up and restore the store
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
-    /// Configuration file [default: config.toml here, where there is one]
+    /// Configuration file [default: config.toml here, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Make the tables, or bring those of an earlier version up to date; servers do so themselves
+    /// Create the tables, or upgrade those of an earlier version; servers do so automatically
     Migrate,
-    /// Look whether what the store holds fits together; ends with 1 where it does not
+    /// Check the consistency of the stored data; the exit status is 1 if there are faults
     Check,
-    /// Write everything to a file that only its owner may read: it holds keys
+    /// Write everything to a file that only its owner may read: it contains keys
     Backup {
-        /// The file, which is replaced once the backup is complete; - is standard output
+        /// File, which is replaced when the backup is complete; - is standard output
         file: PathBuf,
     },
-    /// Put a backup into the store, all of it or nothing
+    /// Restore a backup into the store, all of it or nothing
     Restore {
-        /// The file; - is standard input
+        /// File; - is standard input
         file: PathBuf,
-        /// Remove what the store holds first
+        /// Delete the content of the store first
         #[arg(long)]
         replace: bool,
     },
 }
 
-/// Does one of these things to the configured store.
+/// Executes the command on the configured store.
 ///
 /// # Errors
-/// The store or the file cannot be used; the message says why.
+/// Fails with the reason if the store or the file cannot be used.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<ExitCode> {
     let config = super::configuration(args.config.as_deref(), env)?;
     let folder = config::env::data_dir(&config.server.data_dir, env);
@@ -86,8 +86,8 @@ async fn migrate(store: &SqlStore) -> anyhow::Result<ExitCode> {
     let now = store.bring_up_to_date().await?;
     let told = match before {
         Some(before) if before == now => format!("the store is up to date: version {now}"),
-        Some(before) => format!("brought up to date: from version {before} to {now}"),
-        None => format!("made the tables: version {now}"),
+        Some(before) => format!("upgraded from version {before} to {now}"),
+        None => format!("created the tables: version {now}"),
     };
     super::print(&told)?;
     Ok(ExitCode::SUCCESS)
@@ -102,10 +102,10 @@ async fn check(store: &SqlStore) -> anyhow::Result<ExitCode> {
         super::print(fault)?;
     }
     if report.untold > 0 {
-        super::print(&format!("and {} faults more", report.untold))?;
+        super::print(&format!("and {} more faults", report.untold))?;
     }
     if report.is_good() {
-        super::print(&format!("all is well: {}", render(&report.rows)))?;
+        super::print(&format!("no faults found: {}", render(&report.rows)))?;
         return Ok(ExitCode::SUCCESS);
     }
     super::print("restore a backup, or repair these rows by hand")?;
@@ -155,14 +155,15 @@ fn named(file: &Path) -> String {
     if file == Path::new("-") { "the backup".into() } else { file.display().to_string() }
 }
 
-/// How many rows of what, for people.
+/// Renders the numbers of rows for people.
 fn render(counts: &RowCounts) -> String {
     let some = counts.iter().filter(|(_, rows)| **rows > 0);
     let told: Vec<String> = some.map(|(table, rows)| format!("{rows} {table}")).collect();
     if told.is_empty() { "nothing, the store is empty".into() } else { told.join(", ") }
 }
 
-/// A file that only its owner reads, beside the one that it is to become; gone unless it does.
+/// Temporary file that only its owner may read, in the folder of its final place; deleted unless it
+/// is moved there.
 struct Fresh {
     path: PathBuf,
     open: fs::File,
@@ -170,7 +171,7 @@ struct Fresh {
 
 impl Fresh {
     fn beside(file: &Path) -> anyhow::Result<Self> {
-        let Some(name) = file.file_name() else { bail!("{} is no file", file.display()) };
+        let Some(name) = file.file_name() else { bail!("{} is not a file name", file.display()) };
         let mut fresh = name.to_owned();
         fresh.push(format!(".{}.part", std::process::id()));
         let path = file.with_file_name(fresh);
@@ -179,7 +180,7 @@ impl Fresh {
         Ok(Self { path, open })
     }
 
-    /// Takes the other's place, once it is on disk.
+    /// Moves it to its final place, once it is on disk.
     fn becomes(&self, file: &Path) -> io::Result<()> {
         self.open.sync_all()?;
         fs::rename(&self.path, file)?;
@@ -229,7 +230,7 @@ impl Display {
         }
     }
 
-    /// A terminal that is gone is no reason to stop.
+    /// Writes to standard error; a closed terminal does not stop the work.
     fn write(&self, text: &str) {
         let mut stderr = io::stderr().lock();
         stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()).ok();

@@ -1,5 +1,5 @@
-//! `hearken text-client`: a conversation with an LLM gateway in a terminal, or of a few messages given as
-//! arguments. Not for the gateway's rules, and it knows its wire by the document only.
+//! `hearken text-client`: a conversation with an LLM gateway in a terminal, or with messages given
+//! as arguments. Not for the gateway's rules: it implements the protocol by its document only.
 
 mod screen;
 mod socket;
@@ -20,11 +20,11 @@ use self::socket::Gateway;
 use self::toolset::Toolset;
 
 const URL: &str = "ws://127.0.0.1:9400";
-/// Longest wait for the answer to anything but a question.
+/// Longest wait for an answer, except to a text.
 const PROMPT_ANSWER: Duration = Duration::from_secs(10);
 /// Exit status when a message was answered by an error.
 const REFUSED: u8 = 1;
-/// Exit status after Ctrl-C, as shells have it.
+/// Exit status after Ctrl-C, as in shells.
 const INTERRUPTED: u8 = 130;
 const HELP: &str = "/new        begin a new session
 /end        end this session
@@ -44,22 +44,22 @@ const HELP: &str = "/new        begin a new session
     Exit status: 0 all answered, 1 an error was answered, 2 no conversation possible, \
     130 after Ctrl-C")]
 pub struct Args {
-    /// The gateway's address
+    /// Address of the gateway
     #[arg(value_name = "URL", default_value = URL)]
     url: String,
-    /// Shown to a gateway that lets in only those who have it
+    /// Token for a gateway that requires one
     #[arg(long, env = "HEARKEN__GATEWAY__TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Go on with this session
+    /// Resume this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Let the model know what was said before [default]
+    /// Include earlier messages in prompts [default]
     #[arg(long, overrides_with = "no_context")]
     context: bool,
-    /// Answer each message for itself
+    /// Answer each message separately
     #[arg(long)]
     no_context: bool,
-    /// Show an answer while it is made; Ctrl-C cancels it [default]
+    /// Show an answer while it is generated; Ctrl-C cancels it [default]
     #[arg(long, overrides_with = "no_stream")]
     stream: bool,
     /// Show whole answers only
@@ -68,31 +68,31 @@ pub struct Args {
     /// Register tools of this terminal
     #[arg(long, value_enum, value_name = "SET")]
     tools: Option<Tools>,
-    /// Say this and leave; may be given more than once
+    /// Send this and exit; may be given more than once
     #[arg(long = "message", short, value_name = "TEXT")]
     messages: Vec<String>,
-    /// Print the frames received, one a line, and nothing else
+    /// Print the received frames, one per line, and nothing else
     #[arg(long)]
     json: bool,
 }
 
-/// Which tools this terminal has.
+/// Set of tools of this terminal.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Tools {
-    /// `get_battery` and `set_volume` of a device that is made up
+    /// `get_battery` and `set_volume` of a fictitious device
     Demo,
 }
 
-/// How a message ended.
+/// Outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Answered,
     Refused,
-    /// The person wants to leave.
+    /// The person wants to exit.
     Left,
 }
 
-/// What a person typed.
+/// Input of a person.
 #[derive(Debug, PartialEq, Eq)]
 enum Typed<'a> {
     Nothing,
@@ -116,10 +116,10 @@ struct Chat {
     interrupts: Signal,
 }
 
-/// Talks until the person leaves, or the messages given are answered.
+/// Runs until the person exits, or the given messages are answered.
 ///
 /// # Errors
-/// The gateway cannot be reached, goes away, or refuses the session or the tools.
+/// Fails if the gateway cannot be reached, disconnects, or refuses the session or the tools.
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut chat = Chat::open(&args).await?;
     let code = if args.messages.is_empty() {
@@ -132,7 +132,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Chat {
-    /// Connects, and sets up what the arguments ask for.
+    /// Connects, and prepares the session, the tools and the preferences of the arguments.
     async fn open(args: &Args) -> anyhow::Result<Self> {
         let interrupts = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
         let mut chat = Self {
@@ -144,7 +144,7 @@ impl Chat {
             interrupts,
         };
         if !chat.answered("status").await? {
-            bail!("{} refuses us", args.url);
+            bail!("{} refused the connection", args.url);
         }
         let configure = json!({
             "type": "configure", "enable_context": !args.no_context, "stream": chat.streams,
@@ -153,19 +153,19 @@ impl Chat {
         if let Some(id) = &args.session {
             chat.gateway.send(&resume(id)).await?;
             if !chat.answered("status").await? {
-                bail!("cannot go on with session {id}: leave out --session to begin a new one");
+                bail!("cannot resume session {id}: leave out --session to begin a new one");
             }
         }
         if let Some(toolset) = &chat.toolset {
             chat.gateway.send(&toolset.registration()).await?;
             if !chat.answered("tools_registered").await? {
-                bail!("the gateway takes none of our tools");
+                bail!("the gateway refused all tools of this terminal");
             }
         }
         Ok(chat)
     }
 
-    /// Shows messages until one of this type, or an error; whether it was no error.
+    /// Prints messages until one of this type, or an error. Returns false after an error.
     async fn answered(&mut self, kind: &str) -> anyhow::Result<bool> {
         let waiting = async {
             loop {
@@ -184,7 +184,7 @@ impl Chat {
         })?
     }
 
-    /// Says each message; stops where the person wants to leave.
+    /// Sends each message; stops if the person wants to exit.
     async fn say_all(&mut self, messages: &[String]) -> anyhow::Result<ExitCode> {
         let mut code = ExitCode::SUCCESS;
         for message in messages {
@@ -197,7 +197,7 @@ impl Chat {
         Ok(code)
     }
 
-    /// Says what comes from standard input, and does what it orders.
+    /// Sends lines from standard input, and executes commands.
     async fn talk(&mut self) -> anyhow::Result<ExitCode> {
         let at_terminal = std::io::stdin().is_terminal();
         if at_terminal {
@@ -232,7 +232,7 @@ impl Chat {
         }
     }
 
-    /// What the terminal does without the model.
+    /// Executes a command.
     async fn obey(&mut self, order: Typed<'_>) -> anyhow::Result<()> {
         let wish = match order {
             Typed::New => json!({ "type": "start_session" }),
@@ -245,22 +245,22 @@ impl Chat {
         self.answered("status").await.map(|_| ())
     }
 
-    /// What is known here.
+    /// Prints information that the terminal has.
     fn tell(&self, order: &Typed<'_>) -> anyhow::Result<()> {
         match order {
-            Typed::Resume(_) => self.screen.note("which one? /resume ID"),
+            Typed::Resume(_) => self.screen.note("name the session: /resume ID"),
             Typed::Session => self.screen.note(&self.session),
             Typed::Tools => match &self.toolset {
                 Some(toolset) => self.screen.note(&toolset.shown()),
                 None => self.screen.note("none: start with --tools demo"),
             },
             Typed::Help => self.screen.note(HELP),
-            Typed::Unknown(order) => self.screen.note(&format!("no such order: {order} (/help)")),
+            Typed::Unknown(order) => self.screen.note(&format!("unknown command: {order} (/help)")),
             _ => Ok(()),
         }
     }
 
-    /// Says one thing, and shows what comes until its end.
+    /// Sends one text, and prints messages until its end.
     async fn say(&mut self, text: &str) -> anyhow::Result<End> {
         self.gateway.send(&json!({ "type": "text_input", "text": text })).await?;
         let mut interrupted = false;
@@ -286,9 +286,11 @@ impl Chat {
         }
     }
 
-    /// Shows one message, does what it asks for, and tells whether it ends what was said.
+    /// Prints one message, calls the tool that it asks for, and returns the outcome if it ends the
+    /// text.
     async fn take(&mut self, text: &str) -> anyhow::Result<(Value, Option<End>)> {
-        let message: Value = serde_json::from_str(text).context("the server sent no JSON")?;
+        let message: Value =
+            serde_json::from_str(text).context("the server sent a message that is not JSON")?;
         self.screen.show(text, &message)?;
         let end = match word(&message, "type") {
             "status" => {
@@ -334,7 +336,7 @@ fn resume(id: &str) -> Value {
     json!({ "type": "start_session", "session_id": id })
 }
 
-/// The lines of standard input.
+/// Returns the lines of standard input.
 fn lines() -> mpsc::Receiver<std::io::Result<String>> {
     let (give, take) = mpsc::channel(1);
     // A read of a terminal cannot be broken off: this ends with the input, or with the process.

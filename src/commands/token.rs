@@ -1,4 +1,5 @@
-//! `hearken token`: prints a device's token. Not for deciding who gets one: the OTA answer does.
+//! `hearken token`: prints a token for a device. Not for granting access, which the OTA response
+//! does.
 
 use std::path::PathBuf;
 
@@ -8,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::config::{self, EnvVars};
 use crate::http;
 
-/// Print a token that lets a device in, as the OTA answer would
+/// Print a token for a device, as in the OTA response
 #[derive(Debug, clap::Args)]
 #[command(after_help = "The token is made with the server's secret: `auth.secret`, else the file \
     `secret` in the data folder.\n\nExamples:\n  \
@@ -21,10 +22,10 @@ pub struct Args {
     /// Id of the client: the UUID that the device sends as Client-Id
     #[arg(long, value_name = "ID", default_value = "")]
     pub client_id: String,
-    /// Days that it is good for, at most `auth.token_days` [default: that many]
+    /// Validity in days, at most `auth.token_days` [default: that number]
     #[arg(long, value_name = "N")]
     pub days: Option<u32>,
-    /// Configuration file [default: config.toml here, where there is one]
+    /// Configuration file [default: config.toml here, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -32,7 +33,7 @@ pub struct Args {
 /// Prints one token.
 ///
 /// # Errors
-/// A configuration or secret that cannot be read, or an id that nobody can sign.
+/// Fails if the configuration or the secret cannot be read, or an id cannot be signed.
 pub fn run(args: &Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let config = super::configuration(args.config.as_deref(), env)?;
     let folder = config::env::data_dir(&config.server.data_dir, env);

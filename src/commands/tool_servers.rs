@@ -1,5 +1,5 @@
-//! The part of `hearken tools` that changes which tools there are: adds, removes and switches
-//! servers, for everybody, one device or one session. Not for deciding anything: the server does.
+//! Part of `hearken tools` that changes the tools: adds, removes, enables and disables servers, for
+//! everybody, one device or one session. Not for decisions, which the server takes.
 
 use std::path::PathBuf;
 
@@ -12,40 +12,40 @@ use crate::config::EnvVars;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Change {
-    /// Add a remote MCP server or a LiteMCP tool, for good
+    /// Add a remote MCP server or a LiteMCP tool permanently
     #[command(after_help = "Examples:\n  \
         hearken tools add weather https://example.com/mcp --bearer-env WEATHER_TOKEN\n  \
         hearken tools add home http://192.168.1.5:8123/mcp --header X-Key=secret --device aa:bb:cc:dd:ee:ff\n  \
         hearken tools add files --env ROOT=/srv -- npx -y some-server   (needs tools.allow_commands_over_api)")]
     Add {
-        /// What to call it
+        /// Name
         name: String,
-        /// Its address: http://... or https://..., of a LiteMCP tool also ws://... or wss://...
+        /// Address: http://... or https://..., of a LiteMCP tool also ws://... or wss://...
         #[arg(
             value_name = "ADDRESS",
             required_unless_present = "program",
             conflicts_with = "program"
         )]
         address: Option<String>,
-        /// In place of an address: a program, which the server starts
+        /// Program for the server to start, instead of an address
         #[arg(last = true, value_name = "PROGRAM")]
         program: Vec<String>,
-        /// Send the bearer token that stands in this variable here
+        /// Send the bearer token from this variable of this terminal
         #[arg(long, value_name = "VARIABLE")]
         bearer_env: Option<String>,
-        /// Send the bearer token that stands in this file here
+        /// Send the bearer token from this file on this machine
         #[arg(long, value_name = "FILE", conflicts_with = "bearer_env")]
         bearer_file: Option<PathBuf>,
-        /// A header of every request; may be repeated
+        /// Header of every request; may be repeated
         #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair)]
         headers: Vec<(String, String)>,
-        /// A variable of the program; may be repeated
+        /// Variable of the program; may be repeated
         #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
         env: Vec<(String, String)>,
-        /// What it speaks: mcp or litemcp
+        /// Protocol: mcp or litemcp
         #[arg(long, default_value = "mcp", value_parser = ["mcp", "litemcp"])]
         protocol: String,
-        /// A device whose conversations have its tools; may be repeated [default: all]
+        /// Device whose conversations may use its tools; may be repeated [default: all]
         #[arg(long = "device", value_name = "ID")]
         devices: Vec<String>,
         /// Longest wait for the result of a call, in milliseconds
@@ -57,18 +57,18 @@ pub(super) enum Change {
         /// Name of the server
         name: String,
     },
-    /// Switch a server on, or give a device or session a source of tools back
+    /// Enable a server, or enable a source of tools for a device or session again
     #[command(after_help = "Examples:\n  hearken tools enable weather\n  \
         hearken tools enable weather --device aa:bb:cc:dd:ee:ff")]
     Enable(Switch),
-    /// Switch a server off, or let a device or session go without a source of tools
+    /// Disable a server, or disable a source of tools for a device or session
     #[command(after_help = "Examples:\n  hearken tools disable weather\n  \
         hearken tools disable builtin --device aa:bb:cc:dd:ee:ff\n  \
         hearken tools disable builtin --session 01234567-89ab-4cde-8f01-23456789abcd")]
     Disable(Switch),
 }
 
-/// What is switched, and for whom.
+/// Source to enable or disable, and the scope of it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Switch {
     /// Name of the server; with a device or session also of any other source, such as builtin
@@ -81,7 +81,7 @@ pub(super) struct Switch {
     session: Option<String>,
 }
 
-/// `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 fn pair(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let (name, value) = parts.ok_or("use NAME=VALUE")?;
@@ -93,10 +93,10 @@ fn at(parts: &[&str]) -> Vec<String> {
     path.map(|part| (*part).to_owned()).collect()
 }
 
-/// Makes the change and says so.
+/// Makes the change and prints a confirmation.
 ///
 /// # Errors
-/// The server cannot be reached, or refuses; the message says why.
+/// Fails with the reason if the server cannot be reached or refuses the request.
 pub(super) async fn run(change: Change, server: &Server, env: &dyn EnvVars) -> anyhow::Result<()> {
     let done = match change {
         Change::Remove { name } => {
@@ -115,7 +115,7 @@ pub(super) async fn run(change: Change, server: &Server, env: &dyn EnvVars) -> a
     super::print(&done)
 }
 
-/// What the server is told of one that is added. Its token is read here, where the person is.
+/// Returns the settings of an added server. Its token is read here, on the machine of the user.
 fn settings(add: Change, vars: &dyn EnvVars) -> anyhow::Result<Value> {
     let Change::Add {
         name,
@@ -130,7 +130,7 @@ fn settings(add: Change, vars: &dyn EnvVars) -> anyhow::Result<Value> {
         timeout_ms,
     } = add
     else {
-        bail!("nothing is added");
+        bail!("there is nothing to add");
     };
     let mut settings = json!({"name": name, "protocol": protocol, "devices": devices});
     if let Some(address) = address {
@@ -164,7 +164,7 @@ fn settings(add: Change, vars: &dyn EnvVars) -> anyhow::Result<Value> {
     Ok(settings)
 }
 
-/// Switches a server, or a source for a device or session.
+/// Enables or disables a server, or a source for a device or session.
 async fn switch(server: &Server, what: &Switch, on: bool) -> anyhow::Result<String> {
     let word = if on { "enabled" } else { "disabled" };
     let Switch { name, device, session } = what;
@@ -188,7 +188,7 @@ async fn switch(server: &Server, what: &Switch, on: bool) -> anyhow::Result<Stri
         .collect();
     let known = name == "endpoint" || sources.iter().any(|s| s == name);
     if !on && !known {
-        bail!("no source of tools is called `{name}`: there are {}", sources.join(", "));
+        bail!("there is no source of tools `{name}`: use one of {}", sources.join(", "));
     }
     off.retain(|n| n != name);
     if !on {

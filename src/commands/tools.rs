@@ -1,6 +1,6 @@
-//! `hearken tools`: shows the sources of tools of a server, changes them, calls one by hand, makes
-//! tokens for tool clients, and stands between programs and a tool of the server. Not for deciding
-//! anything: the server does.
+//! `hearken tools`: lists the sources of tools of a server, changes them, calls a tool, creates
+//! tokens for tool clients, and offers a tool of the server to programs. Not for decisions, which
+//! the server takes.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::tool_servers::Change;
 use crate::config::{self, EnvVars};
 use crate::http;
 
-/// Show the tools of a server, call one, or let a tool client in
+/// List the tools of a server, call one, or create tokens for tool clients
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  hearken tools\n  hearken tools list --json\n  \
     hearken tools call weather forecast '{\"city\": \"Berlin\"}'\n  \
@@ -34,12 +34,12 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show all sources, where they stand, and their tools [default]
+    /// List all sources, with their states and tools [default]
     List {
-        /// The agent whose tool clients are shown
+        /// Agent whose tool clients are listed
         #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
         agent: String,
-        /// Print JSON, with the tools' arguments, instead of a list
+        /// Print JSON, including the arguments of tools, instead of a list
         #[arg(long)]
         json: bool,
     },
@@ -54,19 +54,19 @@ enum Command {
         /// Arguments: a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
-        /// The agent whose tool clients are meant
+        /// Agent whose tool clients are called
         #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
         agent: String,
     },
-    /// Print a token with which tool clients of an agent dial in; its serial, which
-    /// `tools.revoked_tokens` takes back, goes to standard error
+    /// Print a token for the tool clients of an agent; standard error gets its serial, which
+    /// `tools.revoked_tokens` revokes
     Token {
-        /// The agent
+        /// Agent
         #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
         agent: String,
     },
-    /// Offer one of the server's own tools to a program: speaks LiteMCP on standard input and
-    /// output, and ends with its input
+    /// Offer one of the server's own tools to a program: uses LiteMCP on standard input and output,
+    /// and exits at the end of its input
     #[command(after_help = "Examples:\n  hearken tools serve get_weather\n  \
         printf '{\"version\":[1,0,0],\"id\":1,\"type\":\"get\",\"data\":{}}\\n\\n\\n' | hearken tools serve get_current_time")]
     Serve {
@@ -75,10 +75,10 @@ enum Command {
     },
 }
 
-/// Asks the server one thing, or makes a token.
+/// Sends one request to the server, or creates a token.
 ///
 /// # Errors
-/// The server cannot be reached, or refuses; the message says why.
+/// Fails with the reason if the server cannot be reached or refuses the request.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let list = Command::List { agent: DEFAULT_AGENT.into(), json: false };
     match args.command.unwrap_or(list) {
@@ -96,9 +96,9 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
         }
         Command::Call { source, tool, arguments, agent } => {
             let arguments: Value = serde_json::from_str(&arguments)
-                .context("the arguments are no JSON: use '{\"name\": \"value\"}'")?;
+                .context("the arguments are not JSON: use '{\"name\": \"value\"}'")?;
             if !arguments.is_object() {
-                bail!("the arguments are no JSON object: use '{{\"name\": \"value\"}}'");
+                bail!("the arguments are not a JSON object: use '{{\"name\": \"value\"}}'");
             }
             let body =
                 json!({"source": source, "tool": tool, "arguments": arguments, "agent": agent});
@@ -107,7 +107,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
             let answer = server.ask(Method::POST, &path, Some(body)).await?;
             let told = render(&answer);
             if answer["failed"] == true {
-                bail!("the tool says that it failed: {told}");
+                bail!("the tool reported a failure: {told}");
             }
             super::print(&told)
         }
@@ -118,7 +118,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
 
 async fn serve(tool: String, server: &Server) -> anyhow::Result<()> {
     let url = server.at(&["litemcp".to_owned(), tool]);
-    let face = LiteMcpServer::of_server(&url, server.token().as_ref(), TIMEOUT).await;
+    let face = LiteMcpServer::connect(&url, server.token().as_ref(), TIMEOUT).await;
     let face = face.map_err(|reason| {
         anyhow!("no tool at {url}: {reason} (--url, --admin-token; is the server running?)")
     })?;
@@ -126,7 +126,7 @@ async fn serve(tool: String, server: &Server) -> anyhow::Result<()> {
     let input = file(std::io::stdin().as_fd()).context("there is no standard input")?;
     let output = file(std::io::stdout().as_fd()).context("there is no standard output")?;
     let ended = face.over_streams(File::from_std(input), File::from_std(output)).await;
-    ended.context("standard input or output broke")
+    ended.context("standard input or output failed")
 }
 
 fn token(agent: &str, file: Option<&PathBuf>, env: &dyn EnvVars) -> anyhow::Result<()> {
@@ -138,7 +138,7 @@ fn token(agent: &str, file: Option<&PathBuf>, env: &dyn EnvVars) -> anyhow::Resu
     super::note(&format!("serial {serial}"))
 }
 
-/// The sources and their tools, for people.
+/// Renders the sources and their tools for people.
 fn listed(inventory: &Value) -> String {
     let mut lines = Vec::new();
     for source in inventory["sources"].as_array().into_iter().flatten() {
@@ -176,7 +176,7 @@ fn listed(inventory: &Value) -> String {
     lines.join("\n")
 }
 
-/// A tool's answer, for people.
+/// Renders a tool's answer for people.
 fn render(answer: &Value) -> String {
     let parts = answer["content"].as_array().into_iter().flatten().map(|part| {
         match part["text"].as_str() {

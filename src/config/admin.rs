@@ -1,4 +1,4 @@
-//! Section `[admin]`. Not for what the administrator may change.
+//! Section `[admin]`. Not for the settings that the administrator may change.
 
 use hearken_base::Secret;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdminConfig {
-    /// The administrator is let in.
+    /// True to enable the administrator.
     pub enabled: bool,
-    /// The administrator's password; empty is the admin token.
+    /// Password of the administrator; empty for the admin token.
     pub password: Secret,
-    /// How long an access token is good.
+    /// Validity of an access token, in milliseconds.
     pub access_token_ms: u64,
-    /// How long a refresh token is good, unless it is used.
+    /// Validity of a refresh token, in milliseconds; each use replaces it.
     pub refresh_token_ms: u64,
 }
 

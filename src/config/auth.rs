@@ -3,21 +3,21 @@
 use hearken_base::Secret;
 use serde::{Deserialize, Serialize};
 
-/// Section `[auth]`: who is let in.
+/// Section `[auth]`: access control.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
-    /// Whether devices need a token, and people the admin token.
+    /// Requirement of tokens for devices, and of the admin token for people.
     pub required: AuthRequired,
-    /// Signs the tokens of devices; empty takes one made at the first start, kept in `secret` in
-    /// the data folder.
+    /// Secret that signs the tokens of devices; empty for one created at the first start, stored in
+    /// `secret` in the data folder.
     pub secret: Secret,
-    /// How long a device's token is good; a device gets a new one at each boot.
+    /// Validity of a device's token, in days; a device gets a new one at each boot.
     pub token_days: u32,
-    /// Ids of the devices that are let in; empty lets in all.
+    /// Ids of the allowed devices; empty to allow all.
     pub allowed_devices: Vec<String>,
-    /// What people and programs show to `/api`; empty takes one made at the first start, kept in
-    /// `admin_token` in the data folder.
+    /// Admin token for `/api`; empty for one created at the first start, stored in `admin_token` in
+    /// the data folder.
     pub admin_token: Secret,
 }
 
@@ -33,15 +33,15 @@ impl Default for AuthConfig {
     }
 }
 
-/// Whether tokens are needed.
+/// Requirement of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthRequired {
-    /// Unless the server listens on a loopback address only.
+    /// Required unless the server listens on a loopback address only.
     #[default]
     Auto,
-    /// Always.
+    /// Always required.
     Always,
-    /// Never: whoever reaches the port is let in.
+    /// Never required: everybody who reaches the port has access.
     Never,
 }

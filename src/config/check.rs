@@ -1,5 +1,5 @@
-//! Whether a configuration makes sense, beyond the types of its values. What concerns one
-//! provider alone is checked where it is built.
+//! Checks of a configuration beyond the types of its values. Settings of one provider are checked
+//! where it is built.
 
 use hearken_actors::settings::days::in_days;
 use hearken_actors::settings::ms::in_ms;
@@ -9,16 +9,16 @@ use hearken_proto::gateway::MAX_TOKENS;
 use super::reader::ConfigError;
 use super::{Config, log};
 
-/// Shortest secret that is taken.
+/// Shortest accepted secret, in bytes.
 const MIN_SECRET_BYTES: usize = 16;
 
-/// Versions of MCP that begin with an introduction.
+/// Versions of MCP with an initialisation handshake.
 const MCP_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// Checks the values that no type checks.
 ///
 /// # Errors
-/// The first value that cannot be used, with its key and what may stand there.
+/// Returns the first unusable value, with its key and the allowed values.
 pub fn check(config: &Config) -> Result<(), ConfigError> {
     speaking(config)?;
     hearing(config)?;
@@ -43,7 +43,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
 }
 
-/// Checks the audio to devices.
+/// Checks the settings of the audio to devices.
 fn speaking(config: &Config) -> Result<(), ConfigError> {
     let s = &config.speaking;
     one_of(
@@ -62,7 +62,7 @@ fn speaking(config: &Config) -> Result<(), ConfigError> {
     within("speaking.ahead_packets", s.ahead_packets, 1, 10_000)
 }
 
-/// Checks when an utterance starts and ends.
+/// Checks the settings of voice activity detection.
 fn hearing(config: &Config) -> Result<(), ConfigError> {
     let h = &config.hearing;
     within("hearing.aggressiveness", h.aggressiveness, 0, 3)?;
@@ -86,7 +86,7 @@ fn device(config: &Config) -> Result<(), ConfigError> {
     within("device.greeting_grace_ms", in_ms(d.greeting_grace), 0, 5_000)
 }
 
-/// Checks how tools are offered and called.
+/// Checks the settings of tools.
 fn tools(config: &Config) -> Result<(), ConfigError> {
     let t = &config.tools;
     one_of("tools.mcp_protocol_version", t.mcp_protocol_version.as_str(), &MCP_VERSIONS)?;
@@ -101,7 +101,7 @@ fn tools(config: &Config) -> Result<(), ConfigError> {
     within("tools.builtin.timeout_ms", t.builtin.timeout_ms, 500, 60_000)
 }
 
-/// Checks the queues' bounds, and how many turns may run.
+/// Checks the bounds of queues and the limits of turns.
 fn lanes(config: &Config) -> Result<(), ConfigError> {
     let l = &config.lanes;
     for (key, size) in [
@@ -118,13 +118,13 @@ fn lanes(config: &Config) -> Result<(), ConfigError> {
     within("admission.busy_percent", config.admission.busy_percent, 10.0, 100.0)
 }
 
-/// Checks the state server's values.
+/// Checks the settings of the state server.
 fn state(config: &Config) -> Result<(), ConfigError> {
     within("state.timeout_ms", config.state.timeout_ms, 100, 600_000)?;
     within("state.max_connections", config.state.max_connections, 1, 10_000)
 }
 
-/// Checks what stands before the routes: `[http]`, `[admin]` and `[tls]`.
+/// Checks `[http]`, `[admin]` and `[tls]`.
 fn http(config: &Config) -> Result<(), ConfigError> {
     within("http.requests_per_minute", config.http.requests_per_minute, 0, 1_000_000)?;
     for origin in &config.http.cors_origins {
@@ -156,7 +156,7 @@ fn missing(key: &'static str, remedy: &str) -> Result<(), ConfigError> {
     Err(ConfigError::Value { key, value: "empty".into(), remedy: remedy.to_owned() })
 }
 
-/// Checks the text clients' values.
+/// Checks the settings of text clients.
 fn gateway(config: &Config) -> Result<(), ConfigError> {
     let g = &config.gateway;
     within("gateway.max_connections", g.max_connections, 1, 100_000)?;
@@ -173,7 +173,7 @@ fn gateway(config: &Config) -> Result<(), ConfigError> {
     long_enough("gateway.token", &g.token)
 }
 
-/// Checks what instances share.
+/// Checks the settings of Redis.
 fn redis(config: &Config) -> Result<(), ConfigError> {
     let (url, prefix) = (config.redis.url.expose(), &config.redis.prefix);
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -189,7 +189,7 @@ fn redis(config: &Config) -> Result<(), ConfigError> {
     within("redis.timeout_ms", config.redis.timeout_ms, 10, 60_000)
 }
 
-/// Checks the values of chat sessions.
+/// Checks the settings of chat sessions.
 fn chat(config: &Config) -> Result<(), ConfigError> {
     let c = &config.chat;
     within("chat.max_iterations", c.max_iterations, 1, 100)?;
@@ -206,7 +206,7 @@ fn chat(config: &Config) -> Result<(), ConfigError> {
     long_enough("chat.token", &c.token)
 }
 
-/// Checks the museum clients' values.
+/// Checks the settings of museum clients.
 fn museum(config: &Config) -> Result<(), ConfigError> {
     let m = &config.museum;
     within("museum.temperature", m.temperature, 0.0, 2.0)?;
@@ -219,7 +219,7 @@ fn museum(config: &Config) -> Result<(), ConfigError> {
     long_enough("museum.token", &m.token)
 }
 
-/// A secret of a few characters is found by trying.
+/// Checks that a secret is too long to be guessed.
 fn long_enough(key: &'static str, secret: &Secret) -> Result<(), ConfigError> {
     if secret.is_empty() || secret.expose().len() >= MIN_SECRET_BYTES {
         return Ok(());

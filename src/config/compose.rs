@@ -10,13 +10,13 @@ use jiff::tz::TimeZone;
 use super::Config;
 
 impl Config {
-    /// Returns the time zone of all clocks; that of the system where `ota.timezone` names none,
-    /// which the server refuses to start with.
+    /// Returns the time zone of all clocks. It is that of the system if `ota.timezone` names no
+    /// zone, which is an error at the start of the server.
     pub fn time_zone(&self) -> TimeZone {
         self.ota.time_zone().unwrap_or_else(TimeZone::system)
     }
 
-    /// Returns what the actors of devices need.
+    /// Returns the settings of the actors of devices.
     pub fn pipeline(&self) -> PipelineSettings {
         PipelineSettings {
             device: self.device.clone(),
@@ -34,12 +34,12 @@ impl Config {
         }
     }
 
-    /// Returns what the actors of text clients need.
+    /// Returns the settings of the actors of text clients.
     pub fn text_clients(&self) -> GatewaySettings {
         GatewaySettings { tools: self.tools.settings(), ..self.gateway.clone() }
     }
 
-    /// Returns what chat sessions need.
+    /// Returns the settings of chat sessions.
     pub fn chat_sessions(&self) -> ChatSettings {
         ChatSettings { tools: self.tools.settings(), ..self.chat.clone() }
     }

@@ -5,30 +5,30 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Section `[embedded]`: engines that run beside the server, each as a child process. An engine is
-/// started only where one of the URLs of `[asr]`, `[tts]` and `[llm]` points at the address that it
-/// would listen on.
+/// Section `[embedded]`: embedded engines, each a child process. An engine is started only if one
+/// of the URLs of `[asr]`, `[tts]` and `[llm]` points at its address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddedConfig {
-    /// False never starts an engine.
+    /// False to never start an engine.
     pub enabled: bool,
-    /// Where the embedded recogniser listens.
+    /// Address of the embedded recogniser.
     pub asr_listen: SocketAddr,
-    /// Its try-it page.
+    /// Address of its test page.
     pub asr_page: SocketAddr,
-    /// Where the embedded synthesiser listens.
+    /// Address of the embedded synthesiser.
     pub tts_listen: SocketAddr,
-    /// Its try-it page.
+    /// Address of its test page.
     pub tts_page: SocketAddr,
-    /// Where the embedded language model listens.
+    /// Address of the embedded language model.
     pub llm_listen: SocketAddr,
-    /// The embedded language model: a name of the catalogue, or a GGUF file.
+    /// Embedded language model: a name of the catalogue, or a GGUF file.
     pub llm_model: String,
-    /// The embedded model is offered tools. It reads them ahead, about 10 s of one core for six.
+    /// True to offer tools to the embedded model. It prefetches them, which takes about 10 s of one
+    /// core for six tools.
     pub llm_tools: bool,
-    /// Folder of the models; empty means `HEARKEN_MODELS`, else `hearken/models` in the user's
-    /// cache folder.
+    /// Folder of the models; empty for `HEARKEN_MODELS`, else `hearken/models` in the user's cache
+    /// folder.
     pub models_dir: PathBuf,
 }
 

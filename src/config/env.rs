@@ -1,4 +1,4 @@
-//! Every environment variable that we read, and the only place that reads them. Tests pass a map
+//! All environment variables that the server reads; no other file reads them. Tests pass a map
 //! instead of the process's environment.
 
 use std::collections::BTreeMap;
@@ -6,23 +6,23 @@ use std::path::PathBuf;
 
 /// Prefix of the variables that name a key: `HEARKEN__SECTION__KEY`.
 pub const PREFIX: &str = "HEARKEN__";
-/// Folder of the models, where `embedded.models_dir` is empty.
+/// Folder of the models, if `embedded.models_dir` is empty.
 pub const MODELS: &str = "HEARKEN_MODELS";
-/// The user's cache folder (XDG base directory specification).
+/// User's cache folder (XDG base directory specification).
 pub const CACHE_HOME: &str = "XDG_CACHE_HOME";
-/// The user's folder for what programs keep (XDG base directory specification).
+/// User's data folder (XDG base directory specification).
 pub const DATA_HOME: &str = "XDG_DATA_HOME";
-/// The user's home folder.
+/// User's home folder.
 pub const HOME: &str = "HOME";
 
-/// A well-known name for a key.
+/// Well-known name for a key.
 #[derive(Debug, Clone, Copy)]
 pub struct Alias {
-    /// The variable.
+    /// Name of the variable.
     pub name: &'static str,
-    /// The key, with dots.
+    /// Key, with dots.
     pub key: &'static str,
-    /// The variable is in seconds and the key in milliseconds.
+    /// True if the variable is in seconds and the key in milliseconds.
     pub seconds: bool,
 }
 
@@ -34,7 +34,8 @@ const fn in_seconds(name: &'static str, key: &'static str) -> Alias {
     Alias { name, key, seconds: true }
 }
 
-/// Names of the LLM gateway's and the orchestrator's documents, and the speech services' URLs.
+/// Names from the documents of the LLM gateway and of the orchestrator, and the URLs of the speech
+/// services.
 pub const ALIASES: [Alias; 27] = [
     alias("CLOUD_HOST", "server.host"),
     alias("CLOUD_PORT", "server.port"),
@@ -65,21 +66,21 @@ pub const ALIASES: [Alias; 27] = [
     alias("REDIS_URL", "redis.url"),
 ];
 
-/// Variables of ours that every tool server gets that we start.
+/// Variables of the server that every tool server process receives.
 const FOR_CHILDREN: [&str; 3] = ["PATH", HOME, "LANG"];
 
-/// Where variables come from.
+/// Source of environment variables.
 pub trait EnvVars {
-    /// Every variable, by name.
+    /// Returns every variable, by name.
     fn all(&self) -> BTreeMap<String, String>;
 
-    /// One variable; empty counts as absent.
+    /// Returns one variable; an empty one counts as absent.
     fn get(&self, name: &str) -> Option<String> {
         self.all().remove(name).filter(|v| !v.is_empty())
     }
 }
 
-/// The process's environment; names and values that are no UTF-8 are left out.
+/// Environment of the process, without names and values that are not UTF-8.
 pub struct ProcessEnv;
 
 impl EnvVars for ProcessEnv {
@@ -95,8 +96,8 @@ impl EnvVars for BTreeMap<String, String> {
     }
 }
 
-/// The folder of the models: `configured`, else [`MODELS`], else in the user's cache folder, else
-/// below the working directory.
+/// Returns the folder of the models: `configured`, else [`MODELS`], else a folder in the user's
+/// cache folder, else one below the working directory.
 pub fn models_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
     if !configured.as_os_str().is_empty() {
         return configured.to_owned();
@@ -109,8 +110,8 @@ pub fn models_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
     cache.unwrap_or_else(|| ".cache".into()).join("hearken").join("models")
 }
 
-/// The folder of what the server keeps: `configured`, else `hearken` in the user's folder for
-/// such, else `hearken-data` below the working directory.
+/// Returns the folder of the server's data: `configured`, else `hearken` in the user's data folder,
+/// else `hearken-data` below the working directory.
 pub fn data_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
     if !configured.as_os_str().is_empty() {
         return configured.to_owned();
@@ -120,8 +121,8 @@ pub fn data_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
     kept.map_or_else(|| "hearken-data".into(), |folder| folder.join("hearken"))
 }
 
-/// What programs get that we start and that are not ours: where programs are found, and for whom
-/// they run; no secret of ours.
+/// Returns the variables for started programs of others: search path, home and language, without
+/// any secret.
 pub fn for_children(env: &dyn EnvVars) -> BTreeMap<String, String> {
     let mut all = env.all();
     all.retain(|name, _| FOR_CHILDREN.contains(&name.as_str()));

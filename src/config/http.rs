@@ -1,15 +1,17 @@
-//! Section `[http]`. Not for who is let in, which is `[auth]`.
+//! Section `[http]`. Not for access control, which is `[auth]`.
 
 use serde::{Deserialize, Serialize};
 
-/// Section `[http]`: how often clients may ask, and from which sites' pages.
+/// Section `[http]`: rate limit and allowed origins of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Requests to `/api` of one client in a minute; beyond, 429. 0 sets no limit.
+    /// Maximum number of requests of one client to `/api` in a minute; further ones get 429. 0 for
+    /// no limit.
     pub requests_per_minute: u32,
-    /// Sites whose pages may ask, such as `https://museum.example`; `*` lets all. It holds for
-    /// every address, also for the OTA address: a page that plays a device boots there.
+    /// Origins whose pages may send requests, such as `https://museum.example`; `*` for all.
+    /// Applies to every address, including the OTA address: a page that acts as a device boots
+    /// there.
     pub cors_origins: Vec<String>,
 }
 

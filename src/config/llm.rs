@@ -1,12 +1,12 @@
-//! Where the keys of the language models behind the first come from, and how they are hidden again.
-//! Not for what the models may be, which is checked where they are built.
+//! Keys of the fallback models: reads them from variables, and masks them. Not for checking the
+//! models, which happens where they are built.
 
 use super::env::EnvVars;
 use super::reader::ConfigError;
 use hearken_base::Secret;
 use hearken_providers::FallbackSettings;
 
-/// Reads the keys that stand in variables.
+/// Reads the keys from variables.
 pub(super) fn resolve(
     models: &mut [FallbackSettings],
     env: &dyn EnvVars,
@@ -29,7 +29,7 @@ pub(super) fn resolve(
     Ok(())
 }
 
-/// Masks the keys of the models, as they stand in the whole configuration.
+/// Masks the keys of the models in the whole configuration.
 pub(super) fn mask(table: &mut toml::Table) {
     let models = table.get_mut("llm").and_then(|llm| llm.get_mut("fallback"));
     let models = models.and_then(toml::Value::as_array_mut).into_iter().flatten();

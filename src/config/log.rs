@@ -1,30 +1,30 @@
-//! Section `[log]`, and what `log.level` may be: a level, or rules with a level for each part. Not
-//! for logging by them.
+//! Section `[log]`, and the syntax of `log.level`: a level, or rules with a level for each part.
+//! Not for applying them.
 
 use serde::{Deserialize, Serialize};
 
 use super::reader::ConfigError;
 
-/// Section `[log]`: what is logged, and how.
+/// Section `[log]`: level and format of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
-    /// A level (`error`, `warn`, `info`, `debug`, `trace`), or rules such as
+    /// Level (`error`, `warn`, `info`, `debug`, `trace`), or rules such as
     /// `info,hearken_actors=debug`.
     pub level: String,
-    /// `text` or `json`.
+    /// Format: `text` or `json`.
     pub format: LogFormat,
 }
 
-/// Shape of the log's lines.
+/// Format of the log's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     #[serde(alias = "TEXT", alias = "Text")]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     #[serde(alias = "JSON", alias = "Json")]
     Json,
 }
@@ -35,7 +35,7 @@ impl Default for LogConfig {
     }
 }
 
-/// The levels, with names that other programs have for them.
+/// Levels, with the names that other programs use for them.
 const LEVELS: [(&str, &str); 9] = [
     ("error", "error"),
     ("warn", "warn"),
@@ -48,11 +48,11 @@ const LEVELS: [(&str, &str); 9] = [
     ("fatal", "error"),
 ];
 
-/// The rules as the log reads them. Its own reader takes a word that is no level as the name of a
-/// part, and then logs nothing but that.
+/// Normalises the rules for the log's own parser, which takes a word that is not a level as the
+/// name of a part, and would then log only that part.
 ///
 /// # Errors
-/// A rule whose level is none.
+/// Fails if the level of a rule is unknown.
 pub fn rules(named: &str) -> Result<String, ConfigError> {
     let rules: Option<Vec<String>> = named.split(',').map(|rule| read(rule.trim())).collect();
     rules.map(|rules| rules.join(",")).ok_or_else(|| {
@@ -62,7 +62,7 @@ pub fn rules(named: &str) -> Result<String, ConfigError> {
     })
 }
 
-/// One rule: a level, or the level of a part.
+/// Parses one rule: a level, or the level of a part.
 fn read(rule: &str) -> Option<String> {
     let level = |named: &str| {
         LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(named)).map(|(_, level)| *level)

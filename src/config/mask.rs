@@ -1,8 +1,8 @@
-//! Shows the configuration without its secrets. Not for reading them.
+//! Renders the configuration with its secrets masked. Not for reading them.
 
 use super::{Config, llm, tool_servers};
 
-/// Keys that hold secrets, in whatever section.
+/// Names of keys that contain secrets, in any section.
 const SECRETS: [&str; 5] = ["api_key", "secret", "admin_token", "token", "password"];
 
 /// Returns the whole configuration as TOML, with its secrets masked.
@@ -27,14 +27,15 @@ pub(super) fn mask(table: &mut toml::Table) {
     }
 }
 
-/// Masks the password within a section's address; all of it where it cannot be read.
+/// Masks the password in a section's address; the whole address if it cannot be parsed.
 fn mask_address(table: &mut toml::Table, section: &str) {
     let Some(url) = table.get_mut(section).and_then(|s| s.get_mut("url")) else { return };
     let Some(shown) = url.as_str().filter(|u| !u.is_empty()) else { return };
     *url = without_password(shown).unwrap_or_else(|| "***".into()).into();
 }
 
-/// An address in which no password stands; none where there may be one that is not found.
+/// Returns the address without its password; `None` if it may contain a password that cannot be
+/// found.
 fn without_password(url: &str) -> Option<String> {
     if url.starts_with("sqlite:") {
         return Some(url.to_owned());

@@ -1,6 +1,7 @@
 //! Every key of the configuration, with its default: the sections of the server itself, and those
-//! whose structs stand with their owners. Read by [`load`], environment over file over defaults;
-//! not passed around whole: each part gets its own small settings.
+//! whose structs are defined by their owners. [`load`] reads it: the environment takes precedence
+//! over the file, and the file over the defaults. It is not passed around as a whole: each part of
+//! the server gets its own settings.
 //!
 //! A new key is a field of its section's struct with its default there, a line in `config.toml`,
 //! and its bounds, if it has any, in [`mod@check`].
@@ -50,51 +51,51 @@ pub use server::ServerConfig;
 pub use tls::TlsConfig;
 pub use tools::ToolsConfig;
 
-/// The whole configuration.
+/// Whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Addresses, threads and limits of the server.
     pub server: ServerConfig,
-    /// How often clients may ask, and from which sites' pages.
+    /// Rate limit and allowed origins of requests.
     pub http: HttpConfig,
-    /// The certificate of the server's port.
+    /// Certificate of the server's port.
     pub tls: TlsConfig,
-    /// Who is let in.
+    /// Access control.
     pub auth: AuthConfig,
-    /// The administrator.
+    /// Administrator.
     pub admin: AdminConfig,
-    /// What devices are told when they boot.
+    /// Responses to booting devices.
     pub ota: OtaConfig,
-    /// Where devices, bindings and sessions are kept.
+    /// Database of devices, bindings and sessions.
     pub store: StoreConfig,
-    /// What several instances of the server share.
+    /// Redis that several instances share.
     pub redis: RedisConfig,
-    /// Engines that run beside the server, where no other is named.
+    /// Embedded engines.
     pub embedded: EmbeddedConfig,
-    /// The recogniser.
+    /// Recogniser.
     pub asr: AsrSettings,
-    /// The language model.
+    /// Language model.
     pub llm: LlmSettings,
-    /// The synthesiser.
+    /// Synthesiser.
     pub tts: TtsSettings,
-    /// The model that describes devices' pictures.
+    /// Model that describes pictures.
     pub vision: VisionSettings,
-    /// What the model is told, and what is remembered.
+    /// Instructions and memory of conversations.
     pub dialogue: DialogueSettings,
     /// Fixed phrases, in both languages.
     pub phrases: Phrases,
-    /// When an utterance starts and ends.
+    /// Voice activity detection and endpointing.
     pub hearing: HearingSettings,
-    /// Shape and pace of the audio to devices.
+    /// Format and pacing of the audio to devices.
     pub speaking: SpeakingSettings,
-    /// How tools are offered to the model and called, and where they are.
+    /// Offering and calling of tools, and their servers.
     pub tools: ToolsConfig,
     /// Text clients of the LLM gateway.
     pub gateway: GatewaySettings,
     /// Chat sessions of applications.
     pub chat: ChatSettings,
-    /// The server of chat sessions' worlds.
+    /// State server of chat sessions.
     pub state: StateConfig,
     /// Museum clients.
     pub museum: MuseumSettings,
@@ -102,11 +103,11 @@ pub struct Config {
     pub device: DeviceSettings,
     /// Bounds of the queues within a connection.
     pub lanes: LaneSizes,
-    /// How many turns may run at once.
+    /// Limits of the turns in progress.
     pub admission: AdmissionSettings,
-    /// What is logged, and how.
+    /// Level and format of the log.
     pub log: LogConfig,
-    /// Keys that the environment set, which wins over changes at run time.
+    /// Keys set by the environment, which takes precedence over changes at run time.
     #[serde(skip)]
     pub from_environment: BTreeSet<String>,
 }

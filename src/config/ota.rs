@@ -1,26 +1,28 @@
-//! Section `[ota]`. Not for what happens once a device is in.
+//! Section `[ota]`. Not for connected devices.
 
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-/// Section `[ota]`: what devices are told when they boot.
+/// Section `[ota]`: responses to booting devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OtaConfig {
-    /// A new device must be bound by somebody who enters its code before it may talk.
+    /// True if a new device must be bound by entering its code before it may talk.
     pub binding: bool,
-    /// How long a code is good.
+    /// Validity of a code, in milliseconds.
     pub code_lifetime_ms: u64,
-    /// IANA name of the time zone of all clocks, such as `Asia/Shanghai`: what devices show, what
-    /// models are told, the time tool and the log. Empty is the system's.
+    /// IANA name of the time zone of all clocks, such as `Asia/Shanghai`: those of devices,
+    /// prompts, the time tool and the log. Empty for the system's.
     pub timezone: String,
-    /// Address of the device endpoint; empty builds it from the `Host` that the device asked.
+    /// Address of the device endpoint; empty to derive it from the `Host` header of the device's
+    /// request.
     pub websocket_url: String,
-    /// Folder with firmware images named `BOARD_VERSION.bin`; empty offers none.
+    /// Folder with firmware images named `BOARD_VERSION.bin`; empty for none.
     pub firmware_dir: PathBuf,
-    /// A proxy stands before us: its `X-Forwarded-*` headers say what the device asked.
+    /// True if the server is behind a proxy, whose `X-Forwarded-*` headers contain the requested
+    /// address.
     pub trust_proxy: bool,
 }
 
@@ -38,7 +40,7 @@ impl Default for OtaConfig {
 }
 
 impl OtaConfig {
-    /// The time zone; none where there is none of this name.
+    /// Returns the time zone; `None` if there is no zone of this name.
     pub fn time_zone(&self) -> Option<TimeZone> {
         match self.timezone.as_str() {
             "" => Some(TimeZone::system()),

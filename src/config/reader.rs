@@ -1,5 +1,5 @@
-//! Reads the configuration: defaults, then the file, then the environment; then checks that it
-//! makes sense. Errors name the file or variable, the key and the remedy.
+//! Reads the configuration: defaults, then the file, then the environment; then checks the values.
+//! Errors name the file or variable, the key and the remedy.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,59 +9,59 @@ use toml::{Table, Value};
 use super::env::{ALIASES, EnvVars, PREFIX};
 use super::{Config, check, llm, tool_servers};
 
-/// Why there is no usable configuration.
+/// Reason why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {}", file.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: std::io::Error,
     },
-    /// The file is no TOML, or has an unknown key or a value of the wrong type.
+    /// The file is not TOML, or has an unknown key or a value of the wrong type.
     #[error("{}: {reason}", file.display())]
     File {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong, and in which line.
+        /// Description of the mistake, with its line.
         reason: String,
     },
-    /// A variable of ours names no key.
+    /// A variable with the prefix of the configuration names no key.
     #[error("environment variable {name}: there is no key `{key}`{hint}", hint = nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
     UnknownVariable {
-        /// The variable.
+        /// Name of the variable.
         name: String,
-        /// The key that it would set.
+        /// Key that it would set.
         key: String,
-        /// The variable that was probably meant.
+        /// Name of the variable that was probably meant.
         nearest: Option<String>,
     },
     /// A variable has a value of the wrong type.
     #[error("environment variable {name}: `{key}` must be {expected}")]
     Variable {
-        /// The variable.
+        /// Name of the variable.
         name: String,
-        /// The key that it sets.
+        /// Key that it sets.
         key: String,
-        /// What may stand there.
+        /// Allowed values.
         expected: String,
     },
     /// A value is out of range.
     #[error("`{key}` is {value}: {remedy}")]
     Value {
-        /// The key.
+        /// Name of the key.
         key: &'static str,
-        /// Its value.
+        /// Value of the key.
         value: String,
-        /// What may stand there.
+        /// Allowed values.
         remedy: String,
     },
 }
 
-/// Reads `file`, where one is given, and the environment.
+/// Reads the file, if one is given, and the environment.
 ///
 /// # Errors
 /// See [`ConfigError`].
@@ -88,7 +88,7 @@ pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigErro
     Ok(config)
 }
 
-/// Reads the file alone first, so that errors tell the line.
+/// Reads the file separately first, because its errors then name the line.
 fn read_file(file: &Path) -> Result<Table, ConfigError> {
     let text = std::fs::read_to_string(file)
         .map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
@@ -100,7 +100,8 @@ fn read_file(file: &Path) -> Result<Table, ConfigError> {
     toml::from_str(&text).map_err(wrong)
 }
 
-/// What the environment sets: variable, key, value. Exact names win over well-known ones.
+/// Returns the settings of the environment: variable, key, value. Exact names take precedence over
+/// well-known ones.
 fn variables(
     env: &dyn EnvVars,
     defaults: &Table,
@@ -139,7 +140,7 @@ fn read_secret(file: &str) -> Result<String, ConfigError> {
     Ok(text.trim_end().to_owned())
 }
 
-/// The text as a value of the type that the key's default has.
+/// Parses the text as the type of the key's default.
 fn typed(
     defaults: &Table,
     name: String,
@@ -169,7 +170,7 @@ fn typed(
     }
 }
 
-/// The value, where its key takes it: one of an enumeration, or a number in range.
+/// Checks that the key accepts the value: one of an enumeration, or a number in range.
 fn fits(name: String, key: String, value: Value) -> Result<(String, String, Value), ConfigError> {
     let mut alone = Table::new();
     let wrong = match set(&mut alone, &key, value.clone()) {
@@ -181,7 +182,7 @@ fn fits(name: String, key: String, value: Value) -> Result<(String, String, Valu
     Err(ConfigError::Variable { name, key, expected: format!("{expected}, not {value}") })
 }
 
-/// As people and other programs write it in an environment.
+/// Parses a boolean as people and other programs write it in an environment.
 fn truth(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "1" | "yes" | "on" => Some(true),
@@ -196,14 +197,14 @@ fn lookup<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     parts.try_fold(first, |value, part| value.get(part))
 }
 
-/// The variable whose name is nearest to this key.
+/// Returns the variable whose name is most similar to this key.
 fn nearest(defaults: &Table, key: &str) -> Option<String> {
     let best = keys(defaults).into_iter().min_by_key(|k| strsim::levenshtein(k, key))?;
     let close = strsim::levenshtein(&best, key) <= 4;
     close.then(|| format!("{PREFIX}{}", best.to_uppercase().replace('.', "__")))
 }
 
-/// Every key of a table, with dots.
+/// Returns every key of a table, with dots.
 pub fn keys(table: &Table) -> Vec<String> {
     let mut out = Vec::new();
     for (name, value) in table {

@@ -1,4 +1,4 @@
-//! Section `[server]`. Not for what stands before the routes, which is `[http]`.
+//! Section `[server]`. Not for the middleware before the routes, which is `[http]`.
 
 use std::path::PathBuf;
 
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 pub struct ServerConfig {
     /// Address to listen on.
     pub host: String,
-    /// Port to listen on; 0 takes a free one.
+    /// Port to listen on; 0 for a free one.
     pub port: u16,
-    /// Threads that serve sockets; 0 means one a core.
+    /// Number of threads that serve sockets; 0 for one per core.
     pub workers: usize,
-    /// Threads that encode speech; 0 means two for each three cores.
+    /// Number of threads that encode speech; 0 for two per three cores.
     pub audio_threads: usize,
-    /// Connections of devices at once; one more is refused with 503.
+    /// Maximum number of connections of devices; a further one is refused with 503.
     pub max_connections: usize,
-    /// Time that open connections have to end when the server stops.
+    /// Time for open connections to end at shutdown, in milliseconds.
     pub shutdown_timeout_ms: u64,
-    /// Folder where every session is recorded; empty records none.
+    /// Folder in which every session is recorded; empty for none.
     pub record_dir: PathBuf,
-    /// Folder of what the server keeps; empty is `hearken` in the user's folder for such.
+    /// Folder of the server's data; empty for `hearken` in the user's data folder.
     pub data_dir: PathBuf,
 }
 

@@ -1,12 +1,12 @@
-//! Where the secrets of remote tool servers come from, and how they are hidden again. Not for what
-//! one server may have, which its own settings check.
+//! Secrets of remote tool servers: reads them from variables and files, and masks them. Not for
+//! checking the settings of a server.
 
 use super::env::EnvVars;
 use super::reader::ConfigError;
 use hearken_base::Secret;
 use hearken_tool_sources::ToolServer;
 
-/// Reads the bearer tokens that stand in variables and files.
+/// Reads the bearer tokens from variables and files.
 pub(super) fn resolve(servers: &mut [ToolServer], env: &dyn EnvVars) -> Result<(), ConfigError> {
     for server in servers {
         let file = server.bearer_file.as_path();
@@ -39,7 +39,7 @@ fn wrong(server: &str, remedy: String) -> ConfigError {
     ConfigError::Value { key: "tools.servers", value: format!("wrong for `{server}`"), remedy }
 }
 
-/// Masks what may be secret in the list of servers, as it stands in the whole configuration.
+/// Masks possible secrets in the list of servers of the whole configuration.
 pub(super) fn mask(table: &mut toml::Table) {
     let tools = table.get_mut("tools").and_then(|t| t.get_mut("servers"));
     let servers = tools.and_then(toml::Value::as_array_mut).into_iter().flatten();

@@ -1,6 +1,6 @@
-//! Section `[tools]`. Its keys belong to two crates, and serde's `flatten` would lose the line of an
-//! error in the file: so they stand here together, and the actors' ones are handed on. Not for the
-//! bounds of values.
+//! Section `[tools]`. Its keys belong to two crates, and serde's `flatten` would lose the line of
+//! an error in the file. For that reason they are defined here, and those of the actors are passed
+//! on. Not for the bounds of values.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use hearken_actors::tools::{Introduction, ToolSettings};
 use hearken_tool_sources::{BuiltinSettings, ToolServer};
 use serde::{Deserialize, Serialize};
 
-/// Section `[tools]`: how tools are offered to the model and called, and where they are.
+/// Section `[tools]`: offering and calling of tools, and their servers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
-    /// Rounds of calls in a turn; then the model must answer.
+    /// Maximum number of rounds of calls in a turn; then the model must answer.
     pub max_rounds: usize,
-    /// Most tools offered to the model.
+    /// Maximum number of tools offered to the model.
     pub max_tools: usize,
     /// Longest time for all calls of a turn together.
     #[serde(rename = "turn_total_ms", with = "ms")]
@@ -23,35 +23,35 @@ pub struct ToolsConfig {
     /// Longest wait for an answer of a device.
     #[serde(rename = "device_timeout_ms", with = "ms")]
     pub device_timeout: Duration,
-    /// Asks devices for the tools meant for people too.
+    /// True to request devices' tools meant for people too.
     pub user_tools: bool,
-    /// The name by which we greet devices' MCP servers.
+    /// Client name for devices' MCP servers.
     pub mcp_server_name: String,
-    /// The version of MCP in which we greet them.
+    /// Requested version of MCP for devices.
     pub mcp_protocol_version: String,
-    /// Longest result given to the model, in bytes; what is beyond is cut.
+    /// Longest result for the model, in bytes; the rest is cut.
     pub max_result_bytes: usize,
-    /// Silence during a call before the first filler phrase.
+    /// Silence during a tool call before the first filler phrase.
     #[serde(rename = "filler_after_ms", with = "ms")]
     pub filler_after: Duration,
-    /// Silence after which another phrase follows.
+    /// Silence before a further filler phrase.
     #[serde(rename = "filler_again_ms", with = "ms")]
     pub filler_again: Duration,
-    /// Longest wait for an answer of a tool client that dialled in.
+    /// Longest wait for an answer of a connected tool client.
     #[serde(rename = "endpoint_timeout_ms", with = "ms")]
     pub endpoint_timeout: Duration,
-    /// Serials of the tool clients' tokens that are no longer good.
+    /// Serials of revoked tokens of tool clients.
     pub revoked_tokens: Vec<String>,
-    /// Lets programs be added as tool servers over the API too, with the admin token.
+    /// True to allow adding programs as tool servers over the API, with the admin token.
     pub allow_commands_over_api: bool,
-    /// Tools of this server itself.
+    /// Built-in tools.
     pub builtin: BuiltinSettings,
     /// Remote MCP servers and LiteMCP tools.
     pub servers: Vec<ToolServer>,
 }
 
 impl ToolsConfig {
-    /// Returns the keys that the actors need.
+    /// Returns the settings of the actors.
     pub(super) fn settings(&self) -> ToolSettings {
         ToolSettings {
             max_rounds: self.max_rounds,

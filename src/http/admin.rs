@@ -16,13 +16,13 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::auth::from_no_other_site;
-use super::extract::{Administrator, JsonBody};
+use super::extract::{AdminSession, JsonBody};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::middleware::{desk_of, too_often};
 use super::params;
 use super::request_identity::{bearer, json as json_body};
-use crate::admin::sessions::Seated;
-use crate::admin::{AdminSessions, ChangeError, RunTime, SeatError, TokenPair};
+use crate::admin::sessions::Administrator;
+use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, TokenPair};
 use crate::museum::Museum;
 
 /// Default page size.
@@ -35,7 +35,7 @@ pub struct Admin {
     /// Sessions of the administrator.
     pub admin_sessions: AdminSessions,
     /// Settings that can change at run time.
-    pub settings: Arc<RunTime>,
+    pub settings: Arc<RuntimeSettings>,
     /// Store with the audit log.
     pub store: Arc<dyn SettingsStore>,
     /// Museum clients.
@@ -50,23 +50,23 @@ fn from(request: &HttpRequest) -> String {
     desk_of(request).map(|desk| desk.address_of(request)).unwrap_or_default()
 }
 
-fn not_seated(error: &SeatError) -> Refusal {
+fn not_seated(error: &LoginError) -> Refusal {
     match error {
-        SeatError::Store(error) => store_failed(error),
+        LoginError::Store(error) => store_failed(error),
         error => refusal(Fault::Unauthorized, &error.to_string()),
     }
 }
 
 impl Admin {
     /// Returns the session whose access token the request has.
-    pub(super) fn seated(&self, request: &HttpRequest) -> Result<Seated, Refusal> {
+    pub(super) fn seated(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
         from_no_other_site(request)?;
         let token = bearer(request);
         if token.is_empty() {
             let about = "log in at /api/admin/login, and show the access token";
             return Err(refusal(Fault::Unauthorized, about));
         }
-        self.admin_sessions.who(&token, Timestamp::now()).map_err(|error| not_seated(&error))
+        self.admin_sessions.verify(&token, Timestamp::now()).map_err(|error| not_seated(&error))
     }
 
     async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
@@ -110,8 +110,8 @@ pub(super) async fn log_in(
     let from = from(&request);
     let seated = admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
     let pair = seated.map_err(|error| {
-        if matches!(error, SeatError::Wrong) {
-            tracing::warn!(from, "somebody tried to log in as administrator");
+        if matches!(error, LoginError::Wrong) {
+            tracing::warn!(from, "refused a log-in as administrator");
         }
         not_seated(&error)
     })?;
@@ -146,12 +146,11 @@ pub(super) async fn refresh(
 #[utoipa::path(post, path = "/api/admin/logout", tag = "administrator",
     responses((status = 204), Faults))]
 pub(super) async fn log_out(
-    administrator: Administrator,
+    session: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
 ) -> Answer {
-    let left =
-        admin.admin_sessions.log_out(&administrator.0, &from(&request), Timestamp::now()).await;
+    let left = admin.admin_sessions.log_out(&session.0, &from(&request), Timestamp::now()).await;
     left.map_err(|error| store_failed(&error))?;
     Ok(HttpResponse::NoContent().finish())
 }
@@ -159,7 +158,7 @@ pub(super) async fn log_out(
 /// Returns the changeable settings (`GET /api/admin/config`).
 #[utoipa::path(get, path = "/api/admin/config", tag = "administrator",
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn config(_: Administrator, admin: web::Data<Admin>) -> HttpResponse {
+pub(super) async fn config(_: AdminSession, admin: web::Data<Admin>) -> HttpResponse {
     admin.shown()
 }
 
@@ -167,7 +166,7 @@ pub(super) async fn config(_: Administrator, admin: web::Data<Admin>) -> HttpRes
 #[utoipa::path(put, path = "/api/admin/config", tag = "administrator", request_body = Object,
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn change(
-    administrator: Administrator,
+    session: AdminSession,
     body: JsonBody<Map<String, Value>>,
     admin: web::Data<Admin>,
 ) -> Answer {
@@ -175,7 +174,7 @@ pub(super) async fn change(
     if wanted.is_empty() {
         return Err(refusal(Fault::BadRequest, "name at least one setting"));
     }
-    let change = admin.settings.change(&wanted, &administrator.0.who, Timestamp::now());
+    let change = admin.settings.change(&wanted, &session.0.who, Timestamp::now());
     change.await.map_err(|error| match &error {
         ChangeError::Environment(_) => refusal(Fault::Conflict, &error.to_string()),
         ChangeError::Store(error) => store_failed(error),
@@ -220,7 +219,7 @@ fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
     params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn sessions(
-    _: Administrator,
+    _: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
 ) -> Answer {
@@ -253,7 +252,7 @@ fn session(session: &MuseumSession) -> Value {
 #[utoipa::path(delete, path = "/api/admin/sessions/{id}", tag = "administrator", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn end_session(
-    administrator: Administrator,
+    session: AdminSession,
     request: HttpRequest,
     path: web::Path<String>,
     admin: web::Data<Admin>,
@@ -266,7 +265,7 @@ pub(super) async fn end_session(
     let entry = AuditEntry {
         number: 0,
         at: Timestamp::now(),
-        who: administrator.0.who,
+        who: session.0.who,
         what: "session ended".into(),
         details: json!({"session_id": id.as_str(), "kind": "museum", "from": from(&request)}),
     };
@@ -279,7 +278,7 @@ pub(super) async fn end_session(
 #[utoipa::path(get, path = "/api/admin/metrics", tag = "administrator",
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn metrics(
-    _: Administrator,
+    _: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
 ) -> Answer {
@@ -298,7 +297,7 @@ pub(super) async fn metrics(
     params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn audit(
-    _: Administrator,
+    _: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
 ) -> Answer {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::fault::{Refusal, refusal};
 use super::middleware::desk_of;
 use super::request_identity::{Caller, bearer, bearer_in, shows};
-use crate::auth::{KeptError, TokenError, Tokens, kept, same};
+use crate::auth::{SecretFileError, TokenError, Tokens, load_or_create, same};
 use crate::config::{AuthConfig, AuthRequired};
 
 /// File name of the tokens' secret in the data folder.
@@ -51,8 +51,12 @@ pub(super) enum TokenState {
 ///
 /// # Errors
 /// The secret can neither be read nor stored.
-pub fn secret(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptError> {
-    if config.secret.is_empty() { kept(data_dir, SECRET_FILE) } else { Ok(config.secret.clone()) }
+pub fn secret(config: &AuthConfig, data_dir: &Path) -> Result<Secret, SecretFileError> {
+    if config.secret.is_empty() {
+        load_or_create(data_dir, SECRET_FILE)
+    } else {
+        Ok(config.secret.clone())
+    }
 }
 
 /// Returns the admin token of a server with this configuration. Creates and stores it if none is
@@ -60,9 +64,9 @@ pub fn secret(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptError>
 ///
 /// # Errors
 /// The token can neither be read nor stored.
-pub fn admin_token(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptError> {
+pub fn admin_token(config: &AuthConfig, data_dir: &Path) -> Result<Secret, SecretFileError> {
     if config.admin_token.is_empty() {
-        kept(data_dir, ADMIN_TOKEN_FILE)
+        load_or_create(data_dir, ADMIN_TOKEN_FILE)
     } else {
         Ok(config.admin_token.clone())
     }
@@ -72,7 +76,7 @@ pub fn admin_token(config: &AuthConfig, data_dir: &Path) -> Result<Secret, KeptE
 ///
 /// # Errors
 /// The secret can neither be read nor stored.
-pub fn tokens(config: &AuthConfig, data_dir: &Path) -> Result<Tokens, KeptError> {
+pub fn tokens(config: &AuthConfig, data_dir: &Path) -> Result<Tokens, SecretFileError> {
     Ok(Tokens::new(&secret(config, data_dir)?, lifetime(config)))
 }
 
@@ -93,7 +97,7 @@ impl Auth {
     ///
     /// # Errors
     /// A secret can neither be read nor stored.
-    pub fn new(config: &AuthConfig, host: &str, data_dir: &Path) -> Result<Self, KeptError> {
+    pub fn new(config: &AuthConfig, host: &str, data_dir: &Path) -> Result<Self, SecretFileError> {
         let required = match config.required {
             AuthRequired::Auto => !is_loopback(host),
             AuthRequired::Always => true,

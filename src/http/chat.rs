@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{Stream, unfold};
 use hearken_actors::actors::event_stream::WatchSettings;
-use hearken_actors::chat::turns::Ask;
+use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{ChatError, ChatPiece, ChatService};
 use hearken_actors::ports::{RequestKey, SessionFilter};
 use hearken_base::Secret;
@@ -51,7 +51,7 @@ pub struct Chats {
     /// Token that applications must send; empty allows everybody.
     pub token: Secret,
     /// Connection slots of event streams, one permit each.
-    pub places: Arc<Semaphore>,
+    pub watch_slots: Arc<Semaphore>,
     /// Settings of event streams.
     pub watching: WatchSettings,
 }
@@ -60,7 +60,7 @@ pub struct Chats {
 pub(super) fn failed(error: &ChatError) -> Refusal {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     if let ChatError::Store(_) | ChatError::State(_) = error {
-        tracing::warn!(%error, cause, "a request about a chat session failed");
+        tracing::warn!(%error, cause, "cannot serve a request about a chat session");
     }
     refusal(error.fault(), &error.to_string())
 }
@@ -232,7 +232,7 @@ pub(super) async fn chat(
     if said.stream {
         return streamed(chats.desk.clone(), id, said, key).await;
     }
-    let ask = Ask { key, out: None };
+    let ask = RequestOptions { key, out: None };
     let answer = Box::pin(chats.desk.chat(&id, &said, ask)).await;
     Ok(HttpResponse::Ok().json(answer.map_err(|e| failed(&e))?))
 }
@@ -255,7 +255,7 @@ async fn streamed(
     key: Option<RequestKey>,
 ) -> Answer {
     let (out, mut pieces) = mpsc::channel(PIECES);
-    let ask = Ask { key, out: Some(out) };
+    let ask = RequestOptions { key, out: Some(out) };
     let mut work: Work = Box::pin(async move { desk.chat(&id, &said, ask).await });
     let (first, work) = tokio::select! {
         biased;

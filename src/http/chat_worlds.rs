@@ -102,7 +102,7 @@ pub(super) async fn go_back(
     chats: web::Data<Chats>,
 ) -> Answer {
     let (id, snapshot_id) = path.into_inner();
-    let back = chats.desk.go_back(&session_of(&id), &snapshot_id.to_lowercase()).await;
+    let back = chats.desk.restore_snapshot(&session_of(&id), &snapshot_id.to_lowercase()).await;
     Ok(HttpResponse::Ok().json(back.map_err(|e| failed(&e))?))
 }
 
@@ -127,17 +127,17 @@ pub(super) async fn watch(
     let desk = &chats.desk;
     let session = desk.session(&session_of(&id)).await.map_err(|e| failed(&e))?.id;
     let full = || refusal(Fault::Busy, "too many sessions are watched (`chat.max_watchers`)");
-    let place = Arc::clone(&chats.places).try_acquire_owned().map_err(|_| full())?;
+    let slot = Arc::clone(&chats.watch_slots).try_acquire_owned().map_err(|_| full())?;
     let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());
     let after = header.map(str::to_owned).or_else(|| query(&request, "last_event_id"));
     // A blank cursor means: from now on.
     let after = after.filter(|id| !id.trim().is_empty());
     let watch = desk.events.watch(&session, after.as_deref()).await.map_err(|error| {
-        tracing::warn!(error, "a session cannot be watched");
+        tracing::warn!(error, "cannot watch a session");
         refusal(Fault::Unavailable, "events cannot be had now")
     })?;
     let process = desk.tasks.process().clone();
-    let actor = WatchActor::new(session, types, watch, chats.watching, place, process);
+    let actor = WatchActor::new(session, types, watch, chats.watching, slot, process);
     ws_link::upgrade(actor, &request, payload)
         .map_err(|_| refusal(Fault::BadRequest, "this is no WebSocket handshake"))
 }

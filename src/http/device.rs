@@ -28,7 +28,7 @@ pub struct DeviceEndpoint {
     /// Factory of the devices' actors.
     pub pipeline: Pipeline,
     /// Connection slots, one permit each.
-    pub places: Arc<Semaphore>,
+    pub connection_slots: Arc<Semaphore>,
     /// Recorder of sessions, if recording is on.
     pub recorder: Option<Arc<Recorder>>,
     /// Access control.
@@ -59,7 +59,7 @@ pub(super) async fn connect(
         Ok(admitted) => admitted,
         Err(refusal) => return Ok(refusal.into()),
     };
-    let Ok(place) = Arc::clone(&device_endpoint.places).try_acquire_owned() else {
+    let Ok(slot) = Arc::clone(&device_endpoint.connection_slots).try_acquire_owned() else {
         hearken_actors::metrics::connection_refused();
         return Ok(answer(Fault::Busy, "too many devices are connected"));
     };
@@ -80,7 +80,7 @@ pub(super) async fn connect(
         framing: Framing::from_version(version),
         sink: device_endpoint.recorder.as_ref().map(|r| r.sink(meta)),
         notice,
-        place: Some(place),
+        slot: Some(slot),
     };
     match ws_link::upgrade(device_endpoint.pipeline.device(connection), &request, payload) {
         Ok(response) => Ok(response),
@@ -108,7 +108,7 @@ async fn admit(
     let now = Timestamp::now();
     let standing = access.auth.standing(&caller, &bearer(request), now);
     let refused = |error: TokenError| {
-        tracing::info!(device = %caller.device_id, %error, "not let in");
+        tracing::info!(device = %caller.device_id, %error, "refused a device");
         refusal(Fault::Unauthorized, &error.to_string())
     };
     match standing {

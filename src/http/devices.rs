@@ -226,7 +226,7 @@ pub(super) async fn bind(
         access.guesses.was_wrong();
         return Err(refusal(Fault::NotFound, "no device waits with this code"));
     };
-    tracing::info!(device = %device.device_id, "bound");
+    tracing::info!(device = %device.device_id, "bound a device");
     Ok(HttpResponse::Ok().json(Shown::stored(device, None)))
 }
 
@@ -334,9 +334,9 @@ pub(super) async fn forget(
         return Err(no_such_device());
     }
     desk.registry.forget(&id);
-    tracing::info!(device = %id, "forgotten");
+    tracing::info!(device = %id, "deleted a device");
     if let Err(error) = device_orders::forgotten(&cluster, &device_endpoint, &id).await? {
-        tracing::debug!(%error, "a forgotten device had nothing to leave");
+        tracing::debug!(%error, "cannot disconnect a deleted device");
     }
     Ok(HttpResponse::NoContent().finish())
 }

@@ -13,7 +13,7 @@ use super::chat::UNFIT;
 use super::fault::{Refusal, refusal};
 use super::request_identity::json_or;
 use super::{AccessControl, Admin, Chats};
-use crate::admin::sessions::Seated;
+use crate::admin::sessions::Administrator;
 
 /// Somebody with the admin token, or anybody where no token is required.
 pub(super) struct Operator;
@@ -21,8 +21,8 @@ pub(super) struct Operator;
 /// Application with `chat.token`, or any application where none is set.
 pub(super) struct Application;
 
-/// Administrator who is logged in, with their session.
-pub(super) struct Administrator(pub(super) Seated);
+/// Session of an administrator who is logged in.
+pub(super) struct AdminSession(pub(super) Administrator);
 
 /// Returns the state of this type; every route that needs it is registered together with it.
 pub(super) fn state<T: 'static>(request: &HttpRequest) -> Result<&T, Refusal> {
@@ -53,7 +53,7 @@ impl FromRequest for Application {
     }
 }
 
-impl FromRequest for Administrator {
+impl FromRequest for AdminSession {
     type Error = Refusal;
     type Future = Ready<Result<Self, Refusal>>;
 

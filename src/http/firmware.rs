@@ -91,7 +91,7 @@ pub(super) async fn update_for(folder: &Path, board: &str, has: &str) -> Option<
         Ok(Ok(files)) => newest(files.into_iter(), board, has),
         Ok(Err(error)) => {
             let folder = folder.display();
-            tracing::warn!(%error, %folder, "`ota.firmware_dir` cannot be read");
+            tracing::warn!(%error, %folder, "cannot read the folder `ota.firmware_dir`");
             None
         }
         Err(_) => None,

@@ -28,7 +28,7 @@ pub struct TextClients {
     /// Service that the clients' actors share.
     pub desk: GatewayService,
     /// Connection slots, one permit each.
-    pub places: Arc<Semaphore>,
+    pub connection_slots: Arc<Semaphore>,
     /// Token that clients must send; empty allows everybody.
     pub token: Secret,
     /// Token of the process; connections end when it is cancelled.
@@ -48,8 +48,8 @@ pub(super) async fn connect(
     if !shows(&request, &clients.token) {
         return Ok(answer(Fault::Unauthorized, "text clients show `gateway.token`"));
     }
-    let place = Arc::clone(&clients.places).try_acquire_owned().ok();
-    let actor = TextClientActor::new(clients.desk.clone(), place, clients.process.clone());
+    let slot = Arc::clone(&clients.connection_slots).try_acquire_owned().ok();
+    let actor = TextClientActor::new(clients.desk.clone(), slot, clients.process.clone());
     match ws_link::upgrade_with_limit(actor, &request, payload, MAX_MESSAGE_BYTES) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, "this is no WebSocket handshake")),

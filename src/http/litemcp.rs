@@ -15,7 +15,7 @@ use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_proto::litemcp::{TOKEN_HEADERS, ToolCall, VERSION};
-use hearken_tool_sources::litemcp::{Called, LiteMcpServer};
+use hearken_tool_sources::litemcp::{CallOutcome, LiteMcpServer};
 use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -105,21 +105,21 @@ fn connected(
     payload: web::Payload,
     tools: &LiteMcp,
 ) -> Answer {
-    let place =
-        place(&tools.sockets).ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
+    let slot =
+        slot(&tools.sockets).ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
     let process = tools.process.clone();
     let socket = WebSocketBridge::new(MAX_MESSAGE_BYTES, process, |questions, answers| {
         Box::pin(async move {
-            let _place = place;
-            tool.attend(questions, answers).await;
+            let _slot = slot;
+            tool.serve(questions, answers).await;
         })
     });
     ws_link::upgrade_with_limit(socket, request, payload, MAX_MESSAGE_BYTES)
         .map_err(|_| refusal(Fault::BadRequest, "this is no proper WebSocket handshake"))
 }
 
-fn place(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    Arc::clone(places).try_acquire_owned().ok()
+fn slot(slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(slots).try_acquire_owned().ok()
 }
 
 /// Calls the tool (`POST /litemcp/{tool}`).
@@ -132,7 +132,7 @@ async fn call(tool: OfferedTool, payload: web::Payload, tools: web::Data<LiteMcp
         return Err(refusal(Fault::BadRequest, &about));
     }
     let waiting = tokio::time::timeout(PLACE_WITHIN, tools.calls.acquire());
-    let Ok(Ok(_place)) = waiting.await else {
+    let Ok(Ok(_slot)) = waiting.await else {
         return Err(refusal(Fault::Busy, "too many calls of tools at once"));
     };
     let ended = tools.process.run_until_cancelled(tool.0.call(call)).await;
@@ -142,7 +142,7 @@ async fn call(tool: OfferedTool, payload: web::Payload, tools: web::Data<LiteMcp
 
 /// Returns the HTTP status of a call. An answer of the tool is a success, even if it reports a
 /// failure.
-fn status(called: &Called) -> StatusCode {
+fn status(called: &CallOutcome) -> StatusCode {
     match called.error {
         None => StatusCode::OK,
         Some(ToolError::Unknown(_)) => StatusCode::NOT_FOUND,

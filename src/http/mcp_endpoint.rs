@@ -35,8 +35,8 @@ pub(super) async fn connect(
     let socket =
         WebSocketBridge::new(MAX_MESSAGE_BYTES, desk.process.clone(), |incoming, outgoing| {
             Box::pin(async move {
-                let reason = admitted.attend(incoming, outgoing).await;
-                tracing::info!(reason, "a tool client has gone");
+                let reason = admitted.serve(incoming, outgoing).await;
+                tracing::info!(reason, "a tool client disconnected");
             })
         });
     ws_link::upgrade_with_limit(socket, &request, payload, MAX_MESSAGE_BYTES)

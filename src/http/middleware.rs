@@ -223,7 +223,7 @@ async fn logged(
 
 /// Error for a route that panicked; renders the client's response.
 #[derive(Debug, thiserror::Error)]
-#[error("a request broke off")]
+#[error("a request panicked")]
 struct Panicked(Option<RequestId>);
 
 impl ResponseError for Panicked {
@@ -249,7 +249,7 @@ async fn recovered(
     let id = request.extensions().get::<RequestId>().cloned();
     let answering = AssertUnwindSafe(async move { next.call(request).await });
     answering.catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("a request broke off");
+        tracing::error!("a request panicked");
         Err(Panicked(id).into())
     })
 }

@@ -18,7 +18,7 @@ use hearken_cluster::RateLimit;
 use hearken_proto::ids::SessionId;
 use hearken_proto::json;
 use hearken_proto::museum::{
-    Alive, Envelope, FEATURES, Mistake, ParseRequest, Refused, Register, Registered, SessionTold,
+    Alive, Envelope, FEATURES, Mistake, ParseRequest, Refused, Register, Registered, SessionInfo,
     Stats, Unregistered,
 };
 use serde_json::Value;
@@ -85,7 +85,7 @@ fn failed(error: MuseumError) -> Refusal {
         MuseumError::Wrong(mistakes) => wrong(mistakes),
         MuseumError::Gone => no_session("会话不存在或已过期，请重新注册 (SESSION_NOT_FOUND)"),
         MuseumError::Full | MuseumError::Busy => {
-            tracing::warn!(%error, "a museum client is sent away");
+            tracing::warn!(%error, "refused a museum client");
             let msg = match error {
                 MuseumError::Full => "会话数量已达上限，请稍后再试 (BUSY)",
                 _ => "上一个请求仍在处理，请稍后再试 (BUSY)",
@@ -93,12 +93,12 @@ fn failed(error: MuseumError) -> Refusal {
             refused_for_now(StatusCode::SERVICE_UNAVAILABLE, msg, AGAIN)
         }
         MuseumError::Store(_) | MuseumError::Lock(_) => {
-            tracing::warn!(%error, cause, "a museum client cannot be served");
+            tracing::warn!(%error, cause, "cannot serve a museum client");
             let msg = "服务暂时不可用，请稍后再试 (UNAVAILABLE)";
             refused_for_now(StatusCode::SERVICE_UNAVAILABLE, msg, AGAIN)
         }
         MuseumError::Llm(_) | MuseumError::NoWords => {
-            tracing::warn!(%error, cause, "a museum client gets no answer");
+            tracing::warn!(%error, cause, "cannot answer a museum client");
             let why = match &error {
                 MuseumError::Llm(error) => error.kind.to_string(),
                 _ => "no words".into(),
@@ -231,7 +231,7 @@ pub(super) async fn unregister(
 
 /// Describes a session (`GET /api/session/info`).
 #[utoipa::path(get, path = "/api/session/info", tag = "museum", params(("session-id" = String, Header,)),
-    responses((status = 200, body = SessionTold), Refusals))]
+    responses((status = 200, body = SessionInfo), Refusals))]
 pub(super) async fn info(session: ClientSession, clients: web::Data<MuseumClients>) -> Answer {
     Ok(HttpResponse::Ok().json(clients.museum.describe(&session.0).await.map_err(failed)?))
 }

@@ -186,8 +186,10 @@ async fn wait_to_be_bound(
 async fn note(access: &AccessControl, report: &DeviceReport, now: Timestamp) {
     match tokio::time::timeout(NOTING, access.store.report(report, now)).await {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "a device is not written down"),
-        Err(_) => tracing::warn!("a device is not written down: the store is slow"),
+        Ok(Err(error)) => tracing::warn!(%error, "cannot record the contact of a device"),
+        Err(_) => tracing::warn!(
+            "cannot record the contact of a device: the store did not answer in time"
+        ),
     }
 }
 
@@ -275,7 +277,7 @@ async fn proves_itself(
     }
     let failed = |e| store_failed(&e);
     let Some(key) = access.store.key(serial_number).await.map_err(failed)? else {
-        tracing::debug!("no key is known for the device's serial number");
+        tracing::debug!("there is no key for the device's serial number");
         return Ok(true);
     };
     let now = Timestamp::now();

@@ -87,7 +87,7 @@ pub(super) async fn call(_: Operator, call: JsonBody<Call>, desk: web::Data<Tool
     let call = call.0;
     let agent = call.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let Some(source) = desk.sources.named(agent, &call.source) else {
-        let about = format!("no source of tools is called `{}`", call.source);
+        let about = format!("there is no source of tools `{}`", call.source);
         return Err(refusal(Fault::NotFound, &about));
     };
     let id = uuid::Uuid::new_v4().to_string();

@@ -50,7 +50,7 @@ pub(super) async fn explain(
         Ok(words) => json!({"success": true, "response": words}),
         Err(error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, cause, "no description of a picture");
+            tracing::warn!(%error, cause, "cannot describe a picture");
             json!({"success": false, "message": error.to_string()})
         }
     };

@@ -60,7 +60,7 @@ impl WebSocketBridge {
     }
 
     fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
-        tracing::info!(fault = fault.code(), "closing a socket of tools");
+        tracing::info!(fault = fault.code(), "closing a WebSocket of tools");
         ws_link::close(ctx, fault);
     }
 
@@ -90,7 +90,9 @@ impl Actor for WebSocketBridge {
         ctx.spawn(ended.map(|(), act, ctx| act.leave(Fault::GoingAway, ctx)));
         ctx.run_interval(PING_EVERY, |act, ctx| {
             if act.last_heard.elapsed() >= DEAD_AFTER {
-                tracing::info!("the peer of a socket of tools is gone without a word");
+                tracing::info!(
+                    "the peer of a WebSocket of tools disconnected without a Close frame"
+                );
                 return act.leave(Fault::Idle, ctx);
             }
             ctx.ping();

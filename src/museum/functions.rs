@@ -56,7 +56,7 @@ impl Functions {
     }
 
     /// Returns the functions in the uniform format for the store.
-    pub(super) fn as_kept(&self) -> Vec<Value> {
+    pub(super) fn to_stored(&self) -> Vec<Value> {
         let kept = |tool: &OfferedTool| {
             let OfferedTool { name, description, parameters } = tool;
             json!({"name": name, "description": description, "parameters": parameters})
@@ -138,9 +138,9 @@ mod tests {
         let tool =
             json!({"type": "function", "function": {"name": "wave", "description": "waves"}});
         let both = Functions::read(&[bare.clone(), tool]).unwrap();
-        assert_eq!(both.as_kept()[0], bare);
-        assert_eq!(both.as_kept()[1]["parameters"], json!({"type": "object", "properties": {}}));
-        assert!(Functions::read(&both.as_kept()).is_ok());
+        assert_eq!(both.to_stored()[0], bare);
+        assert_eq!(both.to_stored()[1]["parameters"], json!({"type": "object", "properties": {}}));
+        assert!(Functions::read(&both.to_stored()).is_ok());
         let with = |field: &str, value: Value| {
             let mut function = bare.clone();
             function[field] = value;

@@ -2,11 +2,11 @@
 //! the store, which alone decides if one has expired. The functions of a client never change within
 //! a session and are cached here. Not for HTTP.
 //!
-//! Reading order: this file, `functions`, `talk`.
+//! Reading order: this file, `functions`, `answers`.
 
+mod answers;
 mod functions;
 mod settings;
-mod talk;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use hearken_actors::reloadable::Reloadable;
 use hearken_actors::wall_clock::Clock;
 use hearken_cluster::SharedCache;
 use hearken_proto::ids::SessionId;
-use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionTold, Stats};
+use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionInfo, Stats};
 use hearken_store::{MuseumSession, MuseumStore, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use moka::future::Cache;
@@ -27,8 +27,8 @@ use serde_json::Value;
 
 pub use settings::MuseumSettings;
 
+use self::answers::Answer;
 use self::functions::Functions;
-use self::talk::Answer;
 
 /// Maximum number of sessions whose functions are cached.
 const REMEMBERED: u64 = 10_000;
@@ -66,7 +66,7 @@ pub enum MuseumError {
     #[error("the language model failed")]
     Llm(#[source] ProviderError),
     /// The model returned no text.
-    #[error("the language model said nothing")]
+    #[error("the language model gave an empty answer")]
     NoWords,
 }
 
@@ -102,7 +102,7 @@ pub struct Museum {
     answers: Option<Cache<[u8; 32], Arc<Answer>>>,
     /// Number of changes of the settings: a cached answer is valid only for the settings of its
     /// time.
-    settled: AtomicU64,
+    settings_version: AtomicU64,
     registered: AtomicU64,
 }
 
@@ -122,7 +122,7 @@ impl Museum {
             functions: Cache::new(REMEMBERED),
             answers: Some(answers).filter(|_| !kept_for.is_zero()),
             settings: Reloadable::new(settings),
-            settled: AtomicU64::new(0),
+            settings_version: AtomicU64::new(0),
             registered: AtomicU64::new(0),
         }
     }
@@ -131,7 +131,7 @@ impl Museum {
     /// are cached does not change.
     pub fn change(&self, settings: MuseumSettings) {
         self.settings.set(settings);
-        self.settled.fetch_add(1, Ordering::Relaxed);
+        self.settings_version.fetch_add(1, Ordering::Relaxed);
     }
 
     fn now(&self) -> Timestamp {
@@ -156,7 +156,7 @@ impl Museum {
         let session = MuseumSession {
             id: SessionId::random(),
             metadata: Value::Object(request.client_metadata),
-            functions: functions.as_kept(),
+            functions: functions.to_stored(),
             history: Vec::new(),
             created_at: now,
             last_used_at: now,
@@ -202,10 +202,10 @@ impl Museum {
     ///
     /// # Errors
     /// There is no such session, or the store failed.
-    pub async fn describe(&self, id: &SessionId) -> Result<SessionTold, MuseumError> {
+    pub async fn describe(&self, id: &SessionId) -> Result<SessionInfo, MuseumError> {
         let session = self.alive(id).await?;
         let name = |function: &Value| function["name"].as_str().map(str::to_owned);
-        Ok(SessionTold {
+        Ok(SessionInfo {
             session_id: session.id.to_string(),
             client_metadata: session.metadata,
             functions: session.functions.iter().filter_map(name).collect(),
@@ -258,7 +258,7 @@ impl Museum {
         request: ParseRequest,
     ) -> Result<Parsed, MuseumError> {
         self.heartbeat(id).await?;
-        let mut working = pin!(self.in_turn(id, request));
+        let mut working = pin!(self.parse_locked(id, request));
         // Extends the session while the request runs, however long it takes.
         let answered = loop {
             let third = self.settings.get().session_timeout / 3;
@@ -276,11 +276,15 @@ impl Museum {
     async fn extend(&self, id: &SessionId) {
         let now = self.now();
         if let Err(error) = self.ports.store.extend(id, self.ends(now), now).await {
-            tracing::warn!(%error, session = %id, "a use of a museum session cannot be kept");
+            tracing::warn!(%error, session = %id, "cannot extend a museum session");
         }
     }
 
-    async fn in_turn(&self, id: &SessionId, request: ParseRequest) -> Result<Parsed, MuseumError> {
+    async fn parse_locked(
+        &self,
+        id: &SessionId,
+        request: ParseRequest,
+    ) -> Result<Parsed, MuseumError> {
         let name = format!("museum {id}");
         let lock = self.ports.locks.lock(&name, TURN_WAIT).await.map_err(MuseumError::Lock)?;
         let lock = lock.ok_or(MuseumError::Busy)?;
@@ -309,8 +313,8 @@ impl Museum {
             ticks.tick().await;
             match self.ports.store.remove_expired(self.now(), SWEEP).await {
                 Ok(0) => {}
-                Ok(sessions) => tracing::info!(sessions, "museum sessions are over"),
-                Err(error) => tracing::warn!(%error, "museum sessions cannot be cleared away"),
+                Ok(sessions) => tracing::info!(sessions, "deleted expired museum sessions"),
+                Err(error) => tracing::warn!(%error, "cannot delete expired museum sessions"),
             }
         }
     }

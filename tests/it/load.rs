@@ -9,7 +9,7 @@ use hearken_actors::dialogue::Phrases;
 use hearken_mock_services::{Addresses, Delay, MockServices, Reply};
 use hearken_proto::device::ListenMode;
 use hearken_test_support::eventually;
-use hearken_virtual_device::load::{Course, Crowd, Figures, run};
+use hearken_virtual_device::load::{Figures, LoadScenario, UsageSamples, run};
 use hearken_virtual_device::profile::Profile;
 use hearken_virtual_device::socket::Endpoint;
 use hearken_virtual_device::sound::{Sound, UPLINK_RATE_HZ};
@@ -27,7 +27,7 @@ fn packets(samples: Vec<i16>) -> Vec<bytes::Bytes> {
     Sound { samples, rate_hz: UPLINK_RATE_HZ }.packets().unwrap()
 }
 
-fn crowd(url: &str, devices: u16, talking: usize) -> Crowd {
+fn crowd(url: &str, devices: u16, talking: usize) -> LoadScenario {
     let endpoint = |number: u16| {
         let [high, low] = number.to_be_bytes();
         Endpoint {
@@ -38,7 +38,7 @@ fn crowd(url: &str, devices: u16, talking: usize) -> Crowd {
             framing: 1,
         }
     };
-    Crowd {
+    LoadScenario {
         endpoints: (0..devices).map(endpoint).collect(),
         talking,
         interrupting: 0,
@@ -46,7 +46,7 @@ fn crowd(url: &str, devices: u16, talking: usize) -> Crowd {
         mode: ListenMode::Auto,
         ramp: Duration::from_millis(u64::from(devices) * 5),
         speech: packets(voice(150, 900, UPLINK_RATE_HZ)).into(),
-        murmur: packets(vec![0; 9_600]).into(),
+        background_noise: packets(vec![0; 9_600]).into(),
         silence: packets(vec![0; 960]).remove(0),
         pause: Duration::from_millis(500),
         busy_words: Phrases::default().busy.all().into(),
@@ -56,7 +56,7 @@ fn crowd(url: &str, devices: u16, talking: usize) -> Crowd {
 }
 
 /// Runs the crowd until it has had this many turns.
-async fn until_turns(crowd: Crowd, turns: usize) -> Figures {
+async fn until_turns(crowd: LoadScenario, turns: usize) -> Figures {
     let end = CancellationToken::new();
     let done = end.clone();
     run(crowd, end, move |figures| {
@@ -147,11 +147,11 @@ async fn a_mixed_crowd_is_measured_before_doubles() {
     .await;
     let mut crowd = crowd(&server.device_url(), 8, 3);
     (crowd.interrupting, crowd.listening, crowd.mode) = (2, 2, ListenMode::Manual);
-    let mut course = Course::begin(std::process::id()).unwrap();
+    let mut course = UsageSamples::begin(std::process::id()).unwrap();
     let end = CancellationToken::new();
     let done = end.clone();
     let figures = run(crowd, end, move |figures| {
-        course.look(figures.turns);
+        course.sample(figures.turns);
         if figures.turns >= 6 && figures.interrupted >= 4 {
             let used = course.used(Duration::ZERO, 8).unwrap();
             assert!(used.cores > 0.0 && used.cpu_ms_per_turn.is_some(), "{used:?}");

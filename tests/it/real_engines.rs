@@ -74,7 +74,7 @@ async fn the_first_words_are_heard_while_the_model_still_writes() {
     let server = Server::start(&binary, &[("HEARKEN__DIALOGUE__SYSTEM_PROMPT", prompt)]).await;
     let outcome = server.replay("en_go_somewhere", &[]).await;
     outcome.report("a long answer");
-    let audio = server.logged("first audio leaves").await;
+    let audio = server.logged("sent the first audio").await;
     let written = server.logged("the model has finished").await;
     assert!(audio < written, "first audio at {audio}, the model finished at {written}");
     server.stop().await;
@@ -107,7 +107,7 @@ async fn ten_people_at_once_each_get_their_own_answer() {
 async fn an_engine_that_is_killed_costs_one_turn() {
     let Some(binary) = engines() else { return };
     let server = Server::start(&binary, &[]).await;
-    for (engine, moment) in [("speech", "speech has started"), ("llm", "understood")] {
+    for (engine, moment) in [("speech", "speech has started"), ("llm", "sent the transcript")] {
         let turn = server.replay("zh_what_is_this", &[]);
         let kill = async {
             server.logged(moment).await;

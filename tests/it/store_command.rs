@@ -30,16 +30,16 @@ async fn a_person_makes_checks_backs_up_and_restores_a_store() {
     std::fs::create_dir(&out).unwrap();
     let file = out.join("all.backup");
     let name = file.to_str().unwrap();
-    let missing = "hearken: there is no store yet: `hearken store migrate` makes one\n";
+    let missing = "hearken: there is no store yet: run `hearken store migrate` to create it\n";
     assert_eq!(run(&one, &["check"]).await, (Some(2), String::new(), missing.into()));
     let (code, _, told) = run(&one, &["backup", name]).await;
     assert_eq!((code, told.contains("there is no store yet")), (Some(2), true), "{told}");
     assert!(names(&out).is_empty() && !one.exists());
-    let made = "made the tables: version 7\n".to_owned();
+    let made = "created the tables: version 7\n".to_owned();
     assert_eq!(run(&one, &["migrate"]).await, (Some(0), made, String::new()));
     let known = "the store is up to date: version 7\n".to_owned();
     assert_eq!(run(&one, &["migrate"]).await, (Some(0), known, String::new()));
-    let empty = "all is well: nothing, the store is empty\n".to_owned();
+    let empty = "no faults found: nothing, the store is empty\n".to_owned();
     assert_eq!(run(&one, &["check"]).await, (Some(0), empty, String::new()));
 
     let store = SqlStore::file(&one.join("hearken.db")).unwrap();
@@ -60,7 +60,7 @@ async fn a_person_makes_checks_backs_up_and_restores_a_store() {
     assert_eq!(code, Some(2));
     assert!(told.contains("not empty") && told.contains("--replace"), "{told}");
     assert_eq!(run(&two, &["restore", "--replace", name]).await, done);
-    let all = format!("all is well: {rows}\n");
+    let all = format!("no faults found: {rows}\n");
     assert_eq!(run(&two, &["check"]).await, (Some(0), all, String::new()));
     store.shut().await;
 }

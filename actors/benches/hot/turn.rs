@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use divan::Bencher;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Ring, sound};
+use hearken_actors::testkit::{TestPipeline, sound};
 
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn of_1_s_asked_and_900_ms_answered(bencher: Bencher) {
     let system = actix::System::new();
     let mut ring = system.block_on(async {
         tokio::time::pause();
-        let mut ring = Ring::connect(PipelineSettings::default());
+        let mut ring = TestPipeline::connect(PipelineSettings::default());
         ring.greet(1).await;
         ring
     });

@@ -51,7 +51,7 @@ fn judging_of_20_ms(bencher: Bencher) {
         VoiceDetector::new(settings.aggressiveness, settings.min_rms, settings.over_noise);
     let mut endpointer = Endpointer::new(&settings);
     bencher.bench_local(|| {
-        endpointer.hear(voicing.is_voice(frames.next()), Duration::from_millis(20))
+        endpointer.push(voicing.is_voice(frames.next()), Duration::from_millis(20))
     });
 }
 

@@ -64,11 +64,11 @@ fn json_is_written(bencher: Bencher, kind: &str) {
 fn a_tool_gets_its_name(bencher: Bencher, tool: &str) {
     bencher
         .with_inputs(Names::default)
-        .bench_local_refs(|names| names.give("device", black_box(tool)));
+        .bench_local_refs(|names| names.assign("device", black_box(tool)));
 }
 
 #[divan::bench]
 fn a_tool_keeps_its_name(bencher: Bencher) {
     let mut names = Names::default();
-    bencher.bench_local(|| names.give("device", black_box("self.audio_speaker.set_volume")));
+    bencher.bench_local(|| names.assign("device", black_box("self.audio_speaker.set_volume")));
 }

@@ -13,7 +13,7 @@ use crate::admission::Admission;
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
-use crate::utterance_channel::PieceReceiver;
+use crate::utterance_channel::AudioReceiver;
 
 /// Shortest utterance that is recognised. A shorter one holds no word: a press of the button, an
 /// empty recording.
@@ -24,9 +24,9 @@ pub struct AsrActor {
     connection: CancellationToken,
     asr: Arc<dyn Asr>,
     admission: Admission,
-    heard: Recipient<UtteranceRecognised>,
+    recognised: Recipient<UtteranceRecognised>,
     /// Cancelled once the outcome of the last utterance was reported, or is not wanted any more.
-    told: CancellationToken,
+    reported: CancellationToken,
 }
 
 impl AsrActor {
@@ -36,11 +36,11 @@ impl AsrActor {
         connection: CancellationToken,
         asr: Arc<dyn Asr>,
         admission: Admission,
-        heard: Recipient<UtteranceRecognised>,
+        recognised: Recipient<UtteranceRecognised>,
     ) -> Self {
-        let told = CancellationToken::new();
-        told.cancel();
-        Self { connection, asr, admission, heard, told }
+        let reported = CancellationToken::new();
+        reported.cancel();
+        Self { connection, asr, admission, recognised, reported }
     }
 }
 
@@ -63,29 +63,30 @@ impl Handler<OpenUtterance> for AsrActor {
     fn handle(&mut self, message: OpenUtterance, ctx: &mut Self::Context) {
         let OpenUtterance { turn, audio } = message;
         let (asr, admission) = (Arc::clone(&self.asr), self.admission.clone());
-        let told = CancellationToken::new();
-        let before = std::mem::replace(&mut self.told, told.clone());
+        let reported = CancellationToken::new();
+        let before = std::mem::replace(&mut self.reported, reported.clone());
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are
             // reported in the order of the utterances.
             let in_order = async {
                 let outcome =
-                    recognise(asr, audio, || !turn.is_live() || turn.enters(&admission)).await;
+                    recognise(asr, audio, || !turn.is_live() || turn.acquire_permit(&admission))
+                        .await;
                 before.cancelled().await;
                 outcome
             };
             let outcome = tokio::select! {
                 biased;
-                () = turn.forgotten() => return None,
+                () = turn.discarded() => return None,
                 outcome = in_order => outcome,
             };
             Some(UtteranceRecognised { turn, outcome })
         };
-        ctx.spawn(work.into_actor(self).map(move |heard, act, _| {
-            if let Some(heard) = heard {
-                act.heard.do_send(heard);
+        ctx.spawn(work.into_actor(self).map(move |recognised, act, _| {
+            if let Some(recognised) = recognised {
+                act.recognised.do_send(recognised);
             }
-            told.cancel();
+            reported.cancel();
         }));
     }
 }
@@ -96,7 +97,7 @@ impl Handler<OpenUtterance> for AsrActor {
 /// transcript.
 async fn recognise(
     asr: Arc<dyn Asr>,
-    mut audio: PieceReceiver,
+    mut audio: AudioReceiver,
     may_enter: impl FnOnce() -> bool,
 ) -> Result<Transcript, RecognitionFailure> {
     let mut samples = 0;

@@ -3,10 +3,10 @@
 //! or vendors.
 
 mod activity_state;
-mod clock;
 mod orders;
 mod playback;
 mod state;
+mod timeouts;
 mod uplink;
 
 use std::collections::VecDeque;
@@ -21,13 +21,13 @@ use tokio_stream::wrappers::ReceiverStream;
 pub use state::{DeviceConnection, DeviceRules, PipelineHandles, StartPipeline};
 
 use self::activity_state::Counted;
-use self::clock::CLOCK_EVERY;
 use self::state::{ConnectionState, LiveTurn, PipelineLinks};
+use self::timeouts::CHECK_EVERY;
 use crate::actors::messages::{
     DeviceOrder, NothingRecognised, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
 };
 use crate::device_registry::Registration;
-use crate::metrics::{ActivityState, meters};
+use crate::metrics::{ActivityState, actor_metrics};
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{Inbound, Incoming, SocketContext, SocketFrame};
 
@@ -40,27 +40,27 @@ pub struct DeviceActor {
     rules: DeviceRules,
     session_id: SessionId,
     turns: TurnFactory,
-    tie: Option<StartPipeline>,
+    start_pipeline: Option<StartPipeline>,
     links: Option<PipelineLinks>,
     inbound: Inbound,
     /// Handshake, timers, microphone and waiting messages of the connection.
     state: ConnectionState,
     live: Option<LiveTurn>,
     /// Registration in the device registry, once the actor has an address.
-    seat: Option<Registration>,
+    registration: Option<Registration>,
     counted: Counted,
     span: tracing::Span,
 }
 
 impl DeviceActor {
     /// Creates the socket actor of a session. When it starts, it starts the other actors of its
-    /// connection with `tie`.
+    /// connection with `start_pipeline`.
     pub fn new(
         connection: DeviceConnection,
         rules: DeviceRules,
         session_id: SessionId,
         turns: TurnFactory,
-        tie: StartPipeline,
+        start_pipeline: StartPipeline,
     ) -> Self {
         let span =
             tracing::info_span!("device", device = %connection.device_id, session = %session_id);
@@ -84,12 +84,12 @@ impl DeviceActor {
             rules,
             session_id,
             turns,
-            tie: Some(tie),
+            start_pipeline: Some(start_pipeline),
             links: None,
             inbound: Inbound::default(),
             state,
             live: None,
-            seat: None,
+            registration: None,
             counted: Counted::new(ActivityState::Idle),
             span,
         }
@@ -100,23 +100,23 @@ impl Actor for DeviceActor {
     type Context = SocketContext<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        meters().connections.increment(1);
+        actor_metrics().connections.increment(1);
         let ended = wrap_future::<_, Self>(self.turns.connection().clone().cancelled_owned());
         ctx.spawn(ended.map(|(), act, ctx| {
             let _in = act.span.clone().entered();
             let fault = act.turns.fault();
             act.leave(fault, ctx);
         }));
-        if let Some(tie) = self.tie.take() {
+        if let Some(start_pipeline) = self.start_pipeline.take() {
             let PipelineHandles { uplink, start_turn, playback_ended, said, playback } =
-                tie(&ctx.address());
+                start_pipeline(&ctx.address());
             ctx.add_stream(ReceiverStream::new(playback));
             self.links = Some(PipelineLinks { uplink, start_turn, playback_ended, said });
         }
-        self.take_seat(ctx);
-        ctx.run_interval(CLOCK_EVERY, |act, ctx| {
+        self.register(ctx);
+        ctx.run_interval(CHECK_EVERY, |act, ctx| {
             let _in = act.span.clone().entered();
-            act.look_at_the_clock(ctx);
+            act.check_timeouts(ctx);
         });
     }
 
@@ -126,11 +126,11 @@ impl Actor for DeviceActor {
     }
 
     fn stopped(&mut self, _: &mut Self::Context) {
-        meters().connections.decrement(1);
+        actor_metrics().connections.decrement(1);
         self.turns.connection().cancel();
         let unsaid = self.state.to_say.len();
         if unsaid > 0 {
-            meters().drops.messages.increment(unsaid as u64);
+            actor_metrics().drops.messages.increment(unsaid as u64);
             tracing::warn!(parent: &self.span, unsaid, "the connection ended before messages were spoken");
         }
         tracing::info!(parent: &self.span, "disconnected");
@@ -178,7 +178,7 @@ impl Handler<SpeechStarted> for DeviceActor {
         }
         tracing::debug!(turn = %turn.id, "speech has started");
         self.state.last_voice = Instant::now();
-        self.make_room(ctx);
+        self.barge_in(ctx);
         self.live = Some(self.live_turn(turn, true));
         self.count();
     }
@@ -206,10 +206,10 @@ impl Handler<Transcribed> for DeviceActor {
         let _in = self.span.clone().entered();
         let live = self.live.as_ref().filter(|l| l.turn.id == message.turn.id);
         if let Some(heard) = live.and_then(|l| l.heard_at) {
-            meters().transcript.record(heard.elapsed());
+            actor_metrics().transcript.record(heard.elapsed());
         }
         if live.is_some() || message.turn.is_continued() {
-            tracing::debug!(turn = %message.turn.id, chars = message.text.chars().count(), "understood");
+            tracing::debug!(turn = %message.turn.id, chars = message.text.chars().count(), "sent the transcript");
             self.send(&Downlink::Stt { text: message.text }, ctx);
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, StreamHandler};
-use hearken_proto::chat::{Event, WatchRequest, WatchTold, matches};
+use hearken_proto::chat::{Event, WatchMessage, WatchRequest, matches};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use tokio::sync::OwnedSemaphorePermit;
@@ -63,7 +63,7 @@ impl WatchActor {
         types: Vec<String>,
         watch: Watch,
         settings: WatchSettings,
-        place: OwnedSemaphorePermit,
+        slot: OwnedSemaphorePermit,
         process: CancellationToken,
     ) -> Self {
         let span = tracing::info_span!("watcher", session = %session);
@@ -76,14 +76,14 @@ impl WatchActor {
             unfit: 0,
             last_heard: Instant::now(),
             process,
-            _place: place,
+            _place: slot,
             span,
         }
     }
 
-    fn tell(&self, event: &Event, ctx: &mut Ctx) {
+    fn send_event(&self, event: &Event, ctx: &mut Ctx) {
         if matches(&self.types, &event.kind) {
-            ctx.text(WatchTold::Event { event }.encode());
+            ctx.text(WatchMessage::Event { event }.encode());
         }
     }
 
@@ -96,9 +96,9 @@ impl WatchActor {
         match WatchRequest::decode(text) {
             Ok(WatchRequest::Subscribe { types }) if fits(&types) => {
                 self.types = types;
-                ctx.text(WatchTold::Subscribed { types: &self.types }.encode());
+                ctx.text(WatchMessage::Subscribed { types: &self.types }.encode());
             }
-            Ok(WatchRequest::Ping) => ctx.text(WatchTold::Pong.encode()),
+            Ok(WatchRequest::Ping) => ctx.text(WatchMessage::Pong.encode()),
             Ok(WatchRequest::Subscribe { .. }) => {
                 let about = format!(
                     "`types` has at most {MAX_TYPES} entries of 1 to {MAX_TYPE_BYTES} bytes"
@@ -117,7 +117,7 @@ impl WatchActor {
         if self.unfit > MAX_UNFIT {
             return self.leave(Fault::Protocol, ctx);
         }
-        ctx.text(WatchTold::error(Fault::InvalidRequest.code(), about).encode());
+        ctx.text(WatchMessage::error(Fault::InvalidRequest.code(), about).encode());
     }
 }
 
@@ -129,9 +129,9 @@ impl Actor for WatchActor {
         let ended = wrap_future::<_, Self>(self.process.clone().cancelled_owned());
         ctx.spawn(ended.map(|(), act, ctx| act.leave(Fault::GoingAway, ctx)));
         let Some(Watch { complete, missed, events }) = self.watch.take() else { return };
-        ctx.text(WatchTold::Connected { session_id: &self.session, complete }.encode());
+        ctx.text(WatchMessage::Connected { session_id: &self.session, complete }.encode());
         for event in &missed {
-            self.tell(event, ctx);
+            self.send_event(event, ctx);
         }
         ctx.add_stream(ReceiverStream::new(events));
         ctx.run_interval(self.settings.ping_every, |act, ctx| {
@@ -165,7 +165,7 @@ impl StreamHandler<SocketFrame> for WatchActor {
 
 impl StreamHandler<Event> for WatchActor {
     fn handle(&mut self, event: Event, ctx: &mut Ctx) {
-        self.tell(&event, ctx);
+        self.send_event(&event, ctx);
     }
 
     /// Closes the connection, because the watcher read too slowly.

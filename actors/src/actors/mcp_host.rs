@@ -14,38 +14,38 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::messages::{DeviceOrder, DeviceSaid, ToolsKnown};
-use crate::metrics::meters;
-use crate::tools::device::{Caller, DeviceTools, introduction};
+use crate::actors::messages::{DeviceOrder, DeviceToolMessage, ToolsListed};
+use crate::metrics::actor_metrics;
+use crate::tools::device::{DeviceTools, McpClientHandler, initialize_request};
 use crate::tools::iot::ThingTools;
 use crate::tools::link::{DeviceLink, INBOUND, Inbound};
 use crate::tools::repair::Extras;
 
 /// Seconds until a device gets a fresh token for its camera, drawn anew each time, so that devices
 /// that connected together do not renew together. Tokens live an hour.
-const VISION_RENEWED: Range<u64> = 20 * 60..40 * 60;
+const TOKEN_RENEWAL_S: Range<u64> = 20 * 60..40 * 60;
 
 /// Delay before a device that was too busy is sent its token again.
-const RENEWED_AGAIN: Duration = Duration::from_secs(60);
+const RENEWAL_RETRY: Duration = Duration::from_secs(60);
 
 /// Time without calls after which the MCP connection to a device is closed.
-const LINGERS: Duration = Duration::from_secs(5);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Actor that keeps the tools of one device's connection.
 pub struct McpHostActor {
     connection: CancellationToken,
     device: Recipient<DeviceOrder>,
-    session: Recipient<ToolsKnown>,
+    session: Recipient<ToolsListed>,
     tools: Arc<DeviceTools>,
     things: Arc<ThingTools>,
     timeout: Duration,
     extras: Extras,
     next_id: Arc<AtomicI64>,
-    talk: Option<Talk>,
+    exchange: Option<Exchange>,
 }
 
 /// Exchange with the device's MCP server since its last hello.
-struct Talk {
+struct Exchange {
     inbound: mpsc::Sender<Value>,
     work: SpawnHandle,
 }
@@ -56,27 +56,37 @@ impl McpHostActor {
     pub fn new(
         connection: CancellationToken,
         device: Recipient<DeviceOrder>,
-        session: Recipient<ToolsKnown>,
+        session: Recipient<ToolsListed>,
         tools: Arc<DeviceTools>,
         things: Arc<ThingTools>,
         timeout: Duration,
         extras: Extras,
     ) -> Self {
         let next_id = Arc::new(AtomicI64::new(1));
-        Self { connection, device, session, tools, things, timeout, extras, next_id, talk: None }
+        Self {
+            connection,
+            device,
+            session,
+            tools,
+            things,
+            timeout,
+            extras,
+            next_id,
+            exchange: None,
+        }
     }
 
     /// Starts again after a hello: pending requests are cancelled, and late answers are dropped.
     fn hello(&mut self, speaks_mcp: bool, ctx: &mut Context<Self>) {
-        if let Some(talk) = self.talk.take() {
-            ctx.cancel_future(talk.work);
+        if let Some(exchange) = self.exchange.take() {
+            ctx.cancel_future(exchange.work);
         }
         self.tools.forget();
         self.things.forget();
         if speaks_mcp {
             let (inbound, messages) = mpsc::channel(INBOUND);
             let (device, next_id) = (self.device.clone(), Arc::clone(&self.next_id));
-            let host = Host {
+            let exchange = ExchangeTask {
                 device,
                 inbound: Arc::new(Mutex::new(messages)),
                 next_id,
@@ -86,68 +96,68 @@ impl McpHostActor {
                 timeout: self.timeout,
                 changed: Arc::default(),
             };
-            let work = ctx.spawn(host.keep_asking().into_actor(self));
-            self.talk = Some(Talk { inbound, work });
+            let work = ctx.spawn(exchange.run().into_actor(self));
+            self.exchange = Some(Exchange { inbound, work });
         }
     }
 }
 
 /// Notifies the session that the tools are known. A full mailbox is ignored: a session that is so
 /// busy needs no prefetch.
-fn tell(session: &Recipient<ToolsKnown>) {
-    session.try_send(ToolsKnown).ok();
+fn notify(session: &Recipient<ToolsListed>) {
+    session.try_send(ToolsListed).ok();
 }
 
 fn next_renewal() -> Instant {
-    Instant::now() + Duration::from_secs(fastrand::u64(VISION_RENEWED))
+    Instant::now() + Duration::from_secs(fastrand::u64(TOKEN_RENEWAL_S))
 }
 
-type Service = RunningService<RoleClient, Caller>;
+type Service = RunningService<RoleClient, McpClientHandler>;
 
 /// Exchange with one device since its hello. rmcp holds tens of KiB for each open connection, so it
 /// is open only while it is in use; the device notices nothing.
-struct Host {
+struct ExchangeTask {
     device: Recipient<DeviceOrder>,
     inbound: Inbound,
     next_id: Arc<AtomicI64>,
     extras: Extras,
     tools: Arc<DeviceTools>,
-    session: Recipient<ToolsKnown>,
+    session: Recipient<ToolsListed>,
     timeout: Duration,
     changed: Arc<Notify>,
 }
 
-impl Host {
+impl ExchangeTask {
     /// Initialises the MCP session, then lists the device's tools now and whenever they change.
-    async fn keep_asking(self) {
+    async fn run(self) {
         // Boxed, so that memory needed only once is freed afterwards.
-        let Some(mut service) = Box::pin(self.introduce()).await else { return };
+        let Some(mut service) = Box::pin(self.initialise()).await else { return };
         let Some(info) = service.peer().peer_info() else { return };
         Box::pin(self.refresh(&service)).await;
         let mut renewal = next_renewal();
         loop {
-            Box::pin(self.talk(&service)).await;
+            Box::pin(self.serve(&service)).await;
             if service.cancel().await.is_err() {
-                return tracing::error!("the talk with a device's tools broke");
+                return tracing::error!("the MCP exchange with the device panicked");
             }
-            let link = self.link().after(self.rest(&mut renewal).await);
-            service = serve_directly(self.caller(), link, Some((*info).clone()));
-            self.tools.open(service.peer());
+            let link = self.link().with_first_message(self.idle(&mut renewal).await);
+            service = serve_directly(self.handler(), link, Some((*info).clone()));
+            self.tools.mark_open(service.peer());
         }
     }
 
     /// Waits, with the MCP connection closed, until it is needed: by a call (returns `None`), or by
     /// a request or notification of the device, which is returned. Meanwhile the device's camera
     /// gets fresh tokens, without a connection.
-    async fn rest(&self, renewal: &mut Instant) -> Option<Value> {
+    async fn idle(&self, renewal: &mut Instant) -> Option<Value> {
         loop {
             tokio::select! {
-                () = self.tools.wanted() => return None,
-                message = self.hear() => {
+                () = self.tools.wait_until_needed() => return None,
+                message = self.next_message() => {
                     if message.get("method").is_some() {
                         return Some(message);
                     }
-                    tracing::debug!("a device's answer that nobody waits for is dropped");
+                    tracing::debug!("dropped an MCP answer of the device: no request waits for it");
                 }
                 () = sleep_until(*renewal), if self.extras.vision.is_some() => {
                     *renewal = self.renew();
@@ -157,7 +167,7 @@ impl Host {
     }
 
     /// Returns the device's next message; never resolves once the exchange is over.
-    async fn hear(&self) -> Value {
+    async fn next_message(&self) -> Value {
         match self.inbound.lock().await.recv().await {
             Some(message) => message,
             None => std::future::pending().await,
@@ -166,17 +176,17 @@ impl Host {
 
     /// Sends the device's camera a fresh token. Returns the time of the next renewal.
     fn renew(&self) -> Instant {
-        match self.link().ask(introduction()) {
+        match self.link().send_request(initialize_request()) {
             Ok(()) => next_renewal(),
             Err(error) => {
-                tracing::warn!(%error, "a device's token for its camera is renewed later");
-                Instant::now() + RENEWED_AGAIN
+                tracing::warn!(%error, "cannot renew the token of the device's camera; trying again later");
+                Instant::now() + RENEWAL_RETRY
             }
         }
     }
 
-    fn caller(&self) -> Caller {
-        Caller { changed: Arc::clone(&self.changed) }
+    fn handler(&self) -> McpClientHandler {
+        McpClientHandler { changed: Arc::clone(&self.changed) }
     }
 
     fn link(&self) -> DeviceLink {
@@ -184,31 +194,31 @@ impl Host {
         DeviceLink::new(device, inbound, Arc::clone(&self.next_id), self.extras.clone())
     }
 
-    async fn introduce(&self) -> Option<Service> {
-        match timeout(self.timeout, rmcp::serve_client(self.caller(), self.link())).await {
+    async fn initialise(&self) -> Option<Service> {
+        match timeout(self.timeout, rmcp::serve_client(self.handler(), self.link())).await {
             Ok(Ok(service)) => return Some(service),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "a device offers tools and cannot be asked");
+                tracing::warn!(%error, "cannot initialise the device's MCP server");
             }
-            Err(_) => tracing::warn!("a device offers tools and does not answer"),
+            Err(_) => tracing::warn!("the device's MCP server did not answer in time"),
         }
         None
     }
 
     async fn refresh(&self, service: &Service) {
         self.tools.refresh(service.peer()).await;
-        tell(&self.session);
+        notify(&self.session);
     }
 
-    /// Serves the open MCP connection until no call has used it for `LINGERS`.
-    async fn talk(&self, service: &Service) {
+    /// Serves the open MCP connection until no call has used it for `IDLE_TIMEOUT`.
+    async fn serve(&self, service: &Service) {
         loop {
             tokio::select! {
                 biased;
                 () = self.changed.notified() => self.refresh(service).await,
-                () = self.tools.wanted() => {}
-                () = sleep(LINGERS) => {
-                    if self.tools.rest(service.peer()) {
+                () = self.tools.wait_until_needed() => {}
+                () = sleep(IDLE_TIMEOUT) => {
+                    if self.tools.mark_idle(service.peer()) {
                         return;
                     }
                 }
@@ -233,32 +243,37 @@ impl Actor for McpHostActor {
     }
 }
 
-impl Handler<DeviceSaid> for McpHostActor {
+impl Handler<DeviceToolMessage> for McpHostActor {
     type Result = ();
 
-    fn handle(&mut self, said: DeviceSaid, ctx: &mut Self::Context) {
-        match said {
-            DeviceSaid::Hello(features) => self.hello(features.mcp, ctx),
-            DeviceSaid::Iot(report) => {
+    fn handle(&mut self, message: DeviceToolMessage, ctx: &mut Self::Context) {
+        match message {
+            DeviceToolMessage::Hello(features) => self.hello(features.mcp, ctx),
+            DeviceToolMessage::Iot(report) => {
                 // States come with every listening period; descriptions come once.
                 let described = !report.things.is_empty();
                 self.things.note(report);
                 if described {
-                    tell(&self.session);
+                    notify(&self.session);
                 }
             }
-            DeviceSaid::Mcp(message) => {
-                let taken = self.talk.as_ref().map(|talk| talk.inbound.try_send(message));
+            DeviceToolMessage::Mcp(message) => {
+                let taken =
+                    self.exchange.as_ref().map(|exchange| exchange.inbound.try_send(message));
                 match taken {
                     Some(Ok(())) => {}
                     Some(Err(mpsc::error::TrySendError::Full(_))) => {
-                        meters().drops.tools.increment(1);
-                        tracing::debug!("an MCP message is dropped: too many wait");
+                        actor_metrics().drops.tools.increment(1);
+                        tracing::debug!("dropped an MCP message of the device: the queue is full");
                     }
                     Some(Err(mpsc::error::TrySendError::Closed(_))) => {
-                        tracing::debug!("an MCP message of a device that was given up");
+                        tracing::debug!(
+                            "dropped an MCP message of the device: its MCP exchange has ended"
+                        );
                     }
-                    None => tracing::debug!("an MCP message of a device that offers no tools"),
+                    None => tracing::debug!(
+                        "dropped an MCP message of a device that announced no tools"
+                    ),
                 }
             }
         }

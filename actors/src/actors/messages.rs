@@ -7,8 +7,8 @@
 //!      ^  \______StartTurn, PlaybackEnded___________________________________________/    |
 //!      |________________________ PlaybackItem _____________ TtsActor <---StartSpeaking---|
 //!
-//! DeviceActor --DeviceSaid--> McpHostActor --DeviceOrder--> DeviceActor
-//!                             McpHostActor --ToolsKnown--> SessionActor
+//! DeviceActor --DeviceToolMessage--> McpHostActor --DeviceOrder--> DeviceActor
+//!                             McpHostActor --ToolsListed--> SessionActor
 //! ```
 
 use actix::Message;
@@ -24,7 +24,7 @@ use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{Turn, TurnEvent, TurnInput};
 use crate::ports::{ProviderError, Transcript};
-use crate::utterance_channel::PieceReceiver;
+use crate::utterance_channel::AudioReceiver;
 
 /// Audio packet or listening order of a device. DeviceActor -> VadActor, data lane, up to 50 a
 /// second. Both share one channel, so that no order overtakes the audio that it concerns.
@@ -70,7 +70,7 @@ pub struct OpenUtterance {
     /// Turn of the utterance; a turn that is cut abandons it.
     pub turn: Turn,
     /// Audio, 16 kHz mono; the channel is closed when the person has finished.
-    pub audio: PieceReceiver,
+    pub audio: AudioReceiver,
 }
 
 /// Result of recognising an utterance. AsrActor -> SessionActor, control, once per utterance.
@@ -137,7 +137,7 @@ pub enum DeviceOrder {
 /// `try_send`, so that the mailbox bounds it.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
-pub enum DeviceSaid {
+pub enum DeviceToolMessage {
     /// Features from its hello.
     Hello(Features),
     /// JSON-RPC message of its MCP server.
@@ -150,7 +150,7 @@ pub enum DeviceSaid {
 /// McpHostActor -> SessionActor, control.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
-pub struct ToolsKnown;
+pub struct ToolsListed;
 
 /// Start of a turn's speech. SessionActor -> TtsActor, control, once per turn.
 #[derive(Debug, Message)]

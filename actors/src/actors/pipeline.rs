@@ -16,7 +16,7 @@ use crate::actors::device::{
     DeviceActor, DeviceConnection, DeviceRules, LANE_RESERVE, PipelineHandles,
 };
 use crate::actors::mcp_host::McpHostActor;
-use crate::actors::messages::ToolsKnown;
+use crate::actors::messages::ToolsListed;
 use crate::actors::session::{SessionActor, SessionOutputs};
 use crate::actors::tts::{EncodeScheduler, PhraseAudioCache, SpeechSynthesis, TtsActor};
 use crate::actors::vad::{VadActor, VadOutputs};
@@ -30,7 +30,7 @@ use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
 use crate::tools::repair::Extras;
 use crate::tools::{
-    Finishing, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
+    FinishingCalls, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
 };
 use crate::turn_factory::TurnFactory;
 
@@ -130,7 +130,7 @@ pub struct Pipeline {
     audio: AudioPool,
     device_registry: DeviceRegistry,
     interner: ToolsetInterner,
-    finishing: Arc<Finishing>,
+    finishing: Arc<FinishingCalls>,
     phrase_audio: PhraseAudioCache,
     admission: Admission,
     process: CancellationToken,
@@ -196,17 +196,17 @@ impl Pipeline {
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&connection.device_id, &session_id);
         let (ring_turns, device_id) = (turns.clone(), connection.device_id.clone());
-        let tie = Box::new(move |edge: &Addr<DeviceActor>| {
-            ring.tie(edge, &ring_turns, &device_id, others, speaking)
+        let start_pipeline = Box::new(move |device: &Addr<DeviceActor>| {
+            ring.start_pipeline(device, &ring_turns, &device_id, others, speaking)
         });
-        DeviceActor::new(connection, rules, session_id, turns, tie)
+        DeviceActor::new(connection, rules, session_id, turns, start_pipeline)
     }
 
     /// Starts and links the other actors of a connection, from the sink backwards: synthesis,
     /// session, recognition, voice activity detection.
-    fn tie(
+    fn start_pipeline(
         &self,
-        edge: &Addr<DeviceActor>,
+        device: &Addr<DeviceActor>,
         turns: &TurnFactory,
         device_id: &DeviceId,
         others: SourceProvider,
@@ -224,13 +224,13 @@ impl Pipeline {
             TtsActor::new(connection.clone(), synthesis, makes_speech, to_socket).start()
         };
         let outputs = SessionOutputs {
-            transcribed: edge.clone().recipient(),
-            nothing_heard: edge.clone().recipient(),
+            transcribed: device.clone().recipient(),
+            nothing_heard: device.clone().recipient(),
             speaking: tts.recipient(),
         };
         let own = DeviceSources {
             tools: Arc::new(DeviceTools::new(settings.tools.device_timeout, self.interner.clone())),
-            things: Arc::new(ThingTools::new(edge.clone().recipient())),
+            things: Arc::new(ThingTools::new(device.clone().recipient())),
         };
         let session = SessionActor::new(
             connection.clone(),
@@ -246,13 +246,13 @@ impl Pipeline {
         let asr =
             AsrActor::new(connection.clone(), recogniser, self.admission.clone(), heard).start();
         let outputs = VadOutputs {
-            started: edge.clone().recipient(),
-            ended: edge.clone().recipient(),
+            started: device.clone().recipient(),
+            ended: device.clone().recipient(),
             utterances: asr.recipient(),
         };
         let hearing = settings.hearing.clone();
         VadActor::new(from_socket, outputs, turns.clone(), lanes.utterance, hearing).start();
-        let host = self.host(edge, connection, device_id, own, session.clone().recipient());
+        let host = self.host(device, connection, device_id, own, session.clone().recipient());
         PipelineHandles {
             uplink,
             start_turn: session.clone().recipient(),
@@ -285,19 +285,18 @@ impl Pipeline {
     fn toolbox(&self, own: &DeviceSources, others: SourceProvider) -> Arc<Toolbox> {
         let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
-        let toolbox =
-            toolbox.interner(self.interner.clone()).finishing(self.finishing.for_another());
-        Arc::new(toolbox.with_sight(self.ports.describer.clone()))
+        let toolbox = toolbox.interner(self.interner.clone()).finishing(self.finishing.share());
+        Arc::new(toolbox.with_describer(self.ports.describer.clone()))
     }
 
     /// Starts the host of the device's own tools.
     fn host(
         &self,
-        edge: &Addr<DeviceActor>,
+        device: &Addr<DeviceActor>,
         connection: &CancellationToken,
         device_id: &DeviceId,
         own: DeviceSources,
-        session: Recipient<ToolsKnown>,
+        session: Recipient<ToolsListed>,
     ) -> Addr<McpHostActor> {
         let settings = &self.settings.tools;
         let vision = self.ports.vision.clone().map(|desk| {
@@ -306,7 +305,7 @@ impl Pipeline {
         });
         let (user_tools, introduction) = (settings.user_tools, settings.introduction.clone());
         let extras = Extras { vision, user_tools, introduction };
-        let (token, orders) = (connection.clone(), edge.clone().recipient());
+        let (token, orders) = (connection.clone(), device.clone().recipient());
         let DeviceSources { tools, things } = own;
         let timeout = settings.device_timeout;
         McpHostActor::new(token, orders, session, tools, things, timeout, extras).start()

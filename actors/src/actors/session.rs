@@ -11,15 +11,15 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::messages::{
-    NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn, ToolsKnown,
+    NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn, ToolsListed,
     Transcribed, UtteranceRecognised,
 };
 use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::run_turn::{say_phrase, say_text};
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
-use crate::dialogue::{Dialogue, Phrases, Turn, TurnInput, TurnMeans, TurnSink, run_turn};
-use crate::metrics::meters;
+use crate::dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink, run_turn};
+use crate::metrics::actor_metrics;
 use crate::ports::{Llm, Prompt, Transcript};
 use crate::tools::Toolbox;
 
@@ -51,7 +51,7 @@ pub struct SessionActor {
     /// Last turn whose words are not answered any more; neither are the words before it.
     over: TurnId,
     /// Prefetch of the beginning of the next prompt, while it runs.
-    reading: Option<SpawnHandle>,
+    prefetch: Option<SpawnHandle>,
 }
 
 /// Running turn; over when both its record and its playback have been reported.
@@ -83,35 +83,35 @@ impl SessionActor {
             running: None,
             next: None,
             over: TurnId(0),
-            reading: None,
+            prefetch: None,
         }
     }
 
     /// Has the model prefetch the beginning of the next prompt, unless a turn is running.
-    fn read_ahead(&mut self, ctx: &mut Context<Self>) {
+    fn prefetch(&mut self, ctx: &mut Context<Self>) {
         if self.running.is_some() {
             return;
         }
-        self.stop_reading(ctx);
+        self.stop_prefetch(ctx);
         let mut opening = self.dialogue.opening();
         opening.tools = Arc::clone(self.toolbox.offer().tools());
-        self.reading = Some(ctx.spawn(self.llm.read_ahead(opening).into_actor(self)));
+        self.prefetch = Some(ctx.spawn(self.llm.prefetch(opening).into_actor(self)));
     }
 
-    fn stop_reading(&mut self, ctx: &mut Context<Self>) {
-        if let Some(reading) = self.reading.take() {
-            ctx.cancel_future(reading);
+    fn stop_prefetch(&mut self, ctx: &mut Context<Self>) {
+        if let Some(prefetch) = self.prefetch.take() {
+            ctx.cancel_future(prefetch);
         }
     }
 
     fn begin(&mut self, start: StartTurn, ctx: &mut Context<Self>) {
         if !start.turn.is_live() {
-            return self.leave_out(start);
+            return self.skip(start);
         }
         if let Some(running) = &self.running {
             let waited = running.turn.id;
             if let Some(waiting) = self.next.replace(start) {
-                self.leave_out(waiting);
+                self.skip(waiting);
             }
             ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
             return;
@@ -119,7 +119,7 @@ impl SessionActor {
         let StartTurn { turn, input } = start;
         let (sink, events) = mpsc::channel(self.sentence_lane);
         if let TurnInput::Words(words) = &input {
-            self.dialogue.heard_words(words);
+            self.dialogue.note_language(words);
         }
         if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
             let text = words.clone();
@@ -131,7 +131,7 @@ impl SessionActor {
         self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
         let prompt = match &input {
             TurnInput::Words(words) | TurnInput::Resumed(words) => {
-                self.stop_reading(ctx);
+                self.stop_prefetch(ctx);
                 self.dialogue.prompt(words)
             }
             _ => Default::default(),
@@ -152,7 +152,7 @@ impl SessionActor {
     }
 
     fn recorded(&mut self, turn: &Turn, record: TurnRecord, ctx: &mut Context<Self>) {
-        meters().turns.count(&record.end);
+        actor_metrics().turns.count(&record.end);
         match &record.end {
             TurnEnd::Failed(error) => {
                 let cause = std::error::Error::source(error).map(ToString::to_string);
@@ -182,7 +182,7 @@ impl SessionActor {
 
     /// Skips a turn that is not to begin. If the person went on speaking after its words, they are
     /// kept: the next turn answers them.
-    fn leave_out(&mut self, StartTurn { turn, input }: StartTurn) {
+    fn skip(&mut self, StartTurn { turn, input }: StartTurn) {
         if turn.is_continued()
             && turn.id > self.over
             && let TurnInput::Words(words) | TurnInput::Resumed(words) = input
@@ -244,7 +244,7 @@ impl TurnRunner {
         let apology = self.phrases.apology.in_language(self.language);
         match input {
             TurnInput::Words(words) | TurnInput::Resumed(words) => {
-                let means = TurnMeans {
+                let means = TurnDependencies {
                     llm: &*self.llm,
                     tools: &self.toolbox,
                     apology,
@@ -363,10 +363,10 @@ impl Handler<PlaybackEnded> for SessionActor {
     }
 }
 
-impl Handler<ToolsKnown> for SessionActor {
+impl Handler<ToolsListed> for SessionActor {
     type Result = ();
 
-    fn handle(&mut self, _: ToolsKnown, ctx: &mut Self::Context) {
-        self.read_ahead(ctx);
+    fn handle(&mut self, _: ToolsListed, ctx: &mut Self::Context) {
+        self.prefetch(ctx);
     }
 }

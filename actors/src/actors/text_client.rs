@@ -20,7 +20,7 @@ use crate::dialogue::Turn;
 use crate::gateway::client_tools::ClientTools;
 use crate::gateway::requests::{Conversation, Preferences, Request, RequestExecutor};
 use crate::gateway::{GatewayService, InUse};
-use crate::metrics::meters;
+use crate::metrics::actor_metrics;
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
@@ -43,7 +43,7 @@ pub struct TextClientActor {
     turns: TurnFactory,
     inbound: Inbound,
     preferences: Preferences,
-    counter: Arc<RequestExecutor>,
+    executor: Arc<RequestExecutor>,
     conversation: Conversation,
     /// Waiting requests, each with the session that is held for it.
     waiting: VecDeque<(Request, Option<InUse>)>,
@@ -55,18 +55,18 @@ pub struct TextClientActor {
     messages: Option<mpsc::Receiver<ServerMessage>>,
     /// Connection slot, released when the connection and its last request have ended. `None` if no
     /// slot was free.
-    place: Option<Arc<OwnedSemaphorePermit>>,
+    slot: Option<Arc<OwnedSemaphorePermit>>,
     span: tracing::Span,
 }
 
 type Ctx = SocketContext<TextClientActor>;
 
 impl TextClientActor {
-    /// Creates an actor that ends with `process`. Without a slot (`place`), the connection is
+    /// Creates an actor that ends with `process`. Without a slot (`slot`), the connection is
     /// closed at once, and the client is asked to try again later.
     pub fn new(
         service: GatewayService,
-        place: Option<OwnedSemaphorePermit>,
+        slot: Option<OwnedSemaphorePermit>,
         process: CancellationToken,
     ) -> Self {
         let session = service.sessions.begin();
@@ -75,19 +75,19 @@ impl TextClientActor {
         let tools = ClientTools::new(service.settings.get(), outbox.clone());
         let turns = TurnFactory::new(process);
         let connection = turns.connection().clone();
-        let counter = RequestExecutor { service, tools, outbox, connection };
+        let executor = RequestExecutor { service, tools, outbox, connection };
         Self {
             turns,
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),
             preferences: Preferences::default(),
-            conversation: counter.converse(Arc::clone(session.session())),
-            counter: Arc::new(counter),
+            conversation: executor.conversation(Arc::clone(session.session())),
+            executor: Arc::new(executor),
             waiting: VecDeque::new(),
             running: None,
             last_heard: Instant::now(),
             frames: (Instant::now(), 0),
             messages: Some(messages),
-            place: place.map(Arc::new),
+            slot: slot.map(Arc::new),
             span,
         }
     }
@@ -126,12 +126,12 @@ impl TextClientActor {
             }
             ClientMessage::EndSession => self.queue(Request::End, ctx),
             ClientMessage::RegisterTools { tools } => {
-                let registered = self.counter.tools.register(tools);
+                let registered = self.executor.tools.register(tools);
                 self.send(&registration(registered), ctx);
             }
             ClientMessage::ToolResult(result) => {
                 let call_id: String = result.call_id.chars().take(64).collect();
-                if !self.counter.tools.answer(result) {
+                if !self.executor.tools.answer(result) {
                     let message = format!("Invalid or expired call_id: {call_id}");
                     self.refuse(ErrorCode::InvalidMessage, message, ctx);
                 }
@@ -151,31 +151,31 @@ impl TextClientActor {
             return self.refuse(ErrorCode::SessionError, message, ctx);
         }
         // From its arrival on, the request counts as a use of the session that it names.
-        let held = request.named().and_then(|id| self.counter.service.sessions.hold(id));
+        let held = request.named().and_then(|id| self.executor.service.sessions.find_in_memory(id));
         self.waiting.push_back((request, held));
-        self.go_on(ctx);
+        self.start_next(ctx);
     }
 
     /// Starts the next request, unless one is running.
-    fn go_on(&mut self, ctx: &mut Ctx) {
+    fn start_next(&mut self, ctx: &mut Ctx) {
         if self.running.is_some() {
             return;
         }
         let Some((request, held)) = self.waiting.pop_front() else { return };
         let turn = self.turns.next();
         self.running = Some(turn.clone());
-        let (counter, own) = (Arc::clone(&self.counter), self.conversation.clone());
-        let (place, (done, conversation)) = (self.place.clone(), oneshot::channel());
-        self.counter.service.sessions.work(async move {
-            let conversation = counter.serve(own, &turn, request).await;
-            drop((held, place));
+        let (executor, own) = (Arc::clone(&self.executor), self.conversation.clone());
+        let (slot, (done, conversation)) = (self.slot.clone(), oneshot::channel());
+        self.executor.service.sessions.spawn(async move {
+            let conversation = executor.serve(own, &turn, request).await;
+            drop((held, slot));
             // A client that has left starts no further request.
             drop(done.send(conversation));
         });
         ctx.spawn(conversation.into_actor(self).map(|conversation, act, ctx| {
             act.conversation = conversation.unwrap_or_else(|_| act.conversation.clone());
             act.running = None;
-            act.go_on(ctx);
+            act.start_next(ctx);
         }));
     }
 
@@ -192,8 +192,8 @@ impl TextClientActor {
         }
     }
 
-    fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
-        if self.last_heard.elapsed() >= self.counter.service.settings.get().dead_after {
+    fn check_timeouts(&mut self, ctx: &mut Ctx) {
+        if self.last_heard.elapsed() >= self.executor.service.settings.get().dead_after {
             return self.leave(Fault::Idle, ctx);
         }
         ctx.ping();
@@ -222,10 +222,10 @@ impl Actor for TextClientActor {
 
     fn started(&mut self, ctx: &mut Ctx) {
         let _in = self.span.clone().entered();
-        if self.place.is_none() {
+        if self.slot.is_none() {
             return self.leave(Fault::Busy, ctx);
         }
-        meters().text_clients.increment(1);
+        actor_metrics().text_clients.increment(1);
         let ended = wrap_future::<_, Self>(self.turns.connection().clone().cancelled_owned());
         ctx.spawn(ended.map(|(), act, ctx| {
             let fault = act.turns.fault();
@@ -236,9 +236,9 @@ impl Actor for TextClientActor {
         }
         self.send(&ServerMessage::Status(Status::Connected(self.conversation.session_id())), ctx);
         tracing::info!("connected");
-        ctx.run_interval(self.counter.service.settings.get().ping_every, |act, ctx| {
+        ctx.run_interval(self.executor.service.settings.get().ping_every, |act, ctx| {
             let _in = act.span.clone().entered();
-            act.look_at_the_clock(ctx);
+            act.check_timeouts(ctx);
         });
     }
 
@@ -248,8 +248,8 @@ impl Actor for TextClientActor {
     }
 
     fn stopped(&mut self, _: &mut Ctx) {
-        if self.place.is_some() {
-            meters().text_clients.decrement(1);
+        if self.slot.is_some() {
+            actor_metrics().text_clients.decrement(1);
         }
         self.turns.connection().cancel();
         tracing::info!(parent: &self.span, "disconnected");

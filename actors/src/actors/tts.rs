@@ -146,20 +146,20 @@ impl SpeechSynthesis {
         let voice = match SpeechEncoder::new(&self.quality()) {
             Ok(voice) => voice,
             Err(error) => {
-                tracing::error!(turn = %turn.id, %error, "no voice can be set up");
+                tracing::error!(turn = %turn.id, %error, "cannot create the speech encoder");
                 return;
             }
         };
         let encode_queue = self.encode_scheduler.encode_queue(self.settings.packet);
         let mut speech = Speech { voice, encode_queue, ahead };
-        let mut fared = SentenceOutcomes::default();
-        while fared.failed < MAX_FAILED
+        let mut outcomes = SentenceOutcomes::default();
+        while outcomes.failed < MAX_FAILED
             && let Some(event) = events.recv().await
         {
             let put = match event {
                 TurnEvent::Emotion(emotion) => speech.put(PlaybackStep::Emotion(emotion)).await,
                 TurnEvent::Sentence(sentence) => {
-                    self.say_or_leave_out(&turn, &mut speech, sentence.text, &mut fared).await
+                    self.say_or_skip(&turn, &mut speech, sentence.text, &mut outcomes).await
                 }
             };
             if put.is_err() {
@@ -169,7 +169,7 @@ impl SpeechSynthesis {
         // The rest of the events is not needed.
         drop(events);
         let apology = self.phrases.apology.in_language(language);
-        if fared.needs_apology() && fared.last_failed != apology {
+        if outcomes.needs_apology() && outcomes.last_failed != apology {
             self.apologise(&turn, &mut speech, apology).await;
         }
     }
@@ -178,24 +178,24 @@ impl SpeechSynthesis {
     ///
     /// # Errors
     /// Fails if pacing has ended.
-    async fn say_or_leave_out(
+    async fn say_or_skip(
         &self,
         turn: &Turn,
         speech: &mut Speech,
         text: String,
-        fared: &mut SentenceOutcomes,
+        outcomes: &mut SentenceOutcomes,
     ) -> Result<(), String> {
         match self.say(speech, &text).await {
             Ok(()) => {
-                fared.spoken = true;
-                fared.failed = 0;
+                outcomes.spoken = true;
+                outcomes.failed = 0;
                 Ok(())
             }
             Err(error) if speech.ahead.is_closed() => Err(error),
             Err(error) => {
-                tracing::warn!(turn = %turn.id, error, "a sentence could not be spoken");
-                fared.failed += 1;
-                fared.last_failed.clone_from(&text);
+                tracing::warn!(turn = %turn.id, error, "cannot speak a sentence");
+                outcomes.failed += 1;
+                outcomes.last_failed.clone_from(&text);
                 speech.put(PlaybackStep::SentenceBroken(text)).await
             }
         }
@@ -205,7 +205,7 @@ impl SpeechSynthesis {
         if speech.put(PlaybackStep::GivenUp).await.is_ok()
             && let Err(error) = self.say(speech, apology).await
         {
-            tracing::warn!(turn = %turn.id, error, "the apology is shown only");
+            tracing::warn!(turn = %turn.id, error, "cannot speak the apology; it is only displayed");
         }
     }
 
@@ -254,7 +254,7 @@ impl SpeechSynthesis {
         let mut sound = self.tts.speak(Line { text: text.into() });
         while let Some(pcm) = sound.next().await {
             let pcm = pcm.map_err(|e| e.to_string())?;
-            speech.voice.take(&pcm.samples, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
+            speech.voice.push(&pcm.samples, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
             speech.put_whole_packets(&self.admission, &mut kept).await?;
         }
         speech.voice.finish();
@@ -266,7 +266,7 @@ impl SpeechSynthesis {
 impl Speech {
     /// Sends one step to pacing. Fails if pacing has ended.
     async fn put(&mut self, step: PlaybackStep) -> Result<(), String> {
-        self.ahead.send(step).await.map_err(|_| "nobody listens any more".to_owned())
+        self.ahead.send(step).await.map_err(|_| "the connection has ended".to_owned())
     }
 
     async fn put_whole_packets(
@@ -275,7 +275,7 @@ impl Speech {
         kept: &mut Option<&mut Vec<Bytes>>,
     ) -> Result<(), String> {
         while self.voice.has_packet() {
-            let (pass, urgent_for) = self.encode_queue.enter().await;
+            let (pass, urgent_for) = self.encode_queue.acquire().await;
             admission.packet_encoded(urgent_for);
             let packet = self.voice.packet().map_err(|e| e.to_string())?;
             // Encoding is the most expensive work on this thread: yield, so that other tasks run

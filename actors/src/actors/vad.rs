@@ -16,10 +16,10 @@ use crate::audio::pcm;
 use crate::audio::utterance_detector::{PacketError, UtteranceDetector};
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
-use crate::metrics::meters;
+use crate::metrics::actor_metrics;
 use crate::settings::HearingSettings;
 use crate::turn_factory::TurnFactory;
-use crate::utterance_channel::{self, PieceSender};
+use crate::utterance_channel::{self, AudioSender};
 
 /// Recipients of the actor's messages.
 pub struct VadOutputs {
@@ -42,7 +42,7 @@ pub struct VadActor {
     mode: Option<ListenMode>,
     open: Option<Utterance>,
     /// Timer that ends an utterance whose packets stop coming.
-    clock: Option<SpawnHandle>,
+    timeout: Option<SpawnHandle>,
     /// Number of `Forget` orders carried out.
     forgets: u64,
 }
@@ -50,7 +50,7 @@ pub struct VadActor {
 /// An utterance that is being spoken.
 struct Utterance {
     turn: Turn,
-    audio: PieceSender,
+    audio: AudioSender,
     last_packet: Instant,
     sent: Duration,
     dropped: u32,
@@ -74,13 +74,13 @@ impl VadActor {
             settings,
             mode: None,
             open: None,
-            clock: None,
+            timeout: None,
             forgets: 0,
         }
     }
 
     fn packet(&mut self, opus: &[u8], ctx: &mut Context<Self>) {
-        let Some(mode) = self.mode else { return meters().uplink.unwanted.increment(1) };
+        let Some(mode) = self.mode else { return actor_metrics().uplink.unwanted.increment(1) };
         if !self.decode(opus) {
             return;
         }
@@ -91,14 +91,14 @@ impl VadActor {
         let longest = self.settings.max_utterance + self.settings.pre_roll;
         if mode == ListenMode::Manual {
             if let Some(utterance) = &mut self.open {
-                utterance.send(self.detector.unjudged(), longest);
+                utterance.send(self.detector.unclassified(), longest);
             }
             return self.detector.forget();
         }
-        while let Some(judged) = self.detector.judge() {
+        while let Some(judged) = self.detector.classify() {
             if matches!(judged.endpoint, Some(Endpoint::Started { .. })) {
                 self.open_utterance();
-                self.watch_the_clock(ctx);
+                self.schedule_timeout(ctx);
             }
             if let Some(utterance) = &mut self.open {
                 utterance.send(self.detector.sound(&judged), longest);
@@ -112,14 +112,14 @@ impl VadActor {
     /// Decodes a packet and appends its samples. A packet that does not decode is counted and
     /// skipped, with false as the result.
     fn decode(&mut self, opus: &[u8]) -> bool {
-        let count = &meters().uplink;
+        let count = &actor_metrics().uplink;
         match self.detector.decode(opus) {
             Ok(()) if opus.is_empty() => count.empty.increment(1),
             Ok(()) => count.heard.increment(1),
             Err(error) => {
                 let oversized = error == PacketError::Oversized;
                 if oversized { &count.oversized } else { &count.garbage }.increment(1);
-                tracing::debug!(%error, bytes = opus.len(), "uplink packet does not decode");
+                tracing::debug!(%error, bytes = opus.len(), "cannot decode an uplink packet");
                 return false;
             }
         }
@@ -128,7 +128,7 @@ impl VadActor {
 
     fn open_utterance(&mut self) {
         let turn = self.turns.next();
-        let (audio, receiver) = utterance_channel::lane(self.utterance_lane);
+        let (audio, receiver) = utterance_channel::channel(self.utterance_lane);
         let forgets = self.forgets;
         self.outputs.started.do_send(SpeechStarted { turn: turn.clone(), forgets });
         self.outputs.utterances.do_send(OpenUtterance { turn: turn.clone(), audio: receiver });
@@ -161,15 +161,15 @@ impl VadActor {
             self.detector.forget();
         } else {
             // A button has opened the utterance; from here on silence ends it.
-            self.watch_the_clock(ctx);
+            self.schedule_timeout(ctx);
         }
     }
 
     /// Ends an utterance whose packets stop coming: some clients send nothing while silent. The
     /// timer fires when that can be at the earliest, and runs only while an utterance is open.
-    fn watch_the_clock(&mut self, ctx: &mut Context<Self>) {
-        if let Some(clock) = self.clock.take() {
-            ctx.cancel_future(clock);
+    fn schedule_timeout(&mut self, ctx: &mut Context<Self>) {
+        if let Some(timeout) = self.timeout.take() {
+            ctx.cancel_future(timeout);
         }
         let Some(utterance) = &self.open else { return };
         let left = self.settings.silence.saturating_sub(utterance.last_packet.elapsed());
@@ -177,10 +177,10 @@ impl VadActor {
             self.detector.end();
             return self.end();
         }
-        self.clock = Some(ctx.run_later(left, |act, ctx| {
-            act.clock = None;
+        self.timeout = Some(ctx.run_later(left, |act, ctx| {
+            act.timeout = None;
             if act.mode != Some(ListenMode::Manual) {
-                act.watch_the_clock(ctx);
+                act.schedule_timeout(ctx);
             }
         }));
     }
@@ -193,7 +193,7 @@ impl Utterance {
         self.sent += pcm::duration(sound.len(), SAMPLE_RATE_HZ);
         if self.sent <= longest && !self.audio.send(sound) {
             self.dropped += 1;
-            meters().drops.utterance.increment(1);
+            actor_metrics().drops.utterance.increment(1);
         }
     }
 }
@@ -228,7 +228,7 @@ impl StreamHandler<UplinkItem> for VadActor {
                 self.forgets += 1;
                 self.forget();
             }
-            UplinkItem::Speaking(speaking) => self.detector.need(speaking),
+            UplinkItem::Speaking(speaking) => self.detector.set_speaking(speaking),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::settings::HearingSettings;
 /// Voice that pauses longer than this before `min_speech` is reached was a click or a cough.
 pub const MAX_ONSET_PAUSE: Duration = Duration::from_millis(120);
 
-/// What one frame brought about.
+/// Event caused by one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// Speech has started, this long ago.
@@ -45,7 +45,7 @@ const QUIET: State =
     State::Quiet { voice: Duration::ZERO, pause: Duration::ZERO, since_onset: Duration::ZERO };
 
 impl Endpointer {
-    /// An endpointer in the quiet state.
+    /// Creates an endpointer in the quiet state.
     pub fn new(settings: &HearingSettings) -> Self {
         let &HearingSettings { min_speech, silence, max_utterance, .. } = settings;
         Self { min_speech, silence, max_utterance, state: QUIET }
@@ -57,7 +57,7 @@ impl Endpointer {
     }
 
     /// Sets the length of voice that is needed from now on before speech counts as started.
-    pub fn need(&mut self, min_speech: Duration) {
+    pub fn set_min_speech(&mut self, min_speech: Duration) {
         self.min_speech = min_speech;
     }
 
@@ -68,7 +68,7 @@ impl Endpointer {
 
     /// Processes the decision on `length` of audio. Returns an event if speech starts or ends with
     /// it.
-    pub fn hear(&mut self, voiced: bool, length: Duration) -> Option<Endpoint> {
+    pub fn push(&mut self, voiced: bool, length: Duration) -> Option<Endpoint> {
         match &mut self.state {
             State::Quiet { voice, pause, since_onset } => {
                 if voiced {
@@ -122,9 +122,9 @@ mod tests {
 
     /// Processes `v` (voice) and `.` (none), one frame each; returns the events with their frame
     /// numbers.
-    fn hear(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
-        let hear = |(i, c)| endpointer.hear(c == 'v', FRAME).map(|e| (i, e));
-        frames.chars().enumerate().filter_map(hear).collect()
+    fn push(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
+        let push = |(i, c)| endpointer.push(c == 'v', FRAME).map(|e| (i, e));
+        frames.chars().enumerate().filter_map(push).collect()
     }
 
     fn started(ms: u64) -> Endpoint {
@@ -133,32 +133,32 @@ mod tests {
 
     #[test]
     fn speech_starts_after_enough_voice_and_ends_after_enough_silence() {
-        let events = hear(&mut endpointer(), "..vvvvvvvv..........vv");
+        let events = push(&mut endpointer(), "..vvvvvvvv..........vv");
         assert_eq!(events, [(6, started(100)), (19, Endpoint::Ended)]);
     }
 
     #[test]
     fn a_cough_does_not_start_it_and_a_pause_does_not_end_it() {
-        assert_eq!(hear(&mut endpointer(), "vvv.......vvvv......."), []);
-        let events = hear(&mut endpointer(), "vvvvvvvv.........vvv..........");
+        assert_eq!(push(&mut endpointer(), "vvv.......vvvv......."), []);
+        let events = push(&mut endpointer(), "vvvvvvvv.........vvv..........");
         assert_eq!(events, [(4, started(100)), (29, Endpoint::Ended)]);
     }
 
     #[test]
     fn short_pauses_at_the_onset_count_as_part_of_it() {
-        assert_eq!(hear(&mut endpointer(), "vv..vv..v"), [(8, started(180))]);
+        assert_eq!(push(&mut endpointer(), "vv..vv..v"), [(8, started(180))]);
     }
 
     #[test]
     fn an_endless_utterance_is_cut() {
-        let events = hear(&mut endpointer(), &"v".repeat(150));
+        let events = push(&mut endpointer(), &"v".repeat(150));
         assert_eq!(events[..2], [(4, started(100)), (99, Endpoint::Ended)]);
     }
 
     proptest! {
         #[test]
         fn starts_and_ends_alternate(frames in "[v.]{0,400}") {
-            let events = hear(&mut endpointer(), &frames);
+            let events = push(&mut endpointer(), &frames);
             for (i, (_, event)) in events.iter().enumerate() {
                 prop_assert_eq!(matches!(event, Endpoint::Started { .. }), i % 2 == 0);
             }

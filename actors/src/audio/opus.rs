@@ -21,7 +21,7 @@ pub enum OpusError {
     #[error("opus cannot run at {0} Hz: use 8000, 12000, 16000, 24000 or 48000")]
     Rate(u32),
     /// A packet that does not decode, or a frame without a legal length; as libopus reports it.
-    #[error("opus: {0}")]
+    #[error("opus codec failed: {0}")]
     Codec(String),
 }
 

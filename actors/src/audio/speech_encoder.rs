@@ -54,7 +54,7 @@ impl SpeechEncoder {
     ///
     /// # Errors
     /// Fails if this rate cannot be resampled.
-    pub fn take(&mut self, samples: &[i16], rate_hz: u32) -> Result<(), ResampleError> {
+    pub fn push(&mut self, samples: &[i16], rate_hz: u32) -> Result<(), ResampleError> {
         self.pending.drain(..self.encoded);
         self.encoded = 0;
         if self.resampler.as_ref().is_none_or(|(r, _)| *r != rate_hz) {

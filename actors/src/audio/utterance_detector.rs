@@ -33,7 +33,7 @@ pub enum PacketError {
 
 /// Frames that were classified, and the endpoint at the last of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct Classified {
     /// Start or end of speech with the last of them, if any.
     pub endpoint: Option<Endpoint>,
     sound: Range<usize>,
@@ -49,7 +49,7 @@ pub struct UtteranceDetector {
     /// Recent samples: the history, which is classified, then those that are not classified yet.
     recent: Vec<i16>,
     /// Number of samples of `recent` that are classified.
-    judged: usize,
+    classified: usize,
     /// Number of samples of history that an utterance may include.
     keep: usize,
 }
@@ -66,7 +66,7 @@ impl UtteranceDetector {
             decoder: None,
             voicing: None,
             recent: Vec::new(),
-            judged: 0,
+            classified: 0,
         }
     }
 
@@ -87,9 +87,9 @@ impl UtteranceDetector {
             let longest = SAMPLE_RATE_HZ as usize / 1_000 * MAX_PACKET_MS;
             self.recent.reserve_exact(self.keep + slack + FRAME_SAMPLES + longest);
         }
-        if self.judged >= self.keep + slack {
-            self.recent.drain(..self.judged - self.keep);
-            self.judged = self.keep;
+        if self.classified >= self.keep + slack {
+            self.recent.drain(..self.classified - self.keep);
+            self.classified = self.keep;
         }
         decoder.decode(opus, &mut self.recent)?;
         Ok(())
@@ -97,45 +97,45 @@ impl UtteranceDetector {
 
     /// Classifies whole frames, up to and with the next one at which speech starts or ends. Returns
     /// `None` if no whole frame is left.
-    pub fn judge(&mut self) -> Option<Judged> {
+    pub fn classify(&mut self) -> Option<Classified> {
         let settings = &self.settings;
         let voicing = self.voicing.get_or_insert_with(|| {
             VoiceDetector::new(settings.aggressiveness, settings.min_rms, settings.over_noise)
         });
-        let first = self.judged;
+        let first = self.classified;
         let mut endpoint = None;
         while endpoint.is_none() {
-            let end = self.judged + FRAME_SAMPLES;
-            let Some(frame) = self.recent.get(self.judged..end) else { break };
-            endpoint = self.endpointer.hear(voicing.is_voice(frame), FRAME);
-            self.judged = end;
+            let end = self.classified + FRAME_SAMPLES;
+            let Some(frame) = self.recent.get(self.classified..end) else { break };
+            endpoint = self.endpointer.push(voicing.is_voice(frame), FRAME);
+            self.classified = end;
         }
         let start = match endpoint {
             Some(Endpoint::Started { ago }) => {
                 let reach = pcm::samples_in(ago + settings.pre_roll, SAMPLE_RATE_HZ);
-                self.judged.saturating_sub(reach.min(self.keep))
+                self.classified.saturating_sub(reach.min(self.keep))
             }
             _ => first,
         };
-        (self.judged > first).then_some(Judged { endpoint, sound: start..self.judged })
+        (self.classified > first).then_some(Classified { endpoint, sound: start..self.classified })
     }
 
     /// Returns the samples of the frames that were just classified. If speech started with the last
     /// of them, returns the utterance so far, with its pre-roll.
-    pub fn sound(&self, judged: &Judged) -> &[i16] {
-        &self.recent[judged.sound.clone()]
+    pub fn sound(&self, classified: &Classified) -> &[i16] {
+        &self.recent[classified.sound.clone()]
     }
 
     /// Returns the samples that are not classified yet.
-    pub fn unjudged(&self) -> &[i16] {
-        &self.recent[self.judged..]
+    pub fn unclassified(&self) -> &[i16] {
+        &self.recent[self.classified..]
     }
 
     /// Sets the length of voice that starts an utterance: `barge_in` while we speak, since the
     /// utterance would interrupt us, and `min_speech` otherwise.
-    pub fn need(&mut self, speaking: bool) {
+    pub fn set_speaking(&mut self, speaking: bool) {
         let usual = self.settings.min_speech;
-        self.endpointer.need(if speaking { self.settings.barge_in } else { usual });
+        self.endpointer.set_min_speech(if speaking { self.settings.barge_in } else { usual });
     }
 
     /// Ends the utterance, whatever was received.
@@ -146,7 +146,7 @@ impl UtteranceDetector {
     /// Discards the audio received so far.
     pub fn forget(&mut self) {
         self.recent.clear();
-        self.judged = 0;
+        self.classified = 0;
         self.endpointer.reset();
     }
 
@@ -171,14 +171,14 @@ mod tests {
         let (mut found, mut open) = (Vec::new(), None);
         for packet in packets {
             detector.decode(packet).unwrap();
-            while let Some(judged) = detector.judge() {
-                if let Some(Endpoint::Started { .. }) = judged.endpoint {
+            while let Some(classified) = detector.classify() {
+                if let Some(Endpoint::Started { .. }) = classified.endpoint {
                     open = Some(Vec::new());
                 }
                 if let Some(utterance) = &mut open {
-                    utterance.extend_from_slice(detector.sound(&judged));
+                    utterance.extend_from_slice(detector.sound(&classified));
                 }
-                if judged.endpoint == Some(Endpoint::Ended) {
+                if classified.endpoint == Some(Endpoint::Ended) {
                     found.extend(open.take());
                 }
             }
@@ -235,6 +235,6 @@ mod tests {
         let mut detector = UtteranceDetector::new(HearingSettings::default());
         assert_eq!(detector.decode(&[0; MAX_OPUS_BYTES + 1]), Err(PacketError::Oversized));
         assert!(matches!(detector.decode(&[0xff; 40]), Err(PacketError::Garbage(_))));
-        assert!(detector.judge().is_none() && detector.unjudged().is_empty());
+        assert!(detector.classify().is_none() && detector.unclassified().is_empty());
     }
 }

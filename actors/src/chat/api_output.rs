@@ -5,8 +5,8 @@ use hearken_proto::chat::Event;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::running::Beginning;
-use super::state_tools::World;
+use super::running::RequestRecord;
+use super::state_tools::StateTools;
 use super::{ChatError, budget};
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::TurnOutput;
@@ -26,14 +26,14 @@ pub enum ChatPiece {
 /// Output of a chat turn.
 pub(super) struct ApiOutput<'a> {
     turn: &'a Turn,
-    world: Option<&'a World>,
+    state_tools: Option<&'a StateTools>,
     /// Channel for streamed words, if the client wants them.
     out: Option<&'a mpsc::Sender<ChatPiece>>,
     budget: usize,
     /// Number of tokens of the current prompt, counted by the server.
     asked: u64,
     /// Data that must be on disk before the first call.
-    beginning: Beginning<'a>,
+    request_record: RequestRecord<'a>,
     /// Reason why the turn must not call tools.
     pub(super) refused: Option<ChatError>,
     /// Set if all calls of the last round succeeded.
@@ -47,18 +47,18 @@ pub(super) struct ApiOutput<'a> {
 impl<'a> ApiOutput<'a> {
     pub(super) fn new(
         turn: &'a Turn,
-        world: Option<&'a World>,
+        state_tools: Option<&'a StateTools>,
         out: Option<&'a mpsc::Sender<ChatPiece>>,
         budget: usize,
-        beginning: Beginning<'a>,
+        request_record: RequestRecord<'a>,
     ) -> Self {
         Self {
             turn,
-            world,
+            state_tools,
             out,
             budget,
             asked: 0,
-            beginning,
+            request_record,
             refused: None,
             worked: false,
             parts: Parts::default(),
@@ -122,14 +122,14 @@ impl TurnOutput for ApiOutput<'_> {
         asked: &str,
         until: Instant,
     ) -> Result<Vec<String>, TurnError> {
-        if let Err(error) = self.beginning.begin().await {
+        if let Err(error) = self.request_record.begin().await {
             self.refused = Some(error);
             return Err(failed(calls, "the request could not be noted"));
         }
         let source = |call: &ToolRequest| offer.origin(&call.name).map(|(source, _)| source);
-        if let Some(world) = self.world {
-            let its = calls.iter().filter(|call| source(call).is_some_and(World::is));
-            world.round(its.count());
+        if let Some(state_tools) = self.state_tools {
+            let its = calls.iter().filter(|call| source(call).is_some_and(StateTools::is));
+            state_tools.round(its.count());
         }
         let mut running = tools.begin(offer, calls, asked, until);
         loop {
@@ -146,16 +146,16 @@ impl TurnOutput for ApiOutput<'_> {
         self.worked = ended.iter().all(|ended| ended.failure.is_none());
         let others = calls.iter().zip(&ended).filter(|(call, ended)| {
             let refused = ended.failure.as_ref();
-            source(call).is_some_and(|source| !World::is(source))
+            source(call).is_some_and(|source| !StateTools::is(source))
                 && !matches!(refused, Some(ToolError::Unknown(_) | ToolError::Arguments(_)))
         });
         if others.count() > 0 {
-            self.beginning.running.acts();
+            self.request_record.running.mark_acted();
         }
-        if self.world.is_some_and(|world| world.effects().conflict) {
+        if self.state_tools.is_some_and(|state_tools| state_tools.effects().conflict) {
             return Err(failed(calls, "the state was changed meanwhile"));
         }
-        Ok(ended.into_iter().map(|ended| ended.told).collect())
+        Ok(ended.into_iter().map(|ended| ended.text).collect())
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn prompt(
         ],
     );
     let mut messages = vec![ChatMessage::new(Role::System, system)];
-    let before = before.iter().map(|kept| as_told(&kept.message)).collect();
+    let before = before.iter().map(|kept| to_model_message(&kept.message)).collect();
     messages.extend(whole_exchanges(before));
     messages
         .push(ChatMessage::new(Role::User, words(request.player_id.as_deref(), &request.message)));
@@ -60,7 +60,7 @@ fn words(player: Option<&str>, message: &str) -> String {
     player.map_or_else(|| message.to_owned(), |player| format!("[{player}] {message}"))
 }
 
-fn as_told(message: &Message) -> ChatMessage {
+fn to_model_message(message: &Message) -> ChatMessage {
     let call = |call: &ToolCall| ToolRequest {
         id: call.id.clone(),
         name: call.function.name.clone(),
@@ -79,7 +79,11 @@ fn as_told(message: &Message) -> ChatMessage {
 }
 
 /// Converts a message to the form in which it is stored and shown.
-pub(super) fn as_kept(message: &ChatMessage, player_id: Option<&str>, at: Timestamp) -> Message {
+pub(super) fn to_stored_message(
+    message: &ChatMessage,
+    player_id: Option<&str>,
+    at: Timestamp,
+) -> Message {
     let call = |call: &ToolRequest| ToolCall {
         id: call.id.clone(),
         kind: "function".into(),
@@ -108,9 +112,12 @@ mod tests {
             ChatMessage::calling("so", vec![call]),
             ChatMessage::result("1", "17"),
         ] {
-            assert_eq!(as_told(&as_kept(&message, None, at)), message);
+            assert_eq!(to_model_message(&to_stored_message(&message, None, at)), message);
         }
-        let kept = as_kept(&ChatMessage::new(Role::User, "hi"), Some("p1"), at);
-        assert_eq!((kept.content.as_str(), as_told(&kept).content.as_str()), ("hi", "[p1] hi"));
+        let kept = to_stored_message(&ChatMessage::new(Role::User, "hi"), Some("p1"), at);
+        assert_eq!(
+            (kept.content.as_str(), to_model_message(&kept).content.as_str()),
+            ("hi", "[p1] hi")
+        );
     }
 }

@@ -68,7 +68,7 @@ pub struct ChatService {
 pub enum ChatError {
     /// There is no session with this id, or no longer.
     #[error("Session not found: {0}")]
-    NotFound(SessionId),
+    SessionNotFound(SessionId),
     /// The status of the session or request does not allow this.
     #[error("{0}")]
     Status(String),
@@ -95,7 +95,7 @@ pub enum ChatError {
     State(StateError),
     /// There is no state server, or it does not know this session or snapshot.
     #[error("{0}")]
-    NoState(String),
+    ResourceNotFound(String),
     /// The store failed.
     #[error("the store failed")]
     Store(#[source] BoxError),
@@ -108,7 +108,7 @@ impl ChatError {
     /// Returns the fault for the client.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::NotFound(_) => Fault::SessionNotFound,
+            Self::SessionNotFound(_) => Fault::SessionNotFound,
             Self::Status(_) => Fault::Conflict,
             Self::Busy | Self::Full(NotBegun::Full) => Fault::Busy,
             Self::Overtaken => Fault::VersionConflict,
@@ -116,7 +116,7 @@ impl ChatError {
             Self::Llm(_) => Fault::LlmUnavailable,
             Self::State(StateError::Conflict(_)) => Fault::VersionConflict,
             Self::State(_) => Fault::StateServer,
-            Self::NoState(_) => Fault::NotFound,
+            Self::ResourceNotFound(_) => Fault::NotFound,
             Self::Store(_) | Self::TooLong(_) => Fault::Unavailable,
             Self::GoingAway | Self::Full(NotBegun::Stopping) => Fault::GoingAway,
         }

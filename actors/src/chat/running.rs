@@ -15,14 +15,14 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::ChatError;
-use crate::ports::{ChatStore, RequestKey, SessionLock, TurnKept};
+use crate::ports::{ChatStore, RequestKey, SessionLock, StoreOutcome};
 use crate::tasks::Tasks;
 
 /// Message that is being answered.
-pub(super) struct Running {
+pub(super) struct RunningMessage {
     tasks: Tasks,
     /// Cancelled when nobody waits for the answer any more.
-    left: CancellationToken,
+    client_left: CancellationToken,
     /// Set if the client may ask for the answer again.
     repeatable: bool,
     /// Set when tools were called or are about to be, or the turn is stored.
@@ -31,23 +31,23 @@ pub(super) struct Running {
     acted: AtomicBool,
 }
 
-impl Running {
-    pub(super) fn new(tasks: Tasks, left: CancellationToken, repeatable: bool) -> Self {
+impl RunningMessage {
+    pub(super) fn new(tasks: Tasks, client_left: CancellationToken, repeatable: bool) -> Self {
         let (begun, acted) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { tasks, left, repeatable, begun, acted }
+        Self { tasks, client_left, repeatable, begun, acted }
     }
 
     /// Waits until the message may be dropped, which is possible until something has begun. Must be
     /// polled by the same task as the work.
-    pub(super) async fn dropped(&self) {
-        let left = async {
+    pub(super) async fn may_be_dropped(&self) {
+        let client_left = async {
             if self.repeatable {
                 std::future::pending::<()>().await;
             }
-            self.left.cancelled().await;
+            self.client_left.cancelled().await;
         };
         tokio::select! {
-            () = left => {}
+            () = client_left => {}
             () = self.tasks.process().cancelled() => {}
         }
         if self.begun.load(Ordering::Relaxed) {
@@ -56,23 +56,23 @@ impl Running {
     }
 
     /// Waits until the message must end, whatever it has begun. Returns the reason.
-    pub(super) async fn ends(&self, lock: &SessionLock, limit: Duration) -> ChatError {
+    pub(super) async fn must_end(&self, lock: &SessionLock, limit: Duration) -> ChatError {
         tokio::select! {
             biased;
             () = lock.lost.cancelled() => ChatError::Overtaken,
-            () = self.tasks.over() => ChatError::GoingAway,
+            () = self.tasks.deadline() => ChatError::GoingAway,
             () = sleep(limit) => ChatError::TooLong(limit),
         }
     }
 
     /// Marks the message as begun, because tools are about to be called or the turn to be stored.
     /// From now on it is not dropped. Returns true if it was begun before.
-    pub(super) fn begins(&self) -> bool {
+    pub(super) fn mark_begun(&self) -> bool {
         self.begun.swap(true, Ordering::Relaxed)
     }
 
     /// Records the call of a tool that is not the state server's.
-    pub(super) fn acts(&self) {
+    pub(super) fn mark_acted(&self) {
         self.acted.store(true, Ordering::Relaxed);
     }
 
@@ -84,25 +84,25 @@ impl Running {
 
 /// Data that must be on disk before the first call of a turn.
 #[derive(Clone, Copy)]
-pub(super) struct Beginning<'a> {
+pub(super) struct RequestRecord<'a> {
     pub(super) store: &'a dyn ChatStore,
-    pub(super) running: &'a Running,
+    pub(super) running: &'a RunningMessage,
     pub(super) session: &'a SessionId,
     pub(super) key: Option<&'a RequestKey>,
     pub(super) fence: i64,
 }
 
-impl Beginning<'_> {
+impl RequestRecord<'_> {
     /// Prepares the first tool call of the turn. Records the idempotency key as begun: a repeated
     /// request then does not repeat the calls, however this one ends.
     pub(super) async fn begin(&self) -> Result<(), ChatError> {
         // From now on the message is not dropped. If the key cannot be recorded, the message ends
         // with an error.
-        if self.running.begins() {
+        if self.running.mark_begun() {
             return Ok(());
         }
         let Some(key) = self.key else { return Ok(()) };
-        kept(self.store.begin_request(self.session, key, self.fence).await?)
+        check_stored(self.store.begin_request(self.session, key, self.fence).await?)
     }
 
     /// Handles a turn without an answer. If nothing has changed, its request may be repeated.
@@ -111,21 +111,21 @@ impl Beginning<'_> {
             return;
         };
         if changed {
-            tracing::warn!(session = %self.session, "a request with a key failed after it had called tools");
+            tracing::warn!(session = %self.session, "a request with an idempotency key failed after it had called tools");
             return;
         }
         if let Err(error) = self.store.forget_request(self.session, &key.name, self.fence).await {
-            tracing::warn!(error, session = %self.session, "a request that failed cannot be forgotten");
+            tracing::warn!(error, session = %self.session, "cannot delete the record of a failed request");
         }
     }
 }
 
 /// Converts the outcome of storing a turn.
-pub(super) fn kept(outcome: TurnKept) -> Result<(), ChatError> {
+pub(super) fn check_stored(outcome: StoreOutcome) -> Result<(), ChatError> {
     match outcome {
-        TurnKept::Kept => Ok(()),
-        TurnKept::Overtaken => Err(ChatError::Overtaken),
-        TurnKept::Closed => {
+        StoreOutcome::Kept => Ok(()),
+        StoreOutcome::Overtaken => Err(ChatError::Overtaken),
+        StoreOutcome::Closed => {
             Err(ChatError::Status("the session was archived or deleted meanwhile".into()))
         }
     }

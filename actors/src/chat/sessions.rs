@@ -6,7 +6,7 @@ use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::state_tools::nowhere;
+use super::state_tools::empty_state;
 use super::{ChatError, ChatService};
 use crate::ports::{SessionFilter, SessionPage, StateError};
 use crate::wall_clock::now;
@@ -39,7 +39,7 @@ impl ChatService {
             state.create(&session.id, &session.name).await.map_err(ChatError::State)?;
         }
         if let Err(error) = self.store.create(&session).await {
-            self.forget_world(&session.id).await;
+            self.delete_state(&session.id).await;
             return Err(error.into());
         }
         Ok(session)
@@ -52,7 +52,7 @@ impl ChatService {
     pub async fn session(&self, id: &SessionId) -> Result<ChatSession, ChatError> {
         let session = self.store.session(id).await?;
         let there = session.filter(|session| session.status != ChatStatus::Deleted);
-        there.ok_or_else(|| ChatError::NotFound(id.clone()))
+        there.ok_or_else(|| ChatError::SessionNotFound(id.clone()))
     }
 
     /// Returns the sessions that match the filter.
@@ -96,7 +96,7 @@ impl ChatService {
         from: &[ChatStatus],
         to: ChatStatus,
     ) -> Result<(), ChatError> {
-        let missing = || ChatError::NotFound(id.clone());
+        let missing = || ChatError::SessionNotFound(id.clone());
         let session = self.store.session(id).await?.ok_or_else(missing)?;
         if !from.contains(&session.status) {
             return Err(missing());
@@ -110,7 +110,7 @@ impl ChatService {
             ChatStatus::Archived => "session.archived",
             ChatStatus::Deleted => "session.deleted",
         };
-        self.tell(id, kind, json!({ "status": to })).await;
+        self.publish(id, kind, json!({ "status": to })).await;
         Ok(())
     }
 
@@ -138,10 +138,10 @@ impl ChatService {
     /// failed.
     pub async fn state(&self, id: &SessionId) -> Result<Map<String, Value>, ChatError> {
         self.session(id).await?;
-        let Some(server) = &self.state else { return Ok(nowhere(id)) };
+        let Some(server) = &self.state else { return Ok(empty_state(id)) };
         server.state(id).await.map_err(|error| match error {
             StateError::Unknown(_) => {
-                ChatError::NoState("the state server has no state of this session".into())
+                ChatError::ResourceNotFound("the state server has no state of this session".into())
             }
             other => ChatError::State(other),
         })
@@ -154,7 +154,7 @@ impl ChatService {
             ticks.tick().await;
             if let Err(error) = self.purge().await {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(%error, cause, "deleted sessions cannot be purged");
+                tracing::warn!(%error, cause, "cannot purge deleted sessions");
             }
         }
     }
@@ -176,7 +176,7 @@ impl ChatService {
                     Ok(false) => {}
                     Err(error @ ChatError::Store(_)) => return Err(error),
                     Err(error) => {
-                        tracing::warn!(%error, session = %id, "a deleted session cannot be purged yet");
+                        tracing::warn!(%error, session = %id, "cannot purge a deleted session; trying again later");
                         left += 1;
                     }
                 }
@@ -202,11 +202,11 @@ impl ChatService {
         Ok(self.store.purge(id).await?)
     }
 
-    async fn forget_world(&self, id: &SessionId) {
+    async fn delete_state(&self, id: &SessionId) {
         if let Some(state) = &self.state
             && let Err(error) = state.delete(id).await
         {
-            tracing::warn!(%error, session = %id, "the world of a session that was not made is left");
+            tracing::warn!(%error, session = %id, "cannot delete the state of a session that was not created");
         }
     }
 }

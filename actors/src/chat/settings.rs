@@ -1,5 +1,5 @@
-//! What chat sessions need to know of a deployment. Defaults are those of the orchestrator's
-//! document, chapters 2, 4 and 8.
+//! Settings of chat sessions. Defaults are those of the orchestrator's document, chapters 2, 4 and
+//! 8. Not for the bounds of values.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::settings::{Secret, days, ms};
 use crate::tools::ToolSettings;
 
-/// Instructions in the order of the document, 2.2.2: the role, the rules, the scene, the tools,
-/// the way to work.
+/// Default instructions in the order of the document, 2.2.2: the role, the rules, the scene, the
+/// tools, the workflow.
 const SYSTEM_PROMPT: &str = "你是一位经验丰富的龙与地下城（D&D 5e）地下城主（DM），为玩家主持战役“{session_name}”。
 
 核心规则：
@@ -27,52 +27,52 @@ const SYSTEM_PROMPT: &str = "你是一位经验丰富的龙与地下城（D&D 5e
 
 现在的时间：{current_time}";
 
-/// Section `[chat]`: how chat sessions are served.
+/// Section `[chat]`: chat sessions of applications.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatSettings {
-    /// Lets applications in.
+    /// True to accept applications.
     pub enabled: bool,
-    /// Bearer token of applications, which may also stand as `token` in the URL; empty lets
-    /// everybody in.
+    /// Bearer token of applications, which may also be `token` in the URL; empty to accept
+    /// everybody.
     pub token: Secret,
-    /// Tells the model how to behave; `{session_name}`, `{state}`, `{tools}` and `{current_time}`
-    /// are filled in.
+    /// Instructions for the model; `{session_name}`, `{state}`, `{tools}` and `{current_time}` are
+    /// filled in.
     pub system_prompt: String,
-    /// Rounds of calls in a turn; one more ends it with an error.
+    /// Maximum number of rounds of calls in a turn; a further one ends it with an error.
     pub max_iterations: usize,
-    /// Messages of a session that are read for a turn.
+    /// Number of messages of a session that are read for a turn.
     #[serde(rename = "message_history_size")]
     pub history: u32,
-    /// Tokens that the model is told at most; older exchanges are left out.
+    /// Maximum length of the prompt, in tokens; older exchanges are removed.
     pub token_budget: usize,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
-    /// 0.0 to 1.0.
+    /// Sampling temperature, 0.0 to 1.0.
     pub temperature: f64,
-    /// Longest wait for a turn of the same session that is under way.
+    /// Longest wait for a turn of the same session in progress.
     #[serde(rename = "lock_wait_ms", with = "ms")]
     pub lock_wait: Duration,
-    /// Longest time for a message, whatever it has begun; no key.
+    /// Longest time for a message, whatever it has begun; not a key.
     #[serde(skip)]
     pub turn_limit: Duration,
-    /// Most watchers at once; one more is refused with 503.
+    /// Maximum number of watchers; a further one is refused with 503.
     pub max_watchers: usize,
-    /// Pings a watcher this often.
+    /// Interval of pings to a watcher.
     #[serde(rename = "ping_interval_ms", with = "ms")]
     pub ping_every: Duration,
-    /// Disconnects a watcher that sent nothing at all for this long.
+    /// Time without any data after which a watcher is disconnected.
     #[serde(rename = "pong_timeout_ms", with = "ms")]
     pub dead_after: Duration,
-    /// Forgets deleted sessions after this time.
+    /// Time after which deleted sessions are purged.
     #[serde(rename = "purge_after_days", with = "days")]
     pub purge_after: Duration,
-    /// Looks for them this often; no key.
+    /// Interval at which deleted sessions are purged; not a key.
     #[serde(skip)]
     pub purge_every: Duration,
-    /// The model may call the server's other tools too.
+    /// True if the model may call the server's other tools too.
     pub server_tools: bool,
-    /// How tools are offered and called; the keys stand in `[tools]`.
+    /// Settings for offering and calling tools; their keys are in `[tools]`.
     #[serde(skip)]
     pub tools: ToolSettings,
 }

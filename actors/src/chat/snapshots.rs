@@ -30,7 +30,7 @@ impl ChatService {
             session_id: id.clone(),
             name: wanted.name.unwrap_or_else(|| at.to_string()),
             message_count: session.message_count,
-            state_version: self.world_version(id).await?,
+            state_version: self.state_version(id).await?,
             created_at: at,
         };
         match self.store.keep_snapshot(&snapshot, lock.fence).await? {
@@ -55,26 +55,32 @@ impl ChatService {
     /// # Errors
     /// Returns an error if there is no such session or snapshot, the session is not active, a
     /// message is being answered, or a server failed.
-    pub async fn go_back(&self, id: &SessionId, snapshot_id: &str) -> Result<Snapshot, ChatError> {
+    pub async fn restore_snapshot(
+        &self,
+        id: &SessionId,
+        snapshot_id: &str,
+    ) -> Result<Snapshot, ChatError> {
         self.active(id).await?;
-        let missing = || ChatError::NoState(format!("the session has no snapshot {snapshot_id}"));
+        let missing =
+            || ChatError::ResourceNotFound(format!("the session has no snapshot {snapshot_id}"));
         let all = self.store.snapshots(id).await?;
         let wanted = all.into_iter().find(|s| s.id == snapshot_id).ok_or_else(missing)?;
         let lock = self.lock(id).await?;
         self.active(id).await?;
         let before = match wanted.state_version {
-            Some(version) => self.world_back(id, version).await?,
+            Some(version) => self.restore_state(id, version).await?,
             None => None,
         };
         let back = self.store.restore_snapshot(id, snapshot_id, lock.fence, now()).await;
         match back {
             Ok(Some(back)) => {
-                self.tell(id, "session.rolled_back", json!({ "snapshot_id": snapshot_id })).await;
+                self.publish(id, "session.rolled_back", json!({ "snapshot_id": snapshot_id }))
+                    .await;
                 Ok(back)
             }
             other => {
                 if let Some(version) = before {
-                    self.world_again(id, version).await;
+                    self.undo_restore_state(id, version).await;
                 }
                 other?;
                 Err(ChatError::Overtaken)
@@ -83,7 +89,7 @@ impl ChatService {
     }
 
     /// Returns the version of a session's state. `None` if there is no state.
-    async fn world_version(&self, id: &SessionId) -> Result<Option<i64>, ChatError> {
+    async fn state_version(&self, id: &SessionId) -> Result<Option<i64>, ChatError> {
         let Some(server) = &self.state else { return Ok(None) };
         match server.state(id).await {
             Ok(state) => Ok(version_of(&state)),
@@ -94,13 +100,13 @@ impl ChatService {
 
     /// Restores a session's state to this version. Returns the version before, if the state was
     /// changed.
-    async fn world_back(&self, id: &SessionId, version: i64) -> Result<Option<i64>, ChatError> {
+    async fn restore_state(&self, id: &SessionId, version: i64) -> Result<Option<i64>, ChatError> {
         let Some(server) = &self.state else { return Ok(None) };
-        let before = self.world_version(id).await?;
+        let before = self.state_version(id).await?;
         match server.restore(id, version).await {
             Ok(true) => Ok(before),
             Ok(false) => {
-                tracing::warn!(session = %id, version, "the state server cannot go back");
+                tracing::warn!(session = %id, version, "the state server cannot restore a version");
                 Ok(None)
             }
             Err(error) => {
@@ -108,7 +114,7 @@ impl ChatService {
                 if let Some(before) = before
                     && matches!(error, StateError::Timeout(_) | StateError::Failed(_))
                 {
-                    self.world_again(id, before).await;
+                    self.undo_restore_state(id, before).await;
                 }
                 Err(ChatError::State(error))
             }
@@ -116,13 +122,13 @@ impl ChatService {
     }
 
     /// Restores the state that the session had before a failed restore.
-    async fn world_again(&self, id: &SessionId, version: i64) {
+    async fn undo_restore_state(&self, id: &SessionId, version: i64) {
         let Some(server) = &self.state else { return };
         let error = match server.restore(id, version).await {
             Ok(true) => return,
             Ok(false) => StateError::Unknown(format!("version {version}")),
             Err(error) => error,
         };
-        tracing::error!(%error, session = %id, version, "a world went back and its dialogue did not");
+        tracing::error!(%error, session = %id, version, "restored the state of a session but not its dialogue");
     }
 }

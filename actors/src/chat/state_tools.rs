@@ -44,11 +44,11 @@ pub(super) struct TurnEffects {
 
 /// Session's state as used by one turn. Clones share it.
 #[derive(Clone)]
-pub(super) struct World {
-    means: Arc<Means>,
+pub(super) struct StateTools {
+    inner: Arc<Inner>,
 }
 
-struct Means {
+struct Inner {
     server: Arc<dyn StateServer>,
     session: SessionId,
     tools: Arc<[Tool]>,
@@ -60,7 +60,7 @@ struct Means {
     calls: TaskTracker,
 }
 
-impl World {
+impl StateTools {
     pub(super) fn new(
         server: Arc<dyn StateServer>,
         session: SessionId,
@@ -71,12 +71,12 @@ impl World {
     ) -> Self {
         let effects = Mutex::new(TurnEffects { version, ..TurnEffects::default() });
         let calls = TaskTracker::new();
-        Self { means: Arc::new(Means { server, session, tools, events, out, effects, calls }) }
+        Self { inner: Arc::new(Inner { server, session, tools, events, out, effects, calls }) }
     }
 
     /// Locks and returns the effects until now. Hold the guard only to read or change them.
     pub(super) fn effects(&self) -> MutexGuard<'_, TurnEffects> {
-        self.means.effects()
+        self.inner.effects()
     }
 
     /// Announces the next round of calls, with the number of calls for the state server.
@@ -87,8 +87,8 @@ impl World {
     /// Waits until all calls have ended and their effects are recorded and published. Each call has
     /// a deadline.
     pub(super) async fn settled(&self) {
-        self.means.calls.close();
-        self.means.calls.wait().await;
+        self.inner.calls.close();
+        self.inner.calls.wait().await;
     }
 
     /// Reports whether `source` is the name of this source.
@@ -97,9 +97,9 @@ impl World {
     }
 }
 
-impl Means {
+impl Inner {
     fn effects(&self) -> MutexGuard<'_, TurnEffects> {
-        self.effects.lock().expect("nothing panics while it holds the deeds")
+        self.effects.lock().expect("nothing panics while it holds the effects")
     }
 
     /// Calls a tool, and retries once with the current version after a conflict. Calls of one round
@@ -126,7 +126,7 @@ impl Means {
         let events: Vec<Event> = outcome.events.iter().map(|event| self.event(event)).collect();
         for event in &events {
             if let Err(error) = self.events.publish(event.clone()).await {
-                tracing::warn!(error, session = %self.session, "an event could not be told");
+                tracing::warn!(error, session = %self.session, "cannot publish an event");
             }
         }
         Ok((outcome, events))
@@ -176,38 +176,38 @@ impl TurnEffects {
     }
 }
 
-impl ToolSource for World {
+impl ToolSource for StateTools {
     fn name(&self) -> &str {
         NAME
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        Arc::clone(&self.means.tools)
+        Arc::clone(&self.inner.tools)
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let (means, name) = (Arc::clone(&self.means), call.name.clone());
-        let own = Arc::clone(&means);
+        let (inner, name) = (Arc::clone(&self.inner), call.name.clone());
+        let own = Arc::clone(&inner);
         // Dropping the returned future does not end the call.
         let work = async move { own.carry_out(call).await }.in_current_span();
-        let work = means.calls.spawn(work);
+        let work = inner.calls.spawn(work);
         Box::pin(async move {
             match work.await {
                 Ok(Ok((outcome, events))) => {
-                    means.show(events).await;
+                    inner.show(events).await;
                     Ok(output(outcome))
                 }
                 Ok(Err(error)) => Err(as_tool(error, name)),
                 Err(_) => {
-                    means.effects().changed = true;
-                    Err(ToolError::Failed("it broke off".into()))
+                    inner.effects().changed = true;
+                    Err(ToolError::Failed("the call panicked".into()))
                 }
             }
         })
     }
 
     fn timeout(&self) -> Duration {
-        self.means.server.timeout()
+        self.inner.server.timeout()
     }
 
     fn kind(&self) -> &'static str {
@@ -246,10 +246,10 @@ pub(super) fn version_of(state: &Map<String, Value>) -> Option<i64> {
 fn changes_of(events: &[StateEvent]) -> Map<String, Value> {
     let mut changes = Map::new();
     for event in events.iter().filter(|e| e.kind.starts_with("character.")) {
-        let mut told = event.data.clone();
-        let id = told.remove("character_id").or_else(|| told.remove("id"));
+        let mut fields = event.data.clone();
+        let id = fields.remove("character_id").or_else(|| fields.remove("id"));
         if let Some(Value::String(id)) = id {
-            merge(&mut changes, &Map::from_iter([(id, Value::Object(told))]));
+            merge(&mut changes, &Map::from_iter([(id, Value::Object(fields))]));
         }
     }
     changes
@@ -289,9 +289,9 @@ pub(super) fn summary(state: &Map<String, Value>) -> String {
     for character in characters.into_iter().flatten() {
         lines.push(format!("角色：{}", cut(&character.to_string(), LONGEST)));
     }
-    const TOLD: [&str; 6] =
+    const KNOWN_FIELDS: [&str; 6] =
         ["session_id", "version", "location", "game_time", "combat", "characters"];
-    for (key, value) in state.iter().filter(|(key, _)| !TOLD.contains(&key.as_str())) {
+    for (key, value) in state.iter().filter(|(key, _)| !KNOWN_FIELDS.contains(&key.as_str())) {
         lines.push(format!("{key}：{}", cut(&text(value), LONGEST)));
     }
     lines.join("\n")
@@ -302,7 +302,7 @@ fn cut(text: &str, max_chars: usize) -> &str {
 }
 
 /// Returns the state of a session without a state server.
-pub(super) fn nowhere(session: &SessionId) -> Map<String, Value> {
+pub(super) fn empty_state(session: &SessionId) -> Map<String, Value> {
     let state = json!({ "session_id": session, "characters": [], "combat": { "active": false } });
     state.as_object().cloned().unwrap_or_default()
 }
@@ -343,20 +343,20 @@ mod tests {
 
     #[test]
     fn the_summary_tells_the_scene_first() {
-        let told = summary(&object(json!({
+        let fields = summary(&object(json!({
             "session_id": "s", "version": 3, "location": "地下城", "game_time": "黄昏",
             "combat": {"active": true, "round": 3, "current_turn": "goblin_1"},
             "characters": [{"id": "a", "hp": 3}], "weather": "雨", "note": "x".repeat(700),
         })));
-        let lines: Vec<&str> = told.lines().collect();
+        let lines: Vec<&str> = fields.lines().collect();
         assert_eq!(
             lines[..3],
             ["地点：地下城", "游戏时间：黄昏", "战斗：进行中，第 3 回合，轮到 goblin_1"]
         );
         assert!(
             lines.contains(&r#"角色：{"hp":3,"id":"a"}"#) && lines.contains(&"weather：雨"),
-            "{told}"
+            "{fields}"
         );
-        assert!(lines.iter().all(|line| line.chars().count() < 620) && !told.contains("version"));
+        assert!(lines.iter().all(|line| line.chars().count() < 620) && !fields.contains("version"));
     }
 }

@@ -15,16 +15,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::api_output::{ApiOutput, ChatPiece};
-use super::context::{as_kept, prompt};
+use super::context::{prompt, to_stored_message};
 use super::rolls::asks_to_roll;
-use super::running::{Beginning, Running, kept};
-use super::state_tools::{World, nowhere, version_of};
+use super::running::{RequestRecord, RunningMessage, check_stored};
+use super::state_tools::{StateTools, empty_state, version_of};
 use super::{ChatError, ChatService, budget};
 use crate::audio::playout::PlayedBack;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
-use crate::metrics::meters;
+use crate::metrics::actor_metrics;
 use crate::ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
 };
@@ -32,18 +32,18 @@ use crate::tools::{SourceProvider, ToolSettings, Toolbox};
 use crate::wall_clock::now;
 
 /// Inputs of a turn.
-struct Scene {
+struct TurnInputs {
     session: ChatSession,
     /// Messages that were read from the store, oldest first.
     before: Vec<KeptMessage>,
     state: Map<String, Value>,
-    world: Option<World>,
+    state_tools: Option<StateTools>,
     toolbox: Toolbox,
 }
 
 /// Request about a session: its idempotency key and the channel for the streamed answer.
 #[derive(Debug, Default)]
-pub struct Ask {
+pub struct RequestOptions {
     /// Idempotency key of the request, unique within the session.
     pub key: Option<RequestKey>,
     /// Channel for the streamed answer.
@@ -60,11 +60,11 @@ enum Known {
 }
 
 /// Message with its request, until it is answered.
-struct Said {
+struct PendingMessage {
     id: SessionId,
     request: ChatRequest,
-    ask: Ask,
-    running: Running,
+    options: RequestOptions,
+    running: RunningMessage,
 }
 
 impl ChatService {
@@ -77,27 +77,27 @@ impl ChatService {
         &self,
         id: &SessionId,
         request: &ChatRequest,
-        ask: Ask,
+        options: RequestOptions,
     ) -> Result<ChatResponse, ChatError> {
         if request.context_only {
             let session = self.active(id).await?;
-            if let Known::Answered(answered) = self.known(id, &ask).await? {
+            if let Known::Answered(answered) = self.known(id, &options).await? {
                 return Ok(*answered);
             }
-            let scene = self.scene(session, None).await?;
-            return Ok(self.context(&scene, request));
+            let inputs = self.inputs(session, None).await?;
+            return Ok(self.context(&inputs, request));
         }
-        let place = self.tasks.enter().map_err(ChatError::Full)?;
+        let permit = self.tasks.try_begin().map_err(ChatError::Full)?;
         let left = CancellationToken::new();
-        let running = Running::new(self.tasks.clone(), left.clone(), ask.key.is_some());
-        let said = Said { id: id.clone(), request: request.clone(), ask, running };
+        let running = RunningMessage::new(self.tasks.clone(), left.clone(), options.key.is_some());
+        let pending = PendingMessage { id: id.clone(), request: request.clone(), options, running };
         let service = self.clone();
         let work = async move {
-            let _place = place;
+            let _permit = permit;
             tokio::select! {
                 biased;
-                () = said.running.dropped() => Err(ChatError::GoingAway),
-                answered = Box::pin(service.in_turn(&said)) => answered,
+                () = pending.running.may_be_dropped() => Err(ChatError::GoingAway),
+                answered = Box::pin(service.answer_locked(&pending)) => answered,
             }
         };
         let _leaving = left.drop_guard();
@@ -109,55 +109,58 @@ impl ChatService {
     }
 
     /// Waits for the session's lock, and answers.
-    async fn in_turn(&self, said: &Said) -> Result<ChatResponse, ChatError> {
-        let Said { id, ask, .. } = said;
+    async fn answer_locked(&self, pending: &PendingMessage) -> Result<ChatResponse, ChatError> {
+        let PendingMessage { id, options, .. } = pending;
         self.active(id).await?;
-        if let Known::Answered(answered) = self.known(id, ask).await? {
+        if let Known::Answered(answered) = self.known(id, options).await? {
             return Ok(*answered);
         }
         let lock = self.lock(id).await?;
         // This may be a repeated request whose first attempt has ended meanwhile.
-        match self.known(id, ask).await? {
+        match self.known(id, options).await? {
             Known::Answered(answered) => return Ok(*answered),
             Known::Begun => {
-                let about = "the request with this Idempotency-Key called tools and brought no \
-                             answer: look at the session, and ask with another key";
+                let about = "the request with this Idempotency-Key called tools and has no \
+                             answer: read the session, and use another key";
                 return Err(ChatError::Status(about.into()));
             }
             Known::Not => {}
         }
-        let scene = self.scene(self.active(id).await?, ask.out.clone()).await?;
-        let beginning = Beginning {
+        let inputs = self.inputs(self.active(id).await?, options.out.clone()).await?;
+        let request_record = RequestRecord {
             store: &*self.store,
-            running: &said.running,
+            running: &pending.running,
             session: id,
-            key: ask.key.as_ref(),
+            key: options.key.as_ref(),
             fence: lock.fence,
         };
-        let answered = self.in_time(said, &scene, &lock, beginning).await;
-        if let Some(world) = &scene.world {
-            world.settled().await;
+        let answered = self.answer_in_time(pending, &inputs, &lock, request_record).await;
+        if let Some(state_tools) = &inputs.state_tools {
+            state_tools.settled().await;
         }
         if answered.is_err() {
-            let changed = scene.world.as_ref().is_some_and(|world| world.effects().changed);
-            beginning.failed(changed || said.running.has_acted()).await;
+            let changed = inputs
+                .state_tools
+                .as_ref()
+                .is_some_and(|state_tools| state_tools.effects().changed);
+            request_record.failed(changed || pending.running.has_acted()).await;
         }
         answered
     }
 
     /// Answers, or cuts the turn when it must end.
-    async fn in_time(
+    async fn answer_in_time(
         &self,
-        said: &Said,
-        scene: &Scene,
+        pending: &PendingMessage,
+        inputs: &TurnInputs,
         lock: &SessionLock,
-        beginning: Beginning<'_>,
+        request_record: RequestRecord<'_>,
     ) -> Result<ChatResponse, ChatError> {
         let turn = Turn::new(TurnId(1), &CancellationToken::new());
-        let mut answering = std::pin::pin!(self.answer(said, scene, &turn, beginning));
+        let mut answering = std::pin::pin!(self.answer(pending, inputs, &turn, request_record));
         let why = tokio::select! {
             biased;
-            why = said.running.ends(lock, self.settings.get().turn_limit) => why,
+            why = pending.running.must_end(lock, self.settings.get().turn_limit) => why,
             answered = &mut answering => return answered,
         };
         turn.cut();
@@ -174,8 +177,8 @@ impl ChatService {
     }
 
     /// Looks up the request by its idempotency key.
-    async fn known(&self, id: &SessionId, ask: &Ask) -> Result<Known, ChatError> {
-        let Some(key) = &ask.key else { return Ok(Known::Not) };
+    async fn known(&self, id: &SessionId, options: &RequestOptions) -> Result<Known, ChatError> {
+        let Some(key) = &options.key else { return Ok(Known::Not) };
         let Some(known) = self.store.request(id, &key.name).await? else { return Ok(Known::Not) };
         if !known.hash.is_empty() && known.hash != key.hash {
             let about = "this Idempotency-Key was used for another request";
@@ -199,15 +202,15 @@ impl ChatService {
     }
 
     /// Loads all inputs of the turn.
-    async fn scene(
+    async fn inputs(
         &self,
         session: ChatSession,
         out: Option<mpsc::Sender<ChatPiece>>,
-    ) -> Result<Scene, ChatError> {
+    ) -> Result<TurnInputs, ChatError> {
         let id = &session.id;
         let before = self.store.messages(id, None, self.settings.get().history).await?;
-        let (state, world) = match &self.state {
-            None => (nowhere(id), None),
+        let (state, state_tools) = match &self.state {
+            None => (empty_state(id), None),
             Some(server) => {
                 let tools = server.tools().await.map_err(ChatError::State)?;
                 let state = match server.state(id).await {
@@ -220,15 +223,16 @@ impl ChatService {
                 let state = state.map_err(ChatError::State)?;
                 let (server, events) = (Arc::clone(server), Arc::clone(&self.events));
                 let version = version_of(&state);
-                (state, Some(World::new(server, id.clone(), tools, events, out, version)))
+                (state, Some(StateTools::new(server, id.clone(), tools, events, out, version)))
             }
         };
-        let toolbox = self.toolbox(id, world.as_ref());
-        Ok(Scene { session, before, state, world, toolbox })
+        let toolbox = self.toolbox(id, state_tools.as_ref());
+        Ok(TurnInputs { session, before, state, state_tools, toolbox })
     }
 
-    fn toolbox(&self, id: &SessionId, world: Option<&World>) -> Toolbox {
-        let own = world.map(|world| Arc::new(world.clone()) as Arc<dyn ToolSource>);
+    fn toolbox(&self, id: &SessionId, state_tools: Option<&StateTools>) -> Toolbox {
+        let own =
+            state_tools.map(|state_tools| Arc::new(state_tools.clone()) as Arc<dyn ToolSource>);
         let others: SourceProvider = if self.settings.get().server_tools {
             let (tools, id) = (Arc::clone(&self.tools), id.clone());
             Arc::new(move || tools(&id))
@@ -237,19 +241,20 @@ impl ChatService {
         };
         let chat = self.settings.get();
         let settings = ToolSettings { max_rounds: chat.max_iterations, ..chat.tools.clone() };
-        Toolbox::new(own.into_iter().collect(), others, settings).with_sight(self.describer.clone())
+        Toolbox::new(own.into_iter().collect(), others, settings)
+            .with_describer(self.describer.clone())
     }
 
-    fn prompt(&self, scene: &Scene, request: &ChatRequest) -> Prompt {
-        let offer = scene.toolbox.offer();
-        let Scene { session, state, before, .. } = scene;
+    fn prompt(&self, inputs: &TurnInputs, request: &ChatRequest) -> Prompt {
+        let offer = inputs.toolbox.offer();
+        let TurnInputs { session, state, before, .. } = inputs;
         prompt(self, session, state, offer.tools(), before, request)
     }
 
     /// Returns the context that the model would receive, without calling the model.
-    fn context(&self, scene: &Scene, request: &ChatRequest) -> ChatResponse {
-        let offer = scene.toolbox.offer();
-        let mut prompt = self.prompt(scene, request);
+    fn context(&self, inputs: &TurnInputs, request: &ChatRequest) -> ChatResponse {
+        let offer = inputs.toolbox.offer();
+        let mut prompt = self.prompt(inputs, request);
         prompt.tools = Arc::clone(offer.tools());
         let prompt_tokens = budget::fit(&mut prompt, self.settings.get().token_budget) as u64;
         let at = now();
@@ -262,12 +267,12 @@ impl ChatService {
         });
         let context = ChatContext {
             system_prompt,
-            messages: messages.map(|m| as_kept(&m, None, at)).collect(),
+            messages: messages.map(|m| to_stored_message(&m, None, at)).collect(),
             tools: tools.collect(),
             prompt_tokens,
         };
         ChatResponse {
-            turn_info: turn_info(&scene.state),
+            turn_info: turn_info(&inputs.state),
             usage: AnswerUsage { prompt_tokens, completion_tokens: 0, total_tokens: prompt_tokens },
             context: Some(context),
             ..ChatResponse::default()
@@ -277,18 +282,18 @@ impl ChatService {
     /// Runs the rounds, and stores the turn before answering.
     async fn answer(
         &self,
-        said: &Said,
-        scene: &Scene,
+        pending: &PendingMessage,
+        inputs: &TurnInputs,
         turn: &Turn,
-        beginning: Beginning<'_>,
+        request_record: RequestRecord<'_>,
     ) -> Result<ChatResponse, ChatError> {
-        let Said { request, ask, .. } = said;
+        let PendingMessage { request, options, .. } = pending;
         let mut rounds = Vec::new();
         let budget = self.settings.get().token_budget;
-        let (world, out) = (scene.world.as_ref(), ask.out.as_ref());
-        let mut output = ApiOutput::new(turn, world, out, budget, beginning);
-        let prompt = self.prompt(scene, request);
-        let outcome = answer(&mut output, prompt, &*self.llm, &scene.toolbox, &mut rounds).await;
+        let (state_tools, out) = (inputs.state_tools.as_ref(), options.out.as_ref());
+        let mut output = ApiOutput::new(turn, state_tools, out, budget, request_record);
+        let prompt = self.prompt(inputs, request);
+        let outcome = answer(&mut output, prompt, &*self.llm, &inputs.toolbox, &mut rounds).await;
         // No words are needed after successful calls: the client receives the changes.
         let silent = output.parts.content.trim().is_empty() && !output.worked;
         let outcome = match outcome {
@@ -297,15 +302,15 @@ impl ChatService {
         };
         let ApiOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = output;
         if let Some(error) = refused {
-            meters().turns.count(&TurnEnd::Interrupted);
+            actor_metrics().turns.count(&TurnEnd::Interrupted);
             return Err(error);
         }
         if !turn.is_live() {
-            meters().turns.count(&TurnEnd::Interrupted);
+            actor_metrics().turns.count(&TurnEnd::Interrupted);
             return Err(ChatError::GoingAway);
         }
         if let Err(error) = outcome {
-            return Err(self.failed(error, scene));
+            return Err(self.failed(error, inputs));
         }
         let record = TurnRecord {
             user: Some(request.message.clone()),
@@ -313,15 +318,15 @@ impl ChatService {
             rounds,
             end: TurnEnd::Completed,
         };
-        meters().turns.count(&record.end);
-        let response = self.response(scene, content, usage).await;
-        self.keep(scene, said, beginning.fence, &record, &response).await?;
+        actor_metrics().turns.count(&record.end);
+        let response = self.response(inputs, content, usage).await;
+        self.keep(inputs, pending, request_record.fence, &record, &response).await?;
         Ok(response)
     }
 
-    fn failed(&self, error: TurnError, scene: &Scene) -> ChatError {
-        tracing::warn!(%error, cause = std::error::Error::source(&error).map(tracing::field::display), session = %scene.session.id, "a message was not answered");
-        let told = match &error {
+    fn failed(&self, error: TurnError, inputs: &TurnInputs) -> ChatError {
+        tracing::warn!(%error, cause = std::error::Error::source(&error).map(tracing::field::display), session = %inputs.session.id, "cannot answer a message");
+        let failure = match &error {
             TurnError::TooManyRounds => {
                 ChatError::TooManyRounds(self.settings.get().max_iterations)
             }
@@ -330,27 +335,31 @@ impl ChatService {
                 return ChatError::Llm(error);
             }
         };
-        meters().turns.count(&TurnEnd::Failed(error));
-        told
+        actor_metrics().turns.count(&TurnEnd::Failed(error));
+        failure
     }
 
     async fn response(
         &self,
-        scene: &Scene,
+        inputs: &TurnInputs,
         content: String,
         usage: crate::ports::Usage,
     ) -> ChatResponse {
-        let effects = scene.world.as_ref().map(|world| world.effects().clone()).unwrap_or_default();
+        let effects = inputs
+            .state_tools
+            .as_ref()
+            .map(|state_tools| state_tools.effects().clone())
+            .unwrap_or_default();
         let after = match &self.state {
             // Changes of this turn may have started or ended a fight.
-            Some(server) if effects.touched => server.state(&scene.session.id).await.ok(),
+            Some(server) if effects.touched => server.state(&inputs.session.id).await.ok(),
             _ => None,
         };
         ChatResponse {
             requires_roll: effects.requires_roll || asks_to_roll(&content),
             response: content,
             state_changes: effects.changes,
-            turn_info: turn_info(after.as_ref().unwrap_or(&scene.state)),
+            turn_info: turn_info(after.as_ref().unwrap_or(&inputs.state)),
             usage: AnswerUsage {
                 prompt_tokens: usage.prompt_tokens,
                 completion_tokens: usage.completion_tokens,
@@ -362,42 +371,43 @@ impl ChatService {
 
     async fn keep(
         &self,
-        scene: &Scene,
-        said: &Said,
+        inputs: &TurnInputs,
+        pending: &PendingMessage,
         fence: i64,
         record: &TurnRecord,
         response: &ChatResponse,
     ) -> Result<(), ChatError> {
-        let Said { request, ask, .. } = said;
-        let id = &scene.session.id;
+        let PendingMessage { request, options, .. } = pending;
+        let id = &inputs.session.id;
         let at = now();
         let player = request.player_id.as_deref();
-        let messages = messages_of(record).iter().map(|m| as_kept(m, player, at)).collect();
-        let effects = scene.world.as_ref().map(|world| world.effects().version);
+        let messages =
+            messages_of(record).iter().map(|m| to_stored_message(m, player, at)).collect();
+        let effects = inputs.state_tools.as_ref().map(|state_tools| state_tools.effects().version);
         let turn = KeptTurn {
             session_id: id.clone(),
-            after: scene.before.last().map_or(0, |kept| kept.number),
+            after: inputs.before.last().map_or(0, |kept| kept.number),
             fence,
-            key: ask.key.clone(),
+            key: options.key.clone(),
             answer: serde_json::to_string(response).map_err(|e| ChatError::Store(e.into()))?,
             messages,
             state_version: effects.flatten(),
             at,
         };
         // A stored turn must also be published, therefore it is not dropped from here on.
-        said.running.begins();
-        kept(self.store.keep_turn(&turn).await?)?;
-        let told = json!({
+        pending.running.mark_begun();
+        check_stored(self.store.keep_turn(&turn).await?)?;
+        let published = json!({
             "player_id": request.player_id,
             "message": request.message,
             "response": response.response,
         });
-        self.tell(id, "chat.answered", told).await;
+        self.publish(id, "chat.answered", published).await;
         Ok(())
     }
 
     /// Publishes an event of the server to all watchers of a session.
-    pub(super) async fn tell(&self, id: &SessionId, kind: &str, data: Value) {
+    pub(super) async fn publish(&self, id: &SessionId, kind: &str, data: Value) {
         let event = Event {
             id: uuid::Uuid::now_v7().to_string(),
             session_id: id.clone(),
@@ -406,7 +416,7 @@ impl ChatService {
             timestamp: now(),
         };
         if let Err(error) = self.events.publish(event).await {
-            tracing::warn!(error, session = %id, "an event could not be told");
+            tracing::warn!(error, session = %id, "cannot publish an event");
         }
     }
 }

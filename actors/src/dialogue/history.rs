@@ -67,13 +67,13 @@ impl Dialogue {
     }
 
     /// Records the language of the person's words.
-    pub fn heard_words(&mut self, text: &str) {
+    pub fn note_language(&mut self, text: &str) {
         self.language = Language::from_key(text).unwrap_or(self.language);
     }
 
     /// Remembers words that will be answered together with the next ones.
     pub fn keep_words(&mut self, words: &str) {
-        self.heard_words(words);
+        self.note_language(words);
         self.memory.push_words(words);
     }
 
@@ -253,7 +253,7 @@ mod tests {
     fn the_model_is_told_to_answer_in_the_persons_language() {
         let mut d = dialogue();
         assert_eq!(d.prompt("").messages[0].content, "be kind\n请用中文回答。");
-        d.heard_words("What is this?");
+        d.note_language("What is this?");
         assert_eq!(d.prompt("").messages[0].content, "be kind");
     }
 
@@ -265,7 +265,7 @@ mod tests {
         };
         let told = |own| {
             let mut d = talked_to("It is {current_time}.", 4, own);
-            d.heard_words("What is this?");
+            d.note_language("What is this?");
             d.opening().messages[0].content.clone()
         };
         assert_eq!(

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::legal;
+use super::message_repair;
 use super::phrases::is_han;
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
 use crate::audio::playout::PlayedBack;
@@ -31,7 +31,7 @@ impl Memory {
     /// that are too old, invalid in a prompt, or not answered.
     pub fn new(max_messages: usize, messages: Vec<ChatMessage>) -> Self {
         let mut memory = Self { messages, max_messages, refused: false };
-        legal::mend(&mut memory.messages);
+        message_repair::repair(&mut memory.messages);
         memory.messages.dedup_by(|next, before| {
             let unanswered = next.role == Role::User && before.role == Role::User;
             if unanswered {
@@ -101,7 +101,7 @@ impl Memory {
         self.refused = false;
         self.push_words(words);
         self.messages.append(&mut answer);
-        legal::mend(&mut self.messages);
+        message_repair::repair(&mut self.messages);
         self.forget();
         true
     }

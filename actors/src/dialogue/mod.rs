@@ -2,11 +2,11 @@
 //! codecs, no SQL, no vendor's JSON.
 //!
 //! Reading order: [`turn`], [`mod@run_turn`], `spoken_output`, `spoken`, [`speakable`],
-//! [`sentence`], [`legal`], [`memory`], [`history`], [`style`], [`phrases`].
+//! [`sentence`], [`message_repair`], [`memory`], [`history`], [`style`], [`phrases`].
 
 pub mod history;
-pub mod legal;
 pub mod memory;
+pub mod message_repair;
 pub(crate) mod parts;
 pub mod phrases;
 pub mod run_turn;
@@ -21,7 +21,7 @@ pub mod turn;
 pub use history::{Dialogue, DialogueSettings};
 pub use memory::Memory;
 pub use phrases::{Phrase, Phrases};
-pub use run_turn::{TurnMeans, run_turn};
+pub use run_turn::{TurnDependencies, run_turn};
 pub use speakable::Cleaner;
 pub use style::{
     CURRENT_TIME, Character, ConversationStyle, CurrentStyle, LocalTime, ReplyLanguage, SharedStyle,

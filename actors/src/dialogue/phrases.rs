@@ -32,7 +32,7 @@ impl Phrase {
     }
 }
 
-/// The languages that we have phrases for.
+/// Language of fixed phrases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Language {
     /// Chinese.
@@ -77,14 +77,14 @@ macro_rules! phrases {
         }
 
         impl Phrases {
-            /// Every phrase in both languages, for making their audio beforehand; empty ones left
-            /// out.
+            /// Returns every phrase in both languages, without empty ones, for synthesis in
+            /// advance.
             pub fn all(&self) -> Vec<String> {
                 [$(&self.$name),+].into_iter().flat_map(Phrase::all).collect()
             }
         }
 
-        /// The keys of the phrases, one for each language.
+        /// Keys of the phrases, one for each language.
         #[derive(Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         struct PhraseKeys {
@@ -112,22 +112,22 @@ macro_rules! phrases {
 }
 
 phrases! {
-    /// Answers a wake word.
+    /// Answer to a wake word.
     greeting { greeting_zh: "我在。", greeting_en: "I'm here." }
-    /// Said when a provider failed.
+    /// Apology if a provider failed.
     apology {
         apology_zh: "抱歉，我这边出了点问题，请再说一遍。",
         apology_en: "Sorry, something went wrong. Please try again."
     }
-    /// Said before the server closes a quiet connection; empty for a silent close.
+    /// Farewell before an idle connection is closed; empty to close silently.
     farewell { farewell_zh: "那我先休息了，再见。", farewell_en: "I'll rest now. Goodbye." }
-    /// Said while a tool takes its time; empty for silence.
+    /// First phrase during a long tool call; empty for silence.
     filler { filler_zh: "稍等，我看一下。", filler_en: "One moment, please." }
-    /// Said while it goes on taking its time; empty for silence.
+    /// Further phrase during a long tool call; empty for silence.
     filler_again { filler_again_zh: "还在处理，请再等等。", filler_again_en: "Still working on it." }
-    /// Said where tools did what was asked and the model says nothing more; empty for silence.
+    /// Confirmation if tools succeeded and the model says nothing more; empty for silence.
     done { done_zh: "好了。", done_en: "Done." }
-    /// Said instead of an answer where there is more to do than can be done; empty for silence.
+    /// Answer if the server is overloaded; empty for silence.
     busy {
         busy_zh: "现在有点忙，请过一会儿再说。",
         busy_en: "I'm busy right now. Please try again in a moment."

@@ -5,7 +5,7 @@
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use super::legal;
+use super::message_repair;
 use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
@@ -13,7 +13,7 @@ use crate::tools::names::nearest;
 use crate::tools::{Offer, Toolbox};
 
 /// Dependencies of one turn.
-pub struct TurnMeans<'a> {
+pub struct TurnDependencies<'a> {
     /// The language model.
     pub llm: &'a dyn Llm,
     /// Tools that the model may call.
@@ -35,7 +35,7 @@ pub async fn run_turn(
     turn: &Turn,
     words: String,
     prompt: Prompt,
-    means: &TurnMeans<'_>,
+    means: &TurnDependencies<'_>,
     out: &TurnSink,
 ) -> TurnRecord {
     let phrases = FillerPhrases { filler: means.filler, filler_again: means.filler_again };
@@ -136,7 +136,7 @@ pub(crate) async fn answer(
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
     let settings = tools.settings();
-    legal::mend(&mut prompt.messages);
+    message_repair::repair(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
     let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
     let mut until = None;
@@ -153,7 +153,7 @@ pub(crate) async fn answer(
         let said = converse(output, prompt.clone(), llm).await?;
         if said.calls.is_empty() || !may_call || output.is_over() {
             if !said.calls.is_empty() && !may_call {
-                tracing::warn!(turn = %output.turn().id, rounds = rounds.len(), "the model does not stop calling tools");
+                tracing::warn!(turn = %output.turn().id, rounds = rounds.len(), "the model did not stop calling tools");
             }
             return Ok(());
         }
@@ -174,7 +174,7 @@ pub(crate) async fn answer(
 fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
     let ToolRound { calls, results, .. } = round;
     let told = calls.iter().zip(results).map(|(c, r)| ChatMessage::result(&c.id, r));
-    prompt.messages.push(ChatMessage::calling(legal::text(text), calls.clone()));
+    prompt.messages.push(ChatMessage::calling(message_repair::text(text), calls.clone()));
     prompt.messages.extend(told);
 }
 
@@ -185,16 +185,16 @@ fn as_meant(mut calls: Vec<ToolRequest>, offer: &Offer, prompt: &Prompt) -> Vec<
         call.name =
             offer.resolve_name(&call.name).map_or_else(|| nearest(&call.name), str::to_owned);
     }
-    legal::number(&mut calls, &prompt.messages);
+    message_repair::number(&mut calls, &prompt.messages);
     calls
 }
 
 /// Returns a round in a form that is valid in later prompts.
 fn told_round(after: usize, mut calls: Vec<ToolRequest>, results: Vec<String>) -> ToolRound {
     for call in &mut calls {
-        call.arguments = legal::arguments(std::mem::take(&mut call.arguments));
+        call.arguments = message_repair::arguments(std::mem::take(&mut call.arguments));
     }
-    ToolRound { after, calls, results: results.into_iter().map(legal::result).collect() }
+    ToolRound { after, calls, results: results.into_iter().map(message_repair::result).collect() }
 }
 
 /// Text and calls of one response of the model.

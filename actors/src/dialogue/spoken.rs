@@ -2,7 +2,7 @@
 //! conversion or the splitting themselves.
 
 use super::sentence::SentenceSplitter;
-use super::speakable::{Cleaner, Outlet};
+use super::speakable::{Cleaner, TextSink};
 
 /// Sentences to speak, from one answer. They contain the same words as [`Cleaner::whole`] of it.
 /// Each is returned as soon as it is certain, and does not depend on the chunks.
@@ -12,13 +12,13 @@ pub(super) struct SpokenSentences {
     splitter: SentenceSplitter,
 }
 
-/// Outlet that splits plain text into sentences.
+/// TextSink that splits plain text into sentences.
 struct Cut<'a> {
     splitter: &'a mut SentenceSplitter,
     done: Vec<String>,
 }
 
-impl Outlet for Cut<'_> {
+impl TextSink for Cut<'_> {
     fn put(&mut self, c: char) {
         self.splitter.add(c, &mut self.done);
     }

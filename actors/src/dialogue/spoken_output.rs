@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::run_turn::TurnOutput;
 use super::speakable::is_emoji;
 use super::spoken::SpokenSentences;
-use super::turn::{Said, Sentence, Spoken, Turn, TurnError, TurnEvent, TurnSink};
+use super::turn::{PlaybackProgress, Said, Sentence, Turn, TurnError, TurnEvent, TurnSink};
 use crate::ports::{ToolRequest, Usage};
 use crate::tools::{Offer, ToolSettings, Toolbox};
 
@@ -29,20 +29,20 @@ pub(super) struct FillerPhrases<'a> {
 pub(super) struct SpokenOutput<'a> {
     pub(super) turn: &'a Turn,
     pub(super) said: Vec<Said>,
-    mood: Mood,
+    emotion_detector: EmotionDetector,
     /// Set after the first filler phrase.
-    bridged: bool,
+    filler_spoken: bool,
     /// Set if the last filler phrase was empty.
-    left_out: bool,
+    filler_skipped: bool,
     /// Set if all calls of the last round succeeded, and the model wants no more.
     done: bool,
     /// Set if nobody receives the output: the turn was cut, or speech synthesis has failed.
-    unheard: bool,
+    output_closed: bool,
     phrases: FillerPhrases<'a>,
     out: &'a TurnSink,
     spoken: SpokenSentences,
     /// Time when the last sentence was sent, or a phrase was left out.
-    handed_on: Instant,
+    last_sent: Instant,
 }
 
 impl<'a> SpokenOutput<'a> {
@@ -50,15 +50,15 @@ impl<'a> SpokenOutput<'a> {
         Self {
             turn,
             said: Vec::new(),
-            mood: Mood::default(),
-            bridged: false,
-            left_out: false,
+            emotion_detector: EmotionDetector::default(),
+            filler_spoken: false,
+            filler_skipped: false,
             done: false,
-            unheard: false,
+            output_closed: false,
             phrases,
             out,
             spoken: SpokenSentences::default(),
-            handed_on: Instant::now(),
+            last_sent: Instant::now(),
         }
     }
 
@@ -75,18 +75,22 @@ impl<'a> SpokenOutput<'a> {
     pub(super) async fn end_without_words(&mut self, done: &str) -> Result<(), TurnError> {
         if self.done {
             let phrase = Some(done.to_owned()).filter(|done| !done.is_empty());
-            if self.show_face().await {
-                self.hand_on(phrase).await;
+            if self.send_emotion().await {
+                self.send_sentences(phrase).await;
             }
             return Ok(());
         }
-        if self.mood.is_seen() && self.show_face().await { Ok(()) } else { Err(TurnError::NoWords) }
+        if self.emotion_detector.has_emoji() && self.send_emotion().await {
+            Ok(())
+        } else {
+            Err(TurnError::NoWords)
+        }
     }
 
     /// Sends a whole text that is not part of the dialogue.
     pub(super) async fn read(&mut self, text: &str) {
-        self.mood.look(text);
-        if self.mood.is_seen() && !self.show_face().await {
+        self.emotion_detector.scan(text);
+        if self.emotion_detector.has_emoji() && !self.send_emotion().await {
             return;
         }
         let mut sentences = self.spoken.push(text);
@@ -99,17 +103,17 @@ impl<'a> SpokenOutput<'a> {
     }
 
     /// Sends the emotion if it was not sent yet. Returns false if nobody receives the output.
-    async fn show_face(&mut self) -> bool {
-        match self.mood.take() {
+    async fn send_emotion(&mut self) -> bool {
+        match self.emotion_detector.take() {
             Some(emotion) => self.send(TurnEvent::Emotion(emotion)).await,
             None => true,
         }
     }
 
     /// Sends these sentences. Returns false if nobody receives the output.
-    async fn hand_on(&mut self, sentences: impl IntoIterator<Item = String>) -> bool {
+    async fn send_sentences(&mut self, sentences: impl IntoIterator<Item = String>) -> bool {
         for text in sentences {
-            if !self.show_face().await || !self.say(text, true).await {
+            if !self.send_emotion().await || !self.say(text, true).await {
                 return false;
             }
         }
@@ -119,7 +123,7 @@ impl<'a> SpokenOutput<'a> {
     pub(super) async fn say(&mut self, text: String, remembered: bool) -> bool {
         let sent = self.send(TurnEvent::Sentence(Sentence { text: text.clone() })).await;
         if sent {
-            self.handed_on = Instant::now();
+            self.last_sent = Instant::now();
             self.said.push(Said { text, remembered });
         }
         sent
@@ -127,10 +131,10 @@ impl<'a> SpokenOutput<'a> {
 
     /// Waits until the silence of calls begun at `begun` has lasted long enough for a phrase. No
     /// phrase is due while words are on their way to the device: it would be queued after them.
-    async fn silent(&self, begun: Instant, settings: &ToolSettings) {
-        let mut voice = self.turn.spoken();
+    async fn wait_for_filler(&self, begun: Instant, settings: &ToolSettings) {
+        let mut progress = self.turn.progress();
         loop {
-            let spoken = *voice.borrow_and_update();
+            let spoken = *progress.borrow_and_update();
             let due = spoken.and_then(|spoken| self.filler_due(spoken, begun, settings));
             let waiting = async {
                 match due {
@@ -139,7 +143,7 @@ impl<'a> SpokenOutput<'a> {
                 }
             };
             tokio::select! {
-                Ok(()) = voice.changed() => {}
+                Ok(()) = progress.changed() => {}
                 () = waiting => return,
             }
         }
@@ -148,39 +152,39 @@ impl<'a> SpokenOutput<'a> {
     /// Returns when the next phrase is due. `None` until all words were sent to the device.
     fn filler_due(
         &self,
-        spoken: Spoken,
+        spoken: PlaybackProgress,
         begun: Instant,
         settings: &ToolSettings,
     ) -> Option<Instant> {
         if spoken.sentences < self.said.len() {
             return None;
         }
-        if !self.bridged {
+        if !self.filler_spoken {
             return Some(spoken.quiet_from.max(begun) + settings.filler_after);
         }
         let mut quiet_from = spoken.quiet_from;
-        if self.left_out {
-            quiet_from = quiet_from.max(self.handed_on);
+        if self.filler_skipped {
+            quiet_from = quiet_from.max(self.last_sent);
         }
-        let wait = settings.filler_again.saturating_sub(self.lag(spoken));
+        let wait = settings.filler_again.saturating_sub(self.filler_delay(spoken));
         Some((quiet_from + wait).max(begun + SHORT_CALL))
     }
 
     /// Returns the delay between sending the last filler phrase and its playback. Zero if the last
     /// sentence was no phrase. The next phrase is sent this much earlier.
-    fn lag(&self, spoken: Spoken) -> Duration {
+    fn filler_delay(&self, spoken: PlaybackProgress) -> Duration {
         match self.said.last() {
-            Some(last) if !last.remembered => spoken.began.duration_since(self.handed_on),
+            Some(last) if !last.remembered => spoken.began.duration_since(self.last_sent),
             _ => Duration::ZERO,
         }
     }
 
     /// Speaks a filler phrase, or skips an empty one. Returns false if nobody receives the output.
-    async fn bridge(&mut self, phrase: &str) -> bool {
-        self.bridged = true;
-        self.left_out = phrase.is_empty();
-        if self.left_out {
-            self.handed_on = Instant::now();
+    async fn speak_filler(&mut self, phrase: &str) -> bool {
+        self.filler_spoken = true;
+        self.filler_skipped = phrase.is_empty();
+        if self.filler_skipped {
+            self.last_sent = Instant::now();
             return true;
         }
         self.say(phrase.to_owned(), false).await
@@ -192,7 +196,7 @@ impl<'a> SpokenOutput<'a> {
             () = self.turn.cancelled() => false,
             sent = self.out.send(event) => sent.is_ok(),
         };
-        self.unheard |= !sent;
+        self.output_closed |= !sent;
         sent
     }
 }
@@ -203,7 +207,7 @@ impl TurnOutput for SpokenOutput<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.unheard || !self.turn.is_live()
+        self.output_closed || !self.turn.is_live()
     }
 
     fn said(&self) -> usize {
@@ -215,14 +219,14 @@ impl TurnOutput for SpokenOutput<'_> {
     }
 
     async fn words(&mut self, text: &str) {
-        self.mood.look(text);
+        self.emotion_detector.scan(text);
         let sentences = self.spoken.push(text);
-        self.hand_on(sentences).await;
+        self.send_sentences(sentences).await;
     }
 
     async fn pause(&mut self) {
         let rest = self.spoken.finish();
-        self.hand_on(rest).await;
+        self.send_sentences(rest).await;
     }
 
     /// Executes the calls and fills long silence with phrases.
@@ -242,10 +246,10 @@ impl TurnOutput for SpokenOutput<'_> {
                 biased;
                 () = turn.cancelled() => break,
                 more = running.next() => if more.is_none() { break },
-                () = self.silent(begun, tools.settings()) => {
+                () = self.wait_for_filler(begun, tools.settings()) => {
                     let FillerPhrases { filler, filler_again } = self.phrases;
-                    let phrase = if self.bridged { filler_again } else { filler };
-                    if !self.bridge(phrase).await {
+                    let phrase = if self.filler_spoken { filler_again } else { filler };
+                    if !self.speak_filler(phrase).await {
                         break;
                     }
                 }
@@ -253,20 +257,20 @@ impl TurnOutput for SpokenOutput<'_> {
         }
         let ended = running.end();
         self.done = ended.iter().all(|ended| ended.failure.is_none());
-        Ok(ended.into_iter().map(|ended| ended.told).collect())
+        Ok(ended.into_iter().map(|ended| ended.text).collect())
     }
 }
 
 /// Emotion of the turn: the first emoji that the model writes before its first sentence ends.
 #[derive(Default)]
-struct Mood {
+struct EmotionDetector {
     seen: Option<Emotion>,
     written: bool,
     taken: bool,
 }
 
-impl Mood {
-    fn look(&mut self, text: &str) {
+impl EmotionDetector {
+    fn scan(&mut self, text: &str) {
         self.written |= text.chars().any(is_emoji);
         if self.seen.is_none() && !self.taken {
             self.seen = text.chars().find_map(Emotion::from_emoji);
@@ -274,7 +278,7 @@ impl Mood {
     }
 
     /// Reports whether the model has written an emoji. No device may be able to show it.
-    fn is_seen(&self) -> bool {
+    fn has_emoji(&self) -> bool {
         self.seen.is_some() || self.written
     }
 

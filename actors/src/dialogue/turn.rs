@@ -23,14 +23,14 @@ pub struct Turn {
     /// Cancels the reply.
     reply: CancellationToken,
     /// Playback progress of the turn.
-    spoken: Arc<watch::Sender<Option<Spoken>>>,
+    progress: Arc<watch::Sender<Option<PlaybackProgress>>>,
     /// Admission permit of the turn, from admission until the turn ends.
-    place: Arc<Mutex<Option<TurnPermit>>>,
+    permit: Arc<Mutex<Option<TurnPermit>>>,
 }
 
 /// Playback progress of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spoken {
+pub struct PlaybackProgress {
     /// Number of sentences whose audio was sent completely; `usize::MAX` if no more will be sent.
     pub sentences: usize,
     /// Time when the last of these sentences began to play.
@@ -43,8 +43,8 @@ impl Turn {
     /// Creates a live turn that ends when its connection ends.
     pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
         let words = connection.child_token();
-        let (spoken, place) = (Arc::default(), Arc::default());
-        Self { id, reply: words.child_token(), words, spoken, place }
+        let (progress, permit) = (Arc::default(), Arc::default());
+        Self { id, reply: words.child_token(), words, progress, permit }
     }
 
     /// Reports whether the turn is to be answered: neither cut nor continued by another.
@@ -64,31 +64,31 @@ impl Turn {
 
     /// Waits until not even the words of the turn are needed. Resolves at once if they already are
     /// not.
-    pub fn forgotten(&self) -> WaitForCancellationFuture<'_> {
+    pub fn discarded(&self) -> WaitForCancellationFuture<'_> {
         self.words.cancelled()
     }
 
     /// Returns a receiver of the playback progress. It stays `None` for outputs without speech.
-    pub fn spoken(&self) -> watch::Receiver<Option<Spoken>> {
-        self.spoken.subscribe()
+    pub fn progress(&self) -> watch::Receiver<Option<PlaybackProgress>> {
+        self.progress.subscribe()
     }
 
     /// Publishes the playback progress.
-    pub fn speaks(&self, spoken: Spoken) {
-        self.spoken.send_replace(Some(spoken));
+    pub fn publish_progress(&self, progress: PlaybackProgress) {
+        self.progress.send_replace(Some(progress));
     }
 
     /// Acquires an admission permit. Returns false if none is free: the turn is not answered then.
-    pub fn enters(&self, admission: &Admission) -> bool {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        if place.is_none() {
-            *place = admission.enter();
+    pub fn acquire_permit(&self, admission: &Admission) -> bool {
+        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+        if permit.is_none() {
+            *permit = admission.try_acquire();
         }
-        place.is_some()
+        permit.is_some()
     }
 
     fn yield_to_newer(&self) {
-        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Cancels all stages of the turn. A cut is not an error.
@@ -99,7 +99,7 @@ impl Turn {
 
     /// Cancels the reply because the person goes on speaking. The words are still recognised and
     /// will be answered together with the next ones.
-    pub fn continued(&self) {
+    pub fn mark_continued(&self) {
         self.reply.cancel();
         self.yield_to_newer();
     }
@@ -176,7 +176,7 @@ pub enum TurnError {
     #[error("the language model gave no words")]
     NoWords,
     /// The model wanted more rounds of calls than it may have.
-    #[error("the model does not stop calling tools")]
+    #[error("the model did not stop calling tools")]
     TooManyRounds,
     /// A tool failed, and its failure ends the turn instead of going to the model.
     #[error("the tool `{tool}` failed")]

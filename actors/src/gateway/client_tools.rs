@@ -49,7 +49,7 @@ impl ClientTools {
         let mut tools = slot.to_vec();
         let registrations = wanted
             .into_iter()
-            .map(|tool| match tool.and_then(|tool| self.judged(tool, &tools)) {
+            .map(|tool| match tool.and_then(|tool| self.checked(tool, &tools)) {
                 Ok(tool) => {
                     let name = tool.name.clone();
                     tools.push(tool);
@@ -64,7 +64,7 @@ impl ClientTools {
         registrations
     }
 
-    fn judged(&self, tool: RegisteredTool, known: &[Tool]) -> Result<Tool, ToolRefusal> {
+    fn checked(&self, tool: RegisteredTool, known: &[Tool]) -> Result<Tool, ToolRefusal> {
         let RegisteredTool { name, description, parameters } = tool;
         let refused = |code, error: String| Err(ToolRefusal { name: name.clone(), code, error });
         let failed = ErrorCode::ToolRegistrationFailed;

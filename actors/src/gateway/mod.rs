@@ -22,7 +22,7 @@ pub use settings::GatewaySettings;
 use crate::dialogue::SharedStyle;
 use crate::ports::ToolSource;
 
-/// Gives a session the server's tools; asked before each round of a turn, so that it must not wait
-/// for anything.
+/// Returns the server's tool sources for a session. Called before each round of a turn; must not
+/// block.
 pub type ConversationSources =
     Arc<dyn Fn(&SessionId, &SharedStyle) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;

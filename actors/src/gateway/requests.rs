@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::client_tools::ClientTools;
 use super::session::{InUse, TextSession};
-use super::sessions::{SessionLost, Sessions};
+use super::sessions::{SessionUnavailable, Sessions};
 use super::text_output::{TextOutput, code_of};
 use super::{ConversationSources, GatewaySettings};
 use crate::audio::playout::PlayedBack;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
-use crate::metrics::meters;
+use crate::metrics::actor_metrics;
 use crate::ports::{
     ChatMessage, ImageDescriber, Llm, Prompt, ProviderErrorKind, Role, ToolError, ToolSource,
 };
@@ -131,22 +131,22 @@ impl RequestExecutor {
             }
             Request::Start { session_id: None } => self.connected(own, &sessions.begin()).await,
             Request::Start { session_id: Some(id) } => {
-                let lost = match sessions.find(&id).await {
+                let unavailable = match sessions.find(&id).await {
                     Ok(found) => {
                         self.note_use(&found).await;
                         if !found.has_ended() {
                             return self.connected(own, &found).await;
                         }
-                        SessionLost::Unknown(id)
+                        SessionUnavailable::Unknown(id)
                     }
-                    Err(lost) => lost,
+                    Err(unavailable) => unavailable,
                 };
-                self.tell(lost_session(&lost)).await;
+                self.send(unavailable_session(&unavailable)).await;
                 own
             }
             Request::End => {
                 let next = self.end(&own.session).await;
-                self.go_on(own, &next)
+                self.conversation_in(own, &next)
             }
             Request::Instruct { system_prompt } => self.instruct(own, system_prompt).await,
         }
@@ -159,7 +159,7 @@ impl RequestExecutor {
         loop {
             let used;
             (own, used) = self.own(own).await;
-            let memory = sessions.using(&used, sessions.enter(&used)).await;
+            let memory = sessions.run_in(&used, sessions.lock_memory(&used)).await;
             if used.has_ended() {
                 continue;
             }
@@ -179,30 +179,30 @@ impl RequestExecutor {
             (own, used) = match &question.session_id {
                 None => self.own(own).await,
                 Some(id) => match sessions.find(id).await {
-                    Ok(found) => (self.go_on(own, &found), found),
-                    Err(lost) => {
-                        self.tell(lost_session(&lost)).await;
+                    Ok(found) => (self.conversation_in(own, &found), found),
+                    Err(unavailable) => {
+                        self.send(unavailable_session(&unavailable)).await;
                         return own;
                     }
                 },
             };
             if !is_told {
-                self.tell(ServerMessage::Status(Status::Processing)).await;
+                self.send(ServerMessage::Status(Status::Processing)).await;
                 is_told = true;
             }
-            let work = sessions.using(&used, self.answer(&own, &question));
+            let work = sessions.run_in(&used, self.answer(&own, &question));
             let last = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(Some(last)) => last,
                 Ok(None) if question.session_id.is_none() => continue,
-                Ok(None) => lost_session(&SessionLost::Unknown(used.id().clone())),
+                Ok(None) => unavailable_session(&SessionUnavailable::Unknown(used.id().clone())),
                 Err(_) => {
-                    tracing::error!(session = %used.id(), "a request broke off");
+                    tracing::error!(session = %used.id(), "a request panicked");
                     let message = "Something went wrong inside the server";
                     ServerMessage::error(ErrorCode::InternalError, message)
                 }
             };
             drop(used);
-            self.tell(last).await;
+            self.send(last).await;
             return own;
         }
     }
@@ -211,9 +211,9 @@ impl RequestExecutor {
     /// to the client.
     async fn own(&self, own: Conversation) -> (Conversation, InUse) {
         match self.service.sessions.find(own.session.id()).await {
-            Ok(found) => (self.go_on(own, &found), found),
-            Err(lost) => {
-                tracing::info!(%lost, "another session is begun");
+            Ok(found) => (self.conversation_in(own, &found), found),
+            Err(unavailable) => {
+                tracing::info!(%unavailable, "began another session");
                 let next = self.service.sessions.begin();
                 (self.connected(own, &next).await, next)
             }
@@ -222,40 +222,44 @@ impl RequestExecutor {
 
     /// Returns the conversation in this session. Reuses the connection's own if it is the same
     /// session.
-    fn go_on(&self, own: Conversation, used: &InUse) -> Conversation {
+    fn conversation_in(&self, own: Conversation, used: &InUse) -> Conversation {
         let session = used.session();
-        if Arc::ptr_eq(&own.session, session) { own } else { self.converse(Arc::clone(session)) }
+        if Arc::ptr_eq(&own.session, session) {
+            own
+        } else {
+            self.conversation(Arc::clone(session))
+        }
     }
 
-    async fn tell(&self, message: ServerMessage) {
+    async fn send(&self, message: ServerMessage) {
         // A client that has left needs no answer.
         self.outbox.send(message).await.unwrap_or_default();
     }
 
     async fn connected(&self, own: Conversation, used: &InUse) -> Conversation {
-        self.tell(ServerMessage::Status(Status::Connected(used.id().clone()))).await;
-        self.go_on(own, used)
+        self.send(ServerMessage::Status(Status::Connected(used.id().clone()))).await;
+        self.conversation_in(own, used)
     }
 
     async fn end(&self, session: &TextSession) -> InUse {
         if let Err(error) = self.service.sessions.end(session).await {
-            tracing::warn!(error, session = %session.id(), "a session that ended is still kept");
+            tracing::warn!(error, session = %session.id(), "cannot delete an ended session from the store");
         }
         let next = self.service.sessions.begin();
         let (session_id, ended_session_id) = (next.id().clone(), session.id().clone());
-        self.tell(ServerMessage::Status(Status::Idle { session_id, ended_session_id })).await;
+        self.send(ServerMessage::Status(Status::Idle { session_id, ended_session_id })).await;
         next
     }
 
     async fn note_use(&self, session: &TextSession) {
         if let Err(error) = self.service.sessions.note_use(session).await {
-            tracing::warn!(error, session = %session.id(), "a use of a session cannot be kept");
+            tracing::warn!(error, session = %session.id(), "cannot store the time of use of a session");
         }
     }
 
     async fn keep(&self, session: &TextSession, memory: &Memory) {
         if let Err(error) = self.service.sessions.keep(session, memory).await {
-            tracing::warn!(error, session = %session.id(), "a session cannot be kept");
+            tracing::warn!(error, session = %session.id(), "cannot store a session");
         }
     }
 
@@ -270,7 +274,7 @@ impl RequestExecutor {
         let mut memory = tokio::select! {
             biased;
             () = turn.cancelled() => return Some(cancelled(String::new(), Vec::new())),
-            memory = self.service.sessions.enter(session) => memory,
+            memory = self.service.sessions.lock_memory(session) => memory,
         };
         if session.has_ended() {
             return None;
@@ -301,9 +305,9 @@ impl RequestExecutor {
                 (TurnEnd::Failed(error), last)
             }
         };
-        meters().turns.count(&end);
+        actor_metrics().turns.count(&end);
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
-        if self.remembers(&mut memory, &record, *preferences) {
+        if self.commit(&mut memory, &record, *preferences) {
             // Stored before the client receives the answer.
             self.keep(session, &memory).await;
         } else {
@@ -314,7 +318,7 @@ impl RequestExecutor {
 
     /// Stores the parts of a turn that must be remembered. Returns false if the memory does not
     /// change.
-    fn remembers(&self, memory: &mut Memory, record: &TurnRecord, wanted: Preferences) -> bool {
+    fn commit(&self, memory: &mut Memory, record: &TurnRecord, wanted: Preferences) -> bool {
         if self.is_kept(record) {
             memory.commit(record, PlayedBack::ALL);
             return true;
@@ -344,9 +348,9 @@ impl RequestExecutor {
     }
 
     /// Creates a conversation in this session.
-    pub(crate) fn converse(&self, session: Arc<TextSession>) -> Conversation {
+    pub(crate) fn conversation(&self, session: Arc<TextSession>) -> Conversation {
         let service = &self.service;
-        let (id, style) = (session.id().clone(), Arc::clone(session.shared_manner()));
+        let (id, style) = (session.id().clone(), Arc::clone(session.shared_style()));
         let others: SourceProvider = if service.settings.get().server_tools {
             let tools = Arc::clone(&service.tools);
             Arc::new(move || tools(&id, &style))
@@ -355,7 +359,10 @@ impl RequestExecutor {
         };
         let own: Vec<Arc<dyn ToolSource>> = vec![Arc::new(self.tools.clone())];
         let toolbox = Toolbox::new(own, others, service.settings.get().tools.clone());
-        Conversation { session, toolbox: Arc::new(toolbox.with_sight(service.describer.clone())) }
+        Conversation {
+            session,
+            toolbox: Arc::new(toolbox.with_describer(service.describer.clone())),
+        }
     }
 
     fn prompt(
@@ -384,12 +391,14 @@ fn cancelled(content: String, tool_calls: Vec<CallShown>) -> ServerMessage {
 }
 
 /// Returns the error message for an unavailable session.
-pub(crate) fn lost_session(lost: &SessionLost) -> ServerMessage {
-    match lost {
-        SessionLost::Unknown(_) => ServerMessage::error(ErrorCode::SessionError, lost.to_string()),
-        SessionLost::Store(error) => {
-            tracing::warn!(error, "a session cannot be looked up");
-            ServerMessage::error(ErrorCode::InternalError, lost.to_string())
+pub(crate) fn unavailable_session(unavailable: &SessionUnavailable) -> ServerMessage {
+    match unavailable {
+        SessionUnavailable::Unknown(_) => {
+            ServerMessage::error(ErrorCode::SessionError, unavailable.to_string())
+        }
+        SessionUnavailable::Store(error) => {
+            tracing::warn!(error, "cannot load a session from the store");
+            ServerMessage::error(ErrorCode::InternalError, unavailable.to_string())
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct TextSession {
     /// Time of the last use in the stored copy, when it was last read or written.
     known: Mutex<Option<SystemTime>>,
     /// Time of the last use that the store was informed of.
-    told: Mutex<Option<SystemTime>>,
+    reported: Mutex<Option<SystemTime>>,
     ended: AtomicBool,
     /// Set when the store has removed the session.
     pub(super) forgotten: AtomicBool,
@@ -47,7 +47,7 @@ impl TextSession {
             users: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             known: Mutex::new(known),
-            told: Mutex::new(known),
+            reported: Mutex::new(known),
             ended: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
         }
@@ -64,7 +64,7 @@ impl TextSession {
     }
 
     /// Returns the shared conversation style, for the tools that change it.
-    pub fn shared_manner(&self) -> &SharedStyle {
+    pub fn shared_style(&self) -> &SharedStyle {
         &self.style
     }
 
@@ -73,7 +73,7 @@ impl TextSession {
         self.ended.load(Ordering::Relaxed)
     }
 
-    pub(super) fn ends(&self) {
+    pub(super) fn mark_ended(&self) {
         self.ended.store(true, Ordering::Relaxed);
         self.touch();
     }
@@ -99,20 +99,20 @@ impl TextSession {
         *locked(&self.known)
     }
 
-    pub(super) fn is_known_since(&self, last_used: SystemTime) {
+    pub(super) fn set_known(&self, last_used: SystemTime) {
         *locked(&self.known) = Some(last_used);
-        self.is_told(last_used);
+        self.record_use(last_used);
     }
 
     /// Returns the time of the last use that the store was informed of.
-    pub(super) fn use_stored_at(&self) -> Option<SystemTime> {
-        *locked(&self.told)
+    pub(super) fn reported_use(&self) -> Option<SystemTime> {
+        *locked(&self.reported)
     }
 
     /// Records a use that the store was informed of. The stored copy may now be newer than this
     /// memory.
-    pub(super) fn is_told(&self, used: SystemTime) {
-        *locked(&self.told) = Some(used);
+    pub(super) fn record_use(&self, used: SystemTime) {
+        *locked(&self.reported) = Some(used);
     }
 }
 
@@ -149,13 +149,13 @@ impl Drop for InUse {
 }
 
 /// Exclusive access to a session's memory.
-pub struct Held<'a> {
+pub struct LockedMemory<'a> {
     pub(super) memory: tokio::sync::MutexGuard<'a, Memory>,
     /// Lock of the session, if other instances serve the same sessions.
     pub(super) _lock: Option<SessionLock>,
 }
 
-impl Deref for Held<'_> {
+impl Deref for LockedMemory<'_> {
     type Target = Memory;
 
     fn deref(&self) -> &Memory {
@@ -163,7 +163,7 @@ impl Deref for Held<'_> {
     }
 }
 
-impl std::ops::DerefMut for Held<'_> {
+impl std::ops::DerefMut for LockedMemory<'_> {
     fn deref_mut(&mut self) -> &mut Memory {
         &mut self.memory
     }

@@ -19,7 +19,7 @@ use hearken_proto::ids::SessionId;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use super::session::{Held, InUse, TextSession, locked};
+use super::session::{InUse, LockedMemory, TextSession, locked};
 use crate::dialogue::{ConversationStyle, Memory};
 use crate::ports::{BoxError, ChatMessage, KeptSession, SessionLocks, SessionStore};
 use crate::reloadable::Reloadable;
@@ -35,7 +35,7 @@ const KNOWN_AS_ENDED: Duration = Duration::from_secs(60);
 
 /// Reason why a session is not available.
 #[derive(Debug, thiserror::Error)]
-pub enum SessionLost {
+pub enum SessionUnavailable {
     /// There is no session with this id, or no longer.
     #[error("Session not found or expired: {0}")]
     Unknown(SessionId),
@@ -87,7 +87,7 @@ impl Sessions {
     }
 
     /// Sets a clock in place of the wall clock.
-    pub fn clocked(self, clock: Clock) -> Self {
+    pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
@@ -102,13 +102,13 @@ impl Sessions {
     }
 
     /// Sets the locks, because other instances serve the same sessions.
-    pub fn shared(self, locks: Arc<dyn SessionLocks>) -> Self {
+    pub fn with_locks(self, locks: Arc<dyn SessionLocks>) -> Self {
         Self { locks: Some(locks), ..self }
     }
 
     /// Runs a request independently of its connection. The number of requests is bounded by the
     /// number of connections.
-    pub(crate) fn work(&self, request: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, request: impl Future<Output = ()> + Send + 'static) {
         let mut requests = locked(&self.requests);
         while requests.try_join_next().is_some() {}
         requests.spawn(request);
@@ -120,16 +120,16 @@ impl Sessions {
         let session =
             TextSession::new(SessionId::random(), memory, ConversationStyle::default(), None);
         let session = Arc::new(session);
-        let mut live = self.room();
+        let mut live = self.lock_with_room();
         live.insert(session.id().clone(), Arc::clone(&session));
         InUse::from_session(&session)
     }
 
     /// Locks the sessions in memory and makes room for one more.
-    fn room(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<TextSession>>> {
+    fn lock_with_room(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<TextSession>>> {
         let mut live = locked(&self.live);
         if live.len() >= MOST_IN_MEMORY {
-            make_room(&mut live);
+            evict(&mut live);
         }
         live
     }
@@ -141,7 +141,7 @@ impl Sessions {
     }
 
     /// Returns the session with this id, in use, if it is in memory and alive.
-    pub fn hold(&self, id: &SessionId) -> Option<InUse> {
+    pub fn find_in_memory(&self, id: &SessionId) -> Option<InUse> {
         let live = locked(&self.live);
         live.get(id).filter(|session| self.is_alive(session)).map(InUse::from_session)
     }
@@ -149,14 +149,14 @@ impl Sessions {
     /// Returns the session with this id, in use, if it is alive.
     ///
     /// # Errors
-    /// See [`SessionLost`].
-    pub async fn find(&self, id: &SessionId) -> Result<InUse, SessionLost> {
+    /// See [`SessionUnavailable`].
+    pub async fn find(&self, id: &SessionId) -> Result<InUse, SessionUnavailable> {
         {
             let mut live = locked(&self.live);
             match live.get(id) {
                 Some(session) if self.is_alive(session) => return Ok(InUse::from_session(session)),
                 Some(over) if self.locks.is_none() || over.has_ended() => {
-                    return Err(SessionLost::Unknown(id.clone()));
+                    return Err(SessionUnavailable::Unknown(id.clone()));
                 }
                 // Expired here, but other instances may have used it.
                 Some(_) => live.remove(id),
@@ -168,18 +168,18 @@ impl Sessions {
 
     /// Waits for exclusive access to a session's memory and refreshes it. The session has ended if
     /// somebody ended it. If the store or the locks fail, uses the memory of this instance.
-    pub async fn enter<'a>(&self, session: &'a TextSession) -> Held<'a> {
+    pub async fn lock_memory<'a>(&self, session: &'a TextSession) -> LockedMemory<'a> {
         let mut memory = session.memory.lock().await;
-        let Some(locks) = &self.locks else { return Held { memory, _lock: None } };
+        let Some(locks) = &self.locks else { return LockedMemory { memory, _lock: None } };
         let name = format!("text:{}", session.id());
         let lock = loop {
             match locks.lock(&name, OTHERS_FINISH).await {
                 Ok(Some(lock)) => break Some(lock),
                 Ok(None) => {
-                    tracing::info!(session = %session.id(), "another instance is still talking");
+                    tracing::info!(session = %session.id(), "waiting for another instance to finish a request of the session");
                 }
                 Err(error) => {
-                    tracing::warn!(error, session = %session.id(), "a session cannot be locked");
+                    tracing::warn!(error, session = %session.id(), "cannot lock a session");
                     break None;
                 }
             }
@@ -187,10 +187,10 @@ impl Sessions {
         match self.store.load(session.id()).await {
             Ok(kept) => self.refresh(session, &mut memory, kept),
             Err(error) => {
-                tracing::warn!(error, session = %session.id(), "a session cannot be looked up");
+                tracing::warn!(error, session = %session.id(), "cannot load a session from the store");
             }
         }
-        Held { memory, _lock: lock }
+        LockedMemory { memory, _lock: lock }
     }
 
     /// Updates a session to the version that other instances have stored.
@@ -198,7 +198,7 @@ impl Sessions {
         let Some(kept) = kept else {
             // A session that was never stored exists only in memory.
             if session.known().is_some() {
-                session.ends();
+                session.mark_ended();
             }
             return;
         };
@@ -209,27 +209,28 @@ impl Sessions {
             Ok(StoredSession { messages, style }) => {
                 *memory = Memory::new(self.max_messages, messages);
                 *session.style() = style;
-                session.is_known_since(kept.last_used);
+                session.set_known(kept.last_used);
             }
             Err(error) => {
-                tracing::warn!(%error, session = %session.id(), "a session is unreadable");
+                tracing::warn!(%error, session = %session.id(), "cannot read a stored session");
             }
         }
     }
 
-    async fn found(&self, id: &SessionId) -> Result<InUse, SessionLost> {
-        let unknown = || SessionLost::Unknown(id.clone());
-        let kept = self.store.load(id).await.map_err(SessionLost::Store)?.ok_or_else(unknown)?;
+    async fn found(&self, id: &SessionId) -> Result<InUse, SessionUnavailable> {
+        let unknown = || SessionUnavailable::Unknown(id.clone());
+        let kept =
+            self.store.load(id).await.map_err(SessionUnavailable::Store)?.ok_or_else(unknown)?;
         let unused = self.now().duration_since(kept.last_used).unwrap_or_default();
         if unused >= *self.idle.get() {
             return Err(unknown());
         }
         let StoredSession { messages, style } =
-            serde_json::from_str(&kept.state).map_err(|e| SessionLost::Store(e.into()))?;
+            serde_json::from_str(&kept.state).map_err(|e| SessionUnavailable::Store(e.into()))?;
         let memory = Memory::new(self.max_messages, messages);
         let session = TextSession::new(id.clone(), memory, style, Some(kept.last_used));
         // Another request may have loaded or ended it meanwhile.
-        let mut live = self.room();
+        let mut live = self.lock_with_room();
         let session = live.entry(id.clone()).or_insert_with(|| Arc::new(session));
         if self.is_alive(session) { Ok(InUse::from_session(session)) } else { Err(unknown()) }
     }
@@ -249,13 +250,13 @@ impl Sessions {
         if self.locks.is_some() && session.known().is_some() {
             if !self.store.renew(&kept).await? {
                 // Another instance ended it.
-                session.ends();
+                session.mark_ended();
                 return Ok(());
             }
         } else {
             self.store.keep(&kept).await?;
         }
-        session.is_known_since(kept.last_used);
+        session.set_known(kept.last_used);
         if session.has_ended() {
             // Ended while it was being stored.
             self.store.forget(session.id()).await?;
@@ -274,22 +275,26 @@ impl Sessions {
         }
         let now = self.now();
         if self.store.touch(session.id(), now).await? {
-            session.is_told(now);
+            session.record_use(now);
         } else if self.locks.is_some() {
-            session.ends();
+            session.mark_ended();
         }
         Ok(())
     }
 
     /// Runs work in a session. Reports the use to the store again and again, however long it takes.
-    pub(crate) async fn using<T>(&self, session: &TextSession, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
+    pub(crate) async fn run_in<T>(
+        &self,
+        session: &TextSession,
+        spawn: impl Future<Output = T>,
+    ) -> T {
+        let mut spawn = pin!(spawn);
         let third = *self.idle.get() / 3;
         let mut due = third.saturating_sub(self.unknown_for(session));
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return done,
+                done = &mut spawn => return done,
                 () = self.note_use_after(session, due) => {}
             }
             due = *self.idle.get() / 3;
@@ -299,14 +304,14 @@ impl Sessions {
     async fn note_use_after(&self, session: &TextSession, wait: Duration) {
         tokio::time::sleep(wait).await;
         if let Err(error) = self.note_use(session).await {
-            tracing::warn!(error, session = %session.id(), "a use of a session cannot be kept");
+            tracing::warn!(error, session = %session.id(), "cannot store the time of use of a session");
         }
     }
 
     /// Returns the time since the store was last informed of a use. Zero if it does not have the
     /// session.
     fn unknown_for(&self, session: &TextSession) -> Duration {
-        let since = session.use_stored_at().map(|told| self.now().duration_since(told));
+        let since = session.reported_use().map(|told| self.now().duration_since(told));
         since.and_then(Result::ok).unwrap_or_default()
     }
 
@@ -315,7 +320,7 @@ impl Sessions {
     /// # Errors
     /// Returns an error if the store failed. The next sweep tries again.
     pub async fn end(&self, session: &TextSession) -> Result<(), BoxError> {
-        session.ends();
+        session.mark_ended();
         self.store.forget(session.id()).await?;
         session.forgotten.store(true, Ordering::Relaxed);
         Ok(())
@@ -341,7 +346,7 @@ impl Sessions {
         });
         for session in ended {
             if let Err(error) = self.end(&session).await {
-                tracing::warn!(error, session = %session.id(), "a session that ended is still kept");
+                tracing::warn!(error, session = %session.id(), "cannot delete an ended session from the store");
             }
         }
         for session in in_use {
@@ -360,14 +365,14 @@ impl Sessions {
         loop {
             ticks.tick().await;
             if let Err(error) = self.sweep().await {
-                tracing::warn!(error, "sessions that are over cannot be cleared away");
+                tracing::warn!(error, "cannot delete expired sessions");
             }
         }
     }
 }
 
 /// Evicts a tenth of the sessions that no connection holds, those unused for longest.
-fn make_room(live: &mut HashMap<SessionId, Arc<TextSession>>) {
+fn evict(live: &mut HashMap<SessionId, Arc<TextSession>>) {
     let free = live.values().filter(|session| Arc::strong_count(session) == 1);
     let mut ages: Vec<_> = free.map(|s| (s.unused_for(), s.id().clone())).collect();
     ages.sort_unstable_by(|a, b| b.cmp(a));

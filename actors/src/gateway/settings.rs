@@ -1,5 +1,5 @@
-//! What the gateway needs to know of a deployment. Defaults are those of its document, chapters 8
-//! and 12.
+//! Settings of the gateway. Defaults are those of its document, chapters 8 and 12. Not for the
+//! bounds of values.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::{Secret, ms};
 use crate::tools::ToolSettings;
 
-/// Instructions of the gateway's document, 14.1.
+/// Default instructions: those of the gateway's document, 14.1.
 const SYSTEM_PROMPT: &str = "你是一个名为\"听语AI\"的语音助手。请遵循以下准则：
 
 1. 回复简洁明了，适合语音播报
@@ -19,52 +19,53 @@ const SYSTEM_PROMPT: &str = "你是一个名为\"听语AI\"的语音助手。请
 
 当前时间：{current_time}";
 
-/// Section `[gateway]`: how text clients are served.
+/// Section `[gateway]`: text clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GatewaySettings {
-    /// Lets text clients in.
+    /// True to accept text clients.
     pub enabled: bool,
-    /// Bearer token of clients, which may also stand as `token` in the URL; empty lets everybody
-    /// in.
+    /// Bearer token of clients, which may also be `token` in the URL; empty to accept everybody.
     pub token: Secret,
-    /// Most connections at once; one more is closed with 1013.
+    /// Maximum number of connections; a further one is closed with 1013.
     pub max_connections: usize,
-    /// Sends a WebSocket Ping this often.
+    /// Interval of WebSocket pings.
     #[serde(rename = "ping_interval_ms", with = "ms")]
     pub ping_every: Duration,
-    /// Closes a connection that sent nothing at all for this long, not even a Pong.
+    /// Time without any data, not even a Pong, after which a connection is closed.
     #[serde(rename = "ping_timeout_ms", with = "ms")]
     pub dead_after: Duration,
-    /// Ends a session that nobody used for this long.
+    /// Time without use after which a session ends.
     #[serde(rename = "session_timeout_ms", with = "ms")]
     pub session_idle: Duration,
-    /// Clears ended sessions away this often; no key.
+    /// Interval at which ended sessions are removed; not a key.
     #[serde(skip)]
     pub sweep_every: Duration,
-    /// Messages that a session remembers: of both sides, and the tools' calls and results.
+    /// Maximum number of messages that a session remembers: of both sides, and the calls and
+    /// results of tools.
     pub max_messages: usize,
-    /// Tells the model how to behave; `{current_time}` is the local date and time.
+    /// Instructions for the model; `{current_time}` is replaced by the local date and time.
     pub system_prompt: String,
-    /// Before a client chooses: 0.0 to 1.0.
+    /// Default sampling temperature, 0.0 to 1.0.
     pub temperature: f64,
-    /// Before a client chooses: longest answer, in tokens.
+    /// Default maximum length of an answer, in tokens.
     pub max_tokens: u32,
-    /// Before a client chooses: the model is told what was said before.
+    /// Default of whether prompts include earlier messages.
     pub enable_context: bool,
-    /// The model may call tools of the server.
+    /// True if the model may call tools of the server.
     #[serde(rename = "mcp_enabled")]
     pub server_tools: bool,
-    /// Clients may register tools.
+    /// True if clients may register tools.
     pub client_tools_enabled: bool,
-    /// Most tools of one connection.
+    /// Maximum number of tools of one connection.
     pub client_tools_max_count: usize,
     /// Longest wait for the result of a client's tool.
     #[serde(rename = "client_tool_timeout_ms", with = "ms")]
     pub client_tool_timeout: Duration,
-    /// Calls of one connection whose results are waited for at once; one more waits its turn.
+    /// Maximum number of calls of one connection that wait for a result at once; further calls
+    /// wait.
     pub client_tool_result_queue_size: usize,
-    /// How tools are offered and called; the keys stand in `[tools]`.
+    /// Settings for offering and calling tools; their keys are in `[tools]`.
     #[serde(skip)]
     pub tools: ToolSettings,
 }

@@ -15,7 +15,7 @@ use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::TurnOutput;
 use crate::dialogue::{Cleaner, Turn, TurnError};
 use crate::ports::{ToolError, ToolRequest};
-use crate::tools::calls::{Ended, arguments};
+use crate::tools::calls::{EndedCall, arguments};
 use crate::tools::outcome::CUT_SHORT;
 use crate::tools::{Offer, Toolbox};
 
@@ -84,7 +84,7 @@ impl<'a> TextOutput<'a> {
         calls: &[ToolRequest],
         asked: &str,
         until: Instant,
-    ) -> Vec<Ended> {
+    ) -> Vec<EndedCall> {
         let (turn, connection) = (self.turn, self.connection);
         let mut running = tools.begin(offer, calls, asked, until);
         let is_client = |call: &ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
@@ -168,7 +168,7 @@ impl TurnOutput for TextOutput<'_> {
                     return Err(TurnError::Tool { tool, error });
                 }
                 if let Some(place) = calls.iter().position(|c| std::ptr::eq(c, call)) {
-                    results[place] = Some(end.told);
+                    results[place] = Some(end.text);
                 }
             }
         }
@@ -195,7 +195,7 @@ pub(super) fn code_of(error: &ToolError, source: &str) -> ErrorCode {
     }
 }
 
-fn shown(offer: &Offer, call: &ToolRequest, ended: &Ended) -> CallShown {
+fn shown(offer: &Offer, call: &ToolRequest, ended: &EndedCall) -> CallShown {
     let (source, tool) = origin(offer, call);
     let (code, error) = match &ended.failure {
         Some(error) => (Some(code_of(error, source)), Some(error.to_string())),
@@ -219,7 +219,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 /// Returns the message about a call of a server's tool.
-fn to_wire(shown: &CallShown, ended: &Ended) -> ServerMessage {
+fn to_wire(shown: &CallShown, ended: &EndedCall) -> ServerMessage {
     ServerMessage::ToolCall {
         tool_name: shown.tool_name.clone(),
         arguments: shown.arguments.clone(),
@@ -230,13 +230,13 @@ fn to_wire(shown: &CallShown, ended: &Ended) -> ServerMessage {
 }
 
 /// Returns a result as an object, as required on the wire.
-fn result_of(ended: &Ended) -> Map<String, Value> {
+fn result_of(ended: &EndedCall) -> Map<String, Value> {
     if let Some(error) = &ended.failure {
         return Map::from_iter([("error".to_owned(), error.to_string().into())]);
     }
-    match serde_json::from_str(&ended.told) {
+    match serde_json::from_str(&ended.text) {
         Ok(Value::Object(object)) => object,
         Ok(other) => Map::from_iter([("content".to_owned(), other)]),
-        Err(_) => Map::from_iter([("content".to_owned(), ended.told.clone().into())]),
+        Err(_) => Map::from_iter([("content".to_owned(), ended.text.clone().into())]),
     }
 }

@@ -83,7 +83,7 @@ pub struct KeptTurn {
 
 /// Outcome of storing a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnKept {
+pub enum StoreOutcome {
     /// The turn was stored.
     Kept,
     /// The session changed meanwhile, or was locked later: nothing was stored.
@@ -142,13 +142,13 @@ pub trait ChatStore: Send + Sync {
         id: &SessionId,
         key: &RequestKey,
         fence: i64,
-    ) -> Result<TurnKept, BoxError>;
+    ) -> Result<StoreOutcome, BoxError>;
 
     /// Removes a request that was begun under the lock with this fencing number and has no answer.
     async fn forget_request(&self, id: &SessionId, key: &str, fence: i64) -> Result<(), BoxError>;
 
     /// Stores a turn atomically, and marks the session as used.
-    async fn keep_turn(&self, turn: &KeptTurn) -> Result<TurnKept, BoxError>;
+    async fn keep_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, BoxError>;
 
     /// Returns the stored state of the request with this key. The last 256 keys of a session are
     /// stored.

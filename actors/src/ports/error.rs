@@ -45,7 +45,7 @@ pub enum ProviderErrorKind {
     #[error("unavailable")]
     Unavailable,
     /// The provider failed on this request (status 500).
-    #[error("failed inside")]
+    #[error("internal error of the provider")]
     Fault,
     /// The response violates the provider's protocol.
     #[error("protocol violation")]

@@ -18,7 +18,7 @@ pub trait Llm: Send + Sync {
 
     /// Prefetches the common beginning of a conversation's prompts, if that makes the first answer
     /// faster. Does nothing by default. Dropping it cancels the request.
-    fn read_ahead(&self, _opening: Prompt) -> BoxFuture<'static, ()> {
+    fn prefetch(&self, _opening: Prompt) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -80,7 +80,7 @@ pub struct StateEvent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// The server has no such tool, or no state of this session.
-    #[error("the state server knows no such thing: {0}")]
+    #[error("the state server does not know this: {0}")]
     Unknown(String),
     /// The server refused the arguments.
     #[error("the state server refused: {0}")]

@@ -3,12 +3,12 @@
 
 pub mod numbers;
 pub mod paths;
-pub mod ring;
+pub mod pipeline;
 pub mod scripted;
 mod socket;
 pub mod sound;
 pub mod ten_turns;
 
-pub use ring::Ring;
+pub use pipeline::TestPipeline;
 pub use scripted::{AsrAct, LlmAct, Plan, Script, ScriptedLlm, TtsAct};
-pub use socket::{Down, MemorySocket, Told};
+pub use socket::{Down, MemorySocket, Received};

@@ -11,12 +11,12 @@ use crate::audio::endpointer::Endpoint;
 use crate::audio::speech_encoder::SpeechEncoder;
 use crate::audio::utterance_detector::UtteranceDetector;
 use crate::settings::{HearingSettings, SpeakingSettings};
-use crate::utterance_channel::{PieceReceiver, PieceSender, lane};
+use crate::utterance_channel::{AudioReceiver, AudioSender, channel};
 
 /// Path from a device's packets to the recogniser.
 pub struct Uplink {
     detector: UtteranceDetector,
-    lane: (PieceSender, PieceReceiver),
+    lane: (AudioSender, AudioReceiver),
     open: bool,
 }
 
@@ -24,7 +24,7 @@ impl Default for Uplink {
     fn default() -> Self {
         Self {
             detector: UtteranceDetector::new(HearingSettings::default()),
-            lane: lane(8),
+            lane: channel(8),
             open: false,
         }
     }
@@ -44,7 +44,7 @@ impl Uplink {
         self.detector.decode(opus).expect("a packet of Opus");
         let (sender, receiver) = &mut self.lane;
         let mut samples = 0;
-        while let Some(judged) = self.detector.judge() {
+        while let Some(judged) = self.detector.classify() {
             self.open |= matches!(judged.endpoint, Some(Endpoint::Started { .. }));
             if self.open {
                 assert!(sender.send(self.detector.sound(&judged)), "the lane is read at once");
@@ -83,7 +83,7 @@ impl Downlink {
     /// # Panics
     /// Panics if they cannot be resampled or encoded.
     pub fn samples(&mut self, samples: &[i16]) -> usize {
-        self.voice.take(samples, self.rate_hz).expect("a rate that can be resampled");
+        self.voice.push(samples, self.rate_hz).expect("a rate that can be resampled");
         let mut bytes = 0;
         while let Some(opus) = self.voice.packet().expect("a legal frame") {
             let packet = self.framing.encode(&AudioPacket { opus, timestamp_ms: 0 });

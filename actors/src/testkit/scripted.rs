@@ -228,7 +228,7 @@ impl Drop for Reading {
 }
 
 impl Llm for ScriptedLlm {
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         lock(&self.0.openings).push(opening);
         self.0.reading.fetch_add(1, Ordering::Relaxed);
         let reading = Reading(Arc::clone(&self.0));

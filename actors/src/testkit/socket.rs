@@ -23,12 +23,12 @@ pub struct Down {
     /// Time since the socket was opened.
     pub at: Duration,
     /// Content of the message.
-    pub what: Told,
+    pub what: Received,
 }
 
 /// Content of a message from the server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum Received {
     /// A JSON message.
     Text(serde_json::Value),
     /// A binary message.
@@ -39,7 +39,7 @@ pub enum Told {
     Gone,
 }
 
-impl Told {
+impl Received {
     /// Returns a short name: `tts/start`, `status/idle`, `stt`, `audio`, `closed 1000`.
     pub fn name(&self) -> String {
         match self {
@@ -111,7 +111,7 @@ impl MemorySocket {
                     }
                 }
             }
-            let gone = Down { at: epoch.elapsed(), what: Told::Gone };
+            let gone = Down { at: epoch.elapsed(), what: Received::Gone };
             // The test may have ended already.
             tell.send(gone).unwrap_or_default();
         });
@@ -136,7 +136,7 @@ impl MemorySocket {
         tokio::time::timeout_at(deadline, self.down.recv()).await.ok().flatten()
     }
 
-    /// Pings and a Close are not answered any more.
+    /// Stops answering pings and a Close.
     pub fn fall_silent(&self) {
         self.answers.set(false);
     }
@@ -154,11 +154,11 @@ fn encoded(message: Message) -> Bytes {
     bytes.freeze()
 }
 
-fn told(frame: Frame) -> Option<Told> {
+fn told(frame: Frame) -> Option<Received> {
     match frame {
-        Frame::Text(text) => serde_json::from_slice(&text).ok().map(Told::Text),
-        Frame::Binary(bytes) => Some(Told::Audio(bytes)),
-        Frame::Close(reason) => Some(Told::Closed(reason.map_or(1005, |r| r.code.into()))),
+        Frame::Text(text) => serde_json::from_slice(&text).ok().map(Received::Text),
+        Frame::Binary(bytes) => Some(Received::Audio(bytes)),
+        Frame::Close(reason) => Some(Received::Closed(reason.map_or(1005, |r| r.code.into()))),
         _ => None,
     }
 }

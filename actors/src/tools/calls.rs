@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::image_description::in_words;
+use super::image_description::describe_pictures;
 use super::outcome::{CUT_SHORT, GOES_ON, render};
 use super::schema::Schema;
 use super::toolbox::{Offer, Offered, SourceSlot, Toolbox};
@@ -23,9 +23,9 @@ pub(super) type Outcome = Result<ToolOutput, ToolError>;
 
 /// End of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedCall {
     /// Text for the model.
-    pub told: String,
+    pub text: String,
     /// Reason for a missing or bad result. `None` if the call succeeded or was cut short.
     pub failure: Option<ToolError>,
     /// Set if the turn ended before there was a result.
@@ -34,23 +34,23 @@ pub struct Ended {
     pub took: Duration,
 }
 
-impl Ended {
+impl EndedCall {
     fn with(outcome: Outcome, max_bytes: usize, took: Duration) -> Self {
         let says_failed = outcome.as_ref().is_ok_and(|output| output.failed);
         let failure = outcome.as_ref().err().cloned();
-        let told = render(outcome, max_bytes);
+        let text = render(outcome, max_bytes);
         let failure = failure.or_else(|| {
-            let why = told.strip_prefix("error: ").unwrap_or(&told);
+            let why = text.strip_prefix("error: ").unwrap_or(&text);
             says_failed.then(|| ToolError::Failed(why.to_owned()))
         });
-        Self { told, failure, cut_short: false, took }
+        Self { text, failure, cut_short: false, took }
     }
 }
 
 /// Running calls of one round. Dropping it cancels them, except those that must finish.
 pub struct Calls {
     running: FuturesUnordered<BoxFuture<'static, (usize, Outcome)>>,
-    results: Vec<Option<Ended>>,
+    results: Vec<Option<EndedCall>>,
     finishes: Vec<bool>,
     begun: Instant,
     max_result_bytes: usize,
@@ -66,21 +66,21 @@ impl Calls {
     }
 
     fn note(&mut self, number: usize, outcome: Outcome) {
-        let ended = Ended::with(outcome, self.max_result_bytes, self.begun.elapsed());
+        let ended = EndedCall::with(outcome, self.max_result_bytes, self.begun.elapsed());
         self.results[number] = Some(ended);
     }
 
     /// Returns the end of a call, if it has ended.
-    pub fn ended(&self, number: usize) -> Option<&Ended> {
+    pub fn ended(&self, number: usize) -> Option<&EndedCall> {
         self.results.get(number)?.as_ref()
     }
 
     /// Returns the end of each call, in their order. Cancels calls without a result.
-    pub fn end(self) -> Vec<Ended> {
+    pub fn end(self) -> Vec<EndedCall> {
         let took = self.begun.elapsed();
         let missing = |finishes| {
-            let told = if finishes { GOES_ON } else { CUT_SHORT }.to_owned();
-            Ended { told, failure: None, cut_short: true, took }
+            let text = if finishes { GOES_ON } else { CUT_SHORT }.to_owned();
+            EndedCall { text, failure: None, cut_short: true, took }
         };
         let pairs = self.results.into_iter().zip(self.finishes);
         pairs.map(|(result, finishes)| result.unwrap_or_else(|| missing(finishes))).collect()
@@ -110,8 +110,8 @@ impl Toolbox {
                     let why = ToolError::Failed("too many calls at once".into());
                     begun.note(number, Err(why));
                 }
-                Ok((place, tool, call)) => {
-                    let work = carried_out(place, call, until);
+                Ok((slot, tool, call)) => {
+                    let work = execute(slot, call, until);
                     let kept = if tool.finishes { self.finishing.keep(work) } else { Err(work) };
                     begun.finishes[number] = kept.is_ok();
                     let work =
@@ -120,7 +120,7 @@ impl Toolbox {
                     begun.running.push(Box::pin(async move {
                         let outcome = match (work.await, describer) {
                             (Ok(output), Some(describer)) => {
-                                Ok(in_words(output, &describer, &asked, until).await)
+                                Ok(describe_pictures(output, &describer, &asked, until).await)
                             }
                             (outcome, _) => outcome,
                         };
@@ -142,11 +142,11 @@ impl Toolbox {
         let unknown = || ToolError::Unknown(request.name.clone());
         let Offered { source, tool, schema } = offer.find(&request.name).ok_or_else(unknown)?;
         let gone = || ToolError::Unavailable("it was taken away meanwhile".into());
-        let place = self.place(source).ok_or_else(gone)?;
+        let slot = self.slot(source).ok_or_else(gone)?;
         let arguments = arguments(&request.arguments)?;
         schema.get_or_init(|| Schema::from_tool(tool)).check(&arguments)?;
         let (id, name) = (request.id.clone(), tool.name.clone());
-        Ok((place, tool, ToolCall { id, name, arguments }))
+        Ok((slot, tool, ToolCall { id, name, arguments }))
     }
 }
 
@@ -175,22 +175,22 @@ fn end(outcome: &Outcome) -> CallEnd {
 }
 
 /// Waits for a free slot of the source, and calls the tool.
-fn carried_out(place: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'static, Outcome> {
+fn execute(slot: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'static, Outcome> {
     Box::pin(async move {
         let began = Instant::now();
-        let Ok(Ok(_permit)) = timeout_at(until, Arc::clone(&place.gate).acquire_owned()).await
+        let Ok(Ok(_permit)) = timeout_at(until, Arc::clone(&slot.semaphore).acquire_owned()).await
         else {
             return Err(ToolError::Timeout(began.elapsed()));
         };
-        let by = until.min(Instant::now() + place.source.timeout());
+        let by = until.min(Instant::now() + slot.source.timeout());
         let began = Instant::now();
         let name = call.name.clone();
-        let mut counted = Counted { source: place.source.kind(), began, end: CallEnd::Cancelled };
-        let outcome = timeout_at(by, place.source.call(call)).await;
+        let mut counted = Counted { source: slot.source.kind(), began, end: CallEnd::Cancelled };
+        let outcome = timeout_at(by, slot.source.call(call)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(ToolError::Timeout(began.elapsed())));
         counted.end = end(&outcome);
         let well = outcome.as_ref().is_ok_and(|output| !output.failed);
-        tracing::info!(tool = name, source = place.source.name(), well, took = ?began.elapsed(), "a tool was called");
+        tracing::info!(tool = name, source = slot.source.name(), well, took = ?began.elapsed(), "a tool was called");
         outcome
     })
 }

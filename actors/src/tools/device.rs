@@ -31,26 +31,26 @@ pub struct DeviceTools {
     timeout: Duration,
     interner: ToolsetInterner,
     state: watch::Sender<State>,
-    /// Number of calls that wait for the line or use it.
+    /// Number of calls that wait for the connection or use it.
     calls: Arc<AtomicUsize>,
-    /// Notified when a call needs the line.
+    /// Notified when a call needs the connection.
     wanted: Arc<Notify>,
 }
 
 #[derive(Default)]
 struct State {
     tools: Arc<[Tool]>,
-    line: Line,
+    link: LinkState,
 }
 
-/// State of the JSON-RPC line to the device.
+/// State of the MCP connection to the device.
 #[derive(Clone, Default)]
-enum Line {
+enum LinkState {
     /// The device has not listed its tools yet.
     #[default]
-    Untold,
-    /// Idle: the host must reopen the line before a call.
-    Resting,
+    NotListed,
+    /// Idle: the host must reopen the connection before a call.
+    Idle,
     /// Open for calls.
     Open(Peer<RoleClient>),
 }
@@ -68,22 +68,22 @@ impl DeviceTools {
         self.state.send_replace(State::default());
     }
 
-    /// Waits until a call needs the line.
-    pub(crate) async fn wanted(&self) {
+    /// Waits until a call needs the connection.
+    pub(crate) async fn wait_until_needed(&self) {
         self.wanted.notified().await;
     }
 
-    /// Marks the line as open.
-    pub(crate) fn open(&self, peer: &Peer<RoleClient>) {
-        self.state.send_modify(|state| state.line = Line::Open(peer.clone()));
+    /// Marks the connection as open.
+    pub(crate) fn mark_open(&self, peer: &Peer<RoleClient>) {
+        self.state.send_modify(|state| state.link = LinkState::Open(peer.clone()));
     }
 
-    /// Marks the line as idle. Returns false if a call uses it, which keeps it open.
-    pub(crate) fn rest(&self, peer: &Peer<RoleClient>) -> bool {
-        self.state.send_modify(|state| state.line = Line::Resting);
+    /// Marks the connection as idle. Returns false if a call uses it, which keeps it open.
+    pub(crate) fn mark_idle(&self, peer: &Peer<RoleClient>) -> bool {
+        self.state.send_modify(|state| state.link = LinkState::Idle);
         let quiet = self.calls.load(Ordering::SeqCst) == 0;
         if !quiet {
-            self.open(peer);
+            self.mark_open(peer);
         }
         quiet
     }
@@ -99,11 +99,14 @@ impl DeviceTools {
             {
                 Ok(Ok(page)) => page,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, known = tools.len(), "a device does not tell its tools");
+                    tracing::warn!(%error, known = tools.len(), "cannot list the device's tools");
                     break;
                 }
                 Err(_) => {
-                    tracing::warn!(known = tools.len(), "a device does not tell its tools in time");
+                    tracing::warn!(
+                        known = tools.len(),
+                        "the device did not list its tools in time"
+                    );
                     break;
                 }
             };
@@ -115,15 +118,15 @@ impl DeviceTools {
             match page.next_cursor {
                 None => break,
                 Some(next) if !seen.insert(next.clone()) => {
-                    tracing::warn!("a device's list of tools goes in circles");
+                    tracing::warn!("stopped listing the device's tools: a cursor repeats");
                     break;
                 }
                 next => cursor = next,
             }
         }
-        tracing::info!(tools = tools.len(), "a device has told its tools");
-        let (tools, line) = (self.interner.list(tools.into()), Line::Open(peer.clone()));
-        self.state.send_replace(State { tools, line });
+        tracing::info!(tools = tools.len(), "listed the device's tools");
+        let (tools, link) = (self.interner.list(tools.into()), LinkState::Open(peer.clone()));
+        self.state.send_replace(State { tools, link });
     }
 }
 
@@ -138,14 +141,14 @@ fn described(tool: &rmcp::model::Tool) -> Tool {
 
 /// Returns the `initialize` request of the server. Sent again, it gives a device a fresh token for
 /// its camera.
-pub fn introduction() -> ClientRequest {
-    let params = serde_json::to_value(us()).ok();
+pub fn initialize_request() -> ClientRequest {
+    let params = serde_json::to_value(client_config()).ok();
     ClientRequest::CustomRequest(CustomRequest::new("initialize", params))
 }
 
-fn us() -> ClientConfig {
-    let us = Implementation::new("hearken", env!("CARGO_PKG_VERSION"));
-    ClientConfig::new(ClientCapabilities::default(), us)
+fn client_config() -> ClientConfig {
+    let name = Implementation::new("hearken", env!("CARGO_PKG_VERSION"));
+    ClientConfig::new(ClientCapabilities::default(), name)
         .with_protocol_version(ProtocolVersion::V_2024_11_05)
 }
 
@@ -164,9 +167,9 @@ impl ToolSource for DeviceTools {
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let (state, wanted) = (self.state.subscribe(), Arc::clone(&self.wanted));
-        let on_the_line = InFlight::start(&self.calls);
+        let in_flight = InFlight::start(&self.calls);
         Box::pin(async move {
-            let _on_the_line = on_the_line;
+            let _in_flight = in_flight;
             let peer = peer(state, &wanted).await?;
             // xiaozhi-sdk fails on calls without arguments, therefore they are always sent.
             let params = CallToolRequestParams::new(call.name).with_arguments(call.arguments);
@@ -203,22 +206,22 @@ impl Drop for InFlight {
     }
 }
 
-/// Waits for the line to open and returns its peer.
+/// Waits for the connection to open and returns its peer.
 async fn peer(
     mut state: watch::Receiver<State>,
     wanted: &Notify,
 ) -> Result<Peer<RoleClient>, ToolError> {
     loop {
-        let line = state.borrow_and_update().line.clone();
-        match line {
-            Line::Open(peer) => return Ok(peer),
-            Line::Resting => wanted.notify_one(),
-            Line::Untold => {
-                return Err(ToolError::Unavailable("the device has not told its tools".into()));
+        let link = state.borrow_and_update().link.clone();
+        match link {
+            LinkState::Open(peer) => return Ok(peer),
+            LinkState::Idle => wanted.notify_one(),
+            LinkState::NotListed => {
+                return Err(ToolError::Unavailable("the device has not listed its tools".into()));
             }
         }
         if state.changed().await.is_err() {
-            return Err(ToolError::Unavailable("the device is gone".into()));
+            return Err(ToolError::Unavailable("the device is disconnected".into()));
         }
     }
 }
@@ -245,14 +248,14 @@ fn output(result: CallToolResult) -> ToolOutput {
 }
 
 /// MCP client handler for a device.
-pub struct Caller {
+pub struct McpClientHandler {
     /// Notified when the device reports that its tools have changed.
     pub changed: Arc<Notify>,
 }
 
-impl ClientHandler for Caller {
+impl ClientHandler for McpClientHandler {
     fn get_info(&self) -> ClientConfig {
-        us()
+        client_config()
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -18,22 +18,22 @@ const MAX_IN_ALL: usize = 1_024;
 
 /// Calls of one conversation that must finish. Each ends within its own timeout, and at the latest
 /// when the last conversation that shares this is gone.
-pub struct Finishing {
+pub struct FinishingCalls {
     all: Arc<Mutex<JoinSet<()>>>,
     own: Arc<Semaphore>,
 }
 
-impl Default for Finishing {
+impl Default for FinishingCalls {
     fn default() -> Self {
         Self { all: Arc::default(), own: Arc::new(Semaphore::new(MAX_OF_CONVERSATION)) }
     }
 }
 
-impl Finishing {
+impl FinishingCalls {
     /// Returns a copy for another conversation. Its calls live on as long as one of the
     /// conversations that share it.
     #[must_use]
-    pub fn for_another(&self) -> Self {
+    pub fn share(&self) -> Self {
         Self { all: Arc::clone(&self.all), ..Self::default() }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
-use super::outcome::{seen, unseen};
+use super::outcome::{described, not_described};
 use crate::ports::{ImageDescriber, Picture, ToolContent, ToolOutput};
 
 /// Maximum number of described pictures in one answer. Further pictures become notes.
@@ -17,7 +17,7 @@ const MAX_BASE64_BYTES: usize = 8 << 20;
 
 /// Replaces the pictures of a tool result by descriptions, by the deadline `until`. A picture
 /// without a description becomes a note with the reason.
-pub(super) async fn in_words(
+pub(super) async fn describe_pictures(
     output: ToolOutput,
     describer: &Arc<dyn ImageDescriber>,
     asked: &str,
@@ -41,7 +41,9 @@ pub(super) async fn in_words(
         let question = &question;
         async move {
             match picture {
-                Ok(picture) => ToolContent::Text(look(describer, question, picture, until).await),
+                Ok(picture) => {
+                    ToolContent::Text(describe_picture(describer, question, picture, until).await)
+                }
                 Err(other) => other,
             }
         }
@@ -49,7 +51,7 @@ pub(super) async fn in_words(
     ToolOutput { content: join_all(parts).await, failed: output.failed }
 }
 
-async fn look(
+async fn describe_picture(
     describer: &Arc<dyn ImageDescriber>,
     question: &str,
     picture: Picture,
@@ -57,15 +59,15 @@ async fn look(
 ) -> String {
     let (mime_type, bytes) = (picture.mime_type.clone(), picture.base64.len());
     if bytes > MAX_BASE64_BYTES {
-        return unseen(&mime_type, bytes, "it is too large");
+        return not_described(&mime_type, bytes, "it is too large");
     }
     match timeout_at(until, describer.describe(question, picture)).await {
-        Ok(Ok(words)) => seen(&mime_type, bytes, &words),
+        Ok(Ok(words)) => described(&mime_type, bytes, &words),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "no description of a tool's picture");
-            unseen(&mime_type, bytes, &format!("the vision model failed: {}", error.kind))
+            tracing::warn!(%error, "cannot describe a picture of a tool");
+            not_described(&mime_type, bytes, &format!("the vision model failed: {}", error.kind))
         }
-        Err(_) => unseen(&mime_type, bytes, "the vision model took too long"),
+        Err(_) => not_described(&mime_type, bytes, "the vision model took too long"),
     }
 }
 
@@ -106,7 +108,7 @@ mod tests {
     async fn with_descriptions(asked: &str, content: Vec<ToolContent>) -> Vec<ToolContent> {
         let eye: Arc<dyn ImageDescriber> = Arc::new(Eye);
         let until = Instant::now() + Duration::from_secs(30);
-        in_words(ToolOutput { content, failed: true }, &eye, asked, until).await.content
+        describe_pictures(ToolOutput { content, failed: true }, &eye, asked, until).await.content
     }
 
     #[tokio::test(start_paused = true)]

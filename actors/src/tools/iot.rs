@@ -68,7 +68,7 @@ impl ThingTools {
         }
         if described {
             known.tools = known.things.values().flat_map(tools).take(MAX_TOOLS).collect();
-            tracing::info!(things = known.things.len(), "a device has told its things");
+            tracing::info!(things = known.things.len(), "listed the device's things");
         }
     }
 
@@ -90,7 +90,7 @@ impl ThingTools {
         let property = property.ok_or_else(unknown)?;
         let value = known.states.get(&thing.name).and_then(|state| state.get(property));
         let unsaid = || ToolError::Failed("the device has not said yet".into());
-        value.map(|value| Meaning::Told(value.to_string())).ok_or_else(unsaid)
+        value.map(|value| Meaning::Received(value.to_string())).ok_or_else(unsaid)
     }
 }
 
@@ -108,7 +108,7 @@ fn keep(kept: &mut Map<String, Value>, told: Map<String, Value>) {
 const READ: &str = "get_";
 
 enum Meaning {
-    Told(String),
+    Received(String),
     Order(Command),
 }
 
@@ -161,7 +161,7 @@ impl ToolSource for ThingTools {
     /// Sends the order. The device does not report whether it carried it out.
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let outcome = self.meaning(&call).and_then(|meaning| match meaning {
-            Meaning::Told(value) => Ok(ToolOutput::text(value)),
+            Meaning::Received(value) => Ok(ToolOutput::text(value)),
             Meaning::Order(command) => {
                 let order = DeviceOrder::Send(Downlink::Iot { commands: vec![command] });
                 let away = |_| ToolError::Unavailable("the device takes no orders now".into());

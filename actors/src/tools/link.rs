@@ -24,7 +24,7 @@ pub const INBOUND: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The connection has ended.
-    #[error("the device is gone")]
+    #[error("the device is disconnected")]
     Gone,
     /// The connection has not carried out the earlier orders.
     #[error("the device has too many orders waiting")]
@@ -61,7 +61,7 @@ impl DeviceLink {
 
     /// Returns the link with a first message, which it reads before all others.
     #[must_use]
-    pub fn after(self, first: Option<Value>) -> Self {
+    pub fn with_first_message(self, first: Option<Value>) -> Self {
         Self { first, ..self }
     }
 
@@ -70,11 +70,11 @@ impl DeviceLink {
     ///
     /// # Errors
     /// Returns an error if the socket did not accept the request.
-    pub fn ask(&self, request: ClientRequest) -> Result<(), LinkError> {
-        self.tell(&ClientJsonRpcMessage::request(request, RequestId::Number(0)))
+    pub fn send_request(&self, request: ClientRequest) -> Result<(), LinkError> {
+        self.send_message(&ClientJsonRpcMessage::request(request, RequestId::Number(0)))
     }
 
-    fn tell(&self, message: &TxJsonRpcMessage<RoleClient>) -> Result<(), LinkError> {
+    fn send_message(&self, message: &TxJsonRpcMessage<RoleClient>) -> Result<(), LinkError> {
         let message = serde_json::to_value(message).unwrap_or_default();
         let payload = repair::outgoing(message, self.base, &self.extras);
         if let Some(id) = payload["id"].as_i64() {
@@ -95,7 +95,7 @@ impl DeviceLink {
         match serde_json::from_str(&repaired.to_string()) {
             Ok(message) => Some(message),
             Err(error) => {
-                tracing::warn!(%error, "a device's MCP message cannot be read");
+                tracing::warn!(%error, "cannot read an MCP message of the device");
                 let error = json!({"message": "the device's answer cannot be read"});
                 serde_json::from_value(repair::failed(id?, &error)).ok()
             }
@@ -110,7 +110,7 @@ impl Transport<RoleClient> for DeviceLink {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), LinkError>> + Send + 'static {
-        std::future::ready(self.tell(&message))
+        std::future::ready(self.send_message(&message))
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -121,7 +121,9 @@ impl Transport<RoleClient> for DeviceLink {
             };
             match self.read(message) {
                 Some(message) => return Some(message),
-                None => tracing::debug!("a device's MCP message answers nothing and is dropped"),
+                None => {
+                    tracing::debug!("dropped an MCP message of the device: it answers no request")
+                }
             }
         }
     }

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use hearken_proto::ids::{DeviceId, SessionId};
 
-pub use finishing::Finishing;
+pub use finishing::FinishingCalls;
 pub use toolbox::{Offer, SourceProvider, Toolbox};
 pub use toolset_interner::ToolsetInterner;
 

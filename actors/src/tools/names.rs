@@ -21,7 +21,7 @@ pub struct Names {
 
 impl Names {
     /// Returns the name of a source's tool for models: 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`.
-    pub fn give(&mut self, source: &str, tool: &str) -> String {
+    pub fn assign(&mut self, source: &str, tool: &str) -> String {
         let origin = (source.to_owned(), tool.to_owned());
         if let Some(name) = self.given.get(&origin) {
             return name.clone();
@@ -40,7 +40,7 @@ impl Names {
     }
 
     /// Forgets the names of removed tools when there are very many names.
-    pub fn tidy(&mut self, offered: impl Fn(&Origin) -> bool) {
+    pub fn prune(&mut self, offered: impl Fn(&Origin) -> bool) {
         if self.given.len() > MAX_KEPT {
             self.given.retain(|origin, _| offered(origin));
             self.taken.retain(|_, origin| offered(origin));
@@ -131,22 +131,22 @@ mod tests {
     #[test]
     fn names_are_legal_near_the_original_and_kept() {
         let mut names = Names::default();
-        let volume = names.give("device", "self.audio_speaker.set_volume");
+        let volume = names.assign("device", "self.audio_speaker.set_volume");
         assert_eq!(volume, "self_audio_speaker_set_volume");
-        assert_eq!(names.give("device", "self.audio_speaker.set_volume"), volume);
-        assert_eq!(names.give("notes", "add-note"), "add-note");
-        assert_eq!(names.give("other", "add-note"), "other_add-note");
-        assert_eq!(names.give("third", "other_add-note"), "third_other_add-note");
+        assert_eq!(names.assign("device", "self.audio_speaker.set_volume"), volume);
+        assert_eq!(names.assign("notes", "add-note"), "add-note");
+        assert_eq!(names.assign("other", "add-note"), "other_add-note");
+        assert_eq!(names.assign("third", "other_add-note"), "third_other_add-note");
         assert_eq!(
-            names.give("device", "self_audio_speaker_set volume"),
+            names.assign("device", "self_audio_speaker_set volume"),
             "device_self_audio_speaker_set_volume"
         );
-        assert_eq!(names.give("weather", "天气"), "tool_dd4acd3f");
-        assert_eq!(names.give("weather", "get 天气"), "get_bdf5634f");
-        let long = names.give("a", &"x".repeat(200));
+        assert_eq!(names.assign("weather", "天气"), "tool_dd4acd3f");
+        assert_eq!(names.assign("weather", "get 天气"), "get_bdf5634f");
+        let long = names.assign("a", &"x".repeat(200));
         assert_eq!(long.len(), MAX_NAME);
-        assert_eq!(names.give("b", &"x".repeat(200)).len(), MAX_NAME);
-        assert_eq!(names.give("c", "").len(), 13);
+        assert_eq!(names.assign("b", &"x".repeat(200)).len(), MAX_NAME);
+        assert_eq!(names.assign("c", "").len(), 13);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         fn any_names_become_legal_and_differ(tools in proptest::collection::hash_set((".{0,3}", ".{0,90}"), 0..20)) {
             let mut names = Names::default();
             let given: std::collections::HashSet<String> =
-                tools.iter().map(|(source, tool)| names.give(source, tool)).collect();
+                tools.iter().map(|(source, tool)| names.assign(source, tool)).collect();
             prop_assert_eq!(given.len(), tools.len());
             for name in given {
                 prop_assert!((1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_legal), "{}", name);

@@ -33,12 +33,12 @@ fn part(content: ToolContent) -> String {
 }
 
 /// Renders a picture of this base64 size that a vision model has described.
-pub(super) fn seen(mime_type: &str, base64_bytes: usize, words: &str) -> String {
+pub(super) fn described(mime_type: &str, base64_bytes: usize, words: &str) -> String {
     format!("[{}, described by a model that sees: {words}]", picture(mime_type, base64_bytes))
 }
 
 /// Renders a picture of this base64 size that was not described, with the reason.
-pub(super) fn unseen(mime_type: &str, base64_bytes: usize, why: &str) -> String {
+pub(super) fn not_described(mime_type: &str, base64_bytes: usize, why: &str) -> String {
     format!("[{}, which you cannot see: {why}]", picture(mime_type, base64_bytes))
 }
 

@@ -17,7 +17,7 @@ impl Schema {
     pub fn from_tool(tool: &Tool) -> Self {
         let validator = jsonschema::validator_for(&tool.parameters);
         if let Err(error) = &validator {
-            tracing::debug!(%error, "a tool's schema cannot be used");
+            tracing::debug!(%error, "cannot use the schema of a tool");
         }
         Self(validator.ok())
     }

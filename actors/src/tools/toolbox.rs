@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::Semaphore;
 
 use super::ToolSettings;
-use super::finishing::Finishing;
+use super::finishing::FinishingCalls;
 use super::names::{Names, nearest, rename};
 use super::schema::Schema;
-use super::toolset_interner::{Recipe, ToolsetInterner};
+use super::toolset_interner::{OfferKey, ToolsetInterner};
 use crate::ports::{ImageDescriber, OfferedTool, Tool, ToolSource};
 
 /// Returns the current sources of a conversation, besides those of its device.
@@ -26,26 +26,26 @@ pub struct Toolbox {
     interner: ToolsetInterner,
     known: Mutex<Known>,
     /// Calls that continue though their turn is cut.
-    pub(super) finishing: Finishing,
+    pub(super) finishing: FinishingCalls,
 }
 
 /// Source with the semaphore that limits its concurrent calls.
 #[derive(Clone)]
 pub(super) struct SourceSlot {
     pub(super) source: Arc<dyn ToolSource>,
-    pub(super) gate: Arc<Semaphore>,
+    pub(super) semaphore: Arc<Semaphore>,
 }
 
 #[derive(Default)]
 struct Known {
     /// Sources of the last offer. Each name occurs once.
-    places: Vec<SourceSlot>,
-    gathered: Arc<Gathered>,
+    slots: Vec<SourceSlot>,
+    built: Arc<BuiltOffer>,
 }
 
 /// Offer with its inputs. Conversations with the same tools share it.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct BuiltOffer {
     number: u64,
     names: Names,
     /// List of tools of each source.
@@ -113,7 +113,7 @@ impl Toolbox {
         others: SourceProvider,
         settings: ToolSettings,
     ) -> Self {
-        let (known, finishing) = (Mutex::default(), Finishing::default());
+        let (known, finishing) = (Mutex::default(), FinishingCalls::default());
         Self {
             settings,
             own,
@@ -135,14 +135,14 @@ impl Toolbox {
     /// Sets the calls that must finish. They live as long as one of the conversations that share
     /// this.
     #[must_use]
-    pub fn finishing(mut self, finishing: Finishing) -> Self {
+    pub fn finishing(mut self, finishing: FinishingCalls) -> Self {
         self.finishing = finishing;
         self
     }
 
     /// Sets the describer that converts pictures of tools to text.
     #[must_use]
-    pub fn with_sight(mut self, describer: Option<Arc<dyn ImageDescriber>>) -> Self {
+    pub fn with_describer(mut self, describer: Option<Arc<dyn ImageDescriber>>) -> Self {
         self.describer = describer;
         self
     }
@@ -153,8 +153,8 @@ impl Toolbox {
     }
 
     /// Returns the source with this name, if the last offer had it.
-    pub(super) fn place(&self, name: &str) -> Option<SourceSlot> {
-        self.known().places.iter().find(|p| p.source.name() == name).cloned()
+    pub(super) fn slot(&self, name: &str) -> Option<SourceSlot> {
+        self.known().slots.iter().find(|p| p.source.name() == name).cloned()
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -166,45 +166,45 @@ impl Toolbox {
         let mut sources = self.own.clone();
         sources.extend((self.others)());
         let mut known = self.known();
-        let places = placed(sources, &known.places);
-        let lists: Vec<Arc<[Tool]>> = places.iter().map(|p| p.source.tools()).collect();
+        let slots = slots_of(sources, &known.slots);
+        let lists: Vec<Arc<[Tool]>> = slots.iter().map(|p| p.source.tools()).collect();
         let of_same =
             |(old, new): (&SourceSlot, &SourceSlot)| old.source.name() == new.source.name();
-        let same = known.places.len() == places.len()
-            && known.places.iter().zip(&places).all(of_same)
+        let same = known.slots.len() == slots.len()
+            && known.slots.iter().zip(&slots).all(of_same)
             && known
-                .gathered
+                .built
                 .lists
                 .iter()
                 .zip(&lists)
                 .all(|(old, new)| Arc::ptr_eq(old, new) || old == new);
-        known.places = places;
+        known.slots = slots;
         if !same {
-            known.gathered = self.gathered(&known, lists);
+            known.built = self.built(&known, lists);
         }
-        Arc::clone(&known.gathered.offer)
+        Arc::clone(&known.built.offer)
     }
 
     /// Returns the offer for these lists of the sources. Names continue from `known`.
-    fn gathered(&self, known: &Known, lists: Vec<Arc<[Tool]>>) -> Arc<Gathered> {
+    fn built(&self, known: &Known, lists: Vec<Arc<[Tool]>>) -> Arc<BuiltOffer> {
         let lists: Vec<_> = lists.into_iter().map(|list| self.interner.list(list)).collect();
-        let named = |(place, list): (&SourceSlot, &Arc<[Tool]>)| {
-            (place.source.name().to_owned(), list.as_ptr() as usize)
+        let named = |(slot, list): (&SourceSlot, &Arc<[Tool]>)| {
+            (slot.source.name().to_owned(), list.as_ptr() as usize)
         };
-        let recipe = Recipe {
-            before: known.gathered.number,
+        let key = OfferKey {
+            before: known.built.number,
             max_tools: self.settings.max_tools,
             own: self.own.len(),
-            lists: known.places.iter().zip(&lists).map(named).collect(),
+            lists: known.slots.iter().zip(&lists).map(named).collect(),
         };
-        self.interner.gathered(recipe, |number| {
-            let mut names = known.gathered.names.clone();
-            let offer = Arc::new(self.gather(&mut names, &known.places, &lists));
-            Gathered { number, names, lists, offer }
+        self.interner.built(key, |number| {
+            let mut names = known.built.names.clone();
+            let offer = Arc::new(self.build_offer(&mut names, &known.slots, &lists));
+            BuiltOffer { number, names, lists, offer }
         })
     }
 
-    fn gather(&self, names: &mut Names, places: &[SourceSlot], lists: &[Arc<[Tool]>]) -> Offer {
+    fn build_offer(&self, names: &mut Names, slots: &[SourceSlot], lists: &[Arc<[Tool]>]) -> Offer {
         let mut offer = Offer::default();
         let mut tools = Vec::new();
         let all: usize = lists.iter().map(|list| list.len()).sum();
@@ -212,14 +212,14 @@ impl Toolbox {
             tracing::warn!(
                 all,
                 offered = self.settings.max_tools,
-                "more tools than may be offered"
+                "offering only a part of the tools: raise `tools.max_tools`"
             );
         }
         let mut devices = 0;
-        for (number, (place, list)) in places.iter().zip(lists).enumerate() {
-            let source = place.source.name();
+        for (number, (slot, list)) in slots.iter().zip(lists).enumerate() {
+            let source = slot.source.name();
             let list = &list[..list.len().min(self.settings.max_tools - tools.len())];
-            let given: Vec<String> = list.iter().map(|t| names.give(source, &t.name)).collect();
+            let given: Vec<String> = list.iter().map(|t| names.assign(source, &t.name)).collect();
             let renamed: Vec<(&str, &str)> = list
                 .iter()
                 .zip(&given)
@@ -241,7 +241,7 @@ impl Toolbox {
         }
         // Tools of all devices first: model APIs cache the common beginning of prompts.
         tools.rotate_left(devices);
-        names.tidy(|(source, tool)| {
+        names.prune(|(source, tool)| {
             offer.by_name.values().any(|o| o.tool.name == *tool && o.source == *source)
         });
         offer.tools = tools.into();
@@ -250,20 +250,20 @@ impl Toolbox {
 }
 
 /// Pairs each source with its existing semaphore. Only the first source with a name is used.
-fn placed(sources: Vec<Arc<dyn ToolSource>>, before: &[SourceSlot]) -> Vec<SourceSlot> {
-    let mut places: Vec<SourceSlot> = Vec::with_capacity(sources.len());
+fn slots_of(sources: Vec<Arc<dyn ToolSource>>, before: &[SourceSlot]) -> Vec<SourceSlot> {
+    let mut slots: Vec<SourceSlot> = Vec::with_capacity(sources.len());
     for source in sources {
-        if places.iter().any(|p| p.source.name() == source.name()) {
+        if slots.iter().any(|p| p.source.name() == source.name()) {
             continue;
         }
         let old = before.iter().find(|p| p.source.name() == source.name());
-        let gate = old.map_or_else(
+        let semaphore = old.map_or_else(
             || Arc::new(Semaphore::new(source.at_once().max(1))),
-            |p| Arc::clone(&p.gate),
+            |p| Arc::clone(&p.semaphore),
         );
-        places.push(SourceSlot { source, gate });
+        slots.push(SourceSlot { source, semaphore });
     }
-    places
+    slots
 }
 
 #[cfg(test)]
@@ -402,17 +402,17 @@ mod tests {
         let first = source("notes", &["b"]);
         *others.lock().unwrap() = vec![first.clone(), source("notes", &["not this"])];
         assert_eq!(names(&toolbox), ["b", "a"]);
-        let gate = toolbox.place("notes").unwrap().gate;
+        let semaphore = toolbox.slot("notes").unwrap().semaphore;
         let offer = toolbox.offer();
         // Removed and added again with the same tools: calls reach the new source, none the old.
         let second: Arc<dyn ToolSource> = source("notes", &["b"]);
         *others.lock().unwrap() = vec![Arc::clone(&second)];
         assert!(Arc::ptr_eq(&offer, &toolbox.offer()), "nothing changed for the model");
-        let place = toolbox.place("notes").unwrap();
-        assert!(Arc::ptr_eq(&place.source, &second) && Arc::ptr_eq(&place.gate, &gate));
+        let slot = toolbox.slot("notes").unwrap();
+        assert!(Arc::ptr_eq(&slot.source, &second) && Arc::ptr_eq(&slot.semaphore, &semaphore));
         others.lock().unwrap().clear();
         assert_eq!(names(&toolbox), ["a"]);
-        assert!(toolbox.place("notes").is_none());
+        assert!(toolbox.slot("notes").is_none());
         assert_eq!(
             offer.find("b").unwrap().source,
             "notes",

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::toolbox::Gathered;
+use super::toolbox::BuiltOffer;
 use crate::ports::Tool;
 
 /// Minimum number of entries before unused ones are dropped.
@@ -19,16 +19,16 @@ pub struct ToolsetInterner(Arc<Mutex<Tables>>);
 #[derive(Default)]
 struct Tables {
     lists: HashMap<u64, Vec<Weak<[Tool]>>>,
-    gathered: HashMap<Recipe, Weak<Gathered>>,
+    built: HashMap<OfferKey, Weak<BuiltOffer>>,
     /// Number of entries at which each table is cleaned up next.
-    tidy_at: [usize; 2],
+    prune_at: [usize; 2],
     made: u64,
 }
 
-/// Inputs of a [`Gathered`], used as key.
+/// Inputs of a [`BuiltOffer`], used as key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Recipe {
-    /// Number of the previous [`Gathered`]. Its tool names are kept. 0 for none.
+pub(super) struct OfferKey {
+    /// Number of the previous [`BuiltOffer`]. Its tool names are kept. 0 for none.
     pub(super) before: u64,
     pub(super) max_tools: usize,
     /// Number of sources that are the device's own.
@@ -50,7 +50,7 @@ impl ToolsetInterner {
             tool.parameters.to_string().hash(&mut hasher);
         }
         let mut tables = self.tables();
-        tables.tidy();
+        tables.prune();
         let like = tables.lists.entry(hasher.finish()).or_default();
         like.retain(|known| known.strong_count() > 0);
         if let Some(known) = like.iter().filter_map(Weak::upgrade).find(|known| **known == *list) {
@@ -61,37 +61,37 @@ impl ToolsetInterner {
     }
 
     /// Returns the value for this recipe, or creates it. `gather` receives its number.
-    pub(super) fn gathered(
+    pub(super) fn built(
         &self,
-        recipe: Recipe,
-        gather: impl FnOnce(u64) -> Gathered,
-    ) -> Arc<Gathered> {
-        let known = self.tables().gathered.get(&recipe).and_then(Weak::upgrade);
+        key: OfferKey,
+        build: impl FnOnce(u64) -> BuiltOffer,
+    ) -> Arc<BuiltOffer> {
+        let known = self.tables().built.get(&key).and_then(Weak::upgrade);
         if let Some(known) = known {
             return known;
         }
         let number = {
             let mut tables = self.tables();
-            tables.tidy();
+            tables.prune();
             tables.made += 1;
             tables.made
         };
-        let gathered = Arc::new(gather(number));
-        self.tables().gathered.insert(recipe, Arc::downgrade(&gathered));
-        gathered
+        let built = Arc::new(build(number));
+        self.tables().built.insert(key, Arc::downgrade(&built));
+        built
     }
 }
 
 impl Tables {
     /// Drops unused entries, each time a table has doubled since the last cleanup.
-    fn tidy(&mut self) {
-        if self.lists.len() >= self.tidy_at[0].max(FEW) {
+    fn prune(&mut self) {
+        if self.lists.len() >= self.prune_at[0].max(FEW) {
             self.lists.retain(|_, like| like.iter().any(|known| known.strong_count() > 0));
-            self.tidy_at[0] = 2 * self.lists.len();
+            self.prune_at[0] = 2 * self.lists.len();
         }
-        if self.gathered.len() >= self.tidy_at[1].max(FEW) {
-            self.gathered.retain(|_, known| known.strong_count() > 0);
-            self.tidy_at[1] = 2 * self.gathered.len();
+        if self.built.len() >= self.prune_at[1].max(FEW) {
+            self.built.retain(|_, known| known.strong_count() > 0);
+            self.prune_at[1] = 2 * self.built.len();
         }
     }
 }

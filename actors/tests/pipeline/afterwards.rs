@@ -10,7 +10,7 @@ use hearken_actors::ports::{
     ProviderErrorKind as Kind, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
 };
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
 use serde_json::{Map, Value, json};
 
 use crate::{abort, freeze, listening, ms, shown, speak, start};
@@ -18,7 +18,7 @@ use crate::{abort, freeze, listening, ms, shown, speak, start};
 const STORY: &str = "Tell a story.";
 
 /// A person has asked for a story, and the model thinks about it for long.
-async fn thinking() -> Ring {
+async fn thinking() -> TestPipeline {
     let mut ring = listening("auto").await;
     ring.script.hears(AsrAct::Text(STORY, ms(10)));
     ring.script.thinks(LlmAct::Write(vec!["Too late."], ms(30_000)));
@@ -28,12 +28,12 @@ async fn thinking() -> Ring {
     ring
 }
 
-fn prompts(ring: &Ring) -> usize {
+fn prompts(ring: &TestPipeline) -> usize {
     ring.script.prompts.lock().unwrap().len()
 }
 
 /// The next question is asked alone.
-async fn nothing_is_left(ring: &mut Ring, event: &str) {
+async fn nothing_is_left(ring: &mut TestPipeline, event: &str) {
     ring.forget();
     start(ring, "auto");
     ring.script.hears(AsrAct::Text("What day is it?", ms(10)));
@@ -44,7 +44,7 @@ async fn nothing_is_left(ring: &mut Ring, event: &str) {
 }
 
 /// A noise that no word is recognised in is not answered.
-async fn noise_is_not_answered(ring: &mut Ring, event: &str) {
+async fn noise_is_not_answered(ring: &mut TestPipeline, event: &str) {
     ring.forget();
     start(ring, "auto");
     ring.script.hears(AsrAct::Text("", ms(10)));
@@ -54,7 +54,7 @@ async fn noise_is_not_answered(ring: &mut Ring, event: &str) {
     assert_eq!((ring.names(), prompts(ring)), (vec![], asked), "after {event}");
 }
 
-async fn cut(ring: &mut Ring, event: &str) {
+async fn cut(ring: &mut TestPipeline, event: &str) {
     match event {
         "an abort" => abort(ring),
         "a wake word" => {
@@ -228,9 +228,9 @@ impl ToolSource for Speaker {
     }
 }
 
-async fn with_speaker() -> Ring {
+async fn with_speaker() -> TestPipeline {
     freeze();
-    let mut ring = Ring::connect_with(PipelineSettings::default(), vec![Arc::new(Speaker)]);
+    let mut ring = TestPipeline::connect_with(PipelineSettings::default(), vec![Arc::new(Speaker)]);
     ring.greet(1).await;
     start(&ring, "auto");
     ring.forget();
@@ -238,7 +238,7 @@ async fn with_speaker() -> Ring {
 }
 
 /// Panics where a base would refuse the prompt.
-fn is_legal(ring: &Ring) {
+fn is_legal(ring: &TestPipeline) {
     let prompt = ring.script.prompts.lock().unwrap().last().unwrap().clone();
     let mut ids = std::collections::HashSet::new();
     for message in &prompt.messages {

@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, Ring, Told, TtsAct, sound};
+use hearken_actors::testkit::{LlmAct, Received, TestPipeline, TtsAct, sound};
 
 use crate::{audio_times, freeze, listening, ms, next_turn_works, shown, speak, start};
 
 #[actix::test]
 async fn check_07_the_hellos_framing_wins_and_malformed_headers_are_survived() {
     freeze();
-    let mut ring = Ring::connect(PipelineSettings::default());
+    let mut ring = TestPipeline::connect(PipelineSettings::default());
     ring.greet(3).await;
     for bytes in [&[][..], &[0][..], &[0, 0, 0, 9, 1][..], &[1, 0, 0, 1, 1][..], &[7; 60][..]] {
         ring.binary(Bytes::copy_from_slice(bytes));
@@ -19,8 +19,8 @@ async fn check_07_the_hellos_framing_wins_and_malformed_headers_are_survived() {
     // Another hello on the same socket changes the framing.
     ring.greet(2).await;
     next_turn_works(&mut ring).await;
-    let Some(Told::Audio(bytes)) =
-        ring.log.iter().map(|d| &d.what).find(|w| matches!(w, Told::Audio(_)))
+    let Some(Received::Audio(bytes)) =
+        ring.log.iter().map(|d| &d.what).find(|w| matches!(w, Received::Audio(_)))
     else {
         panic!("no audio");
     };
@@ -60,7 +60,7 @@ async fn check_08_every_rate_and_packet_length_is_understood_and_garbage_between
 #[actix::test]
 async fn check_09_audio_before_listening_is_no_second_utterance_of_the_wake_word() {
     freeze();
-    let mut ring = Ring::greeted(PipelineSettings::default(), 1).await;
+    let mut ring = TestPipeline::greeted(PipelineSettings::default(), 1).await;
     ring.forget();
     for packet in sound::voice(1_980) {
         ring.packet(packet);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hearken_actors::ports::{Prompt, Role};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, Ring, Told, numbers};
+use hearken_actors::testkit::{LlmAct, Received, TestPipeline, numbers};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -20,15 +20,15 @@ const HELLO: &str =
 const VOLUME: &str = "self.audio_speaker.set_volume";
 
 /// The next JSON-RPC message that the device is sent.
-async fn asked(ring: &mut Ring) -> Value {
+async fn asked(ring: &mut TestPipeline) -> Value {
     match ring.until("mcp").await.what {
-        Told::Text(json) => json["payload"].clone(),
+        Received::Text(json) => json["payload"].clone(),
         other => panic!("{other:?}"),
     }
 }
 
 /// The next request of this method, which the device then owes an answer.
-async fn asked_for(ring: &mut Ring, method: &str) -> Value {
+async fn asked_for(ring: &mut TestPipeline, method: &str) -> Value {
     let message = asked(ring).await;
     assert_eq!(
         (message["jsonrpc"].as_str(), message["method"].as_str()),
@@ -38,11 +38,11 @@ async fn asked_for(ring: &mut Ring, method: &str) -> Value {
     message
 }
 
-fn tell(ring: &Ring, payload: Value) {
+fn tell(ring: &TestPipeline, payload: Value) {
     ring.text(&json!({"type": "mcp", "session_id": "", "payload": payload}).to_string());
 }
 
-fn answer(ring: &Ring, request: &Value, result: Value) {
+fn answer(ring: &TestPipeline, request: &Value, result: Value) {
     tell(ring, json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
 }
 
@@ -50,7 +50,7 @@ fn words(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}], "isError": false})
 }
 
-async fn initialized(ring: &mut Ring) -> Value {
+async fn initialized(ring: &mut TestPipeline) -> Value {
     let request = asked_for(ring, "initialize").await;
     let info = json!({"name": "board", "version": "2.0"});
     answer(
@@ -70,9 +70,9 @@ fn tool(name: &str) -> Value {
 }
 
 /// A device that has said what it can do, with these tools, and listens.
-async fn device_with(settings: PipelineSettings, tools: Vec<Value>) -> Ring {
+async fn device_with(settings: PipelineSettings, tools: Vec<Value>) -> TestPipeline {
     freeze();
-    let mut ring = Ring::connect(settings);
+    let mut ring = TestPipeline::connect(settings);
     ring.text(HELLO);
     initialized(&mut ring).await;
     let list = asked_for(&mut ring, "tools/list").await;
@@ -83,24 +83,24 @@ async fn device_with(settings: PipelineSettings, tools: Vec<Value>) -> Ring {
     ring
 }
 
-async fn device() -> Ring {
+async fn device() -> TestPipeline {
     device_with(PipelineSettings::default(), vec![tool(VOLUME), tool("self.get_device_status")])
         .await
 }
 
 /// Somebody asks for something, and the model calls these tools.
-async fn call(ring: &Ring, calls: Vec<(&'static str, &'static str)>) {
+async fn call(ring: &TestPipeline, calls: Vec<(&'static str, &'static str)>) {
     ring.script.thinks(LlmAct::Call("", calls));
     speak(ring).await;
 }
 
 /// What the model was last told of its calls.
-fn results(ring: &Ring) -> Vec<String> {
+fn results(ring: &TestPipeline) -> Vec<String> {
     let told = ring.script.last_prompt();
     told.iter().filter_map(|m| m.strip_prefix("Tool: ")).map(str::to_owned).collect()
 }
 
-fn offered(ring: &Ring) -> Vec<String> {
+fn offered(ring: &TestPipeline) -> Vec<String> {
     let prompts = ring.script.prompts.lock().unwrap();
     prompts.last().unwrap().tools.iter().map(|t| t.name.clone()).collect()
 }
@@ -127,7 +127,7 @@ async fn the_model_reads_a_device_s_tools_ahead_until_it_is_asked() {
 #[actix::test]
 async fn check_21_forty_tools_come_in_pages_and_one_is_called() {
     freeze();
-    let mut ring = Ring::connect(PipelineSettings::default());
+    let mut ring = TestPipeline::connect(PipelineSettings::default());
     ring.text(HELLO);
     let hello = initialized(&mut ring).await;
     let vision = json!({"url": "http://vision.example/explain", "token": "token of ring"});
@@ -251,7 +251,7 @@ async fn check_22_the_wait_for_a_tool_is_configured_and_late_answers_are_dropped
 async fn lists_end_at_an_empty_cursor_and_at_a_repeated_one() {
     for cursors in [["x", ""], ["x", "x"]] {
         freeze();
-        let mut ring = Ring::connect(PipelineSettings::default());
+        let mut ring = TestPipeline::connect(PipelineSettings::default());
         ring.text(HELLO);
         initialized(&mut ring).await;
         for (n, cursor) in cursors.into_iter().enumerate() {
@@ -335,7 +335,7 @@ async fn pictures_become_a_note_and_tool_errors_are_told_as_such() {
 #[actix::test]
 async fn a_second_hello_begins_anew_with_new_ids() {
     freeze();
-    let mut ring = Ring::connect(PipelineSettings::default());
+    let mut ring = TestPipeline::connect(PipelineSettings::default());
     ring.text(HELLO);
     let first = asked_for(&mut ring, "initialize").await;
     ring.text(HELLO);
@@ -365,7 +365,7 @@ async fn a_second_hello_begins_anew_with_new_ids() {
 #[actix::test]
 async fn a_device_that_never_answers_talks_as_if_it_had_no_tools() {
     freeze();
-    let mut ring = Ring::connect(PipelineSettings::default());
+    let mut ring = TestPipeline::connect(PipelineSettings::default());
     ring.text(HELLO);
     asked_for(&mut ring, "initialize").await;
     ring.pass(Duration::from_secs(60)).await;
@@ -402,7 +402,7 @@ async fn a_long_connection_gets_a_fresh_token_for_its_camera() {
     while ring.names().is_empty() && Instant::now() < renewed {
         ring.pass(ms(1_000)).await;
     }
-    let Some(Told::Text(message)) = ring.log.pop().map(|down| down.what) else {
+    let Some(Received::Text(message)) = ring.log.pop().map(|down| down.what) else {
         panic!("no message within 40 minutes");
     };
     let again = &message["payload"];
@@ -436,7 +436,7 @@ async fn things_of_old_firmware_are_tools_too() {
         ("Speaker_SetVolume", "{}"),
     ];
     call(&ring, calls).await;
-    let Told::Text(order) = ring.until("iot").await.what else { panic!("no order") };
+    let Received::Text(order) = ring.until("iot").await.what else { panic!("no order") };
     let command = json!({"name": "Speaker", "method": "SetVolume", "parameters": {"volume": 40}});
     assert_eq!(order["commands"], json!([command]));
     ring.until("tts/stop").await;

@@ -3,14 +3,14 @@
 use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::ports::ProviderErrorKind as Kind;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Ring, Told, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
 use tokio::time::Instant;
 
 use crate::{listening, listening_with, ms, next_turn_works, shown, speak};
 
 const SORRY: &str = "Sorry, something went wrong. Please try again.";
 
-async fn apologises(mut ring: Ring, shows: &[&str], audible: bool) {
+async fn apologises(mut ring: TestPipeline, shows: &[&str], audible: bool) {
     speak(&ring).await;
     ring.until("tts/stop").await;
     assert_eq!(shown(&ring), shows);
@@ -135,7 +135,7 @@ async fn an_answer_of_nothing_but_emoji_is_a_face() {
         ring.until("llm").await;
         ring.pass(ms(5_000)).await;
         assert_eq!(ring.names(), ["stt", "llm"], "{written}");
-        let Told::Text(face) = &ring.log[1].what else { panic!("no face") };
+        let Received::Text(face) = &ring.log[1].what else { panic!("no face") };
         assert_eq!(face["emotion"], emotion);
         next_turn_works(&mut ring).await;
         assert_eq!(ring.script.last_prompt()[1..], ["User: hello there"]);
@@ -189,7 +189,7 @@ async fn one_turn_too_many_is_told_that_we_are_busy_at_once() {
     let settings = PipelineSettings { admission, ..PipelineSettings::default() };
     let busy = [settings.phrases.busy.zh.clone()];
     let mut ring = listening_with(settings, "manual").await;
-    let somebody_else = ring.admission().enter().expect("nobody is in");
+    let somebody_else = ring.admission().try_acquire().expect("nobody is in");
     ring.stream(sound::voice(600)).await;
     let ended = Instant::now();
     ring.text(r#"{"type":"listen","state":"stop"}"#);
@@ -206,6 +206,6 @@ async fn one_turn_too_many_is_told_that_we_are_busy_at_once() {
     for _ in 0..3 {
         next_turn_works(&mut ring).await;
     }
-    assert!(ring.admission().enter().is_some(), "a turn that is over holds no place");
+    assert!(ring.admission().try_acquire().is_some(), "a turn that is over holds no place");
     ring.hang_up().await;
 }

@@ -2,14 +2,14 @@
 //! the old turn follows.
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Ring, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
 
 use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, shown, speak, start,
 };
 
 /// After an abort: one `tts stop` at once, then nothing.
-async fn is_silent_after_abort(ring: &mut Ring) {
+async fn is_silent_after_abort(ring: &mut TestPipeline) {
     ring.forget();
     let asked = ring.now();
     abort(ring);

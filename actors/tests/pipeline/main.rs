@@ -19,7 +19,7 @@ mod watchers;
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Ring, Told, sound};
+use hearken_actors::testkit::{Received, TestPipeline, sound};
 
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -34,34 +34,34 @@ pub(crate) fn freeze() {
 }
 
 /// A greeted device in this mode whose microphone is open.
-pub(crate) async fn listening(mode: &str) -> Ring {
+pub(crate) async fn listening(mode: &str) -> TestPipeline {
     listening_with(PipelineSettings::default(), mode).await
 }
 
-pub(crate) async fn listening_with(settings: PipelineSettings, mode: &str) -> Ring {
+pub(crate) async fn listening_with(settings: PipelineSettings, mode: &str) -> TestPipeline {
     freeze();
-    let mut ring = Ring::greeted(settings, 1).await;
+    let mut ring = TestPipeline::greeted(settings, 1).await;
     start(&ring, mode);
     ring.forget();
     ring
 }
 
-pub(crate) fn start(ring: &Ring, mode: &str) {
+pub(crate) fn start(ring: &TestPipeline, mode: &str) {
     ring.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
 }
 
-pub(crate) fn abort(ring: &Ring) {
+pub(crate) fn abort(ring: &TestPipeline) {
     ring.text(r#"{"type":"abort"}"#);
 }
 
 /// A person says something for a second, and is silent long enough to be answered.
-pub(crate) async fn speak(ring: &Ring) {
+pub(crate) async fn speak(ring: &TestPipeline) {
     ring.stream(sound::voice(1_000)).await;
     ring.stream(sound::silence(900)).await;
 }
 
 /// A whole further turn works: the proof that nothing is stuck.
-pub(crate) async fn next_turn_works(ring: &mut Ring) {
+pub(crate) async fn next_turn_works(ring: &mut TestPipeline) {
     ring.forget();
     start(ring, "auto");
     speak(ring).await;
@@ -73,12 +73,12 @@ pub(crate) async fn next_turn_works(ring: &mut Ring) {
 }
 
 /// Texts of the sentences shown.
-pub(crate) fn shown(ring: &Ring) -> Vec<String> {
+pub(crate) fn shown(ring: &TestPipeline) -> Vec<String> {
     let starts = ring.log.iter().filter(|d| d.what.name() == "tts/sentence_start");
     starts.map(|d| d.what.text().to_owned()).collect()
 }
 
 /// When each audio packet came.
-pub(crate) fn audio_times(ring: &Ring) -> Vec<Duration> {
-    ring.log.iter().filter(|d| matches!(d.what, Told::Audio(_))).map(|d| d.at).collect()
+pub(crate) fn audio_times(ring: &TestPipeline) -> Vec<Duration> {
+    ring.log.iter().filter(|d| matches!(d.what, Received::Audio(_))).map(|d| d.at).collect()
 }

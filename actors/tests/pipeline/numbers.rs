@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, Ring, numbers};
+use hearken_actors::testkit::{LlmAct, TestPipeline, numbers};
 use serde_json::{Value, json};
 
 use crate::{freeze, speak, start};
@@ -51,7 +51,7 @@ async fn numbers_reach_a_tool_and_the_model_as_they_were_written() {
     // Room for all of them in one result.
     let mut settings = PipelineSettings::default();
     settings.tools.max_result_bytes = 64 << 10;
-    let mut ring = Ring::connect_with(settings, vec![source.clone()]);
+    let mut ring = TestPipeline::connect_with(settings, vec![source.clone()]);
     ring.greet(1).await;
     start(&ring, "auto");
     let written = numbers::written();
@@ -71,7 +71,7 @@ async fn numbers_reach_a_tool_and_the_model_as_they_were_written() {
 async fn large_whole_numbers_are_whole_to_a_schema() {
     freeze();
     let source = Arc::new(Echo::default());
-    let mut ring = Ring::connect_with(PipelineSettings::default(), vec![source.clone()]);
+    let mut ring = TestPipeline::connect_with(PipelineSettings::default(), vec![source.clone()]);
     ring.greet(1).await;
     start(&ring, "auto");
     let large = r#"{"whole": 340282366920938463463374607431768211457}"#;

@@ -18,7 +18,7 @@ use hearken_actors::ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
     SessionLocks, SessionStore, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
 };
-use hearken_actors::testkit::{LlmAct, MemorySocket, Script, ScriptedLlm, Told};
+use hearken_actors::testkit::{LlmAct, MemorySocket, Received, Script, ScriptedLlm};
 use hearken_proto::ids::SessionId;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -196,7 +196,7 @@ impl Client {
         self.send(&json!({"type": "text_input", "text": text}));
     }
 
-    async fn next(&mut self) -> (Duration, Told) {
+    async fn next(&mut self) -> (Duration, Received) {
         let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("something comes");
         (down.at, down.what)
     }
@@ -205,7 +205,7 @@ impl Client {
         loop {
             match self.next().await.1 {
                 what if what.name() != name => {}
-                Told::Text(value) => return value,
+                Received::Text(value) => return value,
                 other => panic!("{name} is {other:?}"),
             }
         }
@@ -258,7 +258,7 @@ async fn who_answers_no_ping_for_300_s_is_closed_and_who_does_stays() {
     let mut alive = Client::connect().await;
     let mut silent = Client::enter(alive.desk.clone(), Arc::default(), false).await;
     let (at, what) = silent.next().await;
-    assert_eq!(what, Told::Closed(1000));
+    assert_eq!(what, Received::Closed(1000));
     assert!((300..=330).contains(&at.as_secs()), "{at:?}");
     tokio::time::sleep(Duration::from_secs(3_000)).await;
     alive.send(&json!({"type": "ping"}));
@@ -348,7 +348,7 @@ async fn a_request_ends_with_its_connection() {
     client.until("status/processing").await;
     client.socket.drop_connection();
     let (at, what) = client.next().await;
-    assert_eq!(what, Told::Gone);
+    assert_eq!(what, Received::Gone);
     assert!(at < Duration::from_secs(2), "{at:?}");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(Arc::strong_count(&client.desk.llm), 1, "an actor outlived its connection");
@@ -372,9 +372,9 @@ impl SessionLocks for Free {
 async fn a_session_that_others_went_on_with_is_taken_up_anew_and_once() {
     freeze();
     let shelf = Arc::new(Shelf::default());
-    let sessions = Sessions::new(shelf, Duration::from_secs(60), 10).shared(Arc::new(Free));
+    let sessions = Sessions::new(shelf, Duration::from_secs(60), 10).with_locks(Arc::new(Free));
     let first = Arc::clone(sessions.begin().session());
-    sessions.keep(&first, &*sessions.enter(&first).await).await.unwrap();
+    sessions.keep(&first, &*sessions.lock_memory(&first).await).await.unwrap();
     tokio::time::advance(Duration::from_secs(61)).await;
     // By the store's clock it was used just now: by another instance, that is.
     let second = sessions.find(first.id()).await.unwrap();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use actix_http::ws::Message;
 use hearken_actors::actors::text_client::TextClientActor;
 use hearken_actors::ports::{ChatMessage, Role};
-use hearken_actors::testkit::{MemorySocket, Told};
+use hearken_actors::testkit::{MemorySocket, Received};
 use hearken_proto::ids::SessionId;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -68,7 +68,7 @@ impl Client {
         let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("something comes");
         let name = down.what.name();
         match down.what {
-            Told::Text(message) => (name, message),
+            Received::Text(message) => (name, message),
             _ => (name, Value::Null),
         }
     }
@@ -204,7 +204,7 @@ async fn what_is_in_use_does_not_leave_memory() {
     let sessions = &instances.desks[0].sessions;
     let used = sessions.begin();
     let idle: Vec<SessionId> = (0..12_000).map(|_| sessions.begin().id().clone()).collect();
-    let left = idle.iter().filter(|id| sessions.hold(id).is_some()).count();
+    let left = idle.iter().filter(|id| sessions.find_in_memory(id).is_some()).count();
     assert!(left < 10_000, "memory is bounded: {left}");
     let found = sessions.find(used.id()).await.unwrap();
     assert!(Arc::ptr_eq(found.session(), used.session()));

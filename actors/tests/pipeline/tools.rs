@@ -13,7 +13,7 @@ use hearken_actors::ports::{
     ToolContent, ToolError, ToolOutput, ToolSource,
 };
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, Ring, Told, TtsAct};
+use hearken_actors::testkit::{LlmAct, Received, TestPipeline, TtsAct};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -62,21 +62,21 @@ impl ToolSource for Waiting {
     }
 }
 
-async fn listening_with(settings: PipelineSettings) -> (Ring, Arc<Waiting>) {
+async fn listening_with(settings: PipelineSettings) -> (TestPipeline, Arc<Waiting>) {
     freeze();
     let source = Arc::new(Waiting::default());
-    let mut ring = Ring::connect_with(settings, vec![source.clone()]);
+    let mut ring = TestPipeline::connect_with(settings, vec![source.clone()]);
     ring.greet(1).await;
     start(&ring, "auto");
     ring.forget();
     (ring, source)
 }
 
-async fn listening() -> (Ring, Arc<Waiting>) {
+async fn listening() -> (TestPipeline, Arc<Waiting>) {
     listening_with(PipelineSettings::default()).await
 }
 
-fn last_result(ring: &Ring) -> String {
+fn last_result(ring: &TestPipeline) -> String {
     ring.script
         .last_prompt()
         .iter()
@@ -119,7 +119,7 @@ async fn a_model_that_says_nothing_after_its_calls_is_not_apologised_for() {
         speak(&ring).await;
         ring.until("tts/stop").await;
         assert_eq!(shown(&ring), [shows], "{said}");
-        let Told::Text(told) = &ring.log[1].what else { panic!("no face") };
+        let Received::Text(told) = &ring.log[1].what else { panic!("no face") };
         if said != "👌" {
             assert_eq!(told["emotion"], face, "{said}");
         }
@@ -224,7 +224,7 @@ async fn a_turn_has_a_time_limit_for_all_its_tools() {
 
 /// Every time from `from` to `to` in which a device that plays what it is sent, packet after
 /// packet, is silent.
-fn silences(ring: &Ring, from: Duration, to: Duration) -> Vec<Duration> {
+fn silences(ring: &TestPipeline, from: Duration, to: Duration) -> Vec<Duration> {
     const PACKET: Duration = ms(60);
     let (mut quiet_from, mut silences) = (from, Vec::new());
     for at in audio_times(ring).into_iter().filter(|at| *at < to) {
@@ -255,7 +255,7 @@ async fn check_19_a_tool_of_200_s_is_bridged_and_nobody_is_sent_away() {
     assert!(ring.now() - asked > Duration::from_secs(200));
     let longest = silences(&ring, asked, ring.now()).into_iter().max().unwrap();
     assert!(longest < Duration::from_secs(5), "{longest:?}");
-    assert!(!ring.log.iter().any(|d| matches!(d.what, Told::Closed(_))));
+    assert!(!ring.log.iter().any(|d| matches!(d.what, Received::Closed(_))));
     next_turn_works(&mut ring).await;
     let told = ring.script.last_prompt();
     assert!(!told.iter().any(|m| m.contains("moment")), "fillers are not remembered: {told:?}");
@@ -401,9 +401,10 @@ async fn a_picture_is_described_by_a_model_that_sees_where_there_is_one() {
     let eye = Arc::new(Eye::default());
     let describer: Option<Arc<dyn ImageDescriber>> = Some(eye.clone());
     let settings = PipelineSettings::default();
-    let mut ring = Ring::connect_seeing(settings.clone(), vec![Arc::new(Camera)], describer);
+    let mut ring =
+        TestPipeline::connect_seeing(settings.clone(), vec![Arc::new(Camera)], describer);
     ring.greet(1).await;
-    let look = async |ring: &mut Ring| {
+    let look = async |ring: &mut TestPipeline| {
         ring.forget();
         start(ring, "auto");
         ring.script.thinks(LlmAct::Call("", vec![("look", "{}")]));
@@ -433,7 +434,7 @@ async fn a_picture_is_described_by_a_model_that_sees_where_there_is_one() {
     assert!(ring.script.last_prompt().iter().any(|told| told == cancelled));
     ring.hang_up().await;
 
-    let mut blind = Ring::connect_with(settings, vec![Arc::new(Camera)]);
+    let mut blind = TestPipeline::connect_with(settings, vec![Arc::new(Camera)]);
     blind.greet(1).await;
     let told = look(&mut blind).await;
     assert_eq!(told, "taken\n[a picture, image/png, 0 kB, which you cannot see]");

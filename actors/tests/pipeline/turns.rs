@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hearken_actors::dialogue::phrases::Phrase;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Ring, Told, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
 
 use crate::{
     audio_times, freeze, listening, listening_with, ms, next_turn_works, shown, speak, start,
@@ -33,10 +33,10 @@ async fn check_10_messages_come_in_order_and_audio_only_while_speaking() {
     );
     assert_eq!(ring.log[0].what.text(), "hello there");
     assert_eq!(shown(&ring), ["One is here.", "Two is there."]);
-    let hearken_actors::testkit::Told::Text(face) = &ring.log[1].what else { panic!("no llm") };
+    let hearken_actors::testkit::Received::Text(face) = &ring.log[1].what else { panic!("no llm") };
     assert_eq!(face["emotion"], "happy");
     assert!(ring.log.iter().all(|d| match &d.what {
-        hearken_actors::testkit::Told::Text(json) => json["session_id"].is_string(),
+        hearken_actors::testkit::Received::Text(json) => json["session_id"].is_string(),
         _ => true,
     }));
     ring.hang_up().await;
@@ -87,7 +87,7 @@ async fn check_12_packets_are_paced_with_at_most_three_of_lead_and_no_tail_is_cu
 }
 
 /// Lengths of the silences within the speech that came.
-fn gaps(ring: &Ring) -> Vec<Duration> {
+fn gaps(ring: &TestPipeline) -> Vec<Duration> {
     let mut plays_until = None;
     let mut gaps = Vec::new();
     for at in audio_times(ring) {
@@ -232,14 +232,14 @@ async fn an_utterance_carries_its_pre_roll_and_ends_by_the_clock_when_packets_st
 async fn check_07_every_framing_carries_audio_both_ways() {
     freeze();
     for version in [1, 2, 3] {
-        let mut ring = Ring::greeted(PipelineSettings::default(), version).await;
+        let mut ring = TestPipeline::greeted(PipelineSettings::default(), version).await;
         start(&ring, "auto");
         speak(&ring).await;
         ring.until("tts/stop").await;
         let framing = hearken_proto::device::Framing::from_version(version);
         let mut packets = 0;
         for down in &ring.log {
-            if let hearken_actors::testkit::Told::Audio(bytes) = &down.what {
+            if let hearken_actors::testkit::Received::Audio(bytes) = &down.what {
                 let packet = framing.decode(bytes).unwrap();
                 assert_eq!(bytes.len(), framing.header_len() + packet.opus.len());
                 packets += 1;
@@ -331,7 +331,7 @@ async fn check_19_a_reply_longer_than_the_idle_limit_is_not_cut() {
 #[actix::test]
 async fn check_06_a_peer_that_says_no_hello_is_closed_after_ten_seconds() {
     freeze();
-    let mut ring = Ring::connect(PipelineSettings::default());
+    let mut ring = TestPipeline::connect(PipelineSettings::default());
     let closed = ring.until("closed 1008").await.at;
     assert!((Duration::from_secs(10)..Duration::from_secs(12)).contains(&closed), "{closed:?}");
     ring.hang_up().await;
@@ -373,7 +373,7 @@ async fn a_fixed_phrase_is_spoken_by_the_synthesiser_once() {
         ring.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
         ring.until("tts/stop").await;
         let audio = ring.log.iter().filter_map(|d| match &d.what {
-            Told::Audio(packet) => Some(packet.clone()),
+            Received::Audio(packet) => Some(packet.clone()),
             _ => None,
         });
         sounds.push(audio.collect::<Vec<_>>());

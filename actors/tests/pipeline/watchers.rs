@@ -9,7 +9,7 @@ use std::time::Duration;
 use actix_http::ws::Message;
 use hearken_actors::actors::event_stream::{WatchActor, WatchSettings};
 use hearken_actors::ports::Watch;
-use hearken_actors::testkit::{MemorySocket, Told};
+use hearken_actors::testkit::{MemorySocket, Received};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use tokio::sync::{Semaphore, mpsc};
@@ -59,7 +59,7 @@ impl Watched {
     async fn next(&mut self) -> (String, u64) {
         let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("a message");
         let name = match &down.what {
-            Told::Text(json) if json["type"] == "event" => json["event"]["type"].to_string(),
+            Received::Text(json) if json["type"] == "event" => json["event"]["type"].to_string(),
             what => what.name(),
         };
         (name.trim_matches('"').to_owned(), down.at.as_secs())

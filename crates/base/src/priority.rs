@@ -11,6 +11,6 @@ pub fn lower_priority() {
     // On Linux the `nice` value belongs to a thread. Elsewhere it would affect the whole process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(GIVES_WAY) {
-        tracing::debug!(%error, "a thread keeps its priority");
+        tracing::debug!(%error, "cannot lower the priority of a thread");
     }
 }

@@ -44,7 +44,7 @@ where
         while tcp.read(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
     };
     if timeout(CLOSE_WITHIN, ending).await.is_err() {
-        tracing::debug!("a peer takes no end of its connection");
+        tracing::debug!("cannot close a connection: the peer accepts no data");
     }
 }
 

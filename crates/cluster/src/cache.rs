@@ -52,7 +52,7 @@ impl SharedCache {
             })
             .await;
         if put.is_err() {
-            tracing::debug!("an answer is not kept for other instances");
+            tracing::debug!("cannot store a value in the shared cache");
         }
     }
 }

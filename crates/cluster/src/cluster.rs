@@ -84,13 +84,13 @@ impl Cluster {
         }
         let shared = Shared::new(config, process.clone()).map_err(ClusterError)?;
         let (events, rpc) = (RedisBus::new(shared.clone()), Rpc::new(shared.clone()));
-        let (told, changed) = mpsc::channel(CHANGES);
+        let (sender, changed) = mpsc::channel(CHANGES);
         let tool_clients: Subscriber = Box::new(move |instance| {
             // The next heartbeat notices a change that is dropped here.
-            told.try_send(instance).unwrap_or_default();
+            sender.try_send(instance).unwrap_or_default();
         });
         let tool_clients = (shared.key("guests"), tool_clients);
-        shared.keep(HashMap::from([events.subscriber(), rpc.subscriber(), tool_clients]));
+        shared.stay_connected(HashMap::from([events.subscriber(), rpc.subscriber(), tool_clients]));
         let locks = RedisLocks::new(shared.clone());
         let presence = Presence::new(shared.clone());
         let changed = Arc::new(Mutex::new(Some(changed)));
@@ -100,7 +100,7 @@ impl Cluster {
 
     /// Announces these devices and tool clients to the other instances from now on, and accepts
     /// orders and calls for them. To be called once.
-    pub fn hold(
+    pub fn announce(
         &self,
         device_registry: &DeviceRegistry,
         tool_clients: Arc<dyn ToolClients>,
@@ -108,27 +108,29 @@ impl Cluster {
     ) {
         let Some(joined) = &self.joined else { return };
         let replaced = device_registry.clone();
-        joined.rpc.open(
+        joined.rpc.register(
             REPLACED,
-            Arc::new(move |seat| {
-                if let Ok(ReplacedDevice { device, session }) = serde_json::from_value(seat) {
+            Arc::new(move |replaced_device| {
+                if let Ok(ReplacedDevice { device, session }) =
+                    serde_json::from_value(replaced_device)
+                {
                     replaced.replaced_by_other_instance(&device, &session);
                 }
                 Box::pin(std::future::ready(Value::Null))
             }),
         );
-        joined.rpc.open(
+        joined.rpc.register(
             ORDER,
             Arc::new(move |order| {
                 let handler = Arc::clone(&handler);
-                Box::pin(async move { carried_out(order, &handler).await })
+                Box::pin(async move { carry_out(order, &handler).await })
             }),
         );
         let changed = joined.changed.lock().expect("nothing panics while it holds it").take();
         let Some(changed) = changed else { return };
         let tool_clients =
             SharedToolClients::new(joined.shared.clone(), joined.rpc.clone(), tool_clients);
-        joined.shared.attend(joined.presence.clone().keep(
+        joined.shared.spawn(joined.presence.clone().run(
             device_registry.clone(),
             tool_clients,
             changed,
@@ -150,9 +152,9 @@ impl Cluster {
     /// time counts as busy.
     pub async fn order(&self, device: &DeviceId, order: Value) -> Result<(), Unreachable> {
         let joined = self.joined.as_ref().ok_or(Unreachable::NotConnected)?;
-        let holder = joined.presence.holder(device).await.ok_or(Unreachable::NotConnected)?;
+        let holder = joined.presence.instance_of(device).await.ok_or(Unreachable::NotConnected)?;
         let body = json!({ "device": device, "order": order });
-        match joined.rpc.ask(&holder, ORDER, body, ORDER_WITHIN).await {
+        match joined.rpc.call(&holder, ORDER, body, ORDER_WITHIN).await {
             Ok(answer) => match answer.as_str() {
                 Some(ACCEPTED) => Ok(()),
                 Some(AWAY) => Err(Unreachable::NotConnected),
@@ -208,7 +210,7 @@ impl Cluster {
     /// To be called after the end of its process.
     pub async fn stop(&self) {
         if let Some(joined) = &self.joined {
-            joined.presence.go().await;
+            joined.presence.withdraw().await;
             joined.shared.finish().await;
         }
     }
@@ -228,7 +230,7 @@ struct Ordered {
     order: Value,
 }
 
-async fn carried_out(order: Value, handler: &OrderHandler) -> Value {
+async fn carry_out(order: Value, handler: &OrderHandler) -> Value {
     let Ok(Ordered { device, order }) = serde_json::from_value(order) else {
         return Value::Null;
     };

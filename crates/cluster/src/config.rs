@@ -1,19 +1,19 @@
-//! The table of the Redis that several instances of the server share. Not for what they keep in
-//! it.
+//! Section `[redis]`: the Redis that several instances of the server share. Not for the data in it.
 
 use hearken_base::Secret;
 use serde::{Deserialize, Serialize};
 
-/// The Redis by which instances of the server know of each other.
+/// Section `[redis]`: connection to the Redis that instances share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
-    /// Where it is: `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]`; empty where this server is
-    /// alone.
+    /// Address: `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]`; empty for an instance that
+    /// works alone.
     pub url: Secret,
-    /// What all our keys begin with; equal for all instances of one deployment.
+    /// Prefix of all keys; equal for all instances of one deployment.
     pub prefix: String,
-    /// Longest wait for an answer; beyond, the instance goes on alone until Redis is back.
+    /// Longest wait for an answer, in milliseconds; then the instance works alone until Redis is
+    /// back.
     pub timeout_ms: u64,
 }
 

@@ -35,7 +35,7 @@ const SENT_AT_ONCE: usize = 100;
 /// Capacity of the queue of requests to watch. Beyond, they wait.
 const WATCHES: usize = 64;
 /// Interval of the clean-up of sessions without watchers.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CLEAN_UP_EVERY: Duration = Duration::from_secs(1);
 /// Field of a stream entry that contains the event.
 const FIELD: &str = "e";
 
@@ -49,8 +49,8 @@ struct Inner {
     mirror: LocalBus,
     watches: mpsc::Sender<Wanted>,
     /// Sessions with events that are not read yet.
-    news: Mutex<HashSet<SessionId>>,
-    look: Notify,
+    announced: Mutex<HashSet<SessionId>>,
+    wake: Notify,
     unsent: Mutex<VecDeque<Event>>,
 }
 
@@ -68,31 +68,31 @@ impl RedisBus {
             shared: shared.clone(),
             mirror: LocalBus::new(),
             watches,
-            news: Mutex::default(),
-            look: Notify::new(),
+            announced: Mutex::default(),
+            wake: Notify::new(),
             unsent: Mutex::default(),
         }));
         let reader = Reader { bus: bus.clone(), read_to: HashMap::new() };
-        shared.attend(reader.run(wanted));
+        shared.spawn(reader.run(wanted));
         bus
     }
 
     /// Returns the channel that names sessions with new events, and its subscriber.
     pub(super) fn subscriber(&self) -> (String, Subscriber) {
         let bus = self.clone();
-        let subscriber = move |session: String| bus.has_news(SessionId::new(session));
+        let subscriber = move |session: String| bus.announce(SessionId::new(session));
         (self.0.shared.key("news"), Box::new(subscriber))
     }
 
-    fn has_news(&self, session: SessionId) {
+    fn announce(&self, session: SessionId) {
         if self.0.mirror.is_watched(&session) {
-            self.news().insert(session);
-            self.0.look.notify_one();
+            self.announced().insert(session);
+            self.0.wake.notify_one();
         }
     }
 
-    fn news(&self) -> MutexGuard<'_, HashSet<SessionId>> {
-        self.0.news.lock().expect("nothing panics while it holds the news")
+    fn announced(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.0.announced.lock().expect("nothing panics while it holds the sessions")
     }
 
     fn unsent(&self) -> MutexGuard<'_, VecDeque<Event>> {
@@ -119,17 +119,17 @@ impl RedisBus {
     }
 
     /// Publishes an event in this instance, and queues it for the others.
-    fn put_off(&self, event: Event) {
-        self.0.mirror.tell_once(event.clone());
+    fn queue_event(&self, event: Event) {
+        self.0.mirror.publish_once(event.clone());
         let mut unsent = self.unsent();
         if unsent.len() >= MAX_UNSENT {
             unsent.pop_front();
         }
         unsent.push_back(event);
-        self.0.look.notify_one();
+        self.0.wake.notify_one();
     }
 
-    async fn tell(&self, event: Event) -> Result<(), BoxError> {
+    async fn publish_or_queue(&self, event: Event) -> Result<(), BoxError> {
         // Events that wait go first, to keep the order.
         if self.unsent().is_empty() {
             let mut pipe = redis::pipe();
@@ -138,7 +138,7 @@ impl RedisBus {
                 return Ok(());
             }
         }
-        self.put_off(event);
+        self.queue_event(event);
         Ok(())
     }
 }
@@ -146,7 +146,7 @@ impl RedisBus {
 impl EventBus for RedisBus {
     fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>> {
         let bus = self.clone();
-        Box::pin(async move { bus.tell(event).await })
+        Box::pin(async move { bus.publish_or_queue(event).await })
     }
 
     fn watch(
@@ -174,16 +174,16 @@ struct Reader {
 
 impl Reader {
     async fn run(mut self, mut wanted: mpsc::Receiver<Wanted>) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut ticks = tokio::time::interval(CLEAN_UP_EVERY);
         let mut up = self.bus.0.shared.up();
         loop {
             let mut watches = Vec::new();
             tokio::select! {
                 Some(first) = wanted.recv() => watches.push(first),
-                () = self.bus.0.look.notified() => {}
+                () = self.bus.0.wake.notified() => {}
                 changed = up.changed() => match changed {
                     // Announcements were missed while Redis was lost.
-                    Ok(()) => self.bus.news().extend(self.read_to.keys().cloned()),
+                    Ok(()) => self.bus.announced().extend(self.read_to.keys().cloned()),
                     Err(_) => return,
                 },
                 _ = ticks.tick() => self.forget(),
@@ -192,7 +192,7 @@ impl Reader {
                 let Ok(next) = wanted.try_recv() else { break };
                 watches.push(next);
             }
-            self.send_late().await;
+            self.send_queued().await;
             self.read(&watches).await;
             for Wanted { session, after, reply } in watches {
                 let watch = self.bus.0.mirror.watch_now(&session, after.as_deref());
@@ -215,7 +215,7 @@ impl Reader {
     }
 
     /// Sends the queued events to Redis, after it was lost.
-    async fn send_late(&self) {
+    async fn send_queued(&self) {
         while self.bus.0.shared.is_up() {
             let mut pipe = redis::pipe();
             let first: Vec<Event> = self.bus.unsent().iter().take(SENT_AT_ONCE).cloned().collect();
@@ -237,18 +237,18 @@ impl Reader {
         sessions.sort_unstable();
         sessions.dedup();
         {
-            let mut news = self.bus.news();
+            let mut announced = self.bus.announced();
             for session in &sessions {
-                news.remove(session);
+                announced.remove(session);
             }
-            let rest = news.iter().take(SESSIONS_AT_ONCE.saturating_sub(sessions.len()));
+            let rest = announced.iter().take(SESSIONS_AT_ONCE.saturating_sub(sessions.len()));
             let rest: Vec<SessionId> = rest.cloned().collect();
             for session in rest {
-                news.remove(&session);
+                announced.remove(&session);
                 sessions.push(session);
             }
-            if !news.is_empty() {
-                self.bus.0.look.notify_one();
+            if !announced.is_empty() {
+                self.bus.0.wake.notify_one();
             }
         }
         if sessions.is_empty() {
@@ -289,18 +289,18 @@ impl Reader {
         let events = entries.iter().filter_map(|entry| {
             let text: String = entry.get(FIELD)?;
             let event = serde_json::from_str::<Event>(&text);
-            event.inspect_err(|error| tracing::warn!(%error, "an event cannot be read")).ok()
+            event.inspect_err(|error| tracing::warn!(%error, "cannot read an event")).ok()
         });
         let mirror = &self.bus.0.mirror;
         let known = self.read_to.contains_key(&session);
         if known {
-            events.for_each(|event| mirror.tell_once(event));
+            events.for_each(|event| mirror.publish_once(event));
         } else {
-            mirror.begin(&session, events.collect());
+            mirror.load(&session, events.collect());
         }
         if known && entries.len() >= READ_AT_ONCE {
-            self.bus.news().insert(session.clone());
-            self.bus.0.look.notify_one();
+            self.bus.announced().insert(session.clone());
+            self.bus.0.wake.notify_one();
         }
         let last = entries.last().map(|entry| entry.id.clone());
         if let Some(last) = last.or_else(|| (!known).then(|| "0-0".to_owned())) {
@@ -314,7 +314,7 @@ impl Reader {
         let now = format!("{}-0", Timestamp::now().as_millisecond());
         for session in sessions {
             self.read_to.entry(session.clone()).or_insert_with(|| now.clone());
-            self.bus.news().insert(session);
+            self.bus.announced().insert(session);
         }
     }
 }

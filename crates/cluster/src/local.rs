@@ -25,7 +25,7 @@ struct Topic {
     kept: VecDeque<Event>,
     watchers: Vec<mpsc::Sender<Event>>,
     /// Sequence number of the last event across all sessions, to find inactive ones.
-    told: u64,
+    last_event: u64,
 }
 
 /// Event bus within this process.
@@ -45,28 +45,28 @@ impl LocalBus {
     }
 
     /// Stores an event and sends it to the watchers.
-    pub(super) fn tell(&self, event: Event) {
-        topic_of(&mut self.topics(), &event.session_id).tell(event);
+    pub(super) fn publish_now(&self, event: Event) {
+        topic_of(&mut self.topics(), &event.session_id).publish_now(event);
     }
 
     /// Stores an event and sends it to the watchers, unless it is stored already.
-    pub(super) fn tell_once(&self, event: Event) {
+    pub(super) fn publish_once(&self, event: Event) {
         let mut topics = self.topics();
         let topic = topic_of(&mut topics, &event.session_id);
         if !topic.kept.iter().rev().any(|kept| kept.id == event.id) {
-            topic.tell(event);
+            topic.publish_now(event);
         }
     }
 
     /// Replaces the stored events of a session with `events`, followed by stored ones that `events`
     /// does not contain: those were published while Redis was lost.
-    pub(super) fn begin(&self, session: &SessionId, events: Vec<Event>) {
+    pub(super) fn load(&self, session: &SessionId, events: Vec<Event>) {
         let mut topics = self.topics();
         let topic = topic_of(&mut topics, session);
         let known: HashSet<&str> = events.iter().map(|event| event.id.as_str()).collect();
         topic.kept.retain(|event| !known.contains(event.id.as_str()));
-        let alone = std::mem::take(&mut topic.kept);
-        topic.kept = events.into_iter().chain(alone).collect();
+        let unpublished = std::mem::take(&mut topic.kept);
+        topic.kept = events.into_iter().chain(unpublished).collect();
         let over = topic.kept.len().saturating_sub(KEPT_EVENTS);
         topic.kept.drain(..over);
     }
@@ -95,15 +95,15 @@ impl LocalBus {
 
 fn topic_of<'a>(topics: &'a mut HashMap<SessionId, Topic>, session: &SessionId) -> &'a mut Topic {
     if topics.len() >= MAX_TOPICS && !topics.contains_key(session) {
-        make_room(topics);
+        evict(topics);
     }
     topics.entry(session.clone()).or_default()
 }
 
 impl Topic {
-    fn tell(&mut self, event: Event) {
+    fn publish_now(&mut self, event: Event) {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        self.told = COUNT.fetch_add(1, Ordering::Relaxed);
+        self.last_event = COUNT.fetch_add(1, Ordering::Relaxed);
         if self.kept.len() >= KEPT_EVENTS {
             self.kept.pop_front();
         }
@@ -128,10 +128,10 @@ fn missed<'a>(
 }
 
 /// Drops a tenth of the sessions without watchers: those without an event for the longest time.
-fn make_room(topics: &mut HashMap<SessionId, Topic>) {
+fn evict(topics: &mut HashMap<SessionId, Topic>) {
     let quiet = |topic: &Topic| topic.watchers.iter().all(mpsc::Sender::is_closed);
     let mut ages: Vec<_> =
-        topics.iter().filter(|(_, t)| quiet(t)).map(|(id, t)| (t.told, id.clone())).collect();
+        topics.iter().filter(|(_, t)| quiet(t)).map(|(id, t)| (t.last_event, id.clone())).collect();
     ages.sort_unstable();
     for (_, id) in ages.drain(..ages.len().div_ceil(10)) {
         topics.remove(&id);
@@ -140,7 +140,7 @@ fn make_room(topics: &mut HashMap<SessionId, Topic>) {
 
 impl EventBus for LocalBus {
     fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>> {
-        self.tell(event);
+        self.publish_now(event);
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -168,7 +168,7 @@ impl LocalLocks {
     }
 
     /// Makes later fences greater than this one, which another instance may have issued.
-    pub(super) fn has_seen(&self, fence: i64) {
+    pub(super) fn observe_fence(&self, fence: i64) {
         self.last_fence.fetch_max(fence, Ordering::Relaxed);
     }
 
@@ -233,9 +233,9 @@ mod tests {
         let bus = LocalBus::new();
         let session = SessionId::new("s");
         for n in 0..KEPT_EVENTS + 3 {
-            bus.tell(event("s", n));
+            bus.publish_now(event("s", n));
         }
-        bus.tell(event("other", 7));
+        bus.publish_now(event("other", 7));
         let last = KEPT_EVENTS + 1;
         let watch = bus.watch_now(&session, Some(&last.to_string()));
         assert_eq!((watch.complete, ids(&watch.missed)), (true, vec![last + 1]));
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!((watch.complete, watch.missed.len()), (false, KEPT_EVENTS));
         let mut watch = bus.watch_now(&session, None);
         assert!(watch.complete && watch.missed.is_empty());
-        bus.tell(event("s", 5_000));
+        bus.publish_now(event("s", 5_000));
         assert_eq!(watch.events.try_recv().unwrap().id, "5000");
     }
 
@@ -254,7 +254,7 @@ mod tests {
         let mut slow = bus.watch_now(&session, None).events;
         let mut quick = bus.watch_now(&session, None).events;
         for n in 0..=LANE {
-            bus.tell(event("s", n));
+            bus.publish_now(event("s", n));
             assert_eq!(quick.try_recv().unwrap().id, n.to_string());
         }
         for n in 0..LANE {
@@ -269,7 +269,7 @@ mod tests {
         let bus = LocalBus::new();
         let _watched = bus.watch_now(&SessionId::new("0"), None);
         for n in 0..MAX_TOPICS + 1 {
-            bus.tell(event(&n.to_string(), n));
+            bus.publish_now(event(&n.to_string(), n));
         }
         let topics = bus.topics();
         assert!(topics.len() <= MAX_TOPICS && topics.contains_key(&SessionId::new("0")));

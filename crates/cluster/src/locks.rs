@@ -24,7 +24,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(15);
 /// Interval between renewals of a lease.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// Wait between two attempts to take a lock that another instance holds, in milliseconds.
-const LOOK_AGAIN_MS: std::ops::RangeInclusive<u64> = 20..=100;
+const RETRY_MS: std::ops::RangeInclusive<u64> = 20..=100;
 
 /// Takes the lock if it is free. Returns its fence, greater than all before, or nothing.
 static TAKE: LazyLock<Script> = LazyLock::new(|| {
@@ -95,9 +95,9 @@ impl RedisLocks {
     }
 }
 
-/// Returns a random time within [`LOOK_AGAIN_MS`], to keep waiting instances from asking together.
+/// Returns a random time within [`RETRY_MS`], to keep waiting instances from asking together.
 fn jitter() -> u64 {
-    let (from, to) = (LOOK_AGAIN_MS.start(), LOOK_AGAIN_MS.end());
+    let (from, to) = (RETRY_MS.start(), RETRY_MS.end());
     from + getrandom::u64().unwrap_or_default() % (to - from + 1)
 }
 
@@ -117,20 +117,20 @@ impl SessionLocks for RedisLocks {
                 token: uuid::Uuid::new_v4().simple().to_string(),
                 lost: lock.lost.clone(),
             };
-            let taking = Taking(Some(lease));
+            let acquiring = Acquiring(Some(lease));
             let asked = Instant::now();
-            let fence = match locks.take(taking.lease(), until).await {
+            let fence = match locks.take(acquiring.lease(), until).await {
                 Ok(Some(fence)) => fence,
                 Ok(None) => return Ok(None),
                 // Without Redis, the lock within this instance is the only one.
                 Err(RedisUnavailable) => return Ok(Some(lock)),
             };
-            locks.local.has_seen(fence);
+            locks.local.observe_fence(fence);
             lock.fence = fence;
-            let (given_up, lease) = (CancellationToken::new(), taking.taken());
+            let (given_up, lease) = (CancellationToken::new(), acquiring.taken());
             let dropped = given_up.clone().drop_guard();
             let local = std::mem::replace(&mut lock.held, Box::new(dropped));
-            locks.shared.begin(async move {
+            locks.shared.spawn_finishing(async move {
                 lease.keep(given_up, asked).await;
                 drop(local);
             });
@@ -188,7 +188,7 @@ impl Lease {
                 Err(RedisUnavailable) => {}
             }
         }
-        tracing::warn!("a lock was lost: another instance has it");
+        tracing::warn!("lost a lock: another instance holds it");
         self.lost.cancel();
     }
 
@@ -200,16 +200,16 @@ impl Lease {
             })
             .await;
         if freed.is_err() {
-            tracing::debug!("a lock is left to its lease");
+            tracing::debug!("cannot release a lock; it expires with its lease");
         }
     }
 }
 
 /// Guard of a lock that is being taken. If the caller stops waiting while Redis is asked, Redis may
 /// have granted the lock: the guard releases it.
-struct Taking(Option<Lease>);
+struct Acquiring(Option<Lease>);
 
-impl Taking {
+impl Acquiring {
     fn lease(&self) -> &Lease {
         self.0.as_ref().expect("it is there until it was taken")
     }
@@ -219,11 +219,11 @@ impl Taking {
     }
 }
 
-impl Drop for Taking {
+impl Drop for Acquiring {
     fn drop(&mut self) {
         if let Some(lease) = self.0.take() {
             let shared = lease.shared.clone();
-            shared.begin(async move { lease.free().await });
+            shared.spawn_finishing(async move { lease.free().await });
         }
     }
 }

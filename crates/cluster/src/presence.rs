@@ -16,16 +16,16 @@ use super::remote_tool_clients::SharedToolClients;
 use super::shared::{RedisUnavailable, Shared, millis};
 
 /// Time after its last heartbeat that an instance counts as running.
-pub(super) const THERE_FOR: Duration = Duration::from_secs(15);
+pub(super) const PRESENCE_LEASE: Duration = Duration::from_secs(15);
 /// Interval between heartbeats.
-const BEAT_EVERY: Duration = Duration::from_secs(5);
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// Most devices that are registered at once.
-const SEATED_AT_ONCE: usize = 64;
+const REGISTERED_AT_ONCE: usize = 64;
 
 /// ARGV: prefix, instance, lease in ms. Registers the instance and deletes expired ones. Returns
 /// the number of devices that Redis has for it, then name and version of the tool clients of each
 /// other instance.
-static BEAT: LazyLock<Script> = LazyLock::new(|| {
+static HEARTBEAT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local p, me, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
          local time = redis.call('TIME')
@@ -39,14 +39,14 @@ static BEAT: LazyLock<Script> = LazyLock::new(|| {
            redis.call('HDEL', versions, gone)
            redis.call('DEL', p .. ':devices:' .. gone, p .. ':guests:' .. gone)
          end
-         local told = { tostring(redis.call('HLEN', p .. ':devices:' .. me)) }
+         local result = { tostring(redis.call('HLEN', p .. ':devices:' .. me)) }
          for _, other in ipairs(redis.call('ZRANGE', all, 0, -1)) do
            if other ~= me then
-             told[#told + 1] = other
-             told[#told + 1] = redis.call('HGET', versions, other) or '0'
+             result[#result + 1] = other
+             result[#result + 1] = redis.call('HGET', versions, other) or '0'
            end
          end
-         return told",
+         return result",
     )
 });
 
@@ -54,22 +54,22 @@ static BEAT: LazyLock<Script> = LazyLock::new(|| {
 /// `come`, a connection of that device at another instance receives `replaced`. With `back`, the
 /// device was registered here before and Redis lost it: if the device is at another instance by
 /// now, this instance receives `replaced`.
-static SEAT: LazyLock<Script> = LazyLock::new(|| {
+static REGISTER: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local p, me, ttl, device, session = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
          local function replaced(where, which)
            local body = { device = device, session = which }
-           local letter = { type = 'tell', what = 'replaced', body = body }
-           redis.call('PUBLISH', p .. ':to:' .. where, cjson.encode(letter))
+           local message = { type = 'tell', what = 'replaced', body = body }
+           redis.call('PUBLISH', p .. ':to:' .. where, cjson.encode(message))
          end
          for _, other in ipairs(redis.call('ZRANGE', p .. ':instances', 0, -1)) do
-           local seats = p .. ':devices:' .. other
-           local before = other ~= me and redis.call('HGET', seats, device)
+           local devices = p .. ':devices:' .. other
+           local before = other ~= me and redis.call('HGET', devices, device)
            if before and ARGV[6] ~= 'come' then
              replaced(me, session)
              return 0
            elseif before then
-             redis.call('HDEL', seats, device)
+             redis.call('HDEL', devices, device)
              replaced(other, before)
            end
          end
@@ -81,9 +81,9 @@ static SEAT: LazyLock<Script> = LazyLock::new(|| {
 /// ARGV: prefix, instance, device, session. Removes a device, if it still has that session.
 static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "local seats = ARGV[1] .. ':devices:' .. ARGV[2]
-         if redis.call('HGET', seats, ARGV[3]) ~= ARGV[4] then return 0 end
-         return redis.call('HDEL', seats, ARGV[3])",
+        "local devices = ARGV[1] .. ':devices:' .. ARGV[2]
+         if redis.call('HGET', devices, ARGV[3]) ~= ARGV[4] then return 0 end
+         return redis.call('HDEL', devices, ARGV[3])",
     )
 });
 
@@ -91,8 +91,8 @@ static LEAVE: LazyLock<Script> = LazyLock::new(|| {
 static FIND: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "for _, other in ipairs(redis.call('ZRANGE', ARGV[1] .. ':instances', 0, -1)) do
-           local seats = ARGV[1] .. ':devices:' .. other
-           if other ~= ARGV[2] and redis.call('HEXISTS', seats, ARGV[3]) == 1 then
+           local devices = ARGV[1] .. ':devices:' .. other
+           if other ~= ARGV[2] and redis.call('HEXISTS', devices, ARGV[3]) == 1 then
              return other
            end
          end
@@ -116,7 +116,7 @@ static LIST: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// ARGV: prefix, instance. Removes the instance and all it has registered.
-static GO: LazyLock<Script> = LazyLock::new(|| {
+static WITHDRAW: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local p, me = ARGV[1], ARGV[2]
          redis.call('ZREM', p .. ':instances', me)
@@ -138,7 +138,7 @@ impl Presence {
     }
 
     /// Runs a script whose first arguments are the prefix and this instance.
-    async fn ask<T: redis::FromRedisValue>(
+    async fn run_script<T: redis::FromRedisValue>(
         &self,
         script: &Script,
         arguments: &[&str],
@@ -149,108 +149,109 @@ impl Presence {
             call.arg(*argument);
         }
         let call = &call;
-        let asked = self
+        let running = self
             .shared
             .run(|mut redis| async move { call.invoke_async(&mut redis).await as RedisResult<T> });
-        asked.await
+        running.await
     }
 
     /// Returns the other instance that has a device.
-    pub(super) async fn holder(&self, device: &DeviceId) -> Option<String> {
-        self.ask(&FIND, &[device.as_str()]).await.ok().flatten()
+    pub(super) async fn instance_of(&self, device: &DeviceId) -> Option<String> {
+        self.run_script(&FIND, &[device.as_str()]).await.ok().flatten()
     }
 
     /// Returns the devices of all other instances, with their sessions.
     pub(super) async fn devices(&self) -> HashMap<DeviceId, SessionId> {
-        let words: Vec<String> = self.ask(&LIST, &[]).await.unwrap_or_default();
+        let words: Vec<String> = self.run_script(&LIST, &[]).await.unwrap_or_default();
         let pairs = words.chunks_exact(2);
         pairs.map(|two| (DeviceId::new(&*two[0]), SessionId::new(&*two[1]))).collect()
     }
 
     /// Removes this instance and all it has registered.
-    pub(super) async fn go(&self) {
-        let gone: Result<i64, RedisUnavailable> = self.ask(&GO, &[]).await;
+    pub(super) async fn withdraw(&self) {
+        let gone: Result<i64, RedisUnavailable> = self.run_script(&WITHDRAW, &[]).await;
         if gone.is_err() {
-            tracing::debug!("others will notice that this instance has gone");
+            tracing::debug!("cannot withdraw this instance; its registration expires");
         }
     }
 
     /// Announces the devices and tool clients of this instance as they change, and reads those of
     /// the others. Never returns.
-    pub(super) async fn keep(
+    pub(super) async fn run(
         self,
         device_registry: DeviceRegistry,
         mut tool_clients: SharedToolClients,
         mut others: mpsc::Receiver<String>,
     ) {
-        let mut beats = tokio::time::interval(BEAT_EVERY);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut up, mut seats) = (self.shared.up(), device_registry.changes());
+        let mut heartbeats = tokio::time::interval(HEARTBEAT_EVERY);
+        heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut up, mut device_changes) = (self.shared.up(), device_registry.changes());
         let mut clients = tool_clients.changes();
-        let mut told = Announced::default();
+        let mut announced = Announced::default();
         loop {
             tokio::select! {
-                _ = beats.tick() => self.beat(&mut told, &device_registry, &mut tool_clients).await,
+                _ = heartbeats.tick() => self.heartbeat(&mut announced, &device_registry, &mut tool_clients).await,
                 Ok(()) = up.changed() => {
                     if self.shared.is_up() {
-                        beats.reset_immediately();
+                        heartbeats.reset_immediately();
                     } else {
-                        tool_clients.nobody();
+                        tool_clients.clear_remote();
                     }
                 }
-                Ok(()) = seats.changed() => self.seat(&mut told, &device_registry).await,
-                Ok(()) = clients.changed() => tool_clients.tell().await,
-                Some(other) = others.recv() => tool_clients.hear(&other).await,
+                Ok(()) = device_changes.changed() => self.sync_devices(&mut announced, &device_registry).await,
+                Ok(()) = clients.changed() => tool_clients.announce().await,
+                Some(other) = others.recv() => tool_clients.list_changed(&other).await,
             }
         }
     }
 
-    async fn beat(
+    async fn heartbeat(
         &self,
-        told: &mut Announced,
+        announced: &mut Announced,
         device_registry: &DeviceRegistry,
         tool_clients: &mut SharedToolClients,
     ) {
-        let beat: Result<Vec<String>, RedisUnavailable> =
-            self.ask(&BEAT, &[&millis(THERE_FOR).to_string()]).await;
-        let Ok(answer) = beat else { return };
+        let heartbeat: Result<Vec<String>, RedisUnavailable> =
+            self.run_script(&HEARTBEAT, &[&millis(PRESENCE_LEASE).to_string()]).await;
+        let Ok(answer) = heartbeat else { return };
         let mut words = answer.iter();
-        if words.next().and_then(|known| known.parse().ok()) != Some(told.seated.len()) {
+        if words.next().and_then(|known| known.parse().ok()) != Some(announced.registered.len()) {
             // Redis lost some, or another instance took them over.
-            told.before = std::mem::take(&mut told.seated);
+            announced.before = std::mem::take(&mut announced.registered);
         }
-        self.seat(told, device_registry).await;
+        self.sync_devices(announced, device_registry).await;
         let others: Vec<(&str, &str)> =
             words.as_slice().chunks_exact(2).map(|two| (&*two[0], &*two[1])).collect();
-        tool_clients.beat(&others).await;
+        tool_clients.heartbeat(&others).await;
     }
 
     /// Registers in Redis the devices that connected, and removes those that disconnected.
-    async fn seat(&self, told: &mut Announced, device_registry: &DeviceRegistry) {
+    async fn sync_devices(&self, announced: &mut Announced, device_registry: &DeviceRegistry) {
         let now: HashMap<DeviceId, SessionId> =
             device_registry.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
         let gone: Vec<(DeviceId, SessionId)> =
-            told.seated.extract_if(|device, _| !now.contains_key(device)).collect();
+            announced.registered.extract_if(|device, _| !now.contains_key(device)).collect();
         for (device, session) in gone {
             let arguments = [device.as_str(), session.as_str()];
-            let left: Result<i64, RedisUnavailable> = self.ask(&LEAVE, &arguments).await;
+            let left: Result<i64, RedisUnavailable> = self.run_script(&LEAVE, &arguments).await;
             if left.is_err() {
-                told.seated.insert(device, session);
+                announced.registered.insert(device, session);
                 return;
             }
         }
-        let come: Vec<_> = now.into_iter().filter(|(d, s)| told.seated.get(d) != Some(s)).collect();
-        let lease = millis(THERE_FOR).to_string();
-        for some in come.chunks(SEATED_AT_ONCE) {
-            let seated = some.iter().map(|(device, session)| {
-                let back = told.before.get(device) == Some(session);
+        let come: Vec<_> =
+            now.into_iter().filter(|(d, s)| announced.registered.get(d) != Some(s)).collect();
+        let lease = millis(PRESENCE_LEASE).to_string();
+        for some in come.chunks(REGISTERED_AT_ONCE) {
+            let registered = some.iter().map(|(device, session)| {
+                let back = announced.before.get(device) == Some(session);
                 let how = if back { "back" } else { "come" };
                 let arguments = [lease.as_str(), device.as_str(), session.as_str(), how];
-                async move { self.ask::<i64>(&SEAT, &arguments).await }
+                async move { self.run_script::<i64>(&REGISTER, &arguments).await }
             });
-            let seated = futures_util::future::join_all(seated).await;
-            let done = some.iter().zip(seated).filter(|(_, seated)| seated.is_ok());
-            told.seated.extend(done.map(|(seat, _)| seat.clone()));
+            let registered = futures_util::future::join_all(registered).await;
+            let done = some.iter().zip(registered).filter(|(_, registered)| registered.is_ok());
+            announced.registered.extend(done.map(|(device, _)| device.clone()));
         }
     }
 }
@@ -258,7 +259,7 @@ impl Presence {
 /// Devices that are registered in Redis.
 #[derive(Default)]
 struct Announced {
-    seated: HashMap<DeviceId, SessionId>,
+    registered: HashMap<DeviceId, SessionId>,
     /// Devices that were registered before Redis lost some.
     before: HashMap<DeviceId, SessionId>,
 }

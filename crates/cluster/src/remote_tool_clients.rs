@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::presence::THERE_FOR;
+use super::presence::PRESENCE_LEASE;
 use super::rpc::{NoAnswer, Rpc, RpcHandler};
 use super::shared::{RedisUnavailable, Shared, millis};
 
 /// RPC method that calls a tool.
 pub(super) const CALL: &str = "call";
 /// Time for the transport of an answer, added to the tool's own time limit.
-const ON_THE_WAY: Duration = Duration::from_secs(2);
+const TRANSPORT_TIME: Duration = Duration::from_secs(2);
 
 /// Tool, as an instance announces it.
 #[derive(Serialize, Deserialize)]
-struct ToolTold {
+struct AnnouncedTool {
     name: String,
     description: String,
     parameters: Value,
@@ -33,22 +33,22 @@ struct ToolTold {
 
 /// Tool client, as its instance announces it.
 #[derive(Serialize, Deserialize)]
-struct ClientTold {
+struct AnnouncedClient {
     agent: String,
     name: String,
-    tools: Vec<ToolTold>,
+    tools: Vec<AnnouncedTool>,
 }
 
 /// Tool clients of one instance, as it announces them.
 #[derive(Serialize, Deserialize)]
 struct SharedClientList {
     version: String,
-    clients: Vec<ClientTold>,
+    clients: Vec<AnnouncedClient>,
 }
 
 /// Arguments of a remote tool call.
 #[derive(Serialize, Deserialize)]
-struct Called {
+struct CallRequest {
     agent: String,
     client: String,
     id: String,
@@ -59,7 +59,7 @@ struct Called {
 /// Content part of a remote tool call's answer.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum PartTold {
+enum RemoteContent {
     Text(String),
     Image { mime_type: String, base64: String },
 }
@@ -67,8 +67,8 @@ enum PartTold {
 /// Outcome of a remote tool call.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum CallTold {
-    Answered { content: Vec<PartTold>, failed: bool },
+enum RemoteOutcome {
+    Answered { content: Vec<RemoteContent>, failed: bool },
     Unknown(String),
     Arguments(String),
     TimedOut(u64),
@@ -84,15 +84,15 @@ pub(super) struct SharedToolClients {
     /// Version of the list that this instance announced last.
     version: u64,
     /// True if Redis has the current list of this instance.
-    told: bool,
+    announced: bool,
     /// Tool clients by instance, with the version of its list.
     others: HashMap<String, (String, Vec<RemoteToolClient>)>,
 }
 
 impl SharedToolClients {
     pub(super) fn new(shared: Shared, rpc: Rpc, tool_clients: Arc<dyn ToolClients>) -> Self {
-        rpc.open(CALL, answering(Arc::clone(&tool_clients)));
-        Self { shared, rpc, tool_clients, version: 0, told: false, others: HashMap::new() }
+        rpc.register(CALL, call_handler(Arc::clone(&tool_clients)));
+        Self { shared, rpc, tool_clients, version: 0, announced: false, others: HashMap::new() }
     }
 
     /// Returns a receiver that is notified when tool clients of this instance connect, disconnect,
@@ -102,10 +102,10 @@ impl SharedToolClients {
     }
 
     /// Announces the tool clients of this instance.
-    pub(super) async fn tell(&mut self) {
+    pub(super) async fn announce(&mut self) {
         self.version += 1;
         let version = self.version.to_string();
-        let clients = self.tool_clients.local().into_iter().map(|client| ClientTold {
+        let clients = self.tool_clients.local().into_iter().map(|client| AnnouncedClient {
             agent: client.agent,
             name: client.name,
             tools: client.tools.iter().map(describe).collect(),
@@ -116,20 +116,20 @@ impl SharedToolClients {
         let me = self.shared.instance();
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(self.shared.key(&format!("guests:{me}"))).arg(tool_clients);
-        pipe.arg("PX").arg(millis(THERE_FOR)).ignore();
+        pipe.arg("PX").arg(millis(PRESENCE_LEASE)).ignore();
         pipe.hset(self.shared.key("guests-versions"), me, version).ignore();
         pipe.publish(self.shared.key("guests"), me).ignore();
         let pipe = &pipe;
         let sent: Result<(), RedisUnavailable> =
             self.shared.run(|mut redis| async move { pipe.query_async(&mut redis).await }).await;
-        self.told = sent.is_ok();
+        self.announced = sent.is_ok();
     }
 
     /// Updates the cached lists: drops those of instances that are gone, reads those whose version
     /// has changed. Announces the own list again if Redis has lost it.
-    pub(super) async fn beat(&mut self, others: &[(&str, &str)]) {
-        if !self.told || !self.is_known().await {
-            self.tell().await;
+    pub(super) async fn heartbeat(&mut self, others: &[(&str, &str)]) {
+        if !self.announced || !self.is_announced().await {
+            self.announce().await;
         }
         let before = self.others.len();
         self.others.retain(|other, _| others.iter().any(|(there, _)| there == other));
@@ -140,12 +140,12 @@ impl SharedToolClients {
             }
         }
         if gone {
-            self.show();
+            self.publish_remote();
         }
     }
 
     /// Returns true if Redis still has the list of this instance.
-    async fn is_known(&self) -> bool {
+    async fn is_announced(&self) -> bool {
         let key = self.shared.key(&format!("guests:{}", self.shared.instance()));
         let known: Result<bool, RedisUnavailable> =
             self.shared
@@ -157,17 +157,17 @@ impl SharedToolClients {
     }
 
     /// Reads the list of another instance, which has announced a change.
-    pub(super) async fn hear(&mut self, other: &str) {
+    pub(super) async fn list_changed(&mut self, other: &str) {
         if other != self.shared.instance() {
             self.read(other).await;
         }
     }
 
     /// Drops the lists of all other instances: Redis is lost, and no instance can be reached.
-    pub(super) fn nobody(&mut self) {
+    pub(super) fn clear_remote(&mut self) {
         self.others.clear();
-        self.told = false;
-        self.show();
+        self.announced = false;
+        self.publish_remote();
     }
 
     async fn read(&mut self, other: &str) {
@@ -189,26 +189,28 @@ impl SharedToolClients {
                 let clients = clients.collect();
                 self.others.insert(other.to_owned(), (tool_clients.version, clients));
             }
-            Some(Err(error)) => tracing::warn!(%error, "an instance's tool clients are unreadable"),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "cannot read the tool clients of another instance")
+            }
         }
-        self.show();
+        self.publish_remote();
     }
 
-    fn show(&self) {
+    fn publish_remote(&self) {
         let mut others: Vec<_> = self.others.iter().collect();
         others.sort_unstable_by_key(|(instance, _)| *instance);
         let all = others.into_iter().flat_map(|(_, (_, clients))| clients.iter().cloned());
         self.tool_clients.set_remote(all.collect());
     }
 
-    fn client(&self, instance: &str, client: ClientTold) -> RemoteToolClient {
-        let ClientTold { agent, name, tools } = client;
+    fn client(&self, instance: &str, client: AnnouncedClient) -> RemoteToolClient {
+        let AnnouncedClient { agent, name, tools } = client;
         let (rpc, instance) = (self.rpc.clone(), instance.to_owned());
         let within = self.tool_clients.call_timeout();
         let (to_agent, to_client) = (agent.clone(), name.clone());
         let call = move |call: ToolCall| -> BoxFuture<'static, _> {
             let (rpc, instance) = (rpc.clone(), instance.clone());
-            let called = Called {
+            let called = CallRequest {
                 agent: to_agent.clone(),
                 client: to_client.clone(),
                 id: call.id,
@@ -217,8 +219,8 @@ impl SharedToolClients {
             };
             Box::pin(async move {
                 let body = json!(called);
-                match rpc.ask(&instance, CALL, body, within + ON_THE_WAY).await {
-                    Ok(answer) => heard(answer),
+                match rpc.call(&instance, CALL, body, within + TRANSPORT_TIME).await {
+                    Ok(answer) => outcome_from_wire(answer),
                     Err(NoAnswer::Late) => Err(ToolError::Timeout(within)),
                     Err(error) => Err(ToolError::Unavailable(error.to_string())),
                 }
@@ -240,8 +242,8 @@ impl SharedToolClients {
     }
 }
 
-fn describe(tool: &Tool) -> ToolTold {
-    ToolTold {
+fn describe(tool: &Tool) -> AnnouncedTool {
+    AnnouncedTool {
         name: tool.name.clone(),
         description: tool.description.clone(),
         parameters: tool.parameters.clone(),
@@ -250,54 +252,60 @@ fn describe(tool: &Tool) -> ToolTold {
 }
 
 /// Converts the answer of another instance.
-fn heard(answer: Value) -> Result<ToolOutput, ToolError> {
-    let told = serde_json::from_value(answer);
-    match told.map_err(|_| ToolError::Unavailable("its instance answered oddly".into()))? {
-        CallTold::Answered { content, failed } => {
+fn outcome_from_wire(answer: Value) -> Result<ToolOutput, ToolError> {
+    let outcome = serde_json::from_value(answer);
+    match outcome
+        .map_err(|_| ToolError::Unavailable("its instance sent an invalid answer".into()))?
+    {
+        RemoteOutcome::Answered { content, failed } => {
             let content = content.into_iter().map(|part| match part {
-                PartTold::Text(text) => ToolContent::Text(text),
-                PartTold::Image { mime_type, base64 } => ToolContent::Image { mime_type, base64 },
+                RemoteContent::Text(text) => ToolContent::Text(text),
+                RemoteContent::Image { mime_type, base64 } => {
+                    ToolContent::Image { mime_type, base64 }
+                }
             });
             Ok(ToolOutput { content: content.collect(), failed })
         }
-        CallTold::Unknown(tool) => Err(ToolError::Unknown(tool)),
-        CallTold::Arguments(why) => Err(ToolError::Arguments(why)),
-        CallTold::TimedOut(ms) => Err(ToolError::Timeout(Duration::from_millis(ms))),
-        CallTold::Unavailable(why) => Err(ToolError::Unavailable(why)),
-        CallTold::Failed(why) => Err(ToolError::Failed(why)),
+        RemoteOutcome::Unknown(tool) => Err(ToolError::Unknown(tool)),
+        RemoteOutcome::Arguments(why) => Err(ToolError::Arguments(why)),
+        RemoteOutcome::TimedOut(ms) => Err(ToolError::Timeout(Duration::from_millis(ms))),
+        RemoteOutcome::Unavailable(why) => Err(ToolError::Unavailable(why)),
+        RemoteOutcome::Failed(why) => Err(ToolError::Failed(why)),
     }
 }
 
-fn outcome(result: Result<ToolOutput, ToolError>) -> CallTold {
+fn outcome_to_wire(result: Result<ToolOutput, ToolError>) -> RemoteOutcome {
     match result {
         Ok(ToolOutput { content, failed }) => {
             let content = content.into_iter().map(|part| match part {
-                ToolContent::Text(text) => PartTold::Text(text),
-                ToolContent::Image { mime_type, base64 } => PartTold::Image { mime_type, base64 },
+                ToolContent::Text(text) => RemoteContent::Text(text),
+                ToolContent::Image { mime_type, base64 } => {
+                    RemoteContent::Image { mime_type, base64 }
+                }
             });
-            CallTold::Answered { content: content.collect(), failed }
+            RemoteOutcome::Answered { content: content.collect(), failed }
         }
-        Err(ToolError::Unknown(tool)) => CallTold::Unknown(tool),
-        Err(ToolError::Arguments(why)) => CallTold::Arguments(why),
-        Err(ToolError::Timeout(within)) => CallTold::TimedOut(millis(within)),
-        Err(ToolError::Unavailable(why)) => CallTold::Unavailable(why),
-        Err(ToolError::Failed(why)) => CallTold::Failed(why),
+        Err(ToolError::Unknown(tool)) => RemoteOutcome::Unknown(tool),
+        Err(ToolError::Arguments(why)) => RemoteOutcome::Arguments(why),
+        Err(ToolError::Timeout(within)) => RemoteOutcome::TimedOut(millis(within)),
+        Err(ToolError::Unavailable(why)) => RemoteOutcome::Unavailable(why),
+        Err(ToolError::Failed(why)) => RemoteOutcome::Failed(why),
     }
 }
 
 /// Returns the handler that calls tools of this instance for the others.
-fn answering(tool_clients: Arc<dyn ToolClients>) -> RpcHandler {
+fn call_handler(tool_clients: Arc<dyn ToolClients>) -> RpcHandler {
     Arc::new(move |question| {
         let tool_clients = Arc::clone(&tool_clients);
         Box::pin(async move {
-            let told = match serde_json::from_value::<Called>(question) {
-                Ok(Called { agent, client, id, tool, arguments }) => {
+            let outcome = match serde_json::from_value::<CallRequest>(question) {
+                Ok(CallRequest { agent, client, id, tool, arguments }) => {
                     let call = ToolCall { id, name: tool, arguments };
-                    outcome(tool_clients.call(agent, client, call).await)
+                    outcome_to_wire(tool_clients.call(agent, client, call).await)
                 }
-                Err(_) => CallTold::Failed("the call cannot be read".into()),
+                Err(_) => RemoteOutcome::Failed("the call cannot be read".into()),
             };
-            json!(told)
+            json!(outcome)
         })
     })
 }
@@ -319,8 +327,8 @@ mod tests {
             Err(ToolError::Unavailable("x".into())),
             Err(ToolError::Failed("x".into())),
         ] {
-            assert_eq!(heard(json!(outcome(result.clone()))), result);
+            assert_eq!(outcome_from_wire(json!(outcome_to_wire(result.clone()))), result);
         }
-        assert!(matches!(heard(json!(7)), Err(ToolError::Unavailable(_))));
+        assert!(matches!(outcome_from_wire(json!(7)), Err(ToolError::Unavailable(_))));
     }
 }

@@ -17,13 +17,13 @@ use tokio::time::timeout;
 use super::shared::{RedisUnavailable, Shared, Subscriber, millis};
 
 /// Queue of messages to read. Beyond, the newest is dropped.
-const LETTERS: usize = 1_024;
+const QUEUE: usize = 1_024;
 /// Most requests of other instances in progress. Beyond, the newest is dropped.
-const MAX_WORKED_ON: usize = 512;
+const MAX_IN_PROGRESS: usize = 512;
 /// Most own requests that wait for an answer.
 const MAX_WAITING: usize = 4_096;
 /// Longest message, in bytes.
-const MAX_LETTER_BYTES: usize = 4 << 20;
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// Handler of one RPC method.
 pub(super) type RpcHandler = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
@@ -32,44 +32,44 @@ pub(super) type RpcHandler = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Se
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
     /// The instance is gone. It has not received the request.
-    #[error("the instance has gone")]
+    #[error("the instance has stopped")]
     Gone,
     /// The deadline passed. The instance may have received the request.
-    #[error("the instance does not answer in time")]
+    #[error("the instance did not answer in time")]
     Late,
     /// Redis is lost. The instance may have received the request.
     #[error("redis is lost")]
     Lost,
     /// Too many requests wait. The request was not sent.
-    #[error("too many questions wait")]
+    #[error("too many requests wait for an answer")]
     Busy,
     /// The request or its answer is too long.
-    #[error("it is longer than {MAX_LETTER_BYTES} bytes")]
+    #[error("the message is longer than {MAX_MESSAGE_BYTES} bytes")]
     TooLong,
 }
 
 /// Message between two instances.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Letter {
-    Ask {
+enum RpcMessage {
+    #[serde(rename = "ask")]
+    Request {
         id: String,
         from: String,
-        what: String,
+        #[serde(rename = "what")]
+        method: String,
         body: Value,
         within_ms: u64,
     },
     /// Has no body if the body is too long.
-    Answer {
-        id: String,
-        body: Option<Value>,
-    },
-    Withdraw {
-        id: String,
-    },
+    Answer { id: String, body: Option<Value> },
+    #[serde(rename = "withdraw")]
+    Cancel { id: String },
     /// Notification: has no answer.
-    Tell {
-        what: String,
+    #[serde(rename = "tell")]
+    Notify {
+        #[serde(rename = "what")]
+        method: String,
         body: Value,
     },
 }
@@ -80,32 +80,32 @@ pub(super) struct Rpc(Arc<Inner>);
 
 struct Inner {
     shared: Shared,
-    letters: mpsc::Sender<String>,
+    messages: mpsc::Sender<String>,
     waiting: Mutex<HashMap<String, oneshot::Sender<Option<Value>>>>,
-    desks: Mutex<HashMap<&'static str, RpcHandler>>,
+    handlers: Mutex<HashMap<&'static str, RpcHandler>>,
 }
 
 impl Rpc {
     /// Creates it without handlers and starts its reader as a background task.
     pub(super) fn new(shared: Shared) -> Self {
-        let (letters, read) = mpsc::channel(LETTERS);
+        let (messages, read) = mpsc::channel(QUEUE);
         let rpc = Self(Arc::new(Inner {
             shared: shared.clone(),
-            letters,
+            messages,
             waiting: Mutex::default(),
-            desks: Mutex::default(),
+            handlers: Mutex::default(),
         }));
         let reading = rpc.clone();
-        shared.attend(async move { reading.read(read).await });
+        shared.spawn(async move { reading.read(read).await });
         rpc
     }
 
     /// Returns the channel of this instance, and its subscriber.
     pub(super) fn subscriber(&self) -> (String, Subscriber) {
-        let letters = self.0.letters.clone();
-        let subscriber = move |letter| {
-            if letters.try_send(letter).is_err() {
-                tracing::warn!("a letter of another instance was dropped: there are too many");
+        let messages = self.0.messages.clone();
+        let subscriber = move |message| {
+            if messages.try_send(message).is_err() {
+                tracing::warn!("dropped a message of another instance: the queue is full");
             }
         };
         (self.channel(self.0.shared.instance()), Box::new(subscriber))
@@ -116,40 +116,44 @@ impl Rpc {
     }
 
     /// Registers the handler of an RPC method.
-    pub(super) fn open(&self, what: &'static str, desk: RpcHandler) {
-        self.0.desks.lock().expect("nothing panics while it holds the desks").insert(what, desk);
+    pub(super) fn register(&self, method: &'static str, handler: RpcHandler) {
+        self.0
+            .handlers
+            .lock()
+            .expect("nothing panics while it holds the handlers")
+            .insert(method, handler);
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Option<Value>>>> {
-        self.0.waiting.lock().expect("nothing panics while it holds the questions")
+        self.0.waiting.lock().expect("nothing panics while it holds the requests")
     }
 
     /// Sends a message. Returns the number of receivers.
-    async fn post(&self, instance: &str, letter: &Letter) -> Result<u64, NoAnswer> {
-        let text = serde_json::to_string(letter).map_err(|_| NoAnswer::TooLong)?;
-        if text.len() > MAX_LETTER_BYTES {
+    async fn send(&self, instance: &str, message: &RpcMessage) -> Result<u64, NoAnswer> {
+        let text = serde_json::to_string(message).map_err(|_| NoAnswer::TooLong)?;
+        if text.len() > MAX_MESSAGE_BYTES {
             return Err(NoAnswer::TooLong);
         }
         let (channel, text) = (self.channel(instance), &text);
-        let posted = self.0.shared.run(|mut redis| async move {
+        let sent = self.0.shared.run(|mut redis| async move {
             redis::cmd("PUBLISH").arg(channel).arg(text).query_async(&mut redis).await
         });
-        posted.await.map_err(|RedisUnavailable| NoAnswer::Lost)
+        sent.await.map_err(|RedisUnavailable| NoAnswer::Lost)
     }
 
     /// Sends a request and waits for its answer. Dropping the future cancels the request.
     ///
     /// # Errors
     /// See [`NoAnswer`].
-    pub(super) async fn ask(
+    pub(super) async fn call(
         &self,
         instance: &str,
-        what: &'static str,
+        method: &'static str,
         body: Value,
         within: Duration,
     ) -> Result<Value, NoAnswer> {
         let (reply, answer) = oneshot::channel();
-        let mut asked = Asked {
+        let mut pending = PendingRequest {
             rpc: self.clone(),
             instance: instance.to_owned(),
             id: uuid::Uuid::new_v4().simple().to_string(),
@@ -160,40 +164,42 @@ impl Rpc {
             if waiting.len() >= MAX_WAITING {
                 return Err(NoAnswer::Busy);
             }
-            waiting.insert(asked.id.clone(), reply);
+            waiting.insert(pending.id.clone(), reply);
         }
-        let letter = Letter::Ask {
-            id: asked.id.clone(),
+        let message = RpcMessage::Request {
+            id: pending.id.clone(),
             from: self.0.shared.instance().to_owned(),
-            what: what.to_owned(),
+            method: method.to_owned(),
             body,
             within_ms: millis(within),
         };
         let mut up = self.0.shared.up();
-        let heard = self.post(instance, &letter).await.inspect_err(|_| asked.answered = true)?;
-        if heard == 0 {
-            asked.answered = true;
+        let receivers =
+            self.send(instance, &message).await.inspect_err(|_| pending.answered = true)?;
+        if receivers == 0 {
+            pending.answered = true;
             return Err(NoAnswer::Gone);
         }
         let answer = tokio::select! {
             answer = timeout(within, answer) => answer.map_err(|_| NoAnswer::Late)?,
             _ = up.wait_for(|up| !up) => return Err(NoAnswer::Lost),
         };
-        asked.answered = true;
+        pending.answered = true;
         answer.ok().flatten().ok_or(NoAnswer::TooLong)
     }
 
     /// Reads messages of other instances, and runs the handlers of their requests.
-    async fn read(&self, mut letters: mpsc::Receiver<String>) {
-        let mut work = Work { rpc: self.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
+    async fn read(&self, mut messages: mpsc::Receiver<String>) {
+        let mut running =
+            RunningRequests { rpc: self.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
         loop {
             tokio::select! {
-                Some(text) = letters.recv() => match serde_json::from_str(&text) {
-                    Ok(letter) => work.take(letter),
-                    Err(error) => tracing::warn!(%error, "a letter of another instance is no such"),
+                Some(text) = messages.recv() => match serde_json::from_str(&text) {
+                    Ok(message) => running.handle(message),
+                    Err(error) => tracing::warn!(%error, "cannot read a message of another instance"),
                 },
-                Some(done) = work.tasks.join_next() => if let Ok(id) = done {
-                    work.by_id.remove(&id);
+                Some(done) = running.tasks.join_next() => if let Ok(id) = done {
+                    running.by_id.remove(&id);
                 },
             }
         }
@@ -201,31 +207,31 @@ impl Rpc {
 }
 
 /// Requests of other instances that are in progress.
-struct Work {
+struct RunningRequests {
     rpc: Rpc,
     tasks: JoinSet<String>,
     by_id: HashMap<String, AbortHandle>,
 }
 
-impl Work {
-    fn take(&mut self, letter: Letter) {
-        match letter {
-            Letter::Answer { id, body } => {
+impl RunningRequests {
+    fn handle(&mut self, message: RpcMessage) {
+        match message {
+            RpcMessage::Answer { id, body } => {
                 let waiting = self.rpc.waiting().remove(&id);
                 // The caller may have stopped waiting.
                 waiting.map(|w| w.send(body).unwrap_or_default()).unwrap_or_default();
             }
-            Letter::Withdraw { id } => {
+            RpcMessage::Cancel { id } => {
                 if let Some(task) = self.by_id.remove(&id) {
                     task.abort();
                 }
             }
-            Letter::Ask { id, from, what, body, within_ms } => {
-                self.begin(id, Some(from), &what, body, Duration::from_millis(within_ms));
+            RpcMessage::Request { id, from, method, body, within_ms } => {
+                self.begin(id, Some(from), &method, body, Duration::from_millis(within_ms));
             }
-            Letter::Tell { what, body } => {
+            RpcMessage::Notify { method, body } => {
                 let id = uuid::Uuid::new_v4().simple().to_string();
-                self.begin(id, None, &what, body, Duration::from_secs(5));
+                self.begin(id, None, &method, body, Duration::from_secs(5));
             }
         }
     }
@@ -234,25 +240,29 @@ impl Work {
         &mut self,
         id: String,
         from: Option<String>,
-        what: &str,
+        method: &str,
         body: Value,
         within: Duration,
     ) {
-        let desks = self.rpc.0.desks.lock().expect("nothing panics while it holds the desks");
-        let desk = desks.get(what).map(Arc::clone);
-        drop(desks);
-        let Some(desk) = desk.filter(|_| self.tasks.len() < MAX_WORKED_ON) else {
-            tracing::warn!(what, "a question of another instance is left without an answer");
+        let handlers =
+            self.rpc.0.handlers.lock().expect("nothing panics while it holds the handlers");
+        let handler = handlers.get(method).map(Arc::clone);
+        drop(handlers);
+        let Some(handler) = handler.filter(|_| self.tasks.len() < MAX_IN_PROGRESS) else {
+            tracing::warn!(
+                method,
+                "dropped a request of another instance: unknown method, or too many requests"
+            );
             return;
         };
-        let (rpc, asked) = (self.rpc.clone(), id.clone());
+        let (rpc, pending) = (self.rpc.clone(), id.clone());
         let task = self.tasks.spawn(async move {
-            if let Ok(body) = timeout(within, desk(body)).await
+            if let Ok(body) = timeout(within, handler(body)).await
                 && let Some(from) = from
             {
-                rpc.answer(&from, asked.clone(), body).await;
+                rpc.answer(&from, pending.clone(), body).await;
             }
-            asked
+            pending
         });
         self.by_id.insert(id, task);
     }
@@ -260,34 +270,34 @@ impl Work {
 
 impl Rpc {
     async fn answer(&self, from: &str, id: String, body: Value) {
-        let whole = Letter::Answer { id: id.clone(), body: Some(body) };
-        let posted = match self.post(from, &whole).await {
-            Err(NoAnswer::TooLong) => self.post(from, &Letter::Answer { id, body: None }).await,
+        let whole = RpcMessage::Answer { id: id.clone(), body: Some(body) };
+        let sent = match self.send(from, &whole).await {
+            Err(NoAnswer::TooLong) => self.send(from, &RpcMessage::Answer { id, body: None }).await,
             other => other,
         };
-        if let Err(error) = posted {
-            tracing::debug!(%error, "an answer does not reach who asked");
+        if let Err(error) = sent {
+            tracing::debug!(%error, "cannot send an answer to another instance");
         }
     }
 }
 
 /// Guard of a request that waits for its answer.
-struct Asked {
+struct PendingRequest {
     rpc: Rpc,
     instance: String,
     id: String,
     answered: bool,
 }
 
-impl Drop for Asked {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.rpc.waiting().remove(&self.id);
         if !self.answered {
             let (rpc, instance) = (self.rpc.clone(), self.instance.clone());
-            let letter = Letter::Withdraw { id: std::mem::take(&mut self.id) };
-            self.rpc.0.shared.begin(async move {
-                if rpc.post(&instance, &letter).await.is_err() {
-                    tracing::debug!("a question could not be withdrawn");
+            let message = RpcMessage::Cancel { id: std::mem::take(&mut self.id) };
+            self.rpc.0.shared.spawn_finishing(async move {
+                if rpc.send(&instance, &message).await.is_err() {
+                    tracing::debug!("cannot cancel a request to another instance");
                 }
             });
         }

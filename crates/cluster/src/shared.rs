@@ -62,7 +62,7 @@ impl Shared {
     /// # Errors
     /// The address cannot be parsed.
     pub fn new(config: &RedisConfig, process: CancellationToken) -> RedisResult<Self> {
-        describe_gauge!(UP, Unit::Count, "whether the redis that instances share is there");
+        describe_gauge!(UP, Unit::Count, "1 while the Redis that instances share is up");
         gauge!(UP).set(0.0);
         Ok(Self(Arc::new(Inner {
             client: Client::open(config.url.expose())?,
@@ -102,17 +102,17 @@ impl Shared {
     }
 
     /// Starts a background task that runs until the process ends.
-    pub(super) fn attend(&self, chore: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let process = self.0.process.clone();
-        self.0.tasks.begin(async move {
-            process.run_until_cancelled(chore).await.unwrap_or_default();
+        self.0.tasks.spawn(async move {
+            process.run_until_cancelled(task).await.unwrap_or_default();
         });
     }
 
     /// Starts a background task that ends by itself. It is aborted soon after the end of the
     /// process.
-    pub(super) fn begin(&self, chore: impl Future<Output = ()> + Send + 'static) {
-        self.0.tasks.begin(chore);
+    pub(super) fn spawn_finishing(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.tasks.spawn(task);
     }
 
     /// Waits for background tasks to release what they hold, at most [`FINISH_WITHIN`].
@@ -139,53 +139,57 @@ impl Shared {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error,
             Err(_) => {
-                self.lose("it does not answer");
+                self.mark_lost("redis does not answer");
                 return Err(RedisUnavailable);
             }
         };
         if is_fatal(&error) {
-            self.lose(error.category());
+            self.mark_lost(error.category());
         } else {
-            tracing::warn!(cause = error.category(), detail = error.detail(), "redis refused");
+            tracing::warn!(
+                cause = error.category(),
+                detail = error.detail(),
+                "redis refused a command"
+            );
         }
         Err(RedisUnavailable)
     }
 
     /// Marks Redis as lost.
-    fn lose(&self, cause: &str) {
+    fn mark_lost(&self, cause: &str) {
         let lost = self.0.up.send_if_modified(|up| std::mem::replace(up, false));
         if lost {
             gauge!(UP).set(0.0);
-            tracing::error!(cause, "redis is lost: this instance goes on alone");
+            tracing::error!(cause, "redis is lost: this instance works alone");
         }
     }
 
     /// Starts a task that connects to Redis, and reconnects when it is lost, until the process
     /// ends.
-    pub(super) fn keep(&self, ears: HashMap<String, Subscriber>) {
+    pub(super) fn stay_connected(&self, subscribers: HashMap<String, Subscriber>) {
         let shared = self.clone();
-        self.attend(async move { shared.keep_reaching(&ears).await });
+        self.spawn(async move { shared.reconnect_loop(&subscribers).await });
     }
 
-    async fn keep_reaching(&self, ears: &HashMap<String, Subscriber>) {
+    async fn reconnect_loop(&self, subscribers: &HashMap<String, Subscriber>) {
         let mut pause = FIRST_PAUSE;
         let mut lost = false;
         loop {
-            match self.reach(ears).await {
-                Ok((connection, listening)) => {
-                    self.found(connection.clone());
+            match self.connect(subscribers).await {
+                Ok((connection, pubsub)) => {
+                    self.set_connected(connection.clone());
                     pause = FIRST_PAUSE;
-                    let cause = self.listen(connection, listening, ears).await;
-                    self.lose(&cause);
+                    let cause = self.dispatch(connection, pubsub, subscribers).await;
+                    self.mark_lost(&cause);
                     lost = true;
                     self.connection().take();
                     continue;
                 }
                 Err(cause) if !lost => {
                     lost = true;
-                    tracing::error!(cause, "redis cannot be reached: this instance is alone");
+                    tracing::error!(cause, "cannot reach redis: this instance works alone");
                 }
-                Err(cause) => tracing::debug!(cause, "redis still cannot be reached"),
+                Err(cause) => tracing::debug!(cause, "still cannot reach redis"),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -196,19 +200,19 @@ impl Shared {
         self.0.connection.lock().expect("nothing panics while it holds the connection")
     }
 
-    fn found(&self, connection: MultiplexedConnection) {
+    fn set_connected(&self, connection: MultiplexedConnection) {
         *self.connection() = Some(connection);
         gauge!(UP).set(1.0);
         self.0.up.send_replace(true);
-        tracing::info!(instance = self.0.instance, "redis is there");
+        tracing::info!(instance = self.0.instance, "connected to redis");
     }
 
     /// Opens both connections, and subscribes the second to every channel.
-    async fn reach(
+    async fn connect(
         &self,
-        ears: &HashMap<String, Subscriber>,
+        subscribers: &HashMap<String, Subscriber>,
     ) -> Result<(MultiplexedConnection, PubSub), String> {
-        let reaching = async {
+        let connecting = async {
             let config = AsyncConnectionConfig::new()
                 .set_response_timeout(Some(self.0.within))
                 .set_connection_timeout(Some(self.0.within * TO_CONNECT));
@@ -216,33 +220,33 @@ impl Shared {
             let mut connection =
                 client.get_multiplexed_async_connection_with_config(&config).await?;
             redis::cmd("PING").query_async::<()>(&mut connection).await?;
-            let mut listening = client.get_async_pubsub().await?;
-            for channel in ears.keys() {
-                listening.subscribe(channel).await?;
+            let mut pubsub = client.get_async_pubsub().await?;
+            for channel in subscribers.keys() {
+                pubsub.subscribe(channel).await?;
             }
-            Ok::<_, RedisError>((connection, listening))
+            Ok::<_, RedisError>((connection, pubsub))
         };
-        match timeout(self.0.within * TO_CONNECT, reaching).await {
+        match timeout(self.0.within * TO_CONNECT, connecting).await {
             Ok(Ok(both)) => Ok(both),
             Ok(Err(error)) => Err(error.category().to_owned()),
-            Err(_) => Err("it does not answer".into()),
+            Err(_) => Err("redis does not answer".into()),
         }
     }
 
     /// Passes messages to their subscribers until Redis is lost. Returns the cause.
-    async fn listen(
+    async fn dispatch(
         &self,
         mut connection: MultiplexedConnection,
-        listening: PubSub,
-        ears: &HashMap<String, Subscriber>,
+        pubsub: PubSub,
+        subscribers: &HashMap<String, Subscriber>,
     ) -> String {
         let mut up = self.up();
-        let (mut sink, mut heard) = listening.split();
+        let (mut sink, mut messages) = pubsub.split();
         let mut ticks = tokio::time::interval(PING_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let hearing = async {
-            while let Some(message) = heard.next().await {
-                let subscriber = ears.get(message.get_channel_name());
+        let dispatching = async {
+            while let Some(message) = messages.next().await {
+                let subscriber = subscribers.get(message.get_channel_name());
                 if let (Some(subscriber), Ok(text)) = (subscriber, message.get_payload()) {
                     subscriber(text);
                 }
@@ -258,12 +262,12 @@ impl Shared {
                 match timeout(self.0.within, both).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => return error.category().to_owned(),
-                    Err(_) => return "it does not answer".to_owned(),
+                    Err(_) => return "redis does not answer".to_owned(),
                 }
             }
         };
         tokio::select! {
-            () = hearing => "the connection that listens was lost".into(),
+            () = dispatching => "the subscribed connection was lost".into(),
             cause = pinging => cause,
             _ = up.wait_for(|up| !up) => "a command was not answered".into(),
         }

@@ -20,10 +20,10 @@ impl TaskGroup {
     }
 
     /// Starts a task.
-    pub(super) fn begin(&self, chore: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().expect("nothing panics while it holds the tasks");
         while tasks.try_join_next().is_some() {}
-        tasks.spawn_on(chore, &self.runtime);
+        tasks.spawn_on(task, &self.runtime);
     }
 
     /// Waits up to `within` for tasks that end by themselves, then aborts the others.
@@ -34,7 +34,10 @@ impl TaskGroup {
         };
         let all = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(within, all).await.is_err() {
-            tracing::debug!(left = tasks.len(), "some tasks between instances are cut short");
+            tracing::debug!(
+                left = tasks.len(),
+                "aborted background tasks that did not end in time"
+            );
         }
         tasks.shutdown().await;
     }

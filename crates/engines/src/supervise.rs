@@ -166,7 +166,7 @@ fn spawn(engine: &Engine) -> std::io::Result<Child> {
         command.spawn()
     };
     let started = std::thread::scope(|scope| scope.spawn(start).join());
-    started.unwrap_or_else(|_| Err(std::io::Error::other("the thread that starts it broke")))
+    started.unwrap_or_else(|_| Err(std::io::Error::other("the thread that starts it panicked")))
 }
 
 #[derive(PartialEq, Eq)]
@@ -188,14 +188,14 @@ async fn watch(
     let pid = child.id();
     let ready = async {
         wait_until_ready(&engine.health_url).await;
-        tracing::info!(engine = engine.name, pid, "engine is ready");
+        tracing::info!(engine = engine.name, pid, "the engine is ready");
         states.note(engine.name, EngineState::Ready, pid, restarts);
         std::future::pending::<()>().await;
     };
     tokio::select! {
         status = child.wait() => {
             let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
-            tracing::error!(engine = engine.name, status, "engine ended by itself, starting it again");
+            tracing::error!(engine = engine.name, status, "the engine exited; restarting it");
             return Ended::ByItself;
         }
         () = ready => {}
@@ -203,7 +203,7 @@ async fn watch(
     }
     drop(stdin);
     if tokio::time::timeout(END_WITHIN, child.wait()).await.is_err() {
-        tracing::warn!(engine = engine.name, "engine did not end, killing it");
+        tracing::warn!(engine = engine.name, "the engine did not exit in time; killing it");
         if let Err(error) = child.kill().await {
             tracing::error!(engine = engine.name, %error, "cannot kill the engine");
         }

@@ -59,7 +59,7 @@ async fn converse(socket: &mut Socket, delay: &Delay, heard: &AtomicU64) {
                 vec![AsrEvent::AudioFormatSet { format, timestamp: now_ms() }]
             }
             Err(error) => {
-                tracing::warn!(%error, "the recogniser's double was told something else");
+                tracing::warn!(%error, "the mock recogniser ignored a message");
                 return;
             }
         };

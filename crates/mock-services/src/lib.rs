@@ -58,26 +58,26 @@ pub struct Addresses {
 /// # Errors
 /// An address is in use.
 pub async fn serve(
-    doubles: MockServices,
+    services: MockServices,
     stop: CancellationToken,
     listening: impl FnOnce(Addresses),
 ) -> std::io::Result<()> {
-    let [asr, tts] = [bind(doubles.asr)?, bind(doubles.tts)?];
+    let [asr, tts] = [bind(services.asr)?, bind(services.tts)?];
     let addresses = (asr.local_addr()?, tts.local_addr()?);
     let asr = tokio::net::TcpListener::from_std(asr)?;
     let tts = tokio::net::TcpListener::from_std(tts)?;
-    let model = llm::server(bind(doubles.llm)?, doubles.llm_delay, doubles.reply)?;
+    let model = llm::server(bind(services.llm)?, services.llm_delay, services.reply)?;
     let (model, address) = model;
     listening(Addresses { asr: addresses.0, tts: addresses.1, llm: address });
     let handle = model.handle();
-    let voice = Arc::new(tts::Voice::new(&doubles.sound, doubles.tts_delay, doubles.tts_speed));
+    let voice = Arc::new(tts::Voice::new(&services.sound, services.tts_delay, services.tts_speed));
     let stopping = async {
         stop.cancelled().await;
         handle.stop(false).await;
     };
     let (model, (), (), ()) = tokio::join!(
         model,
-        asr::serve(asr, doubles.asr_delay, stop.clone()),
+        asr::serve(asr, services.asr_delay, stop.clone()),
         tts::serve(tts, voice, stop.clone()),
         stopping,
     );

@@ -72,7 +72,7 @@ async fn converse(socket: &mut Socket, voice: &Voice) {
                     socket.send(Message::text(TtsEvent::Pong { timestamp }.encode())).await
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the synthesiser's double was told something else");
+                    tracing::warn!(%error, "the mock synthesiser ignored a message");
                     return;
                 }
             },

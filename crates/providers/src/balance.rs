@@ -22,13 +22,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::metrics::ProviderMeters;
+use hearken_actors::metrics::ProviderMetrics;
 use hearken_actors::ports::{ProviderError, ProviderErrorKind};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::circuit_breaker::{Circuit, PASSED_OVER};
+use super::circuit_breaker::{CircuitBreaker, OPEN_FOR};
 use super::metrics::RequestMetrics;
 
 pub(super) use asr::BalancedAsr;
@@ -63,9 +63,9 @@ struct Backends<P: ?Sized> {
 
 struct Backend<P: ?Sized> {
     service: Service<P>,
-    circuit: Circuit,
+    circuit: CircuitBreaker,
     in_flight: AtomicUsize,
-    meters: Arc<ProviderMeters>,
+    meters: Arc<ProviderMetrics>,
     /// Task that probes an unhealthy service. It ends with the services.
     probing: Mutex<JoinSet<()>>,
 }
@@ -75,9 +75,9 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
     fn new(name: &'static str, services: Vec<Service<P>>) -> Arc<Self> {
         let backend = |(place, service)| Backend {
             service,
-            circuit: Circuit::new(PROBE_AFTER),
+            circuit: CircuitBreaker::new(PROBE_AFTER),
             in_flight: AtomicUsize::new(0),
-            meters: Arc::new(ProviderMeters::new(name, place)),
+            meters: Arc::new(ProviderMetrics::new(name, place)),
             probing: Mutex::default(),
         };
         let all = services.into_iter().enumerate().map(backend).collect();
@@ -96,7 +96,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         let open = (0..count).map(|n| (*turn + n) % count).filter(|place| !tried.contains(place));
         let place = open.min_by_key(|place| {
             let Backend { circuit, in_flight, .. } = &self.all[*place];
-            (circuit.again_at().is_some(), in_flight.load(Ordering::Relaxed))
+            (circuit.retry_at().is_some(), in_flight.load(Ordering::Relaxed))
         })?;
         *turn = place + 1;
         let backend = &self.all[place];
@@ -110,7 +110,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
     fn pass_over(self: &Arc<Self>, place: usize, asked_at: Instant, pause: Option<Duration>) {
         let backend = &self.all[place];
         backend.circuit.failed_since(asked_at, pause);
-        if backend.circuit.again_at().is_none() {
+        if backend.circuit.retry_at().is_none() {
             return;
         }
         backend.meters.up(false);
@@ -126,7 +126,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
 
 /// Probes a service until it can be reached.
 async fn probe<P: ?Sized + Send + Sync + 'static>(backends: Weak<Backends<P>>, place: usize) {
-    let circuit = |backends: &Backends<P>| backends.all[place].circuit.again_at();
+    let circuit = |backends: &Backends<P>| backends.all[place].circuit.retry_at();
     while let Some(then) = backends.upgrade().and_then(|backends| circuit(&backends)) {
         sleep_until(then).await;
         // The services may be dropped during a probe.
@@ -201,7 +201,7 @@ impl<P: ?Sized> Drop for Lease<P> {
 fn shortest_pause(error: &ProviderError) -> Option<Duration> {
     match error.kind {
         ProviderErrorKind::Unavailable => error.retry_after,
-        _ => Some(error.retry_after.unwrap_or(PASSED_OVER)),
+        _ => Some(error.retry_after.unwrap_or(OPEN_FOR)),
     }
 }
 
@@ -243,7 +243,7 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         lease.answered();
         for place in self.refused.drain(..).filter(|place| *place != lease.place) {
             tracing::warn!(port = self.backends.name, place, "a service refuses what another does");
-            self.backends.pass_over(place, Instant::now(), Some(PASSED_OVER));
+            self.backends.pass_over(place, Instant::now(), Some(OPEN_FOR));
         }
     }
 
@@ -279,7 +279,7 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
             return work.await;
         }
         let another = self.backends.all.iter().enumerate().any(|(place, backend)| {
-            !self.tried.contains(&place) && backend.circuit.again_at().is_none()
+            !self.tried.contains(&place) && backend.circuit.retry_at().is_none()
         });
         let now = Instant::now();
         let left = by.saturating_duration_since(now);

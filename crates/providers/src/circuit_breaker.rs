@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Usual time for which the service is skipped, and the upper bound of the backoff.
-pub(super) const PASSED_OVER: Duration = Duration::from_secs(30);
+pub(super) const OPEN_FOR: Duration = Duration::from_secs(30);
 
 /// Upper bound of the time that a service itself asks for.
 const LONGEST_PASSED_OVER: Duration = Duration::from_secs(300);
 
 /// Circuit breaker of one service.
 #[derive(Debug)]
-pub(super) struct Circuit {
+pub(super) struct CircuitBreaker {
     /// Pause after a first failure. It doubles with each further one, up to [`PASSED_OVER`].
     first: Duration,
     state: Mutex<State>,
@@ -23,20 +23,20 @@ pub(super) struct Circuit {
 #[derive(Debug, Default)]
 struct State {
     /// Time of the next attempt, after a failure.
-    again_at: Option<Instant>,
+    retry_at: Option<Instant>,
     /// Time of the last failure.
     failed_at: Option<Instant>,
     /// Failures since the last success.
     failures: u32,
 }
 
-impl Default for Circuit {
+impl Default for CircuitBreaker {
     fn default() -> Self {
-        Self::new(PASSED_OVER)
+        Self::new(OPEN_FOR)
     }
 }
 
-impl Circuit {
+impl CircuitBreaker {
     /// Creates a closed circuit breaker with this pause after the first failure.
     pub(super) fn new(first: Duration) -> Self {
         Self { first, state: Mutex::default() }
@@ -48,13 +48,13 @@ impl Circuit {
 
     /// Returns true if the service works, and for one trial request after each pause. Other
     /// requests are refused until that trial has an outcome.
-    pub(super) fn enter(&self) -> bool {
+    pub(super) fn try_acquire(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
-        match state.again_at {
+        match state.retry_at {
             None => true,
             Some(then) if then <= now => {
-                state.again_at = Some(now + PASSED_OVER);
+                state.retry_at = Some(now + OPEN_FOR);
                 true
             }
             Some(_) => false,
@@ -62,8 +62,8 @@ impl Circuit {
     }
 
     /// Returns the time of the next attempt; none while the service works.
-    pub(super) fn again_at(&self) -> Option<Instant> {
-        self.state().again_at
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.state().retry_at
     }
 
     /// Records a success.
@@ -85,7 +85,7 @@ impl Circuit {
     /// Records that the service can be reached again. The failure count stays until a request
     /// succeeds.
     pub(super) fn reached(&self) {
-        self.state().again_at = None;
+        self.state().retry_at = None;
     }
 
     /// Records the failure of a request that started at `asked_at`. Concurrent requests fail
@@ -96,7 +96,7 @@ impl Circuit {
         if state.failed_at.is_none_or(|failed_at| failed_at <= asked_at) {
             return self.count(&mut state, asked);
         }
-        if let (Some(then), Some(asked)) = (&mut state.again_at, asked) {
+        if let (Some(then), Some(asked)) = (&mut state.retry_at, asked) {
             *then = (*then).max(Instant::now() + asked.min(LONGEST_PASSED_OVER));
         }
     }
@@ -107,11 +107,11 @@ impl Circuit {
     }
 
     fn count(&self, state: &mut State, asked: Option<Duration>) {
-        let pause = self.first.saturating_mul(1 << state.failures.min(16)).min(PASSED_OVER);
+        let pause = self.first.saturating_mul(1 << state.failures.min(16)).min(OPEN_FOR);
         state.failures = state.failures.saturating_add(1);
         let pause = asked.unwrap_or_default().clamp(pause, LONGEST_PASSED_OVER);
         let now = Instant::now();
-        (state.failed_at, state.again_at) = (Some(now), Some(now + pause));
+        (state.failed_at, state.retry_at) = (Some(now), Some(now + pause));
     }
 }
 
@@ -120,13 +120,13 @@ mod tests {
     use super::*;
 
     /// Returns the remaining pause, in seconds.
-    fn left(circuit: &Circuit) -> Option<u64> {
-        circuit.again_at().map(|then| (then - Instant::now()).as_secs())
+    fn left(circuit: &CircuitBreaker) -> Option<u64> {
+        circuit.retry_at().map(|then| (then - Instant::now()).as_secs())
     }
 
     #[tokio::test(start_paused = true)]
     async fn pauses_double_until_it_works_and_have_their_bounds() {
-        let circuit = Circuit::new(Duration::from_secs(1));
+        let circuit = CircuitBreaker::new(Duration::from_secs(1));
         assert_eq!(left(&circuit), None);
         for pause in [1, 2, 4, 8, 16, 30, 30] {
             circuit.failed(None);
@@ -145,18 +145,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_asked_before_a_failure_proves_nothing() {
-        let circuit = Circuit::default();
+        let circuit = CircuitBreaker::default();
         let before = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
         circuit.failed(None);
-        assert!(!circuit.worked_since(before) && circuit.again_at().is_some());
-        assert!(circuit.worked_since(Instant::now()) && circuit.again_at().is_none());
+        assert!(!circuit.worked_since(before) && circuit.retry_at().is_some());
+        assert!(circuit.worked_since(Instant::now()) && circuit.retry_at().is_none());
         assert!(circuit.worked_since(before));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_fails_together_is_one_failure() {
-        let circuit = Circuit::new(Duration::from_secs(1));
+        let circuit = CircuitBreaker::new(Duration::from_secs(1));
         let before = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..10 {
@@ -175,11 +175,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_request_enters_after_each_pause() {
-        let circuit = Circuit::default();
-        assert!(circuit.enter() && circuit.enter());
+        let circuit = CircuitBreaker::default();
+        assert!(circuit.try_acquire() && circuit.try_acquire());
         circuit.failed(None);
-        assert!(!circuit.enter());
-        tokio::time::advance(PASSED_OVER).await;
-        assert!(circuit.enter() && !circuit.enter());
+        assert!(!circuit.try_acquire());
+        tokio::time::advance(OPEN_FOR).await;
+        assert!(circuit.try_acquire() && !circuit.try_acquire());
     }
 }

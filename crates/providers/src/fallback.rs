@@ -12,7 +12,7 @@ use hearken_actors::metrics;
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use tokio::time::{Instant, timeout_at};
 
-use super::circuit_breaker::Circuit;
+use super::circuit_breaker::CircuitBreaker;
 use super::retry::GRACE;
 
 /// Language model that answers with the first working one of several models.
@@ -24,7 +24,7 @@ pub struct Fallback {
 
 struct Model {
     llm: Arc<dyn Llm>,
-    circuit: Circuit,
+    circuit: CircuitBreaker,
 }
 
 type Reply = BoxStream<'static, Result<LlmDelta, ProviderError>>;
@@ -33,8 +33,10 @@ impl Fallback {
     /// Creates a chain of at least one model, asked in this order. One of them must begin its
     /// answer within `total`.
     pub fn new(models: Vec<Arc<dyn Llm>>, total: Duration) -> Self {
-        let models =
-            models.into_iter().map(|llm| Model { llm, circuit: Circuit::default() }).collect();
+        let models = models
+            .into_iter()
+            .map(|llm| Model { llm, circuit: CircuitBreaker::default() })
+            .collect();
         Self { models, total }
     }
 }
@@ -56,9 +58,9 @@ impl Llm for Fallback {
     }
 
     /// Prefetches with the first model only: the others are rarely asked.
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         match self.models.first() {
-            Some(model) => model.llm.read_ahead(opening),
+            Some(model) => model.llm.prefetch(opening),
             None => Box::pin(std::future::ready(())),
         }
     }
@@ -79,12 +81,12 @@ async fn first(
     for passed_over_too in [false, true] {
         for (place, Model { llm, circuit }) in models.iter().enumerate() {
             // Not earlier: `enter` uses up the one trial after a pause.
-            if !passed_over_too && !circuit.enter() {
+            if !passed_over_too && !circuit.try_acquire() {
                 continue;
             }
             let another = models[place + 1..]
                 .iter()
-                .any(|model| passed_over_too || model.circuit.again_at().is_none());
+                .any(|model| passed_over_too || model.circuit.retry_at().is_none());
             let mut reply = llm.reply(prompt.clone());
             let error = match begun(&mut reply, by, another).await {
                 Ok(delta) => {
@@ -119,12 +121,12 @@ async fn first(
 
 /// Language model with one deadline from the request to the last piece of the answer, over all
 /// retries and models.
-pub(super) struct Within {
+pub(super) struct DeadlineLlm {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) total: Duration,
 }
 
-impl Llm for Within {
+impl Llm for DeadlineLlm {
     fn reply(&self, prompt: Prompt) -> Reply {
         let (inner, total) = (self.inner.reply(prompt), self.total.saturating_add(GRACE));
         let begun = (inner, None);
@@ -139,8 +141,8 @@ impl Llm for Within {
         .boxed()
     }
 
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
-        self.inner.read_ahead(opening)
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.inner.prefetch(opening)
     }
 }
 
@@ -165,7 +167,7 @@ async fn begun(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::circuit_breaker::PASSED_OVER;
+    use crate::circuit_breaker::OPEN_FOR;
     use futures_util::stream;
     use hearken_actors::ports::ProviderErrorKind::{
         BadRequest, NotServed, RateLimited, TooLarge, Unavailable,
@@ -229,11 +231,11 @@ mod tests {
         assert_eq!(ask(&models).await, "two");
         assert_eq!(ask(&models).await, "two");
         assert_eq!(asked(&one), 1, "it is passed over");
-        tokio::time::advance(PASSED_OVER).await;
+        tokio::time::advance(OPEN_FOR).await;
         assert_eq!(ask(&models).await, "two");
         assert_eq!(asked(&one), 2, "one request tries it");
         assert_eq!(ask(&models).await, "two");
-        tokio::time::advance(PASSED_OVER).await;
+        tokio::time::advance(OPEN_FOR).await;
         assert_eq!(ask(&models).await, "one");
         assert_eq!(ask(&models).await, "one");
         assert_eq!((asked(&one), asked(&two)), (4, 4));
@@ -245,13 +247,13 @@ mod tests {
         let two = model((0..2).map(|_| says("two")).collect());
         let models = chain(vec![one.clone(), two]);
         ask(&models).await;
-        tokio::time::advance(PASSED_OVER).await;
+        tokio::time::advance(OPEN_FOR).await;
         // A request starts when it is polled: this call takes the trial.
-        assert!(models.models[0].circuit.enter());
+        assert!(models.models[0].circuit.try_acquire());
         assert_eq!(ask(&models).await, "two");
         assert_eq!(asked(&one), 1);
         // A trial without an outcome does not block the model for ever.
-        tokio::time::advance(PASSED_OVER).await;
+        tokio::time::advance(OPEN_FOR).await;
         assert_eq!(ask(&models).await, "one");
     }
 
@@ -261,7 +263,7 @@ mod tests {
         let two = model(vec![fails(Unavailable), says("two")]);
         let models = chain(vec![one, two]);
         assert_eq!(ask(&models).await, "unavailable");
-        tokio::time::advance(PASSED_OVER).await;
+        tokio::time::advance(OPEN_FOR).await;
         assert_eq!(ask(&models).await, "one");
         assert_eq!(ask(&models).await, "two");
     }
@@ -327,7 +329,7 @@ mod tests {
     async fn the_deadline_holds_for_the_whole_answer() {
         let total = Duration::from_secs(5);
         let start = tokio::time::Instant::now();
-        let talking = Within { inner: Arc::new(Talking), total };
+        let talking = DeadlineLlm { inner: Arc::new(Talking), total };
         let told: Vec<_> = talking.reply(Prompt::default()).collect().await;
         let error = told.last().unwrap().as_ref().unwrap_err();
         assert_eq!((told.len(), error.kind), (6, ProviderErrorKind::Timeout));

@@ -33,7 +33,7 @@ use tts::openai::OpenAiTts;
 
 pub use llm::cost_tracker::{CostTracker, LlmFigures};
 pub use llm::fields::Findings;
-pub use llm::model_chain::{Asker, llm, llm_for};
+pub use llm::model_chain::{ChainOptions, llm, llm_for};
 pub use settings::{
     AsrSettings, FallbackSettings, FunAsrMode, LlmProvider, LlmSettings, PoolSettings, TtsSettings,
 };

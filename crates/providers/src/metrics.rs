@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, once};
-use hearken_actors::metrics::{ProviderEnd, ProviderMeters};
+use hearken_actors::metrics::{ProviderEnd, ProviderMetrics};
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use tokio::time::Instant;
 
 /// Request in flight until its end is recorded. Dropping it earlier counts as cancelled.
 pub(super) struct RequestMetrics {
-    meters: Arc<ProviderMeters>,
+    meters: Arc<ProviderMetrics>,
     begun: Instant,
     end: Option<ProviderEnd>,
     answered: bool,
@@ -18,7 +18,7 @@ pub(super) struct RequestMetrics {
 
 impl RequestMetrics {
     /// Starts a request.
-    pub(super) fn begin(meters: &Arc<ProviderMeters>) -> Self {
+    pub(super) fn begin(meters: &Arc<ProviderMetrics>) -> Self {
         meters.begun();
         let meters = Arc::clone(meters);
         Self { meters, begun: Instant::now(), end: None, answered: false }
@@ -57,13 +57,13 @@ impl Drop for RequestMetrics {
 /// Language model whose requests are counted.
 pub(super) struct MeasuredLlm {
     inner: Arc<dyn Llm>,
-    meters: Arc<ProviderMeters>,
+    meters: Arc<ProviderMetrics>,
 }
 
 impl MeasuredLlm {
     /// Wraps the model at this index of the list: 0 is the first.
     pub(super) fn new(inner: Arc<dyn Llm>, place: usize) -> Self {
-        Self { inner, meters: Arc::new(ProviderMeters::new("llm", place)) }
+        Self { inner, meters: Arc::new(ProviderMetrics::new("llm", place)) }
     }
 }
 
@@ -79,8 +79,8 @@ impl Llm for MeasuredLlm {
     }
 
     /// Prefetches without counting: nobody waits for it.
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
-        self.inner.read_ahead(opening)
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.inner.prefetch(opening)
     }
 }
 

@@ -111,8 +111,8 @@ impl<P: Llm + ?Sized + 'static> Llm for Retrying<P> {
     }
 
     /// Prefetches without retries: the real request follows anyway.
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
-        self.inner.read_ahead(opening)
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.inner.prefetch(opening)
     }
 }
 
@@ -179,7 +179,7 @@ pub(super) async fn pause(
 ) -> Result<(), ProviderError> {
     let wait = policy.wait(failures, since, error.retry_after);
     let Some(wait) = wait.filter(|_| error.kind.is_retryable()) else { return Err(error) };
-    tracing::warn!(provider = error.provider, kind = %error.kind, failures, "trying again");
+    tracing::warn!(provider = error.provider, kind = %error.kind, failures, "retrying a request");
     sleep(wait).await;
     Ok(())
 }

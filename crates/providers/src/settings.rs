@@ -8,53 +8,52 @@ use hearken_proto::speech::asr::AudioFormat;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-/// How FunASR is asked to recognise.
+/// Recognition mode of FunASR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum FunAsrMode {
     /// One result for the whole utterance.
     #[default]
     #[serde(rename = "offline")]
     Offline,
-    /// The server cuts segments itself; their final results are joined.
+    /// The server segments the utterance; the final results of the segments are joined.
     #[serde(rename = "2pass")]
     TwoPass,
 }
 
-/// The recogniser: which one, and how long it may take.
+/// Section `[asr]`: the recogniser and its time limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AsrSettings {
-    /// Where it is: `ws://` or `wss://` speaks the ListenAI wire, `funasr+ws://` or
-    /// `funasr+wss://` FunASR's, `http(s)://.../v1` is an OpenAI-compatible base.
+    /// Address: `ws://` or `wss://` for the ListenAI protocol, `funasr+ws://` or `funasr+wss://`
+    /// for FunASR, `http(s)://.../v1` for an OpenAI-compatible base.
     pub url: String,
-    /// Further services beside it, of any of these schemes and with all the other settings: each
-    /// utterance goes to the least loaded, and to another where that one fails.
+    /// Further services, of any of these kinds, with the same other settings. Each utterance goes
+    /// to the least loaded service, and to another one if that fails.
     pub more_urls: Vec<String>,
-    /// Sent as a bearer token; empty sends none.
+    /// Key, sent as a bearer token; empty for none.
     pub api_key: Secret,
     /// Name of the model, for OpenAI-compatible bases.
     pub model: String,
-    /// BCP 47 tag of the language spoken, such as `zh` or `en`; empty lets the recogniser find
-    /// out.
+    /// BCP 47 tag of the spoken language, such as `zh` or `en`; empty for automatic detection.
     pub language: String,
-    /// Encoding of the audio on the ListenAI wire: `pcm`, or `opus` at 24 kbit/s.
+    /// Encoding of the audio on the ListenAI protocol: `pcm`, or `opus` at 24 kbit/s.
     pub audio: AudioFormat,
-    /// `offline` or `2pass`, for FunASR.
+    /// Mode of FunASR: `offline` or `2pass`.
     pub funasr_mode: FunAsrMode,
-    /// Longest wait for a connection, its handshake included.
+    /// Longest wait for a connection, handshake included.
     pub connect_timeout_ms: u64,
-    /// Longest wait for one piece of audio to be accepted.
+    /// Longest wait until a piece of audio is accepted.
     pub send_timeout_ms: u64,
-    /// Longest wait for the transcript after the end of the utterance; the embedded engine may
-    /// have other utterances to recognise first. Where there are several services, one is given up
-    /// after half of the time that is left, while another works.
+    /// Longest wait for the transcript after the end of the utterance; the embedded engine may have
+    /// other utterances to recognise first. If there are several services, one is abandoned after
+    /// half of the remaining time while another works.
     pub result_timeout_ms: u64,
-    /// Longest utterance that is kept for a second attempt, or sent over HTTP.
+    /// Longest utterance that is stored for a second attempt, or sent over HTTP.
     pub max_utterance_ms: u64,
-    /// A failed HTTP call is made again only this soon after the first; where there are several
-    /// services, so is an utterance at which all failed.
+    /// Time after the first attempt in which a failed HTTP request is retried; with several
+    /// services, also an utterance at which all failed.
     pub retry_within_ms: u64,
-    /// The connections that are kept.
+    /// Connection pool.
     pub pool: PoolSettings,
 }
 
@@ -78,43 +77,44 @@ impl Default for AsrSettings {
     }
 }
 
-/// The synthesiser: which one, and how long it may take.
+/// Section `[tts]`: the synthesiser and its time limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TtsSettings {
-    /// Where it is: `ws://` or `wss://` speaks the ListenAI wire, `http(s)://.../v1` is an
+    /// Address: `ws://` or `wss://` for the ListenAI protocol, `http(s)://.../v1` for an
     /// OpenAI-compatible base.
     pub url: String,
-    /// Further services beside it, of any of these schemes and with all the other settings: each
-    /// sentence goes to the least loaded, and to another where that one fails before any audio.
+    /// Further services, of any of these kinds, with the same other settings. Each sentence goes to
+    /// the least loaded service, and to another one if that fails before any audio.
     pub more_urls: Vec<String>,
-    /// Sent as a bearer token; empty sends none.
+    /// Key, sent as a bearer token; empty for none.
     pub api_key: Secret,
     /// Name of the model, for OpenAI-compatible bases.
     pub model: String,
-    /// Name of the voice; empty asks for none (`alloy` from an OpenAI-compatible base, where the
-    /// field is required).
+    /// Name of the voice; empty for the service's default (`alloy` for an OpenAI-compatible base,
+    /// where the field is required).
     pub voice: String,
     /// Speaking rate, 0.25 to 4.0; 1.0 is normal.
     pub speed: f64,
-    /// Sample rate of the PCM of an OpenAI-compatible base, which does not say it; OpenAI's own
-    /// is 24000.
+    /// Sample rate of the PCM of an OpenAI-compatible base, which does not report it, in Hz; that
+    /// of OpenAI is 24000.
     pub http_sample_rate_hz: u32,
-    /// Longest wait for a connection, its handshake included.
+    /// Longest wait for a connection, handshake included.
     pub connect_timeout_ms: u64,
-    /// Longest wait for a sentence's first audio; the embedded engine may have other sentences
-    /// to speak first. Where there are several services, one is given up after half of the time
-    /// that is left, while another works.
+    /// Longest wait for the first audio of a sentence; the embedded engine may have other sentences
+    /// to speak first. If there are several services, one is abandoned after half of the remaining
+    /// time while another works.
     pub first_audio_timeout_ms: u64,
     /// Longest wait between two pieces of audio.
     pub idle_timeout_ms: u64,
     /// Longest time for a whole sentence.
     pub timeout_ms: u64,
-    /// A failed call is made again only this soon after the first, and only before any audio.
+    /// Time after the first attempt in which a failed request is retried, only before any audio.
     pub retry_within_ms: u64,
-    /// Memory for sentences spoken before; 0 keeps none but the phrases warmed at start.
+    /// Size of the cache of spoken sentences, in bytes; 0 keeps only the fixed phrases that are
+    /// synthesised at start.
     pub cache_bytes: usize,
-    /// The connections that are kept.
+    /// Connection pool.
     pub pool: PoolSettings,
 }
 
@@ -143,31 +143,31 @@ impl Default for TtsSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LlmProvider {
-    /// OpenAI's chat API, or any that is compatible.
+    /// OpenAI's chat API, or a compatible one.
     #[default]
     OpenAi,
     /// Anthropic's Messages API.
     Anthropic,
 }
 
-/// The language model: which one, and how long it may take.
+/// Section `[llm]`: the language model and its time limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LlmSettings {
-    /// `openai` (any compatible base) or `anthropic`.
+    /// API: `openai` (any compatible base) or `anthropic`.
     pub provider: LlmProvider,
-    /// An OpenAI-compatible base with its version path, `http(s)://.../v1`, or Anthropic's,
-    /// `https://api.anthropic.com`.
+    /// Address: an OpenAI-compatible base with its version path, `http(s)://.../v1`, or
+    /// Anthropic's, `https://api.anthropic.com`.
     pub base_url: String,
     /// Name of the model.
     pub model: String,
-    /// Sent as a bearer token; empty sends none.
+    /// Key, sent as a bearer token; empty for none.
     pub api_key: Secret,
-    /// 0.0 to 2.0.
+    /// Sampling temperature, 0.0 to 2.0.
     pub temperature: f64,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
-    /// Longest wait for a connection, its handshake included.
+    /// Longest wait for a connection, handshake included.
     pub connect_timeout_ms: u64,
     /// Longest wait for the first words.
     pub first_token_timeout_ms: u64,
@@ -175,21 +175,22 @@ pub struct LlmSettings {
     pub idle_timeout_ms: u64,
     /// Longest time for a whole answer.
     pub timeout_ms: u64,
-    /// A failed call is made again only this soon after the first, and only before any words.
+    /// Time after the first attempt in which a failed request is retried, only before any words.
     pub retry_within_ms: u64,
-    /// What a conversation's prompts begin with is read ahead when a device has told its tools.
+    /// Set to prefetch the common beginning of a conversation's prompts when a device has listed
+    /// its tools.
     pub read_ahead: bool,
-    /// Answers are to end with the tokens that they cost; a base that refuses the question is
-    /// found out and asked without.
+    /// Set to request the token usage at the end of each answer; an API that refuses the field is
+    /// detected and asked without it.
     pub usage: bool,
-    /// Further fields of requests, as the vendor names them; the server's own may not be among
-    /// them.
+    /// Additional fields of requests, with the vendor's names; fields that the server writes itself
+    /// are refused.
     pub extra: Table,
-    /// What a million tokens read cost, in any currency.
+    /// Price of a million tokens read, in any currency.
     pub price_per_million_input: f64,
-    /// What a million tokens written cost.
+    /// Price of a million tokens written.
     pub price_per_million_output: f64,
-    /// Models that are asked, in order, where the first fails before its first words.
+    /// Fallback models, asked in order if the first fails before its first words.
     pub fallback: Vec<FallbackSettings>,
 }
 
@@ -217,25 +218,25 @@ impl Default for LlmSettings {
     }
 }
 
-/// A language model behind the first. What is left out is as for the first, but for the key, the
-/// further fields and the prices.
+/// Fallback model. Absent settings are those of the first model, except the key, the additional
+/// fields and the prices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FallbackSettings {
-    /// `openai` (any compatible base) or `anthropic`.
+    /// API: `openai` (any compatible base) or `anthropic`.
     #[serde(default)]
     pub provider: LlmProvider,
-    /// As [`LlmSettings::base_url`].
+    /// Address, as [`LlmSettings::base_url`].
     pub base_url: String,
     /// Name of the model.
     pub model: String,
-    /// Sent as a bearer token; empty sends none.
+    /// Key, sent as a bearer token; empty for none.
     #[serde(default)]
     pub api_key: Secret,
-    /// The variable that holds the key; empty is none.
+    /// Environment variable that contains the key; empty for none.
     #[serde(default)]
     pub api_key_env: String,
-    /// Longest wait for a connection, its handshake included.
+    /// Longest wait for a connection, handshake included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_timeout_ms: Option<u64>,
     /// Longest wait for the first words.
@@ -247,25 +248,25 @@ pub struct FallbackSettings {
     /// Longest time for a whole answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// A failed call is made again only this soon after the first.
+    /// Time after the first attempt in which a failed request is retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_within_ms: Option<u64>,
-    /// Answers are to end with the tokens that they cost.
+    /// Set to request the token usage at the end of each answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<bool>,
-    /// Further fields of requests to this model.
+    /// Additional fields of requests to this model.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub extra: Table,
-    /// What a million tokens read cost, in the currency of the first.
+    /// Price of a million tokens read, in the currency of the first model.
     #[serde(default)]
     pub price_per_million_input: f64,
-    /// What a million tokens written cost.
+    /// Price of a million tokens written.
     #[serde(default)]
     pub price_per_million_output: f64,
 }
 
 impl FallbackSettings {
-    /// The settings of this model alone.
+    /// Returns the complete settings of this model.
     pub(super) fn settings(&self, first: &LlmSettings) -> LlmSettings {
         LlmSettings {
             provider: self.provider,
@@ -291,17 +292,18 @@ impl FallbackSettings {
     }
 }
 
-/// How many connections to a WebSocket provider there may be, and how idle ones are kept.
+/// Limits of the connections to a WebSocket service, and upkeep of idle ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PoolSettings {
-    /// Most connections in use at once; one more waits, as long as for a connection.
+    /// Maximum number of connections in use at once; a further request waits, as long as for a
+    /// connection.
     pub max_connections: usize,
-    /// Most connections kept open unused.
+    /// Maximum number of unused connections that stay open.
     pub max_idle: usize,
-    /// An unused connection is closed after this time.
+    /// Time after which an unused connection is closed.
     pub idle_for_ms: u64,
-    /// An unused connection is pinged this often, and dropped if nothing was heard between two
+    /// Interval of pings on an unused connection. It is dropped if nothing was received between two
     /// pings.
     pub ping_every_ms: u64,
 }
@@ -312,7 +314,7 @@ impl Default for PoolSettings {
     }
 }
 
-/// The `Duration` of a setting in milliseconds.
+/// Converts a setting in milliseconds to a `Duration`.
 pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }

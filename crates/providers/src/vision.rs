@@ -72,7 +72,7 @@ impl Default for VisionSettings {
 pub enum VisionError {
     /// The settings name no model.
     #[error(
-        "no vision model is configured, so pictures cannot be looked at; set `vision.base_url` and `vision.model`"
+        "cannot describe pictures: no vision model is configured; set `vision.base_url` and `vision.model`"
     )]
     NoModel,
     /// The model failed.
@@ -108,9 +108,9 @@ impl Vision {
             return Ok(Self(None));
         }
         let base = settings.base_url.trim_end_matches('/');
-        let url: Url = format!("{base}/chat/completions")
-            .parse()
-            .with_context(|| format!("`vision.base_url` cannot be read: {base}"))?;
+        let url: Url = format!("{base}/chat/completions").parse().with_context(|| {
+            format!("cannot parse `vision.base_url` ({base}): use http(s)://HOST[:PORT]/v1")
+        })?;
         anyhow::ensure!(
             matches!(url.scheme(), "http" | "https"),
             "`vision.base_url` must be http:// or https://"
@@ -121,7 +121,8 @@ impl Vision {
             false => Some(wire::bearer(&settings.api_key).context("`vision.api_key`")?),
         };
         Ok(Self(Some(VisionModel {
-            client: wire::client(&url, CONNECT_WITHIN).context("no HTTP client for `vision`")?,
+            client: wire::client(&url, CONNECT_WITHIN)
+                .context("cannot set up the HTTP client for `vision.base_url`")?,
             url,
             authorization,
             model: settings.model.clone(),

@@ -9,7 +9,7 @@ const MAX_NAME_CHARS: usize = 100;
 
 /// Reason that a call was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum CallError {
     /// There is no such tool.
     #[error("there is no tool `{0}`: GET /tools lists what there is")]
     NoTool(String),
@@ -31,52 +31,56 @@ impl<'a> Arguments<'a> {
     }
 
     /// Reads a name or an id.
-    pub(super) fn name(self, key: &'static str) -> Result<&'a str, Wrong> {
+    pub(super) fn name(self, key: &'static str) -> Result<&'a str, CallError> {
         self.name_or(key, "")
             .and_then(|name| if name.is_empty() { Err(no_name(key)) } else { Ok(name) })
     }
 
     /// Reads a name or an id; `or` if it is missing.
-    pub(super) fn name_or(self, key: &'static str, or: &'a str) -> Result<&'a str, Wrong> {
+    pub(super) fn name_or(self, key: &'static str, or: &'a str) -> Result<&'a str, CallError> {
         let Some(value) = self.get(key) else { return Ok(or) };
         let name = value.as_str().map(str::trim).ok_or(no_name(key))?;
         if name.chars().count() > MAX_NAME_CHARS { Err(no_name(key)) } else { Ok(name) }
     }
 
     /// Reads a whole number from -1000000 to 1000000. Models also write numbers as text.
-    pub(super) fn number(self, key: &'static str) -> Result<Option<i64>, Wrong> {
+    pub(super) fn number(self, key: &'static str) -> Result<Option<i64>, CallError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let number = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
         match number.filter(|number| number.abs() <= 1_000_000) {
             Some(number) => Ok(Some(number)),
-            None => Err(Wrong::Argument(key, "a whole number of at most 1000000")),
+            None => Err(CallError::Argument(key, "a whole number of at most 1000000")),
         }
     }
 
     /// Reads a boolean; false if it is missing.
-    pub(super) fn yes(self, key: &'static str) -> Result<bool, Wrong> {
+    pub(super) fn yes(self, key: &'static str) -> Result<bool, CallError> {
         match self.get(key) {
             None => Ok(false),
-            Some(value) => value.as_bool().ok_or(Wrong::Argument(key, "true or false")),
+            Some(value) => value.as_bool().ok_or(CallError::Argument(key, "true or false")),
         }
     }
 
     /// Reads dice; `or` if they are missing.
-    pub(super) fn dice_or(self, key: &'static str, or: &'a str) -> Result<(&'a str, Throw), Wrong> {
+    pub(super) fn dice_or(
+        self,
+        key: &'static str,
+        or: &'a str,
+    ) -> Result<(&'a str, Throw), CallError> {
         let text = self.name_or(key, or)?;
         let throw = Throw::parse(text);
-        throw.map(|throw| (text, throw)).ok_or(Wrong::Argument(key, "dice such as 2d6+3"))
+        throw.map(|throw| (text, throw)).ok_or(CallError::Argument(key, "dice such as 2d6+3"))
     }
 
     /// Reads a list of ids; empty if it is missing.
-    pub(super) fn names(self, key: &'static str) -> Result<Vec<&'a str>, Wrong> {
+    pub(super) fn names(self, key: &'static str) -> Result<Vec<&'a str>, CallError> {
         const IDS: &str = "a list of ids";
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
-        let list = value.as_array().ok_or(Wrong::Argument(key, IDS))?;
-        list.iter().map(|id| id.as_str().ok_or(Wrong::Argument(key, IDS))).collect()
+        let list = value.as_array().ok_or(CallError::Argument(key, IDS))?;
+        list.iter().map(|id| id.as_str().ok_or(CallError::Argument(key, IDS))).collect()
     }
 }
 
-fn no_name(key: &'static str) -> Wrong {
-    Wrong::Argument(key, "a text of 1 to 100 characters")
+fn no_name(key: &'static str) -> CallError {
+    CallError::Argument(key, "a text of 1 to 100 characters")
 }

@@ -17,6 +17,6 @@ pub mod storage;
 mod tests;
 pub mod tools;
 
-pub use arguments::Wrong;
+pub use arguments::CallError;
 pub use routes::server;
 pub use storage::Storage;

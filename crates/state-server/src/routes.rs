@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::Wrong;
-use super::storage::{Refused, Storage};
+use super::CallError;
+use super::storage::{Storage, StorageError};
 use super::tools;
 
 /// Longest body of a request, in bytes.
@@ -121,14 +121,17 @@ async fn call(storage: web::Data<Storage>, Body(call): Body<Call>) -> HttpRespon
         storage.call(&call.session_id, &call.tool_name, &call.arguments, call.version)
     });
     match done.await {
-        Ok((deed, version)) => {
-            let events: Vec<Value> =
-                deed.events.into_iter().map(|(kind, about)| event(&session, kind, about)).collect();
-            let told = json!({ "result": deed.result, "version": version, "events": events });
-            HttpResponse::Ok().json(told)
+        Ok((outcome, version)) => {
+            let events: Vec<Value> = outcome
+                .events
+                .into_iter()
+                .map(|(kind, about)| event(&session, kind, about))
+                .collect();
+            let message = json!({ "result": outcome.result, "version": version, "events": events });
+            HttpResponse::Ok().json(message)
         }
         // The rules do not allow it: the model receives this as an answer.
-        Err(Refused::Wrong(Wrong::Rules(why))) => {
+        Err(StorageError::CallError(CallError::Rules(why))) => {
             HttpResponse::Ok().json(json!({ "result": null, "events": [], "error": why }))
         }
         Err(refused) => refusal(&refused),
@@ -180,22 +183,26 @@ async fn restore(storage: web::Data<Storage>, Body(asked): Body<Restoration>) ->
 
 /// Runs work that may write a file on a thread where it blocks no other request.
 async fn off_the_loop<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
-) -> Result<T, Refused> {
-    web::block(work).await.unwrap_or(Err(Refused::Full))
+    work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, StorageError> {
+    web::block(work).await.unwrap_or(Err(StorageError::Full))
 }
 
-fn refusal(why: &Refused) -> HttpResponse {
-    let told = why.to_string();
+fn refusal(why: &StorageError) -> HttpResponse {
+    let message = why.to_string();
     match why {
-        Refused::Unknown(_) => refused(StatusCode::NOT_FOUND, "NOT_FOUND", &told),
-        Refused::Taken => refused(StatusCode::CONFLICT, "STATE_EXISTS", &told),
-        Refused::Conflict(version) => HttpResponse::Conflict().json(json!({
-            "error": { "code": "VERSION_CONFLICT", "message": told }, "version": version,
+        StorageError::Unknown(_) => refused(StatusCode::NOT_FOUND, "NOT_FOUND", &message),
+        StorageError::Taken => refused(StatusCode::CONFLICT, "STATE_EXISTS", &message),
+        StorageError::Conflict(version) => HttpResponse::Conflict().json(json!({
+            "error": { "code": "VERSION_CONFLICT", "message": message }, "version": version,
         })),
-        Refused::Full => refused(StatusCode::INSUFFICIENT_STORAGE, "FULL", &told),
-        Refused::Wrong(Wrong::NoTool(_)) => refused(StatusCode::NOT_FOUND, "UNKNOWN_TOOL", &told),
-        Refused::Wrong(_) => refused(StatusCode::BAD_REQUEST, "INVALID_ARGUMENTS", &told),
+        StorageError::Full => refused(StatusCode::INSUFFICIENT_STORAGE, "FULL", &message),
+        StorageError::CallError(CallError::NoTool(_)) => {
+            refused(StatusCode::NOT_FOUND, "UNKNOWN_TOOL", &message)
+        }
+        StorageError::CallError(_) => {
+            refused(StatusCode::BAD_REQUEST, "INVALID_ARGUMENTS", &message)
+        }
     }
 }
 

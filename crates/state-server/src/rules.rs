@@ -3,20 +3,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Arguments, Wrong};
+use super::arguments::{Arguments, CallError};
 use super::combat;
 use super::session_state::{Character, MAX_THINGS, World};
 
 /// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Deed {
+pub struct CallOutcome {
     /// Result for the model: what happened, and `state_changes` by the changed thing.
     pub result: Map<String, Value>,
     /// Events in the world, in order: type and details.
     pub events: Vec<(&'static str, Value)>,
 }
 
-impl Deed {
+impl CallOutcome {
     pub(super) fn new(result: Value) -> Self {
         let result = match result {
             Value::Object(result) => result,
@@ -46,7 +46,11 @@ impl Deed {
 ///
 /// # Errors
 /// There is no such tool, its arguments are wrong, or the rules do not allow it.
-pub fn act(world: &mut World, tool: &str, arguments: &Map<String, Value>) -> Result<Deed, Wrong> {
+pub fn act(
+    world: &mut World,
+    tool: &str,
+    arguments: &Map<String, Value>,
+) -> Result<CallOutcome, CallError> {
     let arguments = Arguments(arguments);
     match tool {
         "roll_dice" => roll_dice(world, arguments),
@@ -60,40 +64,40 @@ pub fn act(world: &mut World, tool: &str, arguments: &Map<String, Value>) -> Res
         "resolve_attack" => combat::attack(world, arguments),
         "next_turn" => combat::next_turn(world),
         "end_combat" => combat::end(world),
-        other => Err(Wrong::NoTool(other.chars().take(100).collect())),
+        other => Err(CallError::NoTool(other.chars().take(100).collect())),
     }
 }
 
-fn roll_dice(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+fn roll_dice(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome, CallError> {
     let (dice, throw) = arguments.dice_or("dice", "1d20")?;
     let who = arguments.name_or("character_id", "")?;
     let thrown = world.dice.throw(throw);
-    let mut told = json!({ "dice": dice, "rolls": thrown.rolls, "total": thrown.total });
+    let mut result = json!({ "dice": dice, "rolls": thrown.rolls, "total": thrown.total });
     if !who.is_empty() {
-        told["character_id"] = who.into();
+        result["character_id"] = who.into();
     }
-    Ok(Deed::new(told.clone()).event("dice.rolled", told))
+    Ok(CallOutcome::new(result.clone()).event("dice.rolled", result))
 }
 
-fn create_character(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+fn create_character(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome, CallError> {
     let name = arguments.name("name")?;
     let kind = arguments.name_or("kind", "monster")?;
     if !["player", "npc", "monster"].contains(&kind) {
-        return Err(Wrong::Argument("kind", "player, npc or monster"));
+        return Err(CallError::Argument("kind", "player, npc or monster"));
     }
     let id = match arguments.name_or("id", "")? {
         "" => free_id(world, name),
         id if world.characters.contains_key(id) => {
-            return Err(Wrong::Rules(format!("there is a character `{id}` already")));
+            return Err(CallError::Rules(format!("there is a character `{id}` already")));
         }
         id => id.to_owned(),
     };
     if world.characters.len() >= MAX_THINGS {
-        return Err(Wrong::Rules("nobody more has room in this world".into()));
+        return Err(CallError::Rules("nobody more has room in this world".into()));
     }
     let hp_max = arguments.number("hp_max")?.unwrap_or(10);
     if hp_max < 1 {
-        return Err(Wrong::Argument("hp_max", "at least 1"));
+        return Err(CallError::Argument("hp_max", "at least 1"));
     }
     let character = Character {
         id: id.clone(),
@@ -108,10 +112,10 @@ fn create_character(world: &mut World, arguments: Arguments<'_>) -> Result<Deed,
         y: arguments.number("y")?.unwrap_or(0),
         rolls_own_dice: arguments.yes("rolls_own_dice")?,
     };
-    let deed = Deed::new(json!({ "character": character.shown() }))
+    let outcome = CallOutcome::new(json!({ "character": character.shown() }))
         .changed(&id, json!({ "hp": hp_max, "hp_max": hp_max }));
     world.characters.insert(id, character);
-    Ok(deed)
+    Ok(outcome)
 }
 
 /// Returns a free id: `goblin_1` for a goblin, `goblin_2` for the next. Characters without Latin
@@ -127,34 +131,39 @@ fn free_id(world: &World, name: &str) -> String {
     ids.into_iter().find(|id| !world.characters.contains_key(id)).unwrap_or_default()
 }
 
-fn update_hp(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+fn update_hp(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome, CallError> {
     let id = arguments.name("character_id")?;
-    let change = arguments.number("change")?.ok_or(Wrong::Argument("change", "a whole number"))?;
-    let deed = Deed::new(json!({ "character_id": id, "change": change }));
-    hurt(character(world, id)?, change, deed)
+    let change =
+        arguments.number("change")?.ok_or(CallError::Argument("change", "a whole number"))?;
+    let outcome = CallOutcome::new(json!({ "character_id": id, "change": change }));
+    hurt(character(world, id)?, change, outcome)
 }
 
 /// Changes a character's hit points within their bounds, and adds the events.
-pub(super) fn hurt(who: &mut Character, change: i64, deed: Deed) -> Result<Deed, Wrong> {
+pub(super) fn hurt(
+    who: &mut Character,
+    change: i64,
+    outcome: CallOutcome,
+) -> Result<CallOutcome, CallError> {
     let was_down = who.is_down();
     who.hp = (who.hp + change).clamp(0, who.hp_max);
     let points = json!({ "hp": who.hp, "hp_max": who.hp_max });
     let about = json!({
         "character_id": who.id, "hp": who.hp, "hp_max": who.hp_max, "change": change,
     });
-    let mut deed = deed.changed(&who.id, points).event("character.hp_changed", about);
-    deed.result.insert("hp".into(), who.hp.into());
+    let mut outcome = outcome.changed(&who.id, points).event("character.hp_changed", about);
+    outcome.result.insert("hp".into(), who.hp.into());
     if who.is_down() && !was_down {
-        deed = deed.event("combat.character_downed", json!({ "character_id": who.id }));
+        outcome = outcome.event("combat.character_downed", json!({ "character_id": who.id }));
     }
-    Ok(deed)
+    Ok(outcome)
 }
 
-fn move_character(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+fn move_character(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome, CallError> {
     let id = arguments.name("character_id")?;
     let who = character(world, id)?;
     if who.is_down() {
-        return Err(Wrong::Rules(format!("`{id}` is down and cannot move")));
+        return Err(CallError::Rules(format!("`{id}` is down and cannot move")));
     }
     let from = json!({ "x": who.x, "y": who.y });
     who.x = arguments.number("x")?.unwrap_or(who.x);
@@ -162,48 +171,52 @@ fn move_character(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, W
     let to = json!({ "x": who.x, "y": who.y });
     let about = json!({ "character_id": id, "from": from, "to": to });
     let moved = from != to;
-    let deed = Deed::new(about.clone());
+    let outcome = CallOutcome::new(about.clone());
     if !moved {
-        return Ok(deed);
+        return Ok(outcome);
     }
-    Ok(deed.changed(id, json!({ "position": to })).event("character.moved", about))
+    Ok(outcome.changed(id, json!({ "position": to })).event("character.moved", about))
 }
 
-fn list_characters(world: &World) -> Deed {
+fn list_characters(world: &World) -> CallOutcome {
     let all: Vec<Value> = world.characters.values().map(Character::shown).collect();
-    Deed::new(json!({ "characters": all }))
+    CallOutcome::new(json!({ "characters": all }))
 }
 
-fn open_door(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+fn open_door(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome, CallError> {
     let id = arguments.name("door_id")?;
     if world.open_doors.iter().any(|door| door == id) {
-        return Ok(Deed::new(json!({ "door_id": id, "was_open": true })));
+        return Ok(CallOutcome::new(json!({ "door_id": id, "was_open": true })));
     }
     if world.open_doors.len() >= MAX_THINGS {
-        return Err(Wrong::Rules("no more doors can be opened in this world".into()));
+        return Err(CallError::Rules("no more doors can be opened in this world".into()));
     }
     world.open_doors.push(id.to_owned());
     let who = arguments.name_or("character_id", "")?;
     let about = json!({ "door_id": id, "character_id": who });
-    let deed = Deed::new(json!({ "door_id": id, "was_open": false }));
-    Ok(deed.changed(id, json!({ "open": true })).event("map.door_opened", about))
+    let outcome = CallOutcome::new(json!({ "door_id": id, "was_open": false }));
+    Ok(outcome.changed(id, json!({ "open": true })).event("map.door_opened", about))
 }
 
-fn travel_to(world: &mut World, arguments: Arguments<'_>) -> Result<Deed, Wrong> {
+fn travel_to(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome, CallError> {
     if world.combat.is_some() {
-        return Err(Wrong::Rules("nobody leaves while there is a fight".into()));
+        return Err(CallError::Rules("nobody leaves while there is a fight".into()));
     }
     let place = arguments.name("location")?;
     let minutes = arguments.number("minutes")?.unwrap_or(10);
-    let minutes = u64::try_from(minutes).map_err(|_| Wrong::Argument("minutes", "0 or more"))?;
+    let minutes =
+        u64::try_from(minutes).map_err(|_| CallError::Argument("minutes", "0 or more"))?;
     world.location = place.to_owned();
     world.minutes = world.minutes.saturating_add(minutes);
-    let told = json!({ "location": place, "game_time": world.game_time() });
-    Ok(Deed::new(told.clone()).changed("location", told))
+    let result = json!({ "location": place, "game_time": world.game_time() });
+    Ok(CallOutcome::new(result.clone()).changed("location", result))
 }
 
 /// Returns the character with this id.
-pub(super) fn character<'a>(world: &'a mut World, id: &str) -> Result<&'a mut Character, Wrong> {
-    let nobody = || Wrong::Rules(format!("there is no character `{id}`"));
+pub(super) fn character<'a>(
+    world: &'a mut World,
+    id: &str,
+) -> Result<&'a mut Character, CallError> {
+    let nobody = || CallError::Rules(format!("there is no character `{id}`"));
     world.characters.get_mut(id).ok_or_else(nobody)
 }

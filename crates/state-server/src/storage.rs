@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::arguments::Wrong;
-use super::rules::{self, Deed};
+use super::arguments::CallError;
+use super::rules::{self, CallOutcome};
 use super::session_state::World;
 
 /// Earlier versions of a session that can be restored.
@@ -21,12 +21,12 @@ const MAX_SESSIONS: usize = 10_000;
 
 /// Reason that a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum StorageError {
     /// There is no such session, or no such version of it.
     #[error("there is no {0}")]
     Unknown(String),
     /// The session exists already.
-    #[error("the session is there already")]
+    #[error("the session exists already")]
     Taken,
     /// The caller's version is not the current one, which is this.
     #[error("the state has version {0}")]
@@ -36,7 +36,7 @@ pub enum Refused {
     Full,
     /// The call itself is wrong.
     #[error(transparent)]
-    Wrong(#[from] Wrong),
+    CallError(#[from] CallError),
 }
 
 /// All sessions of the server.
@@ -82,14 +82,14 @@ impl Storage {
     /// Creates an empty world for a session.
     ///
     /// # Errors
-    /// [`Refused::Taken`], or [`Refused::Full`].
-    pub fn create(&self, session: &str, name: &str) -> Result<i64, Refused> {
+    /// [`StorageError::Taken`], or [`StorageError::Full`].
+    pub fn create(&self, session: &str, name: &str) -> Result<i64, StorageError> {
         let mut sessions = self.sessions();
         if sessions.contains_key(session) {
-            return Err(Refused::Taken);
+            return Err(StorageError::Taken);
         }
         if sessions.len() >= MAX_SESSIONS {
-            return Err(Refused::Full);
+            return Err(StorageError::Full);
         }
         let world = World::new(name, self.seed.unwrap_or_else(by_chance));
         sessions.insert(session.to_owned(), Kept { version: 1, world, past: VecDeque::new() });
@@ -100,8 +100,8 @@ impl Storage {
     /// Deletes a session.
     ///
     /// # Errors
-    /// [`Refused::Unknown`].
-    pub fn delete(&self, session: &str) -> Result<(), Refused> {
+    /// [`StorageError::Unknown`].
+    pub fn delete(&self, session: &str) -> Result<(), StorageError> {
         let mut sessions = self.sessions();
         sessions.remove(session).ok_or_else(|| no_session(session))?;
         self.save(&sessions);
@@ -111,8 +111,8 @@ impl Storage {
     /// Returns the state of a session for clients, with its version.
     ///
     /// # Errors
-    /// [`Refused::Unknown`].
-    pub fn state(&self, session: &str) -> Result<Map<String, Value>, Refused> {
+    /// [`StorageError::Unknown`].
+    pub fn state(&self, session: &str) -> Result<Map<String, Value>, StorageError> {
         let sessions = self.sessions();
         let kept = sessions.get(session).ok_or_else(|| no_session(session))?;
         let mut state = kept.world.shown(session);
@@ -124,21 +124,21 @@ impl Storage {
     /// alone does not change it.
     ///
     /// # Errors
-    /// [`Refused::Unknown`], [`Refused::Conflict`] or [`Refused::Wrong`].
+    /// [`StorageError::Unknown`], [`StorageError::Conflict`] or [`StorageError::CallError`].
     pub fn call(
         &self,
         session: &str,
         tool: &str,
         arguments: &Map<String, Value>,
         version: Option<i64>,
-    ) -> Result<(Deed, i64), Refused> {
+    ) -> Result<(CallOutcome, i64), StorageError> {
         let mut sessions = self.sessions();
         let kept = sessions.get_mut(session).ok_or_else(|| no_session(session))?;
         if version.is_some_and(|version| version != kept.version) {
-            return Err(Refused::Conflict(kept.version));
+            return Err(StorageError::Conflict(kept.version));
         }
         let mut after = kept.world.clone();
-        let deed = rules::act(&mut after, tool, arguments)?;
+        let outcome = rules::act(&mut after, tool, arguments)?;
         let seen = World { dice: kept.world.dice, ..after.clone() } != kept.world;
         let before = std::mem::replace(&mut kept.world, after);
         if seen {
@@ -146,20 +146,20 @@ impl Storage {
         }
         let version = kept.version;
         self.save(&sessions);
-        Ok((deed, version))
+        Ok((outcome, version))
     }
 
     /// Restores a session to an earlier version. This creates a new version.
     ///
     /// # Errors
-    /// [`Refused::Unknown`]: also if that version is not stored any more.
-    pub fn restore(&self, session: &str, version: i64) -> Result<i64, Refused> {
+    /// [`StorageError::Unknown`]: also if that version is not stored any more.
+    pub fn restore(&self, session: &str, version: i64) -> Result<i64, StorageError> {
         let mut sessions = self.sessions();
         let kept = sessions.get_mut(session).ok_or_else(|| no_session(session))?;
         if version != kept.version {
             let then = kept.past.iter().find(|(past, _)| *past == version);
             let (_, world) =
-                then.ok_or_else(|| Refused::Unknown(format!("version {version} any more")))?;
+                then.ok_or_else(|| StorageError::Unknown(format!("version {version} any more")))?;
             let before = std::mem::replace(&mut kept.world, world.clone());
             kept.went_on_from(before);
         }
@@ -192,8 +192,8 @@ impl Kept {
     }
 }
 
-fn no_session(session: &str) -> Refused {
-    Refused::Unknown(format!("session {session}"))
+fn no_session(session: &str) -> StorageError {
+    StorageError::Unknown(format!("session {session}"))
 }
 
 fn by_chance() -> u64 {

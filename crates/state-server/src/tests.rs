@@ -3,16 +3,16 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::rules::{Deed, act};
+use super::rules::{CallOutcome, act};
 use super::session_state::World;
-use super::storage::{PAST_VERSIONS, Refused, Storage};
-use super::{Wrong, tools};
+use super::storage::{PAST_VERSIONS, Storage, StorageError};
+use super::{CallError, tools};
 
 fn object(value: Value) -> Map<String, Value> {
     value.as_object().expect("an object").clone()
 }
 
-fn did(world: &mut World, tool: &str, arguments: Value) -> Deed {
+fn did(world: &mut World, tool: &str, arguments: Value) -> CallOutcome {
     act(world, tool, &object(arguments)).unwrap()
 }
 
@@ -20,8 +20,8 @@ fn why_not(world: &World, tool: &str, arguments: Value) -> String {
     act(&mut world.clone(), tool, &object(arguments)).unwrap_err().to_string()
 }
 
-fn kinds(deed: &Deed) -> Vec<&str> {
-    deed.events.iter().map(|(kind, _)| *kind).collect()
+fn kinds(outcome: &CallOutcome) -> Vec<&str> {
+    outcome.events.iter().map(|(kind, _)| *kind).collect()
 }
 
 /// Creates a world with a hero, and a goblin that any hit defeats.
@@ -41,8 +41,8 @@ fn dungeon() -> World {
 #[test]
 fn a_fight_goes_round_until_it_is_over() {
     let mut world = dungeon();
-    let deed = did(&mut world, "start_combat", json!({}));
-    assert_eq!(kinds(&deed), ["combat.started"]);
+    let outcome = did(&mut world, "start_combat", json!({}));
+    assert_eq!(kinds(&outcome), ["combat.started"]);
     let fight = world.combat_shown();
     assert_eq!((&fight["active"], &fight["round"]), (&json!(true), &json!(1)));
     let first = fight["current_turn"].clone();
@@ -53,17 +53,20 @@ fn a_fight_goes_round_until_it_is_over() {
     assert_eq!((&fight["current_turn"], &fight["round"]), (&first, &json!(2)));
     assert!(why_not(&world, "travel_to", json!({ "location": "x" })).contains("fight"));
     let blow = json!({ "attacker_id": "hero", "target_id": "goblin_1", "roll": 10 });
-    let deed = did(&mut world, "resolve_attack", blow.clone());
+    let outcome = did(&mut world, "resolve_attack", blow.clone());
     let expected = ["combat.attack_resolved", "character.hp_changed", "combat.character_downed"];
-    assert_eq!(kinds(&deed), expected);
-    assert_eq!(deed.result["state_changes"], json!({ "goblin_1": { "hp": 0, "hp_max": 13 } }));
-    assert_eq!((&deed.result["hit"], &deed.result["attack_roll"]), (&json!(true), &json!(40)));
+    assert_eq!(kinds(&outcome), expected);
+    assert_eq!(outcome.result["state_changes"], json!({ "goblin_1": { "hp": 0, "hp_max": 13 } }));
+    assert_eq!(
+        (&outcome.result["hit"], &outcome.result["attack_roll"]),
+        (&json!(true), &json!(40))
+    );
     assert_eq!(why_not(&world, "resolve_attack", blow), "`goblin_1` is down");
     // Only one is not down: the turn returns to them, in a new round.
     did(&mut world, "next_turn", json!({}));
     assert_eq!(world.combat_shown()["current_turn"], "hero");
-    let deed = did(&mut world, "end_combat", json!({}));
-    assert_eq!(deed.result["standing"], json!(["hero"]));
+    let outcome = did(&mut world, "end_combat", json!({}));
+    assert_eq!(outcome.result["standing"], json!(["hero"]));
     assert_eq!(world.combat_shown()["active"], false);
 }
 
@@ -90,22 +93,22 @@ fn who_throws_their_own_dice_is_asked_to() {
     did(&mut world, "create_character", player);
     let before = world.clone();
     let blow = json!({ "attacker_id": "bo", "target_id": "goblin_1" });
-    let deed = did(&mut world, "resolve_attack", blow);
-    assert_eq!(deed.result["requires_roll"], true);
-    assert_eq!(deed.result["roll"]["dice"], "1d20+3");
-    assert_eq!((world, deed.events.len()), (before, 0));
+    let outcome = did(&mut world, "resolve_attack", blow);
+    assert_eq!(outcome.result["requires_roll"], true);
+    assert_eq!(outcome.result["roll"]["dice"], "1d20+3");
+    assert_eq!((world, outcome.events.len()), (before, 0));
 }
 
 #[test]
 fn the_rest_of_the_world_can_be_changed_too() {
     let mut world = dungeon();
     assert_eq!(kinds(&did(&mut world, "roll_dice", json!({ "dice": "2d6+3" }))), ["dice.rolled"]);
-    let deed =
+    let outcome =
         did(&mut world, "move_character", json!({ "character_id": "hero", "x": 3, "y": "4" }));
-    assert_eq!(kinds(&deed), ["character.moved"]);
-    assert_eq!(deed.result["state_changes"]["hero"]["position"], json!({ "x": 3, "y": 4 }));
-    let deed = did(&mut world, "move_character", json!({ "character_id": "hero", "x": 3 }));
-    assert_eq!(kinds(&deed), [""; 0]);
+    assert_eq!(kinds(&outcome), ["character.moved"]);
+    assert_eq!(outcome.result["state_changes"]["hero"]["position"], json!({ "x": 3, "y": 4 }));
+    let outcome = did(&mut world, "move_character", json!({ "character_id": "hero", "x": 3 }));
+    assert_eq!(kinds(&outcome), [""; 0]);
     let door = || json!({ "door_id": "gate" });
     assert_eq!(kinds(&did(&mut world, "open_door", door())), ["map.door_opened"]);
     assert_eq!(kinds(&did(&mut world, "open_door", door())), [""; 0]);
@@ -168,28 +171,31 @@ fn the_same_seed_plays_the_same_game() {
 fn versions_guard_a_session_and_lead_back() {
     let storage = Storage::new(Some(1));
     assert_eq!(storage.create("s", "w"), Ok(1));
-    assert_eq!(storage.create("s", "w"), Err(Refused::Taken));
+    assert_eq!(storage.create("s", "w"), Err(StorageError::Taken));
     let call = |tool: &str, arguments: Value, version| {
         storage.call("s", tool, &object(arguments), version).map(|(_, version)| version)
     };
     let goblin = || json!({ "name": "Goblin" });
     assert_eq!(call("create_character", goblin(), Some(1)), Ok(2));
-    assert_eq!(call("create_character", goblin(), Some(1)), Err(Refused::Conflict(2)));
+    assert_eq!(call("create_character", goblin(), Some(1)), Err(StorageError::Conflict(2)));
     // A roll of dice is no visible change, and neither is a failed call.
     assert_eq!(call("roll_dice", json!({ "dice": "1d6" }), Some(2)), Ok(2));
     let failed = call("open_door", json!({}), None);
-    assert!(matches!(failed, Err(Refused::Wrong(Wrong::Argument("door_id", _)))), "{failed:?}");
+    assert!(
+        matches!(failed, Err(StorageError::CallError(CallError::Argument("door_id", _)))),
+        "{failed:?}"
+    );
     assert_eq!(call("create_character", goblin(), None), Ok(3));
     assert_eq!(storage.restore("s", 1), Ok(4));
     let state = storage.state("s").unwrap();
     assert_eq!((&state["version"], &state["characters"]), (&json!(4), &json!([])));
-    assert!(matches!(storage.restore("s", 99), Err(Refused::Unknown(_))));
+    assert!(matches!(storage.restore("s", 99), Err(StorageError::Unknown(_))));
     for n in 0..PAST_VERSIONS {
         call("open_door", json!({ "door_id": n.to_string() }), None).unwrap();
     }
-    assert!(matches!(storage.restore("s", 3), Err(Refused::Unknown(_))));
+    assert!(matches!(storage.restore("s", 3), Err(StorageError::Unknown(_))));
     assert_eq!(storage.delete("s"), Ok(()));
-    assert!(matches!(storage.state("s"), Err(Refused::Unknown(_))));
+    assert!(matches!(storage.state("s"), Err(StorageError::Unknown(_))));
 }
 
 #[test]
@@ -213,7 +219,7 @@ fn every_tool_that_is_offered_exists_and_has_an_open_schema() {
         let name = tool["name"].as_str().unwrap();
         let mut world = dungeon();
         let tried = act(&mut world, name, &Map::new());
-        assert!(!matches!(tried, Err(Wrong::NoTool(_))), "{name}");
+        assert!(!matches!(tried, Err(CallError::NoTool(_))), "{name}");
         assert!(jsonschema_like(&tool["parameters"]), "{name}");
     }
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::sql::migrations::SCHEMA;
-use super::sql::{SqlStore, Work};
+use super::sql::{SqlStore, StoreTransaction};
 use super::tables::{TABLES, Table};
 use super::{StoreError, StoreErrorKind};
 
@@ -47,15 +47,15 @@ pub enum BackupError {
     #[error("line {0}: {1}")]
     Line(u64, String),
     /// The store to restore into is not empty: its content.
-    #[error("the store is not empty ({0}): --replace puts the backup in its place")]
+    #[error("the store is not empty ({0}): use --replace to replace its content with the backup")]
     NotEmpty(String),
     /// There is no store at the address.
-    #[error("there is no store yet: `hearken store migrate` makes one")]
+    #[error("there is no store yet: run `hearken store migrate` to create it")]
     Missing,
     /// The tables of the store do not fit this program: their version.
     #[error(
         "the store has version {0} and this program needs {SCHEMA}: \
-         `hearken store migrate` brings an older one up to date"
+         run `hearken store migrate` to upgrade an older one"
     )]
     Version(i64),
     /// The store failed.
@@ -130,7 +130,7 @@ impl SqlStore {
 }
 
 async fn write_table(
-    work: &mut Work,
+    work: &mut StoreTransaction,
     table: &Table,
     out: &mut (dyn Write + Send),
     progress: Progress<'_>,

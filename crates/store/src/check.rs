@@ -7,7 +7,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::backup::{BackupError, Progress, RowCounts};
-use super::sql::{Dialect, SqlStore, Work};
+use super::sql::{Dialect, SqlStore, StoreTransaction};
 use super::tables::{Column, Kind, TABLES, Table};
 
 /// Most faults that are listed. Further ones are counted only.
@@ -89,7 +89,7 @@ impl SqlStore {
 
 /// Reads and checks every row.
 async fn look_through(
-    work: &mut Work,
+    work: &mut StoreTransaction,
     table: &Table,
     report: &mut CheckReport,
     progress: Progress<'_>,
@@ -146,7 +146,7 @@ fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
 
 /// Finds rows whose parent row is missing.
 async fn find_strays(
-    work: &mut Work,
+    work: &mut StoreTransaction,
     of: &str,
     to: &str,
     key: &str,
@@ -167,7 +167,7 @@ async fn find_strays(
 
 /// Finds conversations whose messages are not numbered from 1 to their stored count.
 async fn find_gaps(
-    work: &mut Work,
+    work: &mut StoreTransaction,
     of: &str,
     messages: &str,
     key: &str,

@@ -9,7 +9,7 @@ use sqlx::query::Query;
 
 use super::backup::{BackupError, FORMAT, Header, Progress, RowCounts, RowLine, VERSION};
 use super::sql::migrations::SCHEMA;
-use super::sql::{SqlStore, Work};
+use super::sql::{SqlStore, StoreTransaction};
 use super::tables::{Field, TABLES, Table};
 
 /// Most rows of one insert.
@@ -102,7 +102,7 @@ fn read_header(lines: &mut Lines<'_>) -> Result<(), BackupError> {
     unknown.map_or(Ok(()), |name| Err(lines.wrong(&format!("there is no table `{name}`"))))
 }
 
-async fn must_be_empty(work: &mut Work) -> Result<(), BackupError> {
+async fn must_be_empty(work: &mut StoreTransaction) -> Result<(), BackupError> {
     let mut found = Vec::new();
     for table in &TABLES {
         let rows: i64 = sqlx::query_scalar(table.count()).fetch_one(&mut **work).await?;
@@ -122,7 +122,7 @@ struct Waiting {
 }
 
 async fn read_rows(
-    work: &mut Work,
+    work: &mut StoreTransaction,
     lines: &mut Lines<'_>,
     progress: Progress<'_>,
 ) -> Result<RowCounts, BackupError> {
@@ -188,7 +188,11 @@ impl Waiting {
 }
 
 /// Inserts waiting rows. `line` is the number of the last line read.
-async fn put(work: &mut Work, waiting: Option<Waiting>, line: u64) -> Result<(), BackupError> {
+async fn put(
+    work: &mut StoreTransaction,
+    waiting: Option<Waiting>,
+    line: u64,
+) -> Result<(), BackupError> {
     let Some(Waiting { table, fields, from }) = waiting else { return Ok(()) };
     let rows = fields.len() / table.columns.len();
     let query = fields.into_iter().fold(sqlx::query(table.insert(rows)), bind);

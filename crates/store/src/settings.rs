@@ -1,5 +1,5 @@
-//! Settings that were changed at run time, and the audit of who did what: the port and its types.
-//! Not for what a setting means.
+//! Port of the store of settings that were changed at run time, and of the audit log. Not for the
+//! meaning of a setting.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -7,39 +7,40 @@ use serde_json::Value;
 
 use super::StoreError;
 
-/// Something that somebody did.
+/// Entry of the audit log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEntry {
-    /// Its number, by which entries are ordered; the store gives it, and takes none.
+    /// Number of the entry, in order of time. Assigned by the store, and ignored when an entry is
+    /// stored.
     pub number: i64,
-    /// When.
+    /// Time of the action.
     pub at: Timestamp,
-    /// Who.
+    /// Author of the action.
     pub who: String,
-    /// What, in a word or two for code.
+    /// Name of the action.
     pub what: String,
-    /// What is to be known of it, such as old and new values; no secrets.
+    /// Details, such as old and new values; contains no secrets.
     pub details: Value,
 }
 
-/// Where run-time settings and the audit are kept. Every call ends within seconds, with an error
-/// where the store is down.
+/// Store of run-time settings and of the audit log. Every call ends within seconds, with an error
+/// if the store is down.
 #[async_trait]
 pub trait SettingsStore: Send + Sync {
-    /// Every setting that was changed, in the order of their keys.
+    /// Returns every changed setting, ordered by key.
     async fn settings(&self) -> Result<Vec<(String, Value)>, StoreError>;
 
-    /// Keeps these values, forgets those settings that have none, and notes who did it: all of it
-    /// or nothing.
+    /// Stores these values, removes those without a value, and adds the audit entry, atomically.
     async fn change(
         &self,
         changes: &[(String, Option<Value>)],
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
 
-    /// Notes something that changes no setting.
+    /// Adds an audit entry that changes no setting.
     async fn note(&self, entry: &AuditEntry) -> Result<(), StoreError>;
 
-    /// At most this many entries, the latest first; with `before` those with smaller numbers.
+    /// Returns at most `limit` entries, the latest first; with `before`, only those with smaller
+    /// numbers.
     async fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, StoreError>;
 }

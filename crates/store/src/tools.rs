@@ -49,5 +49,5 @@ pub trait ToolStore: Send + Sync {
     ) -> Result<Option<Device>, StoreError>;
 
     /// Returns the devices with an agent, tools or a system prompt of their own.
-    async fn choosers(&self) -> Result<Vec<Device>, StoreError>;
+    async fn devices_with_overrides(&self) -> Result<Vec<Device>, StoreError>;
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hearken_engines::speech::engine::{
-    Detected, DetectorSource, EngineError, Hearing, Recognizer, Speaker, SpeechDetector, Voice,
+    Detected, DetectorSource, EngineError, RecognitionEngines, Recognizer, SpeechDetector, Voice,
+    VoicePair,
 };
 use hearken_engines::speech::text::script::Language;
 use tokio::sync::Semaphore;
@@ -169,17 +170,17 @@ impl Voice for Letters {
 }
 
 /// A recogniser and a detector whose work passes this gate.
-pub fn hearing(gate: &Gate) -> Hearing {
-    Hearing { recognizer: Arc::new(Echo(gate.clone())), detectors: Arc::new(NotZero) }
+pub fn hearing(gate: &Gate) -> RecognitionEngines {
+    RecognitionEngines { recognizer: Arc::new(Echo(gate.clone())), detectors: Arc::new(NotZero) }
 }
 
 /// Two speakers, `one` (the default) and `two`, and a count of clauses spoken.
-pub fn speakers(gate: &Gate) -> (Vec<Speaker>, Arc<AtomicUsize>) {
+pub fn speakers(gate: &Gate) -> (Vec<VoicePair>, Arc<AtomicUsize>) {
     let spoken = Arc::<AtomicUsize>::default();
     let voice = |name| -> Arc<dyn Voice> {
         Arc::new(Letters { name, gate: gate.clone(), spoken: Arc::clone(&spoken) })
     };
-    let speakers = ["one", "two"].map(|id| Speaker {
+    let speakers = ["one", "two"].map(|id| VoicePair {
         id: id.into(),
         chinese: voice("zh"),
         english: voice("en"),

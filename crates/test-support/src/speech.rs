@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use hearken_engines::speech::asr_service::AsrService;
-use hearken_engines::speech::pace::Paces;
 use hearken_engines::speech::pool::Pool;
 use hearken_engines::speech::tts_service::TtsService;
+use hearken_engines::speech::voice_speeds::VoiceSpeeds;
 use hearken_proto::speech::asr::AsrEvent;
 use hearken_proto::speech::tts::{AudioFrame, TtsEvent, TtsResult};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,7 +52,7 @@ pub async fn tts(gate: &Gate, threads: usize, requests: usize) -> Running {
     let stop = CancellationToken::new();
     let pool = Arc::new(Pool::start(threads, requests).unwrap());
     let (speakers, spoken) = speakers(gate);
-    let paces = Arc::new(Paces::open(None));
+    let paces = Arc::new(VoiceSpeeds::open(None));
     let service = TtsService::new(speakers, pool, paces, requests, 1 << 20);
     tokio::spawn(service.serve(listener, stop.clone()));
     Running { address, spoken, _stop: stop.drop_guard() }

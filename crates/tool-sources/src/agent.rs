@@ -30,9 +30,10 @@ impl AgentTools {
     /// Returns the clients of this instance first, then those of other instances.
     fn clients(&self) -> Vec<Arc<dyn ToolSource>> {
         let here = self.endpoint.sources(&self.agent).into_iter();
-        let mut clients: Vec<Arc<dyn ToolSource>> = here.map(|live| Arc::new(live) as _).collect();
-        let elsewhere = self.endpoint.elsewhere(&self.agent).into_iter();
-        clients.extend(elsewhere.map(|client| Arc::new(client) as _));
+        let mut clients: Vec<Arc<dyn ToolSource>> =
+            here.map(|source| Arc::new(source) as _).collect();
+        let remote = self.endpoint.remote(&self.agent).into_iter();
+        clients.extend(remote.map(|client| Arc::new(client) as _));
         clients.retain(|client| !self.off.iter().any(|name| name == client.name()));
         clients
     }
@@ -62,7 +63,7 @@ impl ToolSource for AgentTools {
     }
 
     fn kind(&self) -> &'static str {
-        SourceKind::Endpoint.word()
+        SourceKind::Endpoint.label()
     }
 
     fn tools(&self) -> Arc<[Tool]> {

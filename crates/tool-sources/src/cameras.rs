@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hearken_actors::tools::{Vision as Way, VisionLookup};
+use hearken_actors::tools::{Vision, VisionLookup};
 
 use super::signed_tokens::VisionTokens;
 
@@ -21,9 +21,9 @@ impl Cameras {
     }
 
     /// Sets the address. Further calls are ignored.
-    pub fn are_at(&self, url: String) {
+    pub fn set_address(&self, url: String) {
         if self.url.set(url).is_err() {
-            tracing::debug!("the address for pictures is known already");
+            tracing::debug!("the address for pictures is already set");
         }
     }
 
@@ -31,7 +31,7 @@ impl Cameras {
     /// is created anew for each call and valid for an hour.
     pub fn lookup(&self) -> VisionLookup {
         let cameras = self.clone();
-        Arc::new(move |device_id| Way {
+        Arc::new(move |device_id| Vision {
             url: cameras.url.get().cloned().unwrap_or_default(),
             token: cameras.tokens.mint(device_id.as_str()),
         })

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::link::Link;
 
 /// Minimum time that a call waits for a source that was connected before to come back.
-const PATIENCE: Duration = Duration::from_secs(3);
+const RECONNECT_WAIT: Duration = Duration::from_secs(3);
 
 /// State of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -63,7 +63,7 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// Returns the label for metrics.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::WebSocket => "websocket",
@@ -186,11 +186,11 @@ impl ConnectedSource {
         self.0.timeout
     }
 
-    pub(super) fn connecting(&self) {
+    pub(super) fn set_connecting(&self) {
         self.0.status.send_modify(|s| s.state = SourceState::Connecting);
     }
 
-    pub(super) fn ready(&self, connection: &Link, tools: Arc<[Tool]>) {
+    pub(super) fn set_ready(&self, connection: &Link, tools: Arc<[Tool]>) {
         self.0.status.send_modify(|s| {
             if s.connection.is_none() {
                 s.connections += 1;
@@ -203,7 +203,7 @@ impl ConnectedSource {
 
     /// Sets the state after the connection was lost. The tools stay known: a call triggers an
     /// attempt to connect at once.
-    pub(super) fn lost(&self, reason: String) {
+    pub(super) fn set_lost(&self, reason: String) {
         self.0.status.send_modify(|s| {
             s.state = SourceState::Failed(reason);
             s.connection = None;
@@ -211,7 +211,7 @@ impl ConnectedSource {
     }
 
     /// Sets the state after an attempt to connect failed.
-    pub(super) fn failed(&self, reason: String) {
+    pub(super) fn set_failed(&self, reason: String) {
         self.0.status.send_modify(|s| {
             s.state = SourceState::Failed(reason);
             s.connection = None;
@@ -220,7 +220,7 @@ impl ConnectedSource {
     }
 
     /// Sets the state of a removed source: its calls fail at once.
-    pub(super) fn ended(&self, reason: String) {
+    pub(super) fn set_ended(&self, reason: String) {
         self.0.status.send_modify(|s| {
             s.state = SourceState::Failed(reason);
             s.connection = None;
@@ -230,7 +230,7 @@ impl ConnectedSource {
 
     /// Notifies `changes` of every change of the state or the tools. Returns only when the source
     /// is dropped.
-    pub(super) async fn tell_changes(&self, changes: &watch::Sender<()>) {
+    pub(super) async fn notify_changes(&self, changes: &watch::Sender<()>) {
         let mut status = self.0.status.subscribe();
         while status.changed().await.is_ok() {
             changes.send_replace(());
@@ -238,17 +238,17 @@ impl ConnectedSource {
     }
 
     /// Sets the state of a source that is disabled from the start.
-    pub(super) fn disabled(&self) {
+    pub(super) fn set_disabled(&self) {
         self.0.status.send_modify(|s| s.state = SourceState::Disabled);
     }
 
     /// Waits until a call needs the source while it is not connected.
-    pub(super) async fn wanted(&self) {
+    pub(super) async fn wait_until_needed(&self) {
         self.0.wanted.notified().await;
     }
 
     /// Waits until the connection is to be checked.
-    pub(super) async fn suspected(&self) {
+    pub(super) async fn wait_until_suspected(&self) {
         self.0.suspected.notified().await;
     }
 
@@ -259,7 +259,7 @@ impl ConnectedSource {
 
     /// Marks the connection as doubtful after it broke during a call: the next calls wait until it
     /// was checked.
-    fn doubt(&self, connection: &Link) {
+    fn mark_doubtful(&self, connection: &Link) {
         let doubted = self.0.status.send_if_modified(|s| {
             let same = s.connection.as_ref().is_some_and(|c| c.is(connection));
             if same {
@@ -287,7 +287,7 @@ impl ConnectedSource {
         loop {
             {
                 let now = status.borrow_and_update();
-                let patience = if now.connections == 0 { Duration::ZERO } else { PATIENCE };
+                let patience = if now.connections == 0 { Duration::ZERO } else { RECONNECT_WAIT };
                 match (&now.state, &now.connection) {
                     (SourceState::Ready, Some(connection)) => return Ok(connection.clone()),
                     (SourceState::Disabled, _) => {
@@ -331,9 +331,9 @@ impl ConnectedSource {
                 Err(failed) => failed,
             };
             if failed.broken {
-                self.doubt(&connection);
+                self.mark_doubtful(&connection);
             }
-            if !(failed.never_left && again) {
+            if !(failed.not_sent && again) {
                 return Err(failed.error);
             }
             again = false;
@@ -345,9 +345,9 @@ impl ConnectedSource {
 struct Waiting(ConnectedSource);
 
 impl Waiting {
-    fn on(live: &ConnectedSource) -> Self {
-        live.0.calls.fetch_add(1, Ordering::Relaxed);
-        Self(live.clone())
+    fn on(source: &ConnectedSource) -> Self {
+        source.0.calls.fetch_add(1, Ordering::Relaxed);
+        Self(source.clone())
     }
 }
 
@@ -363,7 +363,7 @@ impl ToolSource for ConnectedSource {
     }
 
     fn kind(&self) -> &'static str {
-        self.0.kind.word()
+        self.0.kind.label()
     }
 
     fn tools(&self) -> Arc<[Tool]> {
@@ -371,11 +371,11 @@ impl ToolSource for ConnectedSource {
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let live = self.clone();
+        let source = self.clone();
         Box::pin(async move {
-            let _waiting = Waiting::on(&live);
-            let within = live.call_timeout();
-            let answered = tokio::time::timeout(within, live.attempt(&call)).await;
+            let _waiting = Waiting::on(&source);
+            let within = source.call_timeout();
+            let answered = tokio::time::timeout(within, source.attempt(&call)).await;
             answered.unwrap_or(Err(ToolError::Timeout(within)))
         })
     }

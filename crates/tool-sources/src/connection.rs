@@ -21,7 +21,7 @@ use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, ErrorData,
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::elicitation::Questions;
+use super::elicitation::ElicitationPolicy;
 use super::listing::{Page, every_page};
 use super::mapping;
 
@@ -56,7 +56,7 @@ impl Connection {
     pub(super) async fn open<T>(
         transport: T,
         era: ProtocolEra,
-        elicitation: Questions,
+        elicitation: ElicitationPolicy,
     ) -> Result<Self, NotOpened>
     where
         T: Transport<RoleClient> + 'static,
@@ -68,7 +68,7 @@ impl Connection {
             ProtocolEra::Auto | ProtocolEra::Handshake => ProtocolVersion::V_2025_11_25,
             ProtocolEra::Oldest => ProtocolVersion::V_2024_11_05,
         };
-        let ear = NotificationHandler {
+        let listener = NotificationHandler {
             changed: Arc::clone(&changed),
             version: legacy.clone(),
             elicitation,
@@ -81,7 +81,7 @@ impl Connection {
             ProtocolEra::Handshake | ProtocolEra::Oldest => ClientLifecycleMode::Initialize,
         };
         // rmcp's handshake is a large future.
-        let service = Box::pin(ear.serve_with_lifecycle(transport, lifecycle)).await;
+        let service = Box::pin(listener.serve_with_lifecycle(transport, lifecycle)).await;
         let service = service.map_err(|error| NotOpened {
             reason: reason(&error),
             misunderstood: era == ProtocolEra::Auto && misunderstood(&error),
@@ -139,14 +139,14 @@ impl Connection {
     pub(super) async fn call(&self, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
         if self.gone.is_cancelled() || self.service.peer().is_transport_closed() {
             let error = mapping::error(&ServiceError::TransportClosed, &call.name);
-            return Err(CallFailed { error, never_left: true, broken: true });
+            return Err(CallFailed { error, not_sent: true, broken: true });
         }
         let params =
             CallToolRequestParams::new(call.name.clone()).with_arguments(call.arguments.clone());
         match self.service.call_tool(params).await {
             Ok(result) => Ok(mapping::output(result)),
             Err(error) => Err(CallFailed {
-                never_left: mapping::never_left(&error),
+                not_sent: mapping::not_sent(&error),
                 broken: matches!(
                     error,
                     ServiceError::TransportSend(_) | ServiceError::TransportClosed
@@ -194,7 +194,7 @@ impl Connection {
     pub(super) async fn close(self) {
         self.service.cancellation_token().cancel();
         if tokio::time::timeout(CLOSE_WITHIN, self.gone.cancelled()).await.is_err() {
-            tracing::debug!("a tool server's connection did not close in time");
+            tracing::debug!("the connection to a tool server did not close in time");
         }
     }
 }
@@ -205,7 +205,7 @@ pub(super) struct CallFailed {
     /// Error for the caller.
     pub(super) error: ToolError,
     /// True if the server never received the request.
-    pub(super) never_left: bool,
+    pub(super) not_sent: bool,
     /// True if the connection may be broken.
     pub(super) broken: bool,
 }
@@ -248,7 +248,7 @@ fn reason(error: &ClientInitializeError) -> String {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => reason(fallback),
         ClientInitializeError::ConnectionClosed(_) => "it ended during the handshake".into(),
         ClientInitializeError::TransportError { error, .. } => {
-            mapping::transport_words(error.error.as_ref())
+            mapping::transport_reason(error.error.as_ref())
         }
         other => mapping::short(&other.to_string()),
     }
@@ -259,7 +259,7 @@ fn reason(error: &ClientInitializeError) -> String {
 struct NotificationHandler {
     changed: Arc<Notify>,
     version: ProtocolVersion,
-    elicitation: Questions,
+    elicitation: ElicitationPolicy,
 }
 
 impl ClientHandler for NotificationHandler {

@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 /// Policy for a server's questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Questions {
+pub(super) enum ElicitationPolicy {
     /// Report to the server that no user can be asked.
     Declined,
     /// Answer with the server's own defaults.
     Defaults,
 }
 
-impl Questions {
+impl ElicitationPolicy {
     /// Returns the capability to declare to the server.
     pub(super) fn capability(self) -> Option<ElicitationCapability> {
         let form = || ElicitationCapability::new().with_form(FormElicitationCapability::new());
@@ -25,8 +25,8 @@ impl Questions {
 
     /// Answers a question. A form is filled with its defaults, and declined if a required field has
     /// none; URLs are never opened.
-    pub(super) fn answer(self, question: &ElicitRequestParams) -> ElicitResult {
-        let content = match question {
+    pub(super) fn answer(self, request: &ElicitRequestParams) -> ElicitResult {
+        let content = match request {
             ElicitRequestParams::FormElicitationParams { requested_schema, .. }
                 if self == Self::Defaults =>
             {
@@ -63,9 +63,9 @@ mod tests {
 
     use super::*;
 
-    fn answer(elicitation: Questions, question: Value) -> Value {
-        let question = serde_json::from_value(question).unwrap();
-        serde_json::to_value(elicitation.answer(&question)).unwrap()
+    fn answer(elicitation: ElicitationPolicy, request: Value) -> Value {
+        let request = serde_json::from_value(request).unwrap();
+        serde_json::to_value(elicitation.answer(&request)).unwrap()
     }
 
     fn form(required: &[&str]) -> Value {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn forms_are_filled_with_their_defaults() {
-        let filled = answer(Questions::Defaults, form(&["city"]));
+        let filled = answer(ElicitationPolicy::Defaults, form(&["city"]));
         let content = json!({"city": "Bonn", "days": 3, "share": 0.5, "rain": false, "unit": "C"});
         assert_eq!(filled, json!({"action": "accept", "content": content}));
     }
@@ -93,11 +93,11 @@ mod tests {
     #[test]
     fn what_cannot_be_filled_is_declined() {
         let declined = json!({"action": "decline"});
-        assert_eq!(answer(Questions::Defaults, form(&["name"])), declined);
-        assert_eq!(answer(Questions::Declined, form(&[])), declined);
+        assert_eq!(answer(ElicitationPolicy::Defaults, form(&["name"])), declined);
+        assert_eq!(answer(ElicitationPolicy::Declined, form(&[])), declined);
         let address = json!({"mode": "url", "message": "Log in", "url": "https://a/",
             "elicitationId": "1"});
-        assert_eq!(answer(Questions::Defaults, address), declined);
-        assert!(Questions::Declined.capability().is_none());
+        assert_eq!(answer(ElicitationPolicy::Defaults, address), declined);
+        assert!(ElicitationPolicy::Declined.capability().is_none());
     }
 }

@@ -18,10 +18,10 @@ use tokio::time::timeout;
 
 use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, ProtocolEra};
-use super::elicitation::Questions;
+use super::elicitation::ElicitationPolicy;
 use super::jsonrpc_repair;
 use super::link::Link;
-use super::refresh_loop::attend;
+use super::refresh_loop;
 use super::remote_instance::RemoteInstanceSource;
 
 /// Maximum number of tool clients of one agent.
@@ -38,7 +38,7 @@ const NAMELESS: &str = "tools";
 pub struct Endpoint(Arc<Shared>);
 
 struct Shared {
-    rooms: Mutex<Agents>,
+    agents: Mutex<Agents>,
     call_timeout: Duration,
     /// Notified when a tool client connects or disconnects, or changes its tools.
     changes: watch::Sender<()>,
@@ -51,59 +51,59 @@ struct Agents {
     /// Names of other sources.
     reserved: Vec<String>,
     /// Tool clients of other instances of the server.
-    elsewhere: Vec<RemoteInstanceSource>,
+    remote: Vec<RemoteInstanceSource>,
 }
 
 struct ClientSlot {
     number: u64,
     /// Name and source; `None` until the handshake is done.
-    live: Option<(String, ConnectedSource)>,
+    source: Option<(String, ConnectedSource)>,
 }
 
 /// Error: the agent has the maximum number of tool clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the agent has {MAX_PER_AGENT} tool clients, as many as it may")]
-pub struct Full;
+#[error("the agent has {MAX_PER_AGENT} tool clients, the maximum: disconnect one")]
+pub struct TooManyToolClients;
 
 impl Endpoint {
     /// Creates an endpoint whose tool clients may take `call_timeout` for a call.
     pub fn new(call_timeout: Duration) -> Self {
-        let (rooms, changes) = (Mutex::default(), watch::Sender::default());
-        Self(Arc::new(Shared { rooms, call_timeout, changes }))
+        let (agents, changes) = (Mutex::default(), watch::Sender::default());
+        Self(Arc::new(Shared { agents, call_timeout, changes }))
     }
 
     /// Reserves a slot for a tool client that has just connected.
     ///
     /// # Errors
     /// The agent has the maximum number of tool clients.
-    pub fn admit(&self, agent: &str) -> Result<AdmittedClient, Full> {
-        let mut rooms = self.lock();
-        rooms.last += 1;
-        let number = rooms.last;
-        let seats = rooms.by_agent.entry(agent.to_owned()).or_default();
-        if seats.len() >= MAX_PER_AGENT {
-            return Err(Full);
+    pub fn admit(&self, agent: &str) -> Result<AdmittedClient, TooManyToolClients> {
+        let mut agents = self.lock();
+        agents.last += 1;
+        let number = agents.last;
+        let slots = agents.by_agent.entry(agent.to_owned()).or_default();
+        if slots.len() >= MAX_PER_AGENT {
+            return Err(TooManyToolClients);
         }
-        seats.push(ClientSlot { number, live: None });
+        slots.push(ClientSlot { number, source: None });
         Ok(AdmittedClient { endpoint: self.clone(), agent: agent.to_owned(), number })
     }
 
     /// Returns the tool clients of an agent, in the order of their connection.
     pub(super) fn sources(&self, agent: &str) -> Vec<ConnectedSource> {
-        let rooms = self.lock();
-        let seats = rooms.by_agent.get(agent).into_iter().flatten();
-        seats.filter_map(|s| s.live.as_ref().map(|(_, live)| live.clone())).collect()
+        let agents = self.lock();
+        let slots = agents.by_agent.get(agent).into_iter().flatten();
+        slots.filter_map(|s| s.source.as_ref().map(|(_, source)| source.clone())).collect()
     }
 
     /// Returns the tool clients of an agent at other instances, under names that are unique here.
-    pub(super) fn elsewhere(&self, agent: &str) -> Vec<RemoteInstanceSource> {
-        let rooms = self.lock();
-        let seats = rooms.by_agent.get(agent).into_iter().flatten();
+    pub(super) fn remote(&self, agent: &str) -> Vec<RemoteInstanceSource> {
+        let agents = self.lock();
+        let slots = agents.by_agent.get(agent).into_iter().flatten();
         let mut names: Vec<String> =
-            seats.filter_map(|s| s.live.as_ref().map(|(name, _)| name.clone())).collect();
+            slots.filter_map(|s| s.source.as_ref().map(|(name, _)| name.clone())).collect();
         let mut all = Vec::new();
-        for client in rooms.elsewhere.iter().filter(|client| client.agent() == agent) {
-            let taken = |name: &str| names.iter().chain(&rooms.reserved).any(|n| n == name);
+        for client in agents.remote.iter().filter(|client| client.agent() == agent) {
+            let taken = |name: &str| names.iter().chain(&agents.reserved).any(|n| n == name);
             let name = free_name(client.name(), taken);
             names.push(name.clone());
             all.push(client.named(name));
@@ -118,55 +118,55 @@ impl Endpoint {
 
     /// Returns true if a tool client of any agent has this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        let rooms = self.lock();
-        let mut clients = rooms.by_agent.values().flatten().filter_map(|s| s.live.as_ref());
+        let agents = self.lock();
+        let mut clients = agents.by_agent.values().flatten().filter_map(|s| s.source.as_ref());
         clients.any(|(n, _)| n == name)
     }
 
     /// Returns the number of connected tool clients of all agents, and the number of agents that
     /// have some.
     pub fn count(&self) -> (usize, usize) {
-        let rooms = self.lock();
-        (rooms.by_agent.values().map(Vec::len).sum(), rooms.by_agent.len())
+        let agents = self.lock();
+        (agents.by_agent.values().map(Vec::len).sum(), agents.by_agent.len())
     }
 
     fn lock(&self) -> MutexGuard<'_, Agents> {
-        self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names an admitted client and creates its source. The name is the wanted one, or that with
     /// the lowest free number appended.
-    fn seat(&self, admitted: &AdmittedClient, wanted: &str) -> ConnectedSource {
-        let mut rooms = self.lock();
-        let Agents { by_agent, reserved, .. } = &mut *rooms;
-        let seats = by_agent.entry(admitted.agent.clone()).or_default();
+    fn register(&self, admitted: &AdmittedClient, wanted: &str) -> ConnectedSource {
+        let mut agents = self.lock();
+        let Agents { by_agent, reserved, .. } = &mut *agents;
+        let slots = by_agent.entry(admitted.agent.clone()).or_default();
         let taken = |name: &str| {
-            let mut others = seats.iter().filter_map(|s| s.live.as_ref());
+            let mut others = slots.iter().filter_map(|s| s.source.as_ref());
             others.any(|(n, _)| n == name) || reserved.iter().any(|n| n == name)
         };
         let name = free_name(wanted, taken);
         // A client of the same name may be an earlier connection of this client that broke
         // unnoticed.
-        let others = seats.iter().filter_map(|s| s.live.as_ref());
+        let others = slots.iter().filter_map(|s| s.source.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
-        let live = ConnectedSource::new(name.clone(), SourceKind::Endpoint, self.0.call_timeout);
-        if let Some(seat) = seats.iter_mut().find(|s| s.number == admitted.number) {
-            seat.live = Some((name, live.clone()));
+        let source = ConnectedSource::new(name.clone(), SourceKind::Endpoint, self.0.call_timeout);
+        if let Some(slot) = slots.iter_mut().find(|s| s.number == admitted.number) {
+            slot.source = Some((name, source.clone()));
         }
-        live
+        source
     }
 }
 
 impl ToolClients for Endpoint {
     fn local(&self) -> Vec<LocalToolClient> {
-        let rooms = self.lock();
+        let agents = self.lock();
         let mut all = Vec::new();
-        for (agent, seats) in &rooms.by_agent {
-            let clients = seats.iter().filter_map(|seat| seat.live.as_ref());
-            all.extend(clients.map(|(name, live)| LocalToolClient {
+        for (agent, slots) in &agents.by_agent {
+            let clients = slots.iter().filter_map(|slot| slot.source.as_ref());
+            all.extend(clients.map(|(name, source)| LocalToolClient {
                 agent: agent.clone(),
                 name: name.clone(),
-                tools: live.tools(),
+                tools: source.tools(),
             }));
         }
         all
@@ -177,7 +177,7 @@ impl ToolClients for Endpoint {
     }
 
     fn set_remote(&self, clients: Vec<RemoteToolClient>) {
-        self.lock().elsewhere = clients.into_iter().map(RemoteInstanceSource::new).collect();
+        self.lock().remote = clients.into_iter().map(RemoteInstanceSource::new).collect();
     }
 
     fn call_timeout(&self) -> Duration {
@@ -192,8 +192,8 @@ impl ToolClients for Endpoint {
     ) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let clients = self.sources(&agent);
         Box::pin(async move {
-            let Some(client) = clients.iter().find(|live| live.name() == client) else {
-                return Err(ToolError::Unavailable("the tool client has gone".into()));
+            let Some(client) = clients.iter().find(|source| source.name() == client) else {
+                return Err(ToolError::Unavailable("the tool client has disconnected".into()));
             };
             client.call(call).await
         })
@@ -221,13 +221,13 @@ pub struct AdmittedClient {
 impl AdmittedClient {
     /// Speaks MCP over these frames until the tool client disconnects. Returns the reason of the
     /// end.
-    pub async fn attend(
+    pub async fn serve(
         self,
         incoming: mpsc::Receiver<String>,
         outgoing: mpsc::Sender<String>,
     ) -> String {
         let transport = Frames { incoming, outgoing: Some(outgoing), read: Vec::new() };
-        let opening = Connection::open(transport, ProtocolEra::Oldest, Questions::Declined);
+        let opening = Connection::open(transport, ProtocolEra::Oldest, ElicitationPolicy::Declined);
         let opened = timeout(HANDSHAKE_WITHIN, opening).await;
         let connection = match opened {
             Ok(Ok(connection)) => connection,
@@ -235,15 +235,15 @@ impl AdmittedClient {
             Err(_) => return "it did not answer the handshake".into(),
         };
         let wanted = named(connection.server_name().as_deref().unwrap_or_default());
-        let live = self.endpoint.seat(&self, &wanted);
-        tracing::info!(agent = self.agent, source = wanted, "a tool client is here");
+        let source = self.endpoint.register(&self, &wanted);
+        tracing::info!(agent = self.agent, source = wanted, "a tool client connected");
         let connection = Link::Mcp(connection);
         let changes = &self.endpoint.0.changes;
         let reason = tokio::select! {
-            reason = attend(&live, &connection) => reason,
-            () = live.tell_changes(changes) => "the connection was lost".into(),
+            reason = refresh_loop::run(&source, &connection) => reason,
+            () = source.notify_changes(changes) => "the connection was lost".into(),
         };
-        live.lost(reason.clone());
+        source.set_lost(reason.clone());
         connection.close().await;
         reason
     }
@@ -251,16 +251,16 @@ impl AdmittedClient {
 
 impl Drop for AdmittedClient {
     fn drop(&mut self) {
-        let mut rooms = self.endpoint.lock();
-        let Some(seats) = rooms.by_agent.get_mut(&self.agent) else { return };
-        if let Some(place) = seats.iter().position(|s| s.number == self.number) {
-            let seat = seats.remove(place);
-            if let Some((_, live)) = seat.live {
-                live.ended("the tool client has gone".into());
+        let mut agents = self.endpoint.lock();
+        let Some(slots) = agents.by_agent.get_mut(&self.agent) else { return };
+        if let Some(position) = slots.iter().position(|s| s.number == self.number) {
+            let slot = slots.remove(position);
+            if let Some((_, source)) = slot.source {
+                source.set_ended("the tool client has disconnected".into());
             }
         }
-        if seats.is_empty() {
-            rooms.by_agent.remove(&self.agent);
+        if slots.is_empty() {
+            agents.by_agent.remove(&self.agent);
         }
         self.endpoint.0.changes.send_replace(());
     }
@@ -284,9 +284,9 @@ struct Frames {
 /// Error: a frame could not be sent.
 #[derive(Debug, thiserror::Error)]
 enum FrameError {
-    #[error("the tool client has gone")]
+    #[error("the tool client has disconnected")]
     Gone,
-    #[error("a message cannot be written")]
+    #[error("cannot write a message")]
     Unwritable(#[from] serde_json::Error),
 }
 
@@ -328,11 +328,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_has_so_many_seats_and_gives_them_back() {
+    fn an_agent_has_so_many_slots_and_gives_them_back() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
         let mut admitted: Vec<AdmittedClient> =
             (0..MAX_PER_AGENT).map(|_| endpoint.admit("a").unwrap()).collect();
-        assert_eq!(endpoint.admit("a").err(), Some(Full));
+        assert_eq!(endpoint.admit("a").err(), Some(TooManyToolClients));
         assert!(endpoint.admit("b").is_ok());
         admitted.pop();
         assert!(endpoint.admit("a").is_ok());
@@ -345,7 +345,7 @@ mod tests {
         let endpoint = Endpoint::new(Duration::from_secs(1));
         let admitted: Vec<AdmittedClient> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
         for admitted in &admitted {
-            endpoint.seat(admitted, "calc");
+            endpoint.register(admitted, "calc");
         }
         let names =
             || -> Vec<String> { endpoint.sources("a").iter().map(|s| s.report().name).collect() };
@@ -353,12 +353,12 @@ mod tests {
         let mut admitted = admitted;
         drop(admitted.remove(1));
         let back = endpoint.admit("a").unwrap();
-        endpoint.seat(&back, "calc");
+        endpoint.register(&back, "calc");
         assert_eq!(names(), ["calc", "calc-3", "calc-2"]);
         assert!(endpoint.sources("b").is_empty());
         endpoint.reserve(vec!["weather".into()]);
         let last = endpoint.admit("b").unwrap();
-        endpoint.seat(&last, "weather");
+        endpoint.register(&last, "weather");
         assert_eq!(endpoint.sources("b")[0].report().name, "weather-2");
     }
 

@@ -15,7 +15,7 @@ pub(super) fn read(text: &str) -> Vec<ServerJsonRpcMessage> {
         Ok(Value::Array(batch)) => batch.into_iter().take(MAX_BATCH).filter_map(message).collect(),
         Ok(value) => message(value).into_iter().collect(),
         Err(_) => {
-            tracing::debug!(bytes = text.len(), "a tool client sent a frame that is no JSON");
+            tracing::debug!(bytes = text.len(), "ignored a frame of a tool client: not JSON");
             Vec::new()
         }
     }
@@ -35,7 +35,10 @@ fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
         return Some(message);
     }
     // An unreadable response ends its call, which would otherwise wait in vain.
-    tracing::debug!(answer = id.is_some(), "a tool client sent a message that cannot be read");
+    tracing::debug!(
+        answer = id.is_some(),
+        "ignored a message of a tool client: not valid JSON-RPC"
+    );
     let error = json!({"code": INTERNAL, "message": "the answer cannot be read"});
     serde_json::from_value(json!({"jsonrpc": "2.0", "id": id?, "error": error})).ok()
 }

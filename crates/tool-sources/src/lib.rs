@@ -44,16 +44,16 @@ use agent::AgentTools;
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use cameras::Cameras;
 pub use connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
-pub use endpoint::{AdmittedClient, Endpoint, Full};
+pub use endpoint::{AdmittedClient, Endpoint, TooManyToolClients};
 pub use registry::{
-    ChangeError, DeviceToolsShown, Registry, ServerShown, SessionToolsShown, SourceOfDevice,
+    ChangeError, DeviceToolsView, Registry, ServerView, SessionToolsView, SourceOfDevice,
 };
 use remote_instance::RemoteInstanceSource;
 pub use server_connection::Environment;
 pub use servers::Servers;
 pub use settings::{ToolProtocol, ToolServer, ToolServerError};
 pub use signed_tokens::{AgentTokens, MAX_AGENT_BYTES, TokenReadError, VisionTokens};
-use source_overrides::{Choice, Choices};
+use source_overrides::{OverrideTable, Overrides};
 
 /// Agent of devices for which no other agent was chosen.
 pub const DEFAULT_AGENT: &str = "default";
@@ -64,7 +64,7 @@ pub struct Sources {
     builtin: Builtin,
     servers: Arc<Servers>,
     endpoint: Endpoint,
-    overrides: Choices,
+    overrides: OverrideTable,
 }
 
 /// Report on the tools of one agent.
@@ -78,7 +78,7 @@ pub struct Inventory {
 impl Sources {
     /// Combines the built-in tools, these remote servers, and the clients of `endpoint`.
     pub fn new(builtin: Builtin, servers: Servers, endpoint: Endpoint) -> Self {
-        let overrides = Choices::default();
+        let overrides = OverrideTable::default();
         let all = Self { builtin, servers: Arc::new(servers), endpoint, overrides };
         all.reserve();
         all
@@ -94,15 +94,19 @@ impl Sources {
     /// Returns the sources of a device's conversation, without the ones switched off for it: the
     /// built-in tools, each remote server that the device may use, and one source for all tool
     /// clients of its agent, whose clients may change during the conversation.
-    fn of_conversation(&self, device: &DeviceId, choice: &Choice) -> Vec<Arc<dyn ToolSource>> {
+    fn of_conversation(
+        &self,
+        device: &DeviceId,
+        overrides: &Overrides,
+    ) -> Vec<Arc<dyn ToolSource>> {
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !self.builtin.is_empty() {
             all.push(Arc::new(self.builtin.clone()));
         }
         all.extend(self.servers.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
-        let clients = AgentTools::new(self.endpoint.clone(), &choice.agent, &choice.off);
+        let clients = AgentTools::new(self.endpoint.clone(), &overrides.agent, &overrides.off);
         all.push(Arc::new(clients));
-        all.retain(|source| !choice.is_off(source.name()));
+        all.retain(|source| !overrides.is_off(source.name()));
         all
     }
 
@@ -132,8 +136,8 @@ impl Sources {
         if let Some(here) = clients.into_iter().find(|s| s.name() == name) {
             return Some(Arc::new(here));
         }
-        let elsewhere = self.endpoint.elsewhere(agent).into_iter().find(|s| s.name() == name)?;
-        Some(Arc::new(elsewhere))
+        let remote = self.endpoint.remote(agent).into_iter().find(|s| s.name() == name)?;
+        Some(Arc::new(remote))
     }
 
     /// Returns the built-in tools.
@@ -151,8 +155,8 @@ impl Sources {
         let all = self.clone();
         Arc::new(move |device, session| {
             let (sources, running) = (all.clone(), all.overrides.begin(device, session));
-            Arc::new(move || match running.choice() {
-                Some((device, choice)) => sources.of_conversation(&device, &choice),
+            Arc::new(move || match running.overrides() {
+                Some((device, overrides)) => sources.of_conversation(&device, &overrides),
                 None => Vec::new(),
             })
         })
@@ -177,7 +181,7 @@ impl Sources {
         sources.extend(
             self.endpoint.sources(agent).iter().map(connected_source::ConnectedSource::report),
         );
-        sources.extend(self.endpoint.elsewhere(agent).iter().map(RemoteInstanceSource::report));
+        sources.extend(self.endpoint.remote(agent).iter().map(RemoteInstanceSource::report));
         Inventory { sources }
     }
 

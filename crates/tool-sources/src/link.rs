@@ -6,7 +6,7 @@ use std::time::Duration;
 use hearken_actors::ports::{Tool, ToolCall, ToolOutput};
 
 use super::connection::{CallFailed, Connection};
-use super::litemcp::Session;
+use super::litemcp::LiteMcpConnection;
 
 /// Open connection; clones share it.
 #[derive(Clone)]
@@ -14,7 +14,7 @@ pub(super) enum Link {
     /// MCP connection.
     Mcp(Connection),
     /// LiteMCP connection.
-    LiteMcp(Session),
+    LiteMcp(LiteMcpConnection),
 }
 
 impl Link {

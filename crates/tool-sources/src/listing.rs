@@ -40,7 +40,10 @@ where
         }
         cursor = Some(next);
     }
-    tracing::warn!(tools = tools.len(), "a list of tools has no proper end, taking what came");
+    tracing::warn!(
+        tools = tools.len(),
+        "stopped listing tools at the limit, or at a repeated cursor"
+    );
     Ok(tools)
 }
 

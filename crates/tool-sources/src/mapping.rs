@@ -26,7 +26,7 @@ pub(super) fn tool(tool: rmcp::model::Tool) -> Tool {
 
 /// Converts a server's result; the size of text and pictures is limited.
 pub(super) fn output(result: CallToolResult) -> ToolOutput {
-    let mut answer = Answer::default();
+    let mut answer = OutputBuilder::default();
     let mut texts = Vec::new();
     for block in result.content {
         match block {
@@ -50,18 +50,18 @@ pub(super) fn output(result: CallToolResult) -> ToolOutput {
 }
 
 /// Builder of an output, which limits the size of text and pictures.
-pub(super) struct Answer {
+pub(super) struct OutputBuilder {
     pub(super) content: Vec<ToolContent>,
     room: usize,
 }
 
-impl Default for Answer {
+impl Default for OutputBuilder {
     fn default() -> Self {
         Self { content: Vec::new(), room: MAX_TEXT_BYTES }
     }
 }
 
-impl Answer {
+impl OutputBuilder {
     /// Adds a picture, or a text in its place if it is too large.
     pub(super) fn picture(&mut self, mime_type: String, base64: String) {
         if base64.len() > MAX_IMAGE_BYTES {
@@ -136,7 +136,9 @@ pub(super) fn error(error: &ServiceError, tool: &str) -> ToolError {
         ServiceError::McpError(e) => ToolError::Failed(short(&e.message)),
         ServiceError::Timeout { timeout } => ToolError::Timeout(*timeout),
         ServiceError::TransportClosed => ToolError::Unavailable("the connection was lost".into()),
-        ServiceError::TransportSend(e) => ToolError::Unavailable(transport_words(e.error.as_ref())),
+        ServiceError::TransportSend(e) => {
+            ToolError::Unavailable(transport_reason(e.error.as_ref()))
+        }
         ServiceError::UnexpectedResponse => {
             ToolError::Failed("the server's answer cannot be read".into())
         }
@@ -163,7 +165,7 @@ fn client_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a reqwest::Err
 }
 
 /// Returns true if the request never reached the server and may be repeated.
-pub(super) fn never_left(error: &ServiceError) -> bool {
+pub(super) fn not_sent(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     client_error(error.error.as_ref()).is_some_and(reqwest::Error::is_connect)
 }
@@ -189,7 +191,7 @@ pub(super) fn answered(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Renders a transport error without the server's address, which may contain a key.
-pub(super) fn transport_words(error: &(dyn Error + 'static)) -> String {
+pub(super) fn transport_reason(error: &(dyn Error + 'static)) -> String {
     let mut root = match client_error(error) {
         Some(error) if error.is_timeout() => return "it did not answer in time".into(),
         Some(error) => match error.source() {

@@ -15,15 +15,15 @@ const ASK_AGAIN_EVERY: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Keeps the source ready until its connection ends. Returns the reason of the end.
-pub(super) async fn attend(live: &ConnectedSource, connection: &Link) -> String {
-    let page_within = live.call_timeout().max(Duration::from_secs(5));
+pub(super) async fn run(source: &ConnectedSource, connection: &Link) -> String {
+    let page_within = source.call_timeout().max(Duration::from_secs(5));
     let mut routine = interval_at(Instant::now() + ASK_AGAIN_EVERY, ASK_AGAIN_EVERY);
     routine.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = connection.gone() => return "the connection was lost".into(),
             listed = connection.tools(page_within) => match listed {
-                Ok(tools) => live.ready(connection, tools),
+                Ok(tools) => source.set_ready(connection, tools),
                 Err(reason) => return reason,
             },
         }
@@ -34,9 +34,9 @@ pub(super) async fn attend(live: &ConnectedSource, connection: &Link) -> String 
                         tokio::time::sleep(SETTLE).await;
                         return;
                     }
-                    () = live.suspected() => return,
+                    () = source.wait_until_suspected() => return,
                     // A server that is busy with a call may be unable to list its tools.
-                    _ = routine.tick() => if live.idle() { return },
+                    _ = routine.tick() => if source.idle() { return },
                 }
             }
         };

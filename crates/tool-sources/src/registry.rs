@@ -16,16 +16,16 @@ use url::Url;
 
 use super::Sources;
 use super::connected_source::{Origin, SourceKind, SourceReport, SourceState};
-use super::servers::{Run, ServerReport};
+use super::servers::{ServerReport, ServerTask};
 use super::settings::{ToolServer, ToolServerError};
-use super::source_overrides::Choice;
+use super::source_overrides::Overrides;
 
 /// Maximum number of servers, including those of the configuration.
 const MAX_SERVERS: usize = 64;
 /// Wait before the store is asked again after an error.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+const RETRY_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which the store is checked for changes of other instances.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 /// Replacement of a secret in shown settings.
 const MASK: &str = "***";
 
@@ -36,26 +36,28 @@ pub enum ChangeError {
     #[error(transparent)]
     Settings(#[from] ToolServerError),
     /// The settings would let the server read its own variables or files.
-    #[error("`{0}` is for the configuration: give the token itself as `bearer`")]
+    #[error("`{0}` is allowed in the configuration file only: send the token itself as `bearer`")]
     OwnSecrets(&'static str),
     /// The name is in use.
-    #[error("a source of tools is called `{0}` already: use another name, or remove that one")]
+    #[error(
+        "the name `{0}` is in use by another source of tools: choose another name, or remove that source"
+    )]
     Taken(String),
     /// The server is defined in the configuration.
     #[error(
-        "`{0}` stands in `tools.servers` of the configuration: take it out there, or disable it"
+        "`{0}` is defined in `tools.servers` of the configuration: remove it there, or disable it"
     )]
     Configured(String),
     /// There is no such server.
-    #[error("no tool server is called `{0}`")]
+    #[error("there is no tool server `{0}`")]
     Unknown(String),
     /// Programs may not be started over the API.
     #[error(
-        "programs may not be added over the API: set `tools.allow_commands_over_api`, or name it in `tools.servers`"
+        "cannot add a program over the API: set `tools.allow_commands_over_api`, or define it in `tools.servers`"
     )]
     Programs,
     /// The maximum number of servers is reached.
-    #[error("there are {MAX_SERVERS} tool servers, as many as there may be: remove one")]
+    #[error("there are {MAX_SERVERS} tool servers, the maximum: remove one")]
     Full,
     /// The store failed.
     #[error(transparent)]
@@ -64,7 +66,7 @@ pub enum ChangeError {
 
 /// Tool server as shown to users.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ServerShown {
+pub struct ServerView {
     /// Report on the source.
     #[serde(flatten)]
     pub source: SourceReport,
@@ -76,7 +78,7 @@ pub struct ServerShown {
 
 /// Tools of a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DeviceToolsShown {
+pub struct DeviceToolsView {
     /// Id of the device.
     pub device_id: String,
     /// Agent whose tool clients the device uses.
@@ -89,12 +91,12 @@ pub struct DeviceToolsShown {
 
 /// Tools of a running session; `off` is that of its device until it is set for the session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SessionToolsShown {
+pub struct SessionToolsView {
     /// Id of the session.
     pub session_id: String,
     /// Tools, as for a device.
     #[serde(flatten)]
-    pub tools: DeviceToolsShown,
+    pub tools: DeviceToolsView,
 }
 
 /// Source and its use by one device.
@@ -135,39 +137,39 @@ impl Registry {
     pub async fn load(&self) {
         while let Err(error) = self.loaded().await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, cause, "the tool servers that were added are not known yet");
-            tokio::time::sleep(ASK_AGAIN).await;
+            tracing::warn!(%error, cause, "cannot load the added tool servers from the store; trying again");
+            tokio::time::sleep(RETRY_WAIT).await;
         }
     }
 
     /// Loads the state from the store unless that was done before.
     async fn loaded(&self) -> Result<(), StoreError> {
-        self.0.loaded.get_or_try_init(|| self.take_over()).await.map(drop)
+        self.0.loaded.get_or_try_init(|| self.sync_from_store()).await.map(drop)
     }
 
     /// Applies changes of other instances in the store. Never returns.
-    pub async fn keep_in_step(&self) {
+    pub async fn follow_store(&self) {
         self.load().await;
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut ticks = tokio::time::interval(CHECK_EVERY);
         loop {
             ticks.tick().await;
             let _one_at_a_time = self.0.changing.lock().await;
-            if let Err(error) = self.take_over().await {
-                tracing::debug!(%error, "what others changed of tool servers is not known");
+            if let Err(error) = self.sync_from_store().await {
+                tracing::debug!(%error, "cannot load the changes of other instances from the store");
             }
         }
     }
 
     /// Makes the servers and choices equal to those of the store.
-    async fn take_over(&self) -> Result<(), StoreError> {
+    async fn sync_from_store(&self) -> Result<(), StoreError> {
         let kept = self.0.store.tool_servers().await?;
-        let choosers = self.0.store.choosers().await?;
-        self.0.sources.overrides.replace(&choosers);
+        let with_overrides = self.0.store.devices_with_overrides().await?;
+        self.0.sources.overrides.replace(&with_overrides);
         let servers = &self.0.sources.servers;
         let known = servers.reports();
         let added = known.iter().filter(|r| r.source.origin == Origin::Api);
         let gone = added.map(|r| &r.settings.name).filter(|n| !kept.iter().any(|k| k.name == **n));
-        let mut over: Vec<Run> = gone.filter_map(|name| servers.remove(name)).collect();
+        let mut over: Vec<ServerTask> = gone.filter_map(|name| servers.remove(name)).collect();
         for server in kept {
             let name = server.name.clone();
             match self.follow(server, &known) {
@@ -176,18 +178,14 @@ impl Registry {
                     over.extend(run);
                 }
                 Err(reason) if self.left_out().insert(name.clone()) => {
-                    tracing::warn!(
-                        source = name,
-                        reason,
-                        "a tool server that was added is left out"
-                    );
+                    tracing::warn!(source = name, reason, "cannot use an added tool server");
                 }
                 Err(_) => {}
             }
         }
         self.0.sources.reserve();
         for run in over {
-            run.end("it was removed, or changed").await;
+            run.end("it was removed or changed").await;
         }
         Ok(())
     }
@@ -198,7 +196,11 @@ impl Registry {
 
     /// Makes one server equal to its record in the store. Returns the task of a server that was
     /// replaced or disabled; the caller must end it.
-    fn follow(&self, kept: KeptServer, known: &[ServerReport]) -> Result<Option<Run>, String> {
+    fn follow(
+        &self,
+        kept: KeptServer,
+        known: &[ServerReport],
+    ) -> Result<Option<ServerTask>, String> {
         let KeptServer { name, settings, enabled } = kept;
         let servers = &self.0.sources.servers;
         let Some(settings) = settings else {
@@ -232,15 +234,15 @@ impl Registry {
     }
 
     /// Returns every server, including disabled ones.
-    pub fn servers(&self) -> Vec<ServerShown> {
-        self.0.sources.servers.reports().into_iter().map(ServerShown::from_report).collect()
+    pub fn servers(&self) -> Vec<ServerView> {
+        self.0.sources.servers.reports().into_iter().map(ServerView::from_report).collect()
     }
 
     /// Returns the server of this name.
     ///
     /// # Errors
     /// There is no such server.
-    pub fn server(&self, name: &str) -> Result<ServerShown, ChangeError> {
+    pub fn server(&self, name: &str) -> Result<ServerView, ChangeError> {
         let found = self.servers().into_iter().find(|s| s.source.name == name);
         found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
     }
@@ -249,7 +251,7 @@ impl Registry {
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn add(&self, settings: ToolServer) -> Result<ServerShown, ChangeError> {
+    pub async fn add(&self, settings: ToolServer) -> Result<ServerView, ChangeError> {
         settings.checked()?;
         if !settings.bearer_env.is_empty() {
             return Err(ChangeError::OwnSecrets("bearer_env"));
@@ -276,14 +278,14 @@ impl Registry {
             return Err(ChangeError::Taken(name));
         }
         self.0.sources.reserve();
-        tracing::info!(source = name, "a tool server was added");
+        tracing::info!(source = name, "added a tool server");
         self.server(&name)
     }
 
     async fn keep(&self, settings: &ToolServer) -> Result<(), ChangeError> {
         let unreadable = |e: serde_json::Error| ToolServerError {
             server: settings.name.clone(),
-            reason: format!("it cannot be kept: {e}"),
+            reason: format!("cannot store its settings: {e}"),
         };
         let text = serde_json::to_string(settings).map_err(unreadable)?;
         let (name, enabled) = (settings.name.clone(), settings.enabled);
@@ -307,7 +309,7 @@ impl Registry {
         self.0.store.forget_tool_server(name).await?;
         let run = self.0.sources.servers.remove(name);
         self.0.sources.reserve();
-        tracing::info!(source = name, "a tool server was removed");
+        tracing::info!(source = name, "removed a tool server");
         if let Some(run) = run {
             run.end("it was removed").await;
         }
@@ -319,7 +321,7 @@ impl Registry {
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn switch(&self, name: &str, enabled: bool) -> Result<ServerShown, ChangeError> {
+    pub async fn switch(&self, name: &str, enabled: bool) -> Result<ServerView, ChangeError> {
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
         let servers = &self.0.sources.servers;
@@ -392,26 +394,26 @@ impl Registry {
     }
 
     /// Returns the tools of a device from its record.
-    pub fn tools_of(&self, device: &Device) -> DeviceToolsShown {
-        self.shown(&device.device_id, &Choice::from_device(device))
+    pub fn tools_of(&self, device: &Device) -> DeviceToolsView {
+        self.shown(&device.device_id, &Overrides::from_device(device))
     }
 
     /// Returns the tools of a running session; `None` if it does not run.
-    pub fn tools_of_session(&self, id: &SessionId) -> Option<SessionToolsShown> {
-        let (device, choice) = self.0.sources.overrides.of_session(id)?;
-        let (session_id, tools) = (id.as_str().to_owned(), self.shown(&device, &choice));
-        Some(SessionToolsShown { session_id, tools })
+    pub fn tools_of_session(&self, id: &SessionId) -> Option<SessionToolsView> {
+        let (device, overrides) = self.0.sources.overrides.of_session(id)?;
+        let (session_id, tools) = (id.as_str().to_owned(), self.shown(&device, &overrides));
+        Some(SessionToolsView { session_id, tools })
     }
 
     /// Switches these sources off for the session, in place of those of its device, from its next
     /// turn on and until it ends. Returns `None` if it does not run.
-    pub fn set_session_off(&self, id: &SessionId, off: Vec<String>) -> Option<SessionToolsShown> {
+    pub fn set_session_off(&self, id: &SessionId, off: Vec<String>) -> Option<SessionToolsView> {
         self.0.sources.overrides.set_off(id, off).then(|| self.tools_of_session(id)).flatten()
     }
 
-    fn shown(&self, device: &DeviceId, choice: &Choice) -> DeviceToolsShown {
-        let (id, off) = (device.as_str(), &choice.off);
-        let clients_off = choice.is_off(super::agent::NAME);
+    fn shown(&self, device: &DeviceId, overrides: &Overrides) -> DeviceToolsView {
+        let (id, off) = (device.as_str(), &overrides.off);
+        let clients_off = overrides.is_off(super::agent::NAME);
         let source = |s: SourceReport| SourceOfDevice {
             on: s.state != SourceState::Disabled
                 && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))
@@ -420,10 +422,10 @@ impl Registry {
             name: s.name,
             kind: s.kind,
         };
-        let sources = self.0.sources.inventory(&choice.agent).sources;
+        let sources = self.0.sources.inventory(&overrides.agent).sources;
         let sources = sources.into_iter().map(source).collect();
-        let agent = choice.agent.clone();
-        DeviceToolsShown { device_id: id.to_owned(), agent, off: off.clone(), sources }
+        let agent = overrides.agent.clone();
+        DeviceToolsView { device_id: id.to_owned(), agent, off: off.clone(), sources }
     }
 
     /// Removes the choices of a device whose record was deleted.
@@ -432,7 +434,7 @@ impl Registry {
     }
 }
 
-impl ServerShown {
+impl ServerView {
     fn from_report(report: ServerReport) -> Self {
         let enabled = report.settings.enabled;
         Self { source: report.source, enabled, settings: masked(&report.settings) }

@@ -50,7 +50,7 @@ impl ToolSource for RemoteInstanceSource {
     }
 
     fn kind(&self) -> &'static str {
-        SourceKind::Endpoint.word()
+        SourceKind::Endpoint.label()
     }
 
     fn tools(&self) -> Arc<[Tool]> {

@@ -15,8 +15,8 @@ use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, NotOpened, ProtocolEra};
 use super::link::Link;
 use super::litemcp;
-use super::refresh_loop::attend;
-use super::settings::{Server, ToolProtocol, Way};
+use super::refresh_loop;
+use super::settings::{Server, ServerTransport, ToolProtocol};
 use super::stdio_process::ToolChild;
 
 /// First wait before another attempt to connect; doubles while attempts fail. A call that needs the
@@ -38,11 +38,13 @@ const ENDED: &str = "it is no longer connected to";
 pub type Environment = BTreeMap<String, String>;
 
 /// Returns the source kind of a connection type.
-pub(super) fn kind(way: &Way) -> SourceKind {
-    match way {
-        Way::Http { url, .. } if url.scheme().starts_with("ws") => SourceKind::WebSocket,
-        Way::Http { .. } => SourceKind::Http,
-        Way::Stdio { .. } => SourceKind::Stdio,
+pub(super) fn kind(transport: &ServerTransport) -> SourceKind {
+    match transport {
+        ServerTransport::Http { url, .. } if url.scheme().starts_with("ws") => {
+            SourceKind::WebSocket
+        }
+        ServerTransport::Http { .. } => SourceKind::Http,
+        ServerTransport::Stdio { .. } => SourceKind::Stdio,
     }
 }
 
@@ -50,29 +52,31 @@ pub(super) fn kind(way: &Way) -> SourceKind {
 pub(super) async fn keep(
     server: Server,
     environment: Environment,
-    live: ConnectedSource,
+    source: ConnectedSource,
     token: CancellationToken,
 ) {
     let mut waits = Backoff::default();
     let mut era = ProtocolEra::Auto;
     loop {
-        live.connecting();
+        source.set_connecting();
         let begun = Instant::now();
-        let (reason, opened) = match &server.way {
+        let (reason, opened) = match &server.transport {
             _ if server.protocol == ToolProtocol::LiteMcp => {
-                litemcp::keep(&server, &environment, &live, &token).await
+                litemcp::keep(&server, &environment, &source, &token).await
             }
-            Way::Http { .. } => over_http(&server, &live, &token).await,
-            Way::Stdio { .. } => as_child(&server, &environment, era, &live, &token).await,
+            ServerTransport::Http { .. } => over_http(&server, &source, &token).await,
+            ServerTransport::Stdio { .. } => {
+                as_child(&server, &environment, era, &source, &token).await
+            }
         };
         if token.is_cancelled() {
             break;
         }
-        tracing::warn!(source = server.name, reason, "a tool server is away");
+        tracing::warn!(source = server.name, reason, "lost the connection to a tool server");
         if opened {
-            live.lost(reason);
+            source.set_lost(reason);
         } else {
-            live.failed(reason);
+            source.set_failed(reason);
             // Some programs exit on an unknown request: use the other handshake next time.
             era = if era == ProtocolEra::Auto { ProtocolEra::Handshake } else { ProtocolEra::Auto };
         }
@@ -81,7 +85,7 @@ pub(super) async fn keep(
             sleep(FIRST_WAIT).await;
             tokio::select! {
                 () = sleep(wait.saturating_sub(FIRST_WAIT)) => false,
-                () = live.wanted() => true,
+                () = source.wait_until_needed() => true,
             }
         };
         match token.run_until_cancelled(rest).await {
@@ -91,7 +95,7 @@ pub(super) async fn keep(
             Some(false) => {}
         }
     }
-    live.ended(ENDED.into());
+    source.set_ended(ENDED.into());
 }
 
 /// Backoff of attempts to connect.
@@ -129,10 +133,10 @@ pub(super) fn within_origin() -> redirect::Policy {
 /// Runs one connection over HTTP. Returns the reason of the end, and true if it was established.
 async fn over_http(
     server: &Server,
-    live: &ConnectedSource,
+    source: &ConnectedSource,
     token: &CancellationToken,
 ) -> (String, bool) {
-    let Way::Http { url, .. } = &server.way else {
+    let ServerTransport::Http { url, .. } = &server.transport else {
         return ("it has no address".into(), false);
     };
     let builder = hearken_base::http::builder(url, server.start_timeout).redirect(within_origin());
@@ -145,7 +149,7 @@ async fn over_http(
         opened = http_opened(server, client, ProtocolEra::Handshake, token).await;
     }
     match opened {
-        Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
+        Ok(connection) => (serve(&server.name, source, Link::Mcp(connection), token).await, true),
         Err(failed) => (failed.reason, false),
     }
 }
@@ -157,7 +161,7 @@ async fn http_opened(
     era: ProtocolEra,
     token: &CancellationToken,
 ) -> Result<Connection, NotOpened> {
-    let Way::Http { url, headers, bearer } = &server.way else {
+    let ServerTransport::Http { url, headers, bearer } = &server.transport else {
         return Err("it has no address".to_owned().into());
     };
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
@@ -176,10 +180,10 @@ async fn as_child(
     server: &Server,
     environment: &Environment,
     era: ProtocolEra,
-    live: &ConnectedSource,
+    source: &ConnectedSource,
     token: &CancellationToken,
 ) -> (String, bool) {
-    let Way::Stdio { command, args, env } = &server.way else {
+    let ServerTransport::Stdio { command, args, env } = &server.transport else {
         return ("it has no program".into(), false);
     };
     let mut all = environment.clone();
@@ -192,7 +196,7 @@ async fn as_child(
         AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
     let opening = Connection::open(transport, era, server.elicitation);
     let ended = match within(server, token, opening).await {
-        Ok(connection) => (serve(&server.name, live, Link::Mcp(connection), token).await, true),
+        Ok(connection) => (serve(&server.name, source, Link::Mcp(connection), token).await, true),
         Err(failed) => (failed.reason, false),
     };
     let said = child.end().await;
@@ -223,16 +227,16 @@ where
 /// Monitors the connection until it ends, then closes it.
 pub(super) async fn serve(
     name: &str,
-    live: &ConnectedSource,
+    source: &ConnectedSource,
     connection: Link,
     token: &CancellationToken,
 ) -> String {
     let protocol = connection.protocol();
-    tracing::info!(source = name, protocol, "a tool server is connected");
-    let ended = token.run_until_cancelled(attend(live, &connection)).await;
+    tracing::info!(source = name, protocol, "connected to a tool server");
+    let ended = token.run_until_cancelled(refresh_loop::run(source, &connection)).await;
     let reason = ended.unwrap_or_else(|| ENDED.into());
     // Before the slow close: callers that wait for this connection continue at once.
-    live.lost(reason.clone());
+    source.set_lost(reason.clone());
     connection.close().await;
     reason
 }

@@ -22,34 +22,35 @@ pub struct Servers {
 struct ServerEntry {
     settings: ToolServer,
     origin: Origin,
-    live: ConnectedSource,
-    run: Option<Run>,
+    source: ConnectedSource,
+    run: Option<ServerTask>,
 }
 
 /// Task that keeps a server connected. Dropping it aborts the task and kills its child process.
-pub(super) struct Run {
-    live: ConnectedSource,
+pub(super) struct ServerTask {
+    source: ConnectedSource,
     token: CancellationToken,
     tasks: JoinSet<()>,
 }
 
-impl Run {
+impl ServerTask {
     fn start(server: Server, environment: &Environment, process: &CancellationToken) -> Self {
-        let live = ConnectedSource::new(server.name.clone(), kind(&server.way), server.timeout);
+        let source =
+            ConnectedSource::new(server.name.clone(), kind(&server.transport), server.timeout);
         let token = process.child_token();
         let mut tasks = JoinSet::new();
-        tasks.spawn(keep(server, environment.clone(), live.clone(), token.clone()));
-        Self { live, token, tasks }
+        tasks.spawn(keep(server, environment.clone(), source.clone(), token.clone()));
+        Self { source, token, tasks }
     }
 
     /// Cancels the calls at once, then closes the connection, ends the child process, and waits for
     /// them.
     pub(super) async fn end(mut self, reason: &str) {
-        self.live.ended(reason.to_owned());
+        self.source.set_ended(reason.to_owned());
         self.token.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "the keeper of a tool server failed");
+                tracing::error!(%error, "the task of a tool server failed");
             }
         }
     }
@@ -63,13 +64,13 @@ impl ServerEntry {
         process: &CancellationToken,
     ) -> Result<Self, ToolServerError> {
         let server = settings.checked()?;
-        let (live, run) = if settings.enabled {
-            let run = Run::start(server, environment, process);
-            (run.live.clone(), Some(run))
+        let (source, run) = if settings.enabled {
+            let run = ServerTask::start(server, environment, process);
+            (run.source.clone(), Some(run))
         } else {
             (off(&server), None)
         };
-        Ok(Self { settings, origin, live, run })
+        Ok(Self { settings, origin, source, run })
     }
 
     fn is_for(&self, device: &DeviceId) -> bool {
@@ -78,7 +79,7 @@ impl ServerEntry {
     }
 
     fn report(&self) -> ServerReport {
-        let mut source = self.live.report();
+        let mut source = self.source.report();
         source.origin = self.origin;
         source.devices.clone_from(&self.settings.devices);
         ServerReport { source, settings: self.settings.clone() }
@@ -87,9 +88,9 @@ impl ServerEntry {
 
 /// Creates the placeholder source of a disabled server.
 fn off(server: &Server) -> ConnectedSource {
-    let live = ConnectedSource::new(server.name.clone(), kind(&server.way), server.timeout);
-    live.disabled();
-    live
+    let source = ConnectedSource::new(server.name.clone(), kind(&server.transport), server.timeout);
+    source.set_disabled();
+    source
 }
 
 /// Report on a remote server. Its settings contain secrets: mask them before they are shown.
@@ -134,15 +135,19 @@ impl Servers {
     }
 
     /// Removes a server. Returns its task; the caller must end it.
-    pub(super) fn remove(&self, name: &str) -> Option<Run> {
+    pub(super) fn remove(&self, name: &str) -> Option<ServerTask> {
         let mut kept = self.lock();
-        let place = kept.iter().position(|k| k.settings.name == name)?;
-        kept.remove(place).run
+        let position = kept.iter().position(|k| k.settings.name == name)?;
+        kept.remove(position).run
     }
 
     /// Enables or disables a server. Returns the task of the server that was running; the caller
     /// must end it.
-    pub(super) fn switch(&self, name: &str, enabled: bool) -> Result<Option<Run>, ToolServerError> {
+    pub(super) fn switch(
+        &self,
+        name: &str,
+        enabled: bool,
+    ) -> Result<Option<ServerTask>, ToolServerError> {
         let mut all = self.lock();
         let Some(kept) = all.iter_mut().find(|k| k.settings.name == name) else { return Ok(None) };
         if kept.settings.enabled == enabled {
@@ -170,13 +175,13 @@ impl Servers {
         let on = kept.iter().filter(|k| k.settings.enabled);
         let everybodys = |k: &ServerEntry| k.settings.devices.is_empty();
         let on = on.filter(|k| device.map_or_else(|| everybodys(k), |device| k.is_for(device)));
-        on.map(|k| k.live.clone()).collect()
+        on.map(|k| k.source.clone()).collect()
     }
 
     /// Returns the server of this name, enabled or not.
     pub(super) fn named(&self, name: &str) -> Option<ConnectedSource> {
-        let found = |k: &&ServerEntry| k.live.name() == name;
-        self.lock().iter().find(found).map(|k| k.live.clone())
+        let found = |k: &&ServerEntry| k.source.name() == name;
+        self.lock().iter().find(found).map(|k| k.source.clone())
     }
 
     /// Returns a report on each server, including disabled ones.
@@ -187,7 +192,7 @@ impl Servers {
     /// Closes every connection, ends every child process, and waits for them.
     pub async fn stop(&self) {
         self.token.cancel();
-        let runs: Vec<Run> = self.lock().iter_mut().filter_map(|k| k.run.take()).collect();
+        let runs: Vec<ServerTask> = self.lock().iter_mut().filter_map(|k| k.run.take()).collect();
         let ends = runs.into_iter().map(|run| run.end("the server is stopping"));
         futures_util::future::join_all(ends).await;
     }

@@ -1,4 +1,4 @@
-//! The settings of one remote server, and whether they make sense. Not where they are read.
+//! Settings of one remote server, and their check. Not for reading them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::elicitation::Questions;
+use super::elicitation::ElicitationPolicy;
 
 /// Headers that the protocol sets itself.
 const OWN_HEADERS: [&str; 11] = [
@@ -26,11 +26,11 @@ const OWN_HEADERS: [&str; 11] = [
     "upgrade",
 ];
 
-/// Names of sources that are always there.
+/// Names of sources that always exist.
 pub(super) const RESERVED: [&str; 4] =
     ["device", "things", super::agent::NAME, super::builtin::NAME];
 
-/// What a server speaks.
+/// Protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolProtocol {
@@ -41,43 +41,44 @@ pub enum ToolProtocol {
     LiteMcp,
 }
 
-/// A remote MCP server, or a LiteMCP tool: an address, or a program that is started and spoken to over its standard
-/// input and output.
+/// Table `[[tools.servers]]`: a remote MCP server or a LiteMCP tool, at an address or as a program
+/// that is started and used over its standard streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolServer {
-    /// Its name, unique among them; also the name of the source.
+    /// Name, unique among the servers; also the name of the source.
     pub name: String,
-    /// False keeps the settings and does not connect.
+    /// False to keep the settings without connecting.
     pub enabled: bool,
-    /// What it speaks.
+    /// Protocol.
     pub protocol: ToolProtocol,
-    /// The ids of the devices whose conversations have its tools; empty: all.
+    /// Ids of the devices whose conversations may use its tools; empty for all.
     pub devices: Vec<String>,
-    /// `http(s)://...` of a server that speaks Streamable HTTP, or also `ws(s)://...` of a LiteMCP
-    /// tool; empty where a program is named.
+    /// `http(s)://` address of a server with Streamable HTTP, or also `ws(s)://` address of a
+    /// LiteMCP tool; empty if `command` is set.
     pub url: String,
-    /// The program; empty where an address is named.
+    /// Program; empty if `url` is set.
     pub command: String,
-    /// The program's arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// The program's variables. Of ours it gets `PATH`, `HOME` and `LANG` only.
+    /// Environment variables of the program. Of the server's variables it gets `PATH`, `HOME` and
+    /// `LANG` only.
     pub env: BTreeMap<String, String>,
-    /// Headers of every request to the address.
+    /// Headers of every request.
     pub headers: BTreeMap<String, Secret>,
-    /// Sent to the address as a bearer token; empty sends none. A LiteMCP tool gets it as
-    /// `Authorization` and as `Authentication`, but for those that `headers` has.
+    /// Bearer token; empty for none. A LiteMCP tool receives it as `Authorization` and as
+    /// `Authentication`, except those that `headers` contains.
     pub bearer: Secret,
-    /// The environment variable that holds the bearer token.
+    /// Environment variable that contains the bearer token.
     pub bearer_env: String,
-    /// The file that holds the bearer token.
+    /// File that contains the bearer token.
     pub bearer_file: PathBuf,
     /// Longest wait for the result of a call.
     pub timeout_ms: u64,
-    /// Longest wait for the program or address to say what tools it has.
+    /// Longest wait for the list of tools after a start, in milliseconds.
     pub start_timeout_ms: u64,
-    /// A form that the server wants filled in during a call is filled with the defaults that it
-    /// proposes. False tells the server that nobody can be asked; a LiteMCP tool asks nothing.
+    /// True to fill in forms that the server requests during a call with its proposed defaults;
+    /// false to report that no user can be asked. LiteMCP has no forms.
     pub accept_defaults: bool,
 }
 
@@ -103,48 +104,48 @@ impl Default for ToolServer {
     }
 }
 
-/// Why the settings of a server cannot be used.
+/// Reason why the settings of a server cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("`tools.servers`, {server}: {reason}")]
 pub struct ToolServerError {
-    /// The server, by name or place.
+    /// Name of the server, or its position in the list.
     pub server: String,
-    /// What is wrong, and what may stand there.
+    /// Description of the mistake and of the allowed values.
     pub reason: String,
 }
 
-/// How a server is reached.
+/// Connection type of a server, with its parameters.
 #[derive(Debug, Clone)]
-pub(super) enum Way {
-    /// At an address.
+pub(super) enum ServerTransport {
+    /// Server at an address.
     Http {
-        /// The address.
+        /// Address.
         url: Url,
         /// Headers of every request.
         headers: Vec<(HeaderName, HeaderValue)>,
         /// Bearer token, if any.
         bearer: Option<Secret>,
     },
-    /// As a child process.
+    /// Server as a child process.
     Stdio {
-        /// The program.
+        /// Program.
         command: String,
-        /// Its arguments.
+        /// Arguments.
         args: Vec<String>,
-        /// Its variables, beside those that every child gets.
+        /// Environment variables, besides those of every child process.
         env: BTreeMap<String, String>,
     },
 }
 
-/// A server whose settings are checked.
+/// Server with checked settings.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) protocol: ToolProtocol,
-    pub(super) way: Way,
+    pub(super) transport: ServerTransport,
     pub(super) timeout: Duration,
     pub(super) start_timeout: Duration,
-    pub(super) elicitation: Questions,
+    pub(super) elicitation: ElicitationPolicy,
 }
 
 impl ToolServer {
@@ -171,11 +172,10 @@ impl ToolServer {
             }
         }
         if self.accept_defaults && self.protocol == ToolProtocol::LiteMcp {
-            let why =
-                "`accept_defaults` is for MCP: a LiteMCP tool asks for no forms; leave it out";
+            let why = "`accept_defaults` is for MCP servers only: remove it";
             return Err(wrong(why.into()));
         }
-        let way = match (self.url.is_empty(), self.command.is_empty()) {
+        let transport = match (self.url.is_empty(), self.command.is_empty()) {
             (false, true) => self.at_an_address().map_err(wrong)?,
             (true, false) => self.as_a_child().map_err(wrong)?,
             _ => return Err(wrong("name either `url` or `command`".into())),
@@ -183,37 +183,39 @@ impl ToolServer {
         Ok(Server {
             name: self.name.clone(),
             protocol: self.protocol,
-            way,
+            transport,
             timeout: Duration::from_millis(self.timeout_ms),
             start_timeout: Duration::from_millis(self.start_timeout_ms),
             elicitation: if self.accept_defaults {
-                Questions::Defaults
+                ElicitationPolicy::Defaults
             } else {
-                Questions::Declined
+                ElicitationPolicy::Declined
             },
         })
     }
 
-    fn at_an_address(&self) -> Result<Way, String> {
+    fn at_an_address(&self) -> Result<ServerTransport, String> {
         if !self.args.is_empty() || !self.env.is_empty() {
-            return Err("`args` and `env` are for programs, not for a `url`".into());
+            return Err(
+                "`args` and `env` are for a `command` only: remove them, or use a `command`".into(),
+            );
         }
-        let url: Url = self.url.parse().map_err(|e| format!("`url` cannot be read: {e}"))?;
-        let (schemes, told): (&[&str], _) = match self.protocol {
+        let url: Url = self.url.parse().map_err(|e| format!("cannot parse `url`: {e}"))?;
+        let (schemes, allowed): (&[&str], _) = match self.protocol {
             ToolProtocol::Mcp => (&["http", "https"], "http:// or https://"),
             ToolProtocol::LiteMcp => {
                 (&["ws", "wss", "http", "https"], "ws://, wss://, http:// or https://")
             }
         };
         if !schemes.contains(&url.scheme()) || url.host().is_none() {
-            return Err(format!("`url` must be {told} and name a host"));
+            return Err(format!("`url` must be {allowed} and name a host"));
         }
         let mut headers = Vec::new();
         for (name, value) in &self.headers {
             let header: HeaderName =
                 name.parse().map_err(|_| format!("`headers`: `{name}` is no header name"))?;
             if OWN_HEADERS.contains(&header.as_str()) {
-                return Err(format!("`headers`: `{name}` is set by the protocol itself"));
+                return Err(format!("`headers`: `{name}` is set by the protocol: remove it"));
             }
             let mut value = HeaderValue::from_str(value.expose())
                 .map_err(|_| format!("`headers`: the value of `{name}` cannot be sent"))?;
@@ -222,15 +224,20 @@ impl ToolServer {
         }
         let sendable = HeaderValue::from_str(self.bearer.expose()).is_ok();
         if !sendable {
-            return Err("`bearer` has characters that no header may have".into());
+            return Err(
+                "`bearer` contains characters that a header cannot contain: use visible characters"
+                    .into(),
+            );
         }
         let bearer = (!self.bearer.is_empty()).then(|| self.bearer.clone());
-        Ok(Way::Http { url, headers, bearer })
+        Ok(ServerTransport::Http { url, headers, bearer })
     }
 
-    fn as_a_child(&self) -> Result<Way, String> {
+    fn as_a_child(&self) -> Result<ServerTransport, String> {
         if !self.headers.is_empty() || !self.bearer.is_empty() {
-            return Err("`headers` and `bearer` are for a `url`, not for programs".into());
+            return Err(
+                "`headers` and `bearer` are for a `url` only: remove them, or use a `url`".into()
+            );
         }
         let bad = |text: &String| text.contains('\0');
         if bad(&self.command) || self.args.iter().any(bad) {
@@ -242,7 +249,7 @@ impl ToolServer {
             return Err(format!("`env`: `{}` cannot be a variable", name.0));
         }
         let (command, args, env) = (self.command.clone(), self.args.clone(), self.env.clone());
-        Ok(Way::Stdio { command, args, env })
+        Ok(ServerTransport::Stdio { command, args, env })
     }
 }
 
@@ -250,7 +257,7 @@ impl ToolServer {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn allowed(text: &str) -> String {
         let server: ToolServer = toml::from_str(text).unwrap();
         server.checked().unwrap_err().to_string()
     }
@@ -283,16 +290,20 @@ mod tests {
                 "`accept_defaults` is for MCP",
             ),
         ] {
-            let told = told(text);
-            assert!(told.starts_with("`tools.servers`, ") && told.contains(says), "{told}");
+            let allowed = allowed(text);
+            assert!(
+                allowed.starts_with("`tools.servers`, ") && allowed.contains(says),
+                "{allowed}"
+            );
         }
     }
 
     #[test]
     fn all_ways_to_a_litemcp_tool_are_accepted() {
-        for way in ["url = 'ws://a'", "url = 'wss://a/b?c=d'", "url = 'http://a'", "command = 'c'"]
+        for transport in
+            ["url = 'ws://a'", "url = 'wss://a/b?c=d'", "url = 'http://a'", "command = 'c'"]
         {
-            let text = format!("name = 'a'\nprotocol = 'litemcp'\n{way}");
+            let text = format!("name = 'a'\nprotocol = 'litemcp'\n{transport}");
             let server: ToolServer = toml::from_str(&text).unwrap();
             assert_eq!(server.checked().unwrap().protocol, ToolProtocol::LiteMcp);
         }
@@ -302,9 +313,12 @@ mod tests {
     fn both_ways_are_accepted() {
         let text = "name = 'a'\nurl = 'https://a/mcp'\nheaders = { X-Key = 'k' }\nbearer = 'b'";
         let server: ToolServer = toml::from_str(text).unwrap();
-        assert!(matches!(server.checked().unwrap().way, Way::Http { bearer: Some(_), .. }));
+        assert!(matches!(
+            server.checked().unwrap().transport,
+            ServerTransport::Http { bearer: Some(_), .. }
+        ));
         let text = "name = 'a'\ncommand = 'npx'\nargs = ['-y', 'server']\nenv = { KEY = 'k' }";
         let server: ToolServer = toml::from_str(text).unwrap();
-        assert!(matches!(server.checked().unwrap().way, Way::Stdio { .. }));
+        assert!(matches!(server.checked().unwrap().transport, ServerTransport::Stdio { .. }));
     }
 }

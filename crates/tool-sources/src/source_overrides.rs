@@ -12,7 +12,7 @@ use super::DEFAULT_AGENT;
 
 /// Choices for a device, or for a session of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct Overrides {
     /// Agent whose tool clients are used.
     pub(super) agent: String,
     /// Names of the sources that are switched off.
@@ -21,13 +21,13 @@ pub(super) struct Choice {
     pub(super) system_prompt: String,
 }
 
-impl Default for Choice {
+impl Default for Overrides {
     fn default() -> Self {
         Self { agent: DEFAULT_AGENT.into(), off: Vec::new(), system_prompt: String::new() }
     }
 }
 
-impl Choice {
+impl Overrides {
     /// Reads the choices from the device's record.
     pub(super) fn from_device(device: &Device) -> Self {
         Self {
@@ -45,11 +45,11 @@ impl Choice {
 
 /// Choices for all devices and running sessions; clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Choices(Arc<RwLock<Chosen>>);
+pub(super) struct OverrideTable(Arc<RwLock<Tables>>);
 
 #[derive(Default)]
-struct Chosen {
-    devices: HashMap<DeviceId, Arc<Choice>>,
+struct Tables {
+    devices: HashMap<DeviceId, Arc<Overrides>>,
     sessions: HashMap<SessionId, Session>,
 }
 
@@ -61,49 +61,49 @@ struct Session {
     off: Option<Vec<String>>,
 }
 
-impl Chosen {
-    fn of_device(&self, id: &DeviceId) -> Arc<Choice> {
+impl Tables {
+    fn of_device(&self, id: &DeviceId) -> Arc<Overrides> {
         self.devices.get(id).cloned().unwrap_or_default()
     }
 
-    fn of_session(&self, id: &SessionId) -> Option<(DeviceId, Arc<Choice>)> {
+    fn of_session(&self, id: &SessionId) -> Option<(DeviceId, Arc<Overrides>)> {
         let Session { device, off } = self.sessions.get(id)?;
-        let mut choice = self.of_device(device);
+        let mut overrides = self.of_device(device);
         if let Some(off) = off {
-            choice = Arc::new(Choice { off: off.clone(), ..Choice::clone(&choice) });
+            overrides = Arc::new(Overrides { off: off.clone(), ..Overrides::clone(&overrides) });
         }
-        Some((device.clone(), choice))
+        Some((device.clone(), overrides))
     }
 }
 
-impl Choices {
+impl OverrideTable {
     /// Returns the choices for a device.
-    pub(super) fn of_device(&self, id: &DeviceId) -> Arc<Choice> {
+    pub(super) fn of_device(&self, id: &DeviceId) -> Arc<Overrides> {
         self.read().of_device(id)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Chosen> {
+    fn read(&self) -> RwLockReadGuard<'_, Tables> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Chosen> {
+    fn write(&self) -> RwLockWriteGuard<'_, Tables> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Updates the choices from the device's record.
     pub(super) fn take(&self, device: &Device) {
-        let choice = Choice::from_device(device);
-        if choice == Choice::default() {
+        let overrides = Overrides::from_device(device);
+        if overrides == Overrides::default() {
             self.forget(&device.device_id);
         } else {
-            self.write().devices.insert(device.device_id.clone(), Arc::new(choice));
+            self.write().devices.insert(device.device_id.clone(), Arc::new(overrides));
         }
     }
 
     /// Replaces the choices of all devices with those of these records.
     pub(super) fn replace(&self, devices: &[Device]) {
         let of =
-            |device: &Device| (device.device_id.clone(), Arc::new(Choice::from_device(device)));
+            |device: &Device| (device.device_id.clone(), Arc::new(Overrides::from_device(device)));
         self.write().devices = devices.iter().map(of).collect();
     }
 
@@ -120,7 +120,7 @@ impl Choices {
     }
 
     /// Returns the device of a running session, and the choices for the session.
-    pub(super) fn of_session(&self, id: &SessionId) -> Option<(DeviceId, Arc<Choice>)> {
+    pub(super) fn of_session(&self, id: &SessionId) -> Option<(DeviceId, Arc<Overrides>)> {
         self.read().of_session(id)
     }
 
@@ -136,13 +136,13 @@ impl Choices {
 
 /// Registration of a running session; removed when dropped.
 pub(super) struct RunningSession {
-    overrides: Choices,
+    overrides: OverrideTable,
     id: SessionId,
 }
 
 impl RunningSession {
     /// Returns the session's device, and its current choices.
-    pub(super) fn choice(&self) -> Option<(DeviceId, Arc<Choice>)> {
+    pub(super) fn overrides(&self) -> Option<(DeviceId, Arc<Overrides>)> {
         self.overrides.of_session(&self.id)
     }
 }

@@ -59,13 +59,13 @@ impl ToolChild {
     /// limit. Returns the last line of its standard error.
     pub(super) async fn end(mut self) -> Option<String> {
         if tokio::time::timeout(END_WITHIN, self.child.wait()).await.is_err() {
-            tracing::debug!("a tool server did not end by itself, killing it");
+            tracing::debug!("a tool server did not exit in time; killing it");
         }
         self.kill_group();
         // From here on the process id may be reused.
         self.group = None;
         if let Err(error) = self.child.wait().await {
-            tracing::warn!(%error, "cannot wait for the end of a tool server");
+            tracing::warn!(%error, "cannot wait for the exit of a tool server");
         }
         // A process outside its group may hold the stream open.
         if tokio::time::timeout(SAID_WITHIN, &mut self.listening).await.is_err() {

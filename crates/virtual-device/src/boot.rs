@@ -1,10 +1,11 @@
-//! What firmware does before its first conversation: asks the OTA address who it is and where to
-//! connect, and waits to be activated. Not for installing firmware.
+//! Boot sequence of firmware before its first conversation: requests its settings from the OTA
+//! address, and waits to be activated. Not for installing firmware.
 //!
-//! As in 78/xiaozhi-esp32, `main/ota.cc` and `Application::CheckNewVersion`: anything but a 200
-//! with JSON is asked again, ten times at most, first after 10 s, then after twice as long each
-//! time. With `activation` in the answer, `activate` is asked ten times, 3 s apart while it says
-//! 202 and 10 s apart on errors; then the OTA address again, until there is no `activation`.
+//! As in 78/xiaozhi-esp32, `main/ota.cc` and `Application::CheckNewVersion`: a response other than
+//! 200 with JSON is retried up to ten times, first after 10 s, then after twice the wait before. If
+//! the response contains `activation`, `activate` is requested ten times, 3 s apart while it
+//! returns 202 and 10 s apart on errors; then the OTA address again, until there is no
+//! `activation`.
 
 use std::time::Duration;
 
@@ -13,124 +14,125 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::time::sleep;
 
-/// Rounds of asking, and of asking to be activated.
+/// Number of attempts of a request, and of the activation.
 const ATTEMPTS: u32 = 10;
 const FIRST_RETRY: Duration = Duration::from_secs(10);
-/// Between two questions whether a person has bound the device.
+/// Interval between two requests whether a person has bound the device.
 const ACTIVATION_POLL: Duration = Duration::from_secs(3);
 const ACTIVATION_RETRY: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest answer that is read.
+/// Longest response that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Who boots.
+/// Identity of a booting device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// MAC address, lower case with colons.
     pub device_id: String,
     /// UUID.
     pub client_id: String,
-    /// Version of the firmware, dotted numbers.
+    /// Version of the firmware: numbers separated by dots.
     pub version: String,
-    /// Type of the board, as in names of firmware files.
+    /// Type of the board, as in the names of firmware files.
     pub board: String,
-    /// Burnt in at the factory, where it was.
+    /// Serial number and key burned in at the factory, if there are any.
     pub serial: Option<Serial>,
-    /// How long to go on asking for activation, in rounds of ten questions.
+    /// Number of rounds of ten activation requests.
     pub activation_rounds: u32,
-    /// Whether failures of the OTA address are asked again, as firmware does for an hour and more.
-    pub patient: bool,
-    /// Waits are divided by this; 1 is as firmware waits.
-    pub haste: u32,
+    /// True to retry failures of the OTA address, as firmware does for over an hour.
+    pub retry_failures: bool,
+    /// Divisor of all waits; 1 for firmware's own.
+    pub wait_divisor: u32,
 }
 
-/// What is burnt into a board for activation of version 2.
+/// Serial number and key of a board, for activation version 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serial {
-    /// 32 characters.
+    /// Serial number of 32 characters.
     pub number: String,
     /// Key of the HMAC-SHA256.
     pub key: Vec<u8>,
 }
 
-/// What the device knows after booting.
+/// Settings of the device after booting.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Booted {
-    /// Where to connect and with what token, where the answer told.
+    /// WebSocket address and token, if the response contained them.
     pub websocket: Option<Websocket>,
-    /// A `mqtt` section came: firmware would use that and never the WebSocket.
+    /// True if the response had a `mqtt` section: firmware would use that and never the WebSocket.
     pub mqtt: bool,
-    /// The server's clock: ms since 1970, and minutes east of Greenwich.
+    /// Time of the server: ms since 1970, and minutes east of Greenwich.
     pub server_time: Option<(i64, i32)>,
-    /// Firmware would now install this: version and address.
+    /// Update that firmware would now install: version and address.
     pub update: Option<(String, String)>,
     /// Activation codes shown to the person, in order.
     pub codes: Vec<String>,
 }
 
-/// The `websocket` section of an answer; what is missing there keeps the device's old value, which
-/// a fresh device does not have.
+/// The `websocket` section of a response. For absent fields firmware keeps its old values, which a
+/// new device does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Websocket {
     /// Address of the device endpoint.
     pub url: String,
-    /// Sent as bearer token, unless empty.
+    /// Bearer token; empty for none.
     pub token: String,
-    /// Version of the binary framing; 1 where absent or 0.
+    /// Version of the binary framing; 1 if absent or 0.
     pub version: u32,
 }
 
-/// Why a device does not get through its boot.
+/// Reason why a device cannot boot.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The address is shorter than 10 characters, or no address.
-    #[error("`{url}` is no OTA address: use http://HOST:PORT/xiaozhi/ota/")]
+    /// The address is shorter than 10 characters, or not a URL.
+    #[error("`{url}` is not an OTA address: use http://HOST:PORT/xiaozhi/ota/")]
     Address {
         /// The address.
         url: String,
     },
-    /// Nothing answers, or not with HTTP.
+    /// There is no response, or it is not HTTP.
     #[error("no OTA answer from {url} ({reason}): is the server running?")]
     Unreachable {
         /// The address.
         url: String,
-        /// What went wrong.
+        /// Description of the failure.
         reason: String,
     },
-    /// Something other than 200.
+    /// The status is not 200.
     #[error("{url} answered with HTTP status {status}, and firmware takes only 200")]
     Status {
         /// The address.
         url: String,
-        /// The status.
+        /// HTTP status.
         status: u16,
     },
-    /// A 200 that is no JSON.
-    #[error("{url} answered with something that is no JSON")]
+    /// The status is 200, but the body is not JSON.
+    #[error("{url} answered with something that is not JSON: is it an OTA address?")]
     NotJson {
         /// The address.
         url: String,
     },
-    /// A version that firmware fails to read: it would restart again and again.
+    /// The version cannot be parsed by firmware, which would restart again and again.
     #[error("version `{version}` of firmware is not made of dotted numbers: a device would crash")]
     Version {
-        /// The version.
+        /// The offending version.
         version: String,
     },
-    /// Nobody has bound the device.
+    /// The device was not bound.
     #[error("device {device_id} was not activated: enter the code {code} and boot again")]
     NotActivated {
-        /// The device.
+        /// Id of the device.
         device_id: String,
-        /// The code of the last answer.
+        /// Code in the last response.
         code: String,
     },
 }
 
-/// Boots: asks until the device may go on.
+/// Boots: repeats the requests until the device may connect.
 ///
 /// # Errors
-/// The address never gave a good answer, the device was not activated, or firmware would crash.
+/// Fails if the address never gave a valid response, the device was not activated, or firmware
+/// would crash.
 pub async fn boot(ota_url: &str, identity: &Identity) -> Result<Booted, BootError> {
     if ota_url.len() < 10 {
         return Err(BootError::Address { url: ota_url.into() });
@@ -164,8 +166,8 @@ async fn check_version_patiently(
     let mut delay = FIRST_RETRY;
     for _ in 1..ATTEMPTS {
         match check_version(http, url, identity).await {
-            Err(_) if identity.patient => {
-                sleep(delay / identity.haste.max(1)).await;
+            Err(_) if identity.retry_failures => {
+                sleep(delay / identity.wait_divisor.max(1)).await;
                 delay *= 2;
             }
             done => return done,
@@ -195,7 +197,7 @@ async fn check_version(
     serde_json::from_slice(&body).map_err(|_| BootError::NotJson { url: url.into() })
 }
 
-/// Asks ten times to be activated, or until it is done. A failure is no end: the OTA address
+/// Requests activation ten times, or until it is done. Failures are ignored: the OTA address
 /// decides.
 async fn activate(http: &reqwest::Client, url: &str, identity: &Identity, challenge: Option<&str>) {
     let slash = if url.ends_with('/') { "" } else { "/" };
@@ -212,8 +214,8 @@ async fn activate(http: &reqwest::Client, url: &str, identity: &Identity, challe
         };
         match status {
             Some(200) => return,
-            Some(202) => sleep(ACTIVATION_POLL / identity.haste.max(1)).await,
-            _ => sleep(ACTIVATION_RETRY / identity.haste.max(1)).await,
+            Some(202) => sleep(ACTIVATION_POLL / identity.wait_divisor.max(1)).await,
+            _ => sleep(ACTIVATION_RETRY / identity.wait_divisor.max(1)).await,
         }
     }
 }
@@ -247,7 +249,7 @@ fn headers(request: reqwest::RequestBuilder, identity: &Identity) -> reqwest::Re
     }
 }
 
-/// The body of the question. Firmware writes the heap size as a string.
+/// Returns the body of the request. Firmware writes the heap size as a string.
 fn system_report(identity: &Identity) -> Value {
     let Identity { device_id, client_id, version, board, .. } = identity;
     json!({
@@ -304,11 +306,11 @@ fn read(answer: &Value, identity: &Identity) -> Result<Booted, BootError> {
     Ok(Booted { websocket, mqtt, server_time, update, codes: Vec::new() })
 }
 
-/// Whether `offered` is newer than `current`: numbers compared one by one, and more of them are
-/// newer.
+/// Returns true if `offered` is newer than `current`: numbers are compared one by one, and a longer
+/// version is newer.
 ///
 /// # Errors
-/// A part between two dots does not begin with a number, which firmware does not survive.
+/// Fails if a part between two dots does not begin with a number, which would crash firmware.
 pub fn is_newer(current: &str, offered: &str) -> Result<bool, BootError> {
     Ok(version_parts(offered)? > version_parts(current)?)
 }
@@ -337,8 +339,8 @@ fn unreachable(url: &str, error: &reqwest::Error) -> BootError {
     BootError::Unreachable { url: url.into(), reason }
 }
 
-/// A client as plain as firmware's: it follows no redirect. A plain address needs no certificates
-/// on the machine, and no proxy is asked.
+/// Returns a client as simple as firmware's: it follows no redirects. A plain HTTP address needs no
+/// certificates on the machine, and no proxy is used.
 pub(super) fn client(url: &str) -> Result<reqwest::Client, reqwest::Error> {
     hearken_base::tls::choose_provider();
     let builder = reqwest::Client::builder()

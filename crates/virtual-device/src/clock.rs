@@ -1,11 +1,10 @@
-//! The device's crystal: how much faster or slower its clock runs than the caller's. Pure. Not for
-//! measuring time.
+//! Clock drift of the device relative to the caller's clock. Pure. Not for measuring time.
 
 use std::time::Duration;
 
 const MILLION: i128 = 1_000_000;
 
-/// A clock that runs some millionths faster (positive) or slower than the caller's. Crystals of
+/// Drift in parts per million: faster (positive) or slower than the caller's clock. Crystals of
 /// such boards are within some tens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drift {
@@ -13,12 +12,13 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// A clock that gains this many microseconds a second. At most half a million either way.
+    /// Creates a clock that gains this many microseconds per second, at most half a million in
+    /// either direction.
     pub fn ppm(ppm: i32) -> Self {
         Self { ppm: ppm.clamp(-500_000, 500_000) }
     }
 
-    /// What the device's clock shows when the caller's shows `at`.
+    /// Returns the device's time when the caller's time is `at`.
     pub fn on_device(self, at: Duration) -> Duration {
         if self.ppm == 0 {
             return at;
@@ -26,7 +26,8 @@ impl Drift {
         nanos(at.as_nanos() as i128 * (MILLION + i128::from(self.ppm)) / MILLION)
     }
 
-    /// The first moment of the caller's clock at which the device's shows at least `at`.
+    /// Returns the first time of the caller's clock at which the device's clock shows at least
+    /// `at`.
     pub fn at_caller(self, at: Duration) -> Duration {
         if self.ppm == 0 {
             return at;

@@ -1,24 +1,25 @@
-//! Discontinuous transmission, as the encoder of the boards does it: packets of silence shrink to
-//! one byte or to nothing. Pure. Not for real Opus encoding.
+//! Discontinuous transmission (DTX) as in the encoder of the boards: packets of silence are reduced
+//! to one byte or to none. Pure. Not for real Opus encoding.
 
 use bytes::Bytes;
 
-/// Silence begins to shrink after this many packets: 200 ms, as in libopus.
+/// Number of silent packets before the reduction begins: 200 ms, as in libopus.
 const AFTER: u32 = 4;
-/// One packet in so many is whole, so that the other side's noise does not age: 400 ms.
+/// Interval of whole packets during silence, which update the comfort noise of the receiver: 400
+/// ms.
 const REFRESH: u32 = 7;
-/// 16-bit samples below this are silence.
+/// Level of 16-bit samples below which they are silence.
 const SILENCE: u16 = 200;
 
-/// Shrinks the silent ones of a series of packets.
+/// Reducer of the silent packets of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Dtx {
     silent: u32,
 }
 
 impl Dtx {
-    /// The packet that goes out for this one, which encodes `frame`: whole, its first byte, or
-    /// nothing at all, which some boards send for every third.
+    /// Returns the packet to send in place of this one, which encodes `frame`: the whole packet,
+    /// its first byte, or nothing, which some boards send for every third.
     pub fn packet(&mut self, opus: Bytes, frame: &[i16]) -> Bytes {
         if frame.iter().any(|sample| sample.unsigned_abs() >= SILENCE) {
             self.silent = 0;

@@ -1,42 +1,42 @@
-//! Where a virtual device connects, as whom, and with what token: as it is told, else as an OTA
-//! address says. Not for the rules of booting, which are in [`super::boot`].
+//! Address, identity and token of a virtual device's connection: given explicitly, or else obtained
+//! from an OTA address. Not for the rules of booting, which are in [`super::boot`].
 
 use super::boot::{BootError, Booted, Identity, boot};
 use super::socket::Endpoint;
 use url::Url;
 
-/// Where a Hearken server on this machine takes devices.
+/// Device endpoint of a Hearken server on this machine.
 pub const LOCAL_URL: &str = "ws://127.0.0.1:9400/xiaozhi/v1/";
-/// `Device-Id` of a device that is given none: a locally administered address, so nobody's own.
+/// Default `Device-Id`: a locally administered address, which no real device has.
 pub const DEVICE_ID: &str = "02:00:00:00:00:01";
-/// `Client-Id` of a device that is given none.
+/// Default `Client-Id`.
 pub const CLIENT_ID: &str = "00000000-0000-4000-8000-000000000001";
 const BOARD: &str = "virtual-board";
 
-/// What is known of an endpoint before anybody is asked.
+/// Options of an endpoint, before any request is sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EndpointOptions {
-    /// `ws://` or `wss://` address of the device endpoint; none uses what the OTA address tells,
-    /// else [`LOCAL_URL`].
+    /// `ws://` or `wss://` address of the device endpoint. If `None`, uses the one from the OTA
+    /// address, else [`LOCAL_URL`].
     pub url: Option<String>,
-    /// OTA address at which the device boots first, as firmware does. None asks the endpoint's own
-    /// host for a token, at `/xiaozhi/ota/`, if it answers there.
+    /// OTA address at which the device boots first, as firmware does. If `None`, requests a token
+    /// from the endpoint's own host, at `/xiaozhi/ota/`, if it answers there.
     pub ota: Option<String>,
-    /// Bearer token; one that is given is used, whatever an OTA address tells.
+    /// Bearer token. Takes precedence over a token from the OTA address.
     pub token: Option<String>,
-    /// MAC address of the device, lower case with colons; none is [`DEVICE_ID`].
+    /// MAC address of the device, lower case with colons; [`DEVICE_ID`] if `None`.
     pub device_id: Option<String>,
-    /// UUID of the device; none is [`CLIENT_ID`].
+    /// UUID of the device; [`CLIENT_ID`] if `None`.
     pub client_id: Option<String>,
 }
 
 impl EndpointOptions {
-    /// The endpoint and its token, for a device that uses this `framing` (1, 2 or 3) and runs
-    /// firmware of this `version`. Asks the OTA address over HTTP.
+    /// Returns the endpoint with its token, for a device with this `framing` (1, 2 or 3) and
+    /// firmware of this `version`. Sends a request to the OTA address.
     ///
     /// # Errors
-    /// The OTA address that was given does not answer, or the device is not activated there. That
-    /// of the endpoint's own host need not answer.
+    /// Fails if the given OTA address does not answer, or does not activate the device. A missing
+    /// answer of the endpoint's own host is not an error.
     pub async fn resolve(self, framing: u32, version: &str) -> Result<Endpoint, BootError> {
         let mut endpoint = Endpoint {
             url: self.url.clone().unwrap_or_else(|| LOCAL_URL.to_owned()),
@@ -78,12 +78,12 @@ fn identity(endpoint: &Endpoint, version: &str) -> Identity {
         board: BOARD.into(),
         serial: None,
         activation_rounds: 0,
-        patient: false,
-        haste: 1,
+        retry_failures: false,
+        wait_divisor: 1,
     }
 }
 
-/// The OTA address on the host of a device endpoint.
+/// Returns the OTA address on the host of a device endpoint.
 fn own_ota(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let scheme = if url.scheme() == "wss" { "https" } else { "http" };

@@ -1,5 +1,5 @@
-//! The words between the virtual device and whoever drives it: what happens to it, what it wants
-//! done, what was observed. Not for the rules, which are in [`super::firmware`].
+//! Interface between the virtual device and its driver: events, outputs and observed facts. Not for
+//! the rules, which are in [`super::firmware`].
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hearken_proto::device::AudioParams;
 use serde_json::{Map, Value};
 
-/// State of the device, as its screen would show it.
+/// State of the device, as shown on its screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Waits for a wake word or a button.
@@ -20,13 +20,13 @@ pub enum State {
     Speaking,
 }
 
-/// What happens to the device.
+/// Event of the device.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A person says the wake word (auto and realtime).
     Wake {
-        /// Reported as `listen detect`, after the sound from before it; None for builds without
-        /// `CONFIG_SEND_WAKE_WORD_DATA`, which only start to listen.
+        /// Word reported by `listen detect`, after the audio from before it; `None` for builds
+        /// without `CONFIG_SEND_WAKE_WORD_DATA`, which only start to listen.
         word: Option<String>,
     },
     /// A person presses the button: starts, interrupts or ends a conversation.
@@ -35,45 +35,45 @@ pub enum Event {
     TalkPressed,
     /// A person lets go of the push-to-talk button.
     TalkReleased,
-    /// The microphone has heard this Opus packet.
+    /// The microphone recorded this Opus packet.
     Microphone(Bytes),
     /// The socket is open.
     SocketOpen,
-    /// The socket is gone.
+    /// The socket was closed.
     SocketClosed,
-    /// The socket takes no more for now: what is sent waits in the device.
+    /// The socket accepts no more data for now: the device queues its messages.
     SocketBlocked,
-    /// The socket takes messages again.
+    /// The socket accepts messages again.
     SocketReady,
     /// A text frame from the server.
     Text(String),
     /// A binary frame from the server, with its header.
     Binary(Bytes),
-    /// A picture was sent, with this body as answer, or could not be, for this reason.
+    /// An upload ended, with the body of the response or the reason of its failure.
     Uploaded(Result<String, String>),
-    /// Nothing but that time has passed.
+    /// Only time has passed.
     Nothing,
 }
 
 impl Event {
-    /// Whether the main loop has to be free for it.
+    /// Returns true if the event is processed only when the main loop is free.
     pub(super) fn waits_for_main_loop(&self) -> bool {
         matches!(self, Self::Wake { .. } | Self::Button | Self::TalkPressed | Self::TalkReleased)
     }
 }
 
-/// A picture that the camera wants to send: a POST with a question and a JPEG file.
+/// Picture to upload: a POST with a question and a JPEG file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
-    /// From the `initialize` request.
+    /// URL from the `initialize` request.
     pub url: String,
-    /// Bearer token, from the same.
+    /// Bearer token from the `initialize` request.
     pub token: Option<String>,
-    /// What to say about the picture.
+    /// Question about the picture.
     pub question: String,
 }
 
-/// What the device wants done, or what a watcher may want to know.
+/// Output of the device: an action to perform, or an observation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     /// Open the socket.
@@ -82,7 +82,7 @@ pub enum Output {
     Disconnect,
     /// Send this text frame. Not always JSON: firmware does not escape its strings.
     Text(String),
-    /// Send this binary frame; the header is in it.
+    /// Send this binary frame, header included.
     Binary(Bytes),
     /// Send a picture, then report [`Event::Uploaded`].
     Upload(Upload),
@@ -90,7 +90,7 @@ pub enum Output {
     Note(Note),
 }
 
-/// A fact and when it was so.
+/// Fact with its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Note {
     /// Time on the device's clock.
@@ -99,94 +99,94 @@ pub struct Note {
     pub fact: Fact,
 }
 
-/// What can be observed.
+/// Observed fact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
     /// The device changed its state.
     State(State),
-    /// The server's hello came; the shape of its audio.
+    /// The server's hello was received, with its audio format.
     Hello(AudioParams),
-    /// No hello in time.
+    /// No hello was received in time.
     HelloMissing,
-    /// A text message came; the `type`, with the `state` of a `tts`, and its text if any.
+    /// A text message was received.
     Message {
-        /// For example `stt` or `tts start`.
+        /// Its `type`, with the `state` of a `tts` message: for example `stt` or `tts start`.
         kind: String,
         /// Transcript, subtitle or emotion.
         text: Option<String>,
     },
-    /// A packet came, whatever became of it.
+    /// A packet was received.
     PacketReceived,
     /// A packet began to play.
     PacketPlayed {
         /// The packet.
         opus: Bytes,
-        /// How long it plays.
+        /// Its playback time.
         length: Duration,
     },
-    /// A packet was never played.
+    /// A packet was dropped without being played.
     PacketLost(Loss),
-    /// A packet was cut while it played.
+    /// A packet was cut during playback.
     PacketCut {
-        /// The part that nobody heard.
+        /// Length of the part that was not played.
         unplayed: Duration,
-        /// Why.
+        /// Reason of the loss.
         loss: Loss,
     },
-    /// The loudspeaker ran dry and played on only after this time.
+    /// The playback queue was empty, and playback continued only after this time.
     Gap {
         /// Length of the silence.
         length: Duration,
     },
-    /// Nothing is left to play.
+    /// The playback queue is empty.
     PlaybackEmpty,
     /// The microphone opened.
     MicrophoneOpen,
-    /// The device told the server that the person interrupts.
+    /// The device reported an interruption to the server.
     Aborted,
-    /// A packet of the microphone was never sent: the send queue was full.
+    /// A microphone packet was dropped: the send queue was full.
     UplinkDropped,
-    /// The person woke the device, which did nothing, by a fault of this firmware.
+    /// A wake word was ignored, because of a defect of this firmware.
     WakeLost,
     /// A tool of the device was called.
     ToolCalled(ToolUse),
     /// The device restarts.
     Rebooting,
-    /// The message would have crashed or confused firmware.
+    /// A message would have crashed or confused firmware.
     Offence(&'static str),
 }
 
 /// A call of one of the device's tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolUse {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// As the device understood them: checked, and defaults filled in.
+    /// Arguments as parsed by the device: checked, with defaults filled in.
     pub arguments: Map<String, Value>,
 }
 
-/// Why a packet was never played, or not to its end.
+/// Reason why a packet was not played, or not to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// The device was not speaking.
     NotSpeaking,
     /// The decode queue was full.
     QueueFull,
-    /// It came in the same instant as `tts start`.
+    /// It arrived in the same instant as `tts start`.
     ClearedAtStart,
     /// `tts stop` came before it was played.
     TailCut,
     /// The person had interrupted.
     Interrupted,
-    /// Longer than the hello announced, so the decoder had no room.
+    /// It is longer than the hello announced, and the decoder had no room.
     TooLong,
-    /// Its header and its length disagree.
+    /// Its header does not match its length.
     Malformed,
     /// The socket closed.
     SocketClosed,
 }
 
-/// Notes a fact.
+/// Adds a fact to the outputs.
 pub(super) fn note(out: &mut Vec<Output>, at: Duration, fact: Fact) {
     out.push(Output::Note(Note { at, fact }));
 }

@@ -1,5 +1,5 @@
-//! What a session should bring, and whether it did: what a recording's header expects, and what a
-//! test adds. Not for printing a session.
+//! Expectations of a session, and their check: those of a recording's header, and those that a test
+//! adds. Not for printing a session.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -13,8 +13,8 @@ use super::firmware::Fact;
 use super::report::{Report, loss_name};
 use super::text_similarity::error_rate;
 
-/// What a session should bring. Unless [`Self::without_recorded`] is called, this holds what the
-/// recording's header expects and that an answer comes, with words and audio.
+/// Expectations of a session. Includes those of the recording's header, and that there is an answer
+/// with words and audio, unless [`Self::without_recorded`] is called.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +31,7 @@ use super::text_similarity::error_rate;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Expectations {
     without_recorded: bool,
-    /// As a recording's header may have it.
+    /// Expectations in the format of a recording's header.
     headers: Vec<Expect>,
     checks: Vec<Check>,
 }
@@ -46,28 +46,28 @@ enum Check {
 }
 
 impl Expectations {
-    /// Expects what the recording's header expects, and an answer.
+    /// Creates the default expectations: those of the recording's header, and an answer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves out what the recording's header expects, and that an answer must come.
+    /// Removes the default expectations.
     #[must_use]
     pub fn without_recorded(mut self) -> Self {
         self.without_recorded = true;
         self
     }
 
-    /// Expects all of this, as a recording's header may have it.
+    /// Adds expectations in the format of a recording's header.
     #[must_use]
     pub fn all_of(mut self, expect: Expect) -> Self {
         self.headers.push(expect);
         self
     }
 
-    /// Expects that the server understands this. `max_error` is the most errors allowed, as a part
-    /// of its length (0.2 = 20 %): characters for Chinese, words for other languages; case and
-    /// punctuation do not count.
+    /// Expects this transcript. `max_error` is the highest error rate, as a fraction of its length
+    /// (0.2 = 20 %): characters for Chinese, words for other languages; case and punctuation are
+    /// ignored.
     #[must_use]
     pub fn transcript(self, text: impl Into<String>, max_error: f64) -> Self {
         let (transcript, max_error) = (Some(text.into()), Some(max_error));
@@ -80,14 +80,14 @@ impl Expectations {
         self.all_of(Expect { reply: Some(true), ..Expect::default() })
     }
 
-    /// Expects these words in the text of the reply; upper and lower case are the same.
+    /// Expects these words in the text of the reply, ignoring case.
     #[must_use]
     pub fn reply_contains(self, words: impl Into<String>) -> Self {
         self.and(Check::ReplyContains(words.into()))
     }
 
-    /// Expects that recognition reads back this part of the reply's words from its audio, 0 to 1.
-    /// Not checked where the replay has no recogniser ([`crate::Replay::read_back`]).
+    /// Expects at least this fraction of the reply's words in the transcript of its audio, 0 to 1.
+    /// Not checked if the replay has no recogniser ([`crate::Replay::read_back`]).
     #[must_use]
     pub fn readback(self, part: f64) -> Self {
         self.all_of(Expect { readback: Some(part), ..Expect::default() })
@@ -101,8 +101,8 @@ impl Expectations {
         self.all_of(Expect { order, ..Expect::default() })
     }
 
-    /// Expects a call of this tool of the device with exactly these arguments, those with defaults
-    /// too; other calls are allowed.
+    /// Expects a call of this tool of the device with exactly these arguments, including those with
+    /// defaults; other calls are allowed.
     #[must_use]
     pub fn called<K: Into<String>, V: Into<Value>>(
         self,
@@ -114,7 +114,7 @@ impl Expectations {
         self.all_of(Expect { calls, ..Expect::default() })
     }
 
-    /// Expects a call of this tool of the device, whatever its arguments.
+    /// Expects a call of this tool of the device, with any arguments.
     #[must_use]
     pub fn called_tool(self, tool: impl Into<String>) -> Self {
         self.and(Check::CallOf(tool.into()))
@@ -126,15 +126,14 @@ impl Expectations {
         self.and(Check::NoCalls)
     }
 
-    /// Expects this much audio of replies to be played, silences between packets not counted.
+    /// Expects this length of played audio of replies, without silences between packets.
     #[must_use]
     pub fn audio(self, length: RangeInclusive<Duration>) -> Self {
         self.and(Check::Audio(length))
     }
 
-    /// Expects nothing that would crash or confuse firmware, and no packet lost or cut, but for
-    /// those that an interruption silences. Late packets are no fault: see
-    /// [`crate::report::Report::gaps`].
+    /// Expects no message that would crash or confuse firmware, and no lost or cut packet except by
+    /// an interruption. Late packets are allowed: see [`crate::report::Report::gaps`].
     #[must_use]
     pub fn no_faults(self) -> Self {
         self.and(Check::NoFaults)
@@ -145,9 +144,8 @@ impl Expectations {
         self
     }
 
-    /// Compares a report with all of this. `recorded` is what the recording's header expects,
-    /// `readback` the part of the reply that recognition read back; where that is None, nothing is
-    /// checked of it.
+    /// Checks a report. `recorded` are the expectations of the recording's header, `readback` is
+    /// the fraction of the reply in the transcript of its audio; `None` skips that check.
     pub fn judge(
         &self,
         recorded: &Expect,
@@ -195,8 +193,8 @@ impl Check {
     }
 }
 
-/// All that was wrong for a device or a listener: what would crash or confuse firmware, and packets
-/// lost or cut other than by an interruption.
+/// Returns all problems for a device or a listener: messages that would crash or confuse firmware,
+/// and packets lost or cut without an interruption.
 pub(super) fn faults(report: &Report) -> Vec<String> {
     let fault = |fact: &Fact| match fact {
         Fact::Offence(what) => Some(format!("offence: {what}")),
@@ -213,19 +211,19 @@ pub(super) fn faults(report: &Report) -> Vec<String> {
     report.facts().filter_map(|(_, fact)| fault(fact)).collect()
 }
 
-/// Expectations that do not hold. Shown alike for people and by `Debug`, which is what a test prints
-/// that returns it.
+/// Error: expectations that do not hold. `Display` and `Debug` print the same; a test that returns
+/// it prints the latter.
 #[derive(Clone, PartialEq)]
-pub struct Unmet {
-    /// The recording.
+pub struct UnmetExpectations {
+    /// Name of the recording.
     pub file: String,
-    /// All expectations that were checked, those that hold too.
+    /// All checked expectations, including those that hold.
     pub results: Vec<ExpectationResult>,
-    /// All that happened, one line each.
+    /// Timeline, one line per observation.
     pub timeline: String,
 }
 
-impl fmt::Display for Unmet {
+impl fmt::Display for UnmetExpectations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let failed = self.results.iter().filter(|result| !result.held);
         let (count, all) = (failed.clone().count(), self.results.len());
@@ -237,27 +235,27 @@ impl fmt::Display for Unmet {
     }
 }
 
-impl fmt::Debug for Unmet {
+impl fmt::Debug for UnmetExpectations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl std::error::Error for Unmet {}
+impl std::error::Error for UnmetExpectations {}
 
-/// One expectation and what came of it.
+/// Expectation with its result.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ExpectationResult {
-    /// What was expected.
+    /// Name of the expectation.
     pub what: &'static str,
-    /// Whether it held.
+    /// True if it holds.
     pub held: bool,
-    /// What was found.
+    /// Observed value.
     pub found: String,
 }
 
-/// Compares a report with what a recording's header may expect. `readback` is the part of the reply
-/// that recognition read back from its audio; where None, that expectation is not checked.
+/// Checks a report against the expectations of a recording's header. `readback` is the fraction of
+/// the reply in the transcript of its audio; `None` skips that check.
 fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<ExpectationResult> {
     let mut verdicts = Vec::new();
     if let Some(said) = &expect.transcript {
@@ -301,7 +299,7 @@ fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<Expecta
     verdicts
 }
 
-/// The calls of the device's tools, in words.
+/// Renders the calls of the device's tools.
 fn calls(report: &Report) -> String {
     let all: Vec<String> = report
         .calls()
@@ -333,14 +331,14 @@ mod tests {
 
     use super::*;
     use crate::events::ToolUse;
-    use crate::report::What;
+    use crate::report::Observation;
     use std::time::Duration;
 
     fn report(facts: &[(&str, Option<&str>)]) -> Report {
         let mut report = Report::default();
         for (at, (kind, text)) in facts.iter().enumerate() {
             let fact = Fact::Message { kind: (*kind).into(), text: text.map(str::to_owned) };
-            report.add(Duration::from_millis(at as u64), What::Noticed(fact));
+            report.add(Duration::from_millis(at as u64), Observation::Noticed(fact));
         }
         report
     }
@@ -354,7 +352,7 @@ mod tests {
             length: Duration::from_millis(60),
         };
         for fact in [Fact::ToolCalled(call), packet, Fact::PacketLost(Loss::Interrupted)] {
-            report.add(Duration::ZERO, What::Noticed(fact));
+            report.add(Duration::ZERO, Observation::Noticed(fact));
         }
         let ms = Duration::from_millis;
         let none = [("on", true); 0];
@@ -377,8 +375,8 @@ mod tests {
             assert!(fails.len() == 1 && !fails[0].1, "{fails:?}");
         }
         assert_eq!(all(bare().no_faults()), [("faults", true)]);
-        report.add(ms(9), What::Noticed(Fact::Offence("no state")));
-        report.add(ms(9), What::Noticed(Fact::PacketLost(Loss::QueueFull)));
+        report.add(ms(9), Observation::Noticed(Fact::Offence("no state")));
+        report.add(ms(9), Observation::Noticed(Fact::PacketLost(Loss::QueueFull)));
         let faulty = bare().no_faults().judge(&Expect::default(), &report, None);
         assert_eq!(faulty[0].found, "offence: no state; a packet was lost: queue full");
     }
@@ -414,7 +412,7 @@ mod tests {
         let forty = serde_json::json!({"volume": 40}).as_object().unwrap().clone();
         let mut report = Report::default();
         let call = ToolUse { name: "volume".into(), arguments: forty.clone() };
-        report.add(Duration::ZERO, What::Noticed(Fact::ToolCalled(call)));
+        report.add(Duration::ZERO, Observation::Noticed(Fact::ToolCalled(call)));
         let wanted = |name: &str, arguments: &serde_json::Map<String, Value>| ExpectedCall {
             name: name.into(),
             arguments: arguments.clone(),

@@ -1,18 +1,18 @@
-//! The device's rules as a pure state machine: no sockets, no clock. Events and the time go in,
-//! messages to send and observed facts come out. Not for what versions do differently
-//! ([`super::profile`]), for the wording of messages (`uplink.rs`), nor for sockets
+//! Rules of the device as a pure state machine without sockets and clock: events and times are
+//! inputs, messages to send and observed facts are outputs. Not for the differences between
+//! versions ([`super::profile`]), for the wording of messages (`uplink.rs`), nor for sockets
 //! ([`super::socket`]).
 //!
-//! - Downlink audio is taken only while speaking; at any other time it is dropped in silence.
+//! - Downlink audio is accepted only while speaking; at any other time it is dropped silently.
 //! - `tts start` clears the decode queue, but only one turn of the main loop later.
 //! - The microphone is closed while speaking, except in realtime mode.
 //! - In auto mode `listen start` follows `tts stop`, once everything has been played.
 //! - A wake word in idle sends the last two seconds heard, `listen detect` and `listen start`.
 //!
-//! Stricter than the boards: two packets decoded ahead and the one at the loudspeaker's driver are
-//! out of reach of a clearing there, and are thrown away and cut here.
+//! Stricter than the boards: there, two decoded packets and the one in the loudspeaker's driver are
+//! not affected by clearing the queue; here they are dropped and cut.
 //!
-//! Rules as read in 78/xiaozhi-esp32, `main/application.cc` and `main/device_state_machine.cc`.
+//! Source of the rules: 78/xiaozhi-esp32, `main/application.cc` and `main/device_state_machine.cc`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,19 +25,19 @@ pub use super::events::{Event, Fact, Loss, Note, Output, State};
 use super::outbox::Outbox;
 use super::playback::Playback;
 use super::profile::{Build, Profile, Tools};
-use super::tool_server::{Deferred, Outcome, Serving};
+use super::tool_server::{Deferred, DeviceToolServer, Outcome};
 use super::toolbox::{Board, Toolbox};
 use super::uplink;
 
-/// From `tts start` to the clearing of the queue: one turn of the firmware's main loop.
+/// Delay between `tts start` and the clearing of the queue: one turn of the firmware's main loop.
 pub const LOOP_TURN: Duration = Duration::from_millis(10);
-/// The device gives up when no hello comes back within this time.
+/// Longest wait for the server's hello.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// After this time without a message the socket counts as closed, when next needed.
+/// Time without a message after which the socket counts as closed, when it is needed next.
 pub const CHANNEL_IDLE: Duration = Duration::from_secs(120);
-/// From a reboot until the device is of use again; a guess.
+/// Duration of a reboot; a guess.
 pub const REBOOT: Duration = Duration::from_secs(5);
-/// Packets of 60 ms kept while idle: two seconds before the wake word.
+/// Number of packets of 60 ms that are kept while idle: two seconds before the wake word.
 pub const PRE_WAKE_PACKETS: usize = 33;
 
 /// One virtual device.
@@ -52,29 +52,29 @@ pub struct Firmware {
     pub(super) socket_open: bool,
     pub(super) session_id: String,
     pub(super) wake_word: Option<String>,
-    /// What was heard while idle, for the next wake word.
+    /// Audio recorded while idle, for the next wake word.
     pub(super) pre_wake: VecDeque<Bytes>,
     hello_deadline: Option<Duration>,
     pub(super) last_incoming: Duration,
     clear_at: Option<Duration>,
-    /// `tts stop` came in auto mode; listening starts when all is played.
+    /// Set after `tts stop` in auto mode: listening starts when everything was played.
     pub(super) listen_when_empty: bool,
-    /// The person interrupted, and no new reply has begun.
+    /// Set after an interruption, until a new reply begins.
     pub(super) interrupted: bool,
     booted_at: Duration,
     playback: Playback,
     pub(super) outbox: Outbox,
-    pub(super) serving: Serving,
+    pub(super) serving: DeviceToolServer,
 }
 
 impl Firmware {
-    /// A device that has just booted. `framing` is the wanted version of the binary header; old
-    /// firmware knows only 1.
+    /// Creates a device that has just booted. `framing` is the wanted version of the binary header;
+    /// old firmware supports only 1.
     pub fn new(profile: Profile, mode: ListenMode, framing: u32, uplink: &AudioParams) -> Self {
         Self::built(profile, Build::default(), mode, framing, uplink)
     }
 
-    /// The same, with other choices made at its build.
+    /// Creates a device with these build options.
     pub fn built(
         profile: Profile,
         build: Build,
@@ -89,7 +89,7 @@ impl Firmware {
         Self {
             playback: Playback::new(profile.decode_queue_packets, longest),
             outbox: Outbox::new(profile.send_queue_packets, profile.send_queue_drops),
-            serving: Serving::new(&profile, tools, Toolbox::default()),
+            serving: DeviceToolServer::new(&profile, tools, Toolbox::default()),
             profile,
             build,
             mode,
@@ -109,49 +109,49 @@ impl Firmware {
         }
     }
 
-    /// The same device with other tools.
+    /// Sets the tools.
     #[must_use]
     pub fn with_tools(mut self, toolbox: Toolbox) -> Self {
-        self.serving = Serving::new(&self.profile, self.tools(), toolbox);
+        self.serving = DeviceToolServer::new(&self.profile, self.tools(), toolbox);
         self
     }
 
-    /// What its tools have changed.
+    /// Returns the state of the board, which tools change.
     pub fn board(&self) -> &Board {
         &self.serving.board
     }
 
-    /// The state as of the last event.
+    /// Returns the state after the last event.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Who decides when the person has finished.
+    /// Returns the side that decides when the person has finished.
     pub fn mode(&self) -> ListenMode {
         self.mode
     }
 
-    /// Layout of the binary frames it sends and takes.
+    /// Returns the layout of the binary frames.
     pub fn framing(&self) -> Framing {
         self.framing
     }
 
-    /// How it offers its tools.
+    /// Returns the protocol by which it offers its tools.
     pub fn tools(&self) -> Tools {
         self.build.tools.unwrap_or(self.profile.tools)
     }
 
-    /// Packets taken that have not begun to play.
+    /// Returns the number of accepted packets whose playback has not begun.
     pub fn waiting(&self) -> usize {
         self.playback.waiting()
     }
 
-    /// Whether its socket is open.
+    /// Returns true while its socket is open.
     pub fn is_connected(&self) -> bool {
         self.socket_open
     }
 
-    /// Whether packets of the microphone go out.
+    /// Returns true while packets of the microphone are sent.
     pub fn microphone_open(&self) -> bool {
         match self.state {
             State::Listening => !self.listen_when_empty,
@@ -160,13 +160,13 @@ impl Firmware {
         }
     }
 
-    /// When time alone will change something.
+    /// Returns the next time at which the state changes without an event.
     pub fn due(&self) -> Option<Duration> {
         let dues = [self.playback.due(), self.clear_at, self.hello_deadline, self.serving.due()];
         dues.into_iter().flatten().min()
     }
 
-    /// Lets time pass to `now`, then lets the event happen.
+    /// Advances the time to `now`, then processes the event.
     pub fn step(&mut self, now: Duration, event: Event) -> Vec<Output> {
         let mut out = Vec::new();
         self.pass_time(now, &mut out);
@@ -212,7 +212,7 @@ impl Firmware {
         }
     }
 
-    /// Lets the main loop do what its tools have for it, and then what waited meanwhile.
+    /// Runs the main loop: jobs of its tools, and then the events that waited meanwhile.
     fn work(&mut self, now: Duration, out: &mut Vec<Output>) {
         for outcome in self.serving.pass_time(now) {
             match outcome {
@@ -235,7 +235,7 @@ impl Firmware {
             match waited {
                 Deferred::Event(event) => self.happen(now, event, out),
                 Deferred::Message(message) => {
-                    super::messages::obey(self, now, &message, out);
+                    super::messages::execute(self, now, &message, out);
                 }
             }
         }
@@ -275,14 +275,14 @@ impl Firmware {
         self.listen(now, false, out);
     }
 
-    /// Goes to listening. `anew` opens the microphone although it has been open all the time.
+    /// Starts to listen. With `anew`, opens the microphone again although it was open all the time.
     pub(super) fn listen(&mut self, now: Duration, anew: bool, out: &mut Vec<Output>) {
         let open = self.state == State::Speaking && self.mode == ListenMode::Realtime;
         self.clear_at = None;
         self.listen_when_empty = false;
         self.enter(now, State::Listening, out);
         if self.profile.takes_audio_always {
-            self.throw_away(now, out);
+            self.drop_audio(now, out);
         }
         if let Some(states) = self.serving.states(&self.session_id) {
             self.send(now, states, out);
@@ -302,11 +302,11 @@ impl Firmware {
         let start = uplink::listen_start(&self.session_id, self.mode);
         self.send(now, start, out);
         note(out, now, Fact::MicrophoneOpen);
-        self.throw_away(now, out);
+        self.drop_audio(now, out);
     }
 
-    /// Throws away what has not been played.
-    pub(super) fn throw_away(&mut self, now: Duration, out: &mut Vec<Output>) {
+    /// Drops the audio that has not been played.
+    pub(super) fn drop_audio(&mut self, now: Duration, out: &mut Vec<Output>) {
         let loss = if self.interrupted { Loss::Interrupted } else { Loss::TailCut };
         let mut notes = Vec::new();
         self.playback.clear(now, loss, &mut notes);
@@ -374,7 +374,7 @@ impl Firmware {
         out.extend(notes.into_iter().map(Output::Note));
     }
 
-    /// The server's hello: the conversation may begin.
+    /// Processes the server's hello: the conversation may begin.
     pub(super) fn server_hello(
         &mut self,
         now: Duration,
@@ -396,7 +396,7 @@ impl Firmware {
         }
     }
 
-    /// `tts start`.
+    /// Processes `tts start`.
     pub(super) fn speak(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.interrupted = false;
         if matches!(self.state, State::Idle | State::Listening) {
@@ -409,7 +409,7 @@ impl Firmware {
         }
     }
 
-    /// `tts stop`.
+    /// Processes `tts stop`.
     pub(super) fn stop_speaking(&mut self, now: Duration, out: &mut Vec<Output>) {
         if self.state != State::Speaking {
             return;
@@ -421,7 +421,7 @@ impl Firmware {
         }
     }
 
-    /// A message that firmware of this profile does not survive.
+    /// Processes a message that crashes firmware of this profile.
     pub(super) fn missing_tts_state(&mut self, now: Duration, out: &mut Vec<Output>) {
         note(out, now, Fact::Offence("a tts message needs `state`"));
         if self.profile.crashes_without_tts_state {
@@ -429,7 +429,7 @@ impl Firmware {
         }
     }
 
-    /// The device restarts, by order or by a crash: the socket drops.
+    /// Restarts the device, by order or after a crash: the socket is dropped.
     pub(super) fn reboot(&mut self, now: Duration, out: &mut Vec<Output>) {
         note(out, now, Fact::Rebooting);
         out.push(Output::Disconnect);

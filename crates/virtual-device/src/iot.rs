@@ -1,36 +1,36 @@
-//! The things of firmware up to 1.7: what they tell of themselves and what they can be told to do,
-//! as in `main/iot/` of those versions. Pure. Not for MCP, which followed.
+//! Things of firmware up to 1.7: their descriptions, states and commands, as in `main/iot/` of
+//! those versions. Pure. Not for MCP, which replaced them.
 //!
-//! After the hello one message a thing describes it; whenever the device begins to listen, the
-//! states that have changed since the last time go out, at first all. A command changes a state;
-//! nothing is answered.
+//! After the hello, one message per thing describes it. Whenever the device begins to listen, the
+//! states that changed since the last time are sent, at first all. A command changes a state, and
+//! has no answer.
 
 use serde_json::{Value, json};
 
 use super::toolbox::{Board, int32};
 
-/// The things of one device.
+/// Things of one device.
 #[derive(Debug)]
 pub(super) struct Things {
-    /// Up to 1.6.2 names were others, and descriptions Chinese.
+    /// Set for the names and the Chinese descriptions up to 1.6.2.
     old_names: bool,
-    /// States as last told, in the order of [`Things::states`].
-    told: Vec<Option<String>>,
+    /// States as last reported, in the order of [`Things::states`].
+    reported: Vec<Option<String>>,
 }
 
-/// A command that would read through a null pointer.
+/// Error: a command that would dereference a null pointer in firmware.
 pub(super) struct Crash;
 
 const NOTHING: &str = "{}";
 
 impl Things {
     pub(super) fn new(old_names: bool) -> Self {
-        Self { old_names, told: Vec::new() }
+        Self { old_names, reported: Vec::new() }
     }
 
-    /// One message a thing, and everything is to be told anew.
+    /// Returns one message per thing, and marks all states as not reported.
     pub(super) fn describe(&mut self, session_id: &str) -> Vec<String> {
-        self.told.clear();
+        self.reported.clear();
         let message = |thing: &String| {
             format!(
                 "{{\"session_id\":\"{session_id}\",\"type\":\"iot\",\"update\":true,\
@@ -40,15 +40,15 @@ impl Things {
         self.descriptors().iter().map(message).collect()
     }
 
-    /// The states that changed, where some did.
-    pub(super) fn tell(&mut self, session_id: &str, board: &Board) -> Option<String> {
+    /// Returns the message with the changed states; `None` if there are none.
+    pub(super) fn changed_states(&mut self, session_id: &str, board: &Board) -> Option<String> {
         let states = self.states(board);
-        self.told.resize(states.len(), None);
+        self.reported.resize(states.len(), None);
         let mut changed = Vec::new();
-        for (told, state) in self.told.iter_mut().zip(states) {
-            if told.as_ref() != Some(&state) {
+        for (reported, state) in self.reported.iter_mut().zip(states) {
+            if reported.as_ref() != Some(&state) {
                 changed.push(state.clone());
-                *told = Some(state);
+                *reported = Some(state);
             }
         }
         let states = changed.join(",");
@@ -60,10 +60,10 @@ impl Things {
         })
     }
 
-    /// Carries out one command; an unknown thing or method, or a missing parameter, does nothing.
+    /// Executes one command. Does nothing for an unknown thing or method, or a missing parameter.
     ///
     /// # Errors
-    /// Firmware would crash: there is no `name`, or no `method`.
+    /// Fails if firmware would crash: there is no `name`, or no `method`.
     pub(super) fn invoke(&self, command: &Value, board: &mut Board) -> Result<(), Crash> {
         let string = |name: &str| command.get(name).and_then(Value::as_str).ok_or(Crash);
         let name = string("name")?;

@@ -1,10 +1,10 @@
-//! A virtual device of the xiaozhi protocol, and recorded sessions that it replays: record a session
-//! once, and test a server with it for ever.
+//! Virtual device of the xiaozhi protocol, and replay of recorded sessions: record a session once,
+//! and use it in every test of a server.
 //!
 //! # Replay a recording in a test
-//! A recording is a file of JSON lines that `hearken serve --record DIR` writes, or that
-//! `hearken convert` makes of speech; [`Recording::load`] also takes WAV and Ogg Opus files of a
-//! person speaking. What is expected stands in its header, in the test, or in both:
+//! A recording is a file of JSON lines that `hearken serve --record DIR` writes, or that `hearken
+//! convert` creates from speech; [`Recording::load`] also accepts WAV and Ogg Opus files of a
+//! person speaking. Its expectations are in its header, in the test, or in both:
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -35,28 +35,28 @@
 //! }
 //! ```
 //!
-//! An expectation that does not hold is an [`Unmet`], which tells what was found instead and
-//! everything that happened with its time. A replay that cannot run at all is a [`ReplayError`].
-//! Test suites in other languages run `hearken replay FILE --expect --json`, whose output and exit
-//! status are described in `docs/replay-json.md`.
+//! An expectation that does not hold is an [`UnmetExpectations`], which contains the observed values and the
+//! timeline. A replay that cannot run is a [`ReplayError`]. Test suites in other languages run
+//! `hearken replay FILE --expect --json`; `docs/replay-json.md` describes its output and exit
+//! status.
 //!
 //! # Drive a device by hand
 //! [`Device`] is a device on a real socket: a person presses its button ([`Event`]), speaks
 //! ([`Sound::packets`]) and waits ([`Device::live_until`]); `examples/device.rs` does so in 40
-//! lines. [`virtual_device::VirtualDevice`] is the same without a socket and in any time, for
-//! simulations; [`load`] is many of them at once.
+//! lines. [`virtual_device::VirtualDevice`] is the same without a socket and with any clock, for
+//! simulations; [`load`] runs many of them at once.
 //!
 //! # What it depends on
-//! Nothing of a server: it knows the words on the wire alone, and works against any server of the
-//! protocol. Of this repository's crates it uses `hearken-proto` (messages and the format of
-//! recordings), `hearken-actors` for its Opus codec, resampler and PCM functions only, and
-//! `hearken-base` for the choice of a TLS implementation and the end of WebSockets. It needs a
-//! tokio runtime with IO and time.
+//! It depends on no server: it implements the device protocol, and works with any server of it. Of
+//! this repository's crates it uses `hearken-proto` (messages and the format of recordings),
+//! `hearken-actors` for its Opus codec, resampler and PCM functions only, and `hearken-base` for
+//! the choice of a TLS implementation and for closing WebSockets. It needs a tokio runtime with IO
+//! and time.
 //!
 //! Reading order: [`recording`], [`replay`], [`session`] and [`expectations`] (the API above),
-//! [`firmware`] (the rules), [`profile`] (what versions do differently), [`mod@virtual_device`] (a
-//! device to be driven in any time), [`socket`] (the same on a real socket), [`script`] (what a
-//! person does with it), [`report`] and [`observer`] (what they heard).
+//! [`firmware`] (the rules), [`profile`] (differences between versions), [`mod@virtual_device`] (a
+//! device with any clock), [`socket`] (the same on a real socket), [`script`] (actions of a
+//! person), [`report`] and [`observer`] (observations).
 
 pub mod boot;
 pub mod clock;
@@ -95,7 +95,7 @@ pub mod virtual_device;
 
 pub use endpoint_options::EndpointOptions;
 pub use events::Event;
-pub use expectations::{ExpectationResult, Expectations, Unmet};
+pub use expectations::{ExpectationResult, Expectations, UnmetExpectations};
 pub use firmware::Firmware;
 pub use hearken_proto::device::{AudioParams, ListenMode};
 pub use hearken_proto::recording::{Expect, ExpectedCall, Header};

@@ -1,9 +1,9 @@
-//! The MCP server inside the virtual device (specification of 2024-11-05), as in firmware's
-//! `main/mcp_server.cc`: pure, on the time it is given. Not for the tools, which are in
+//! MCP server inside the virtual device (specification of 2024-11-05), as in firmware's
+//! `main/mcp_server.cc`: pure, with the time as an argument. Not for the tools, which are in
 //! [`super::toolbox`].
 //!
-//! Calls run on the main loop one after the other, answers leave by it in the order of requests,
-//! and while a tool runs the device does nothing else. Ids are numbers, held within 32 bits;
+//! Calls run on the main loop one after the other, answers are sent by it in the order of requests,
+//! and while a tool runs the device does nothing else. Ids are numbers, clamped to 32 bits;
 //! requests without one are never answered. Errors have no code, and their text is not escaped.
 
 use std::collections::VecDeque;
@@ -14,18 +14,18 @@ use serde_json::{Map, Value, json};
 use super::events::{ToolUse, Upload};
 use super::toolbox::{Board, Tool, Toolbox, int32};
 
-/// A page of tools is at most this long, in bytes.
+/// Maximum length of a page of tools, in bytes.
 const PAGE: usize = 8_000;
-/// Bytes kept free for the end of a page.
+/// Number of bytes reserved for the end of a page.
 const PAGE_END: usize = 30;
-/// The camera gives up an upload after this time.
+/// Timeout of the camera's upload.
 pub(super) const UPLOAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Requests that wait for the main loop.
+/// Maximum number of requests that wait for the main loop.
 const MOST_JOBS: usize = 256;
-/// What boards call themselves.
+/// Name of the board.
 const BOARD: &str = "virtual-board";
 
-/// What the main loop has to do.
+/// Job of the main loop.
 #[derive(Debug)]
 struct Job {
     id: i32,
@@ -41,7 +41,7 @@ enum Work {
 
 type Answer = Result<String, String>;
 
-/// A call that holds up the main loop.
+/// Call that blocks the main loop.
 #[derive(Debug)]
 struct Running {
     id: i32,
@@ -50,7 +50,7 @@ struct Running {
     answer: Answer,
 }
 
-/// What comes of it all.
+/// Output of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
     /// The payload of an `mcp` message.
@@ -63,17 +63,17 @@ pub(super) enum Outcome {
     Reboot,
 }
 
-/// The server.
+/// MCP server of one device.
 #[derive(Debug)]
 pub(super) struct McpServer {
     toolbox: Toolbox,
     tools: Vec<Tool>,
     version: &'static str,
-    /// Where pictures go: address and token.
+    /// Upload address for pictures, and its token.
     vision: Option<(String, Option<String>)>,
     jobs: VecDeque<Job>,
     running: Option<Running>,
-    /// The main loop is free from here on.
+    /// Time from which the main loop is free.
     free_at: Duration,
     late: VecDeque<(Duration, String)>,
 }
@@ -92,19 +92,19 @@ impl McpServer {
         }
     }
 
-    /// Whether a tool holds up the main loop.
+    /// Returns true while a tool blocks the main loop.
     pub(super) fn busy(&self) -> bool {
         self.running.is_some()
     }
 
-    /// When time alone will change something.
+    /// Returns the next time at which the state changes without an event.
     pub(super) fn due(&self) -> Option<Duration> {
         let running = self.running.as_ref().map(|r| r.until);
         let late = self.late.front().map(|(at, _)| *at);
         [running, late].into_iter().flatten().min()
     }
 
-    /// Forgets what waits: the device restarts.
+    /// Drops all waiting requests, because the device restarts.
     pub(super) fn reset(&mut self) {
         self.vision = None;
         self.jobs.clear();
@@ -112,7 +112,7 @@ impl McpServer {
         self.late.clear();
     }
 
-    /// Takes the payload of an `mcp` message. What comes of it is in [`Self::pass_time`].
+    /// Queues the payload of an `mcp` message. [`Self::pass_time`] returns its effects.
     pub(super) fn receive(&mut self, now: Duration, request: &Value) {
         let string = |name: &str| request.get(name).and_then(Value::as_str);
         let (Some("2.0"), Some(method)) = (string("jsonrpc"), string("method")) else { return };
@@ -137,7 +137,7 @@ impl McpServer {
         }
     }
 
-    /// What the main loop has done by now.
+    /// Runs the main loop until now, and returns its outputs.
     pub(super) fn pass_time(&mut self, now: Duration, board: &mut Board) -> Vec<Outcome> {
         let mut out = Vec::new();
         loop {
@@ -166,7 +166,7 @@ impl McpServer {
         out
     }
 
-    /// The picture has been sent, with this answer, or could not be.
+    /// Completes an upload, with the answer or the reason of its failure.
     pub(super) fn uploaded(&mut self, now: Duration, answer: Result<String, String>) {
         let takes_photo = |r: &&mut Running| r.name == "self.camera.take_photo";
         if let Some(running) = self.running.as_mut().filter(takes_photo) {
@@ -287,7 +287,7 @@ impl McpServer {
 }
 
 impl Toolbox {
-    /// The result of a tool that gave this text, as firmware shapes it.
+    /// Returns the result of a tool with this text, in the format of firmware.
     fn result(&self, text: &str) -> String {
         let content = if self.oddities.picture_results {
             let picture = json!({"type": "image", "mimeType": "image/jpeg", "data": "/9j/"});

@@ -1,5 +1,5 @@
-//! What the virtual device makes of each text message from the server. Not for what the device
-//! sends, nor for states.
+//! Processing of each text message from the server. Not for the messages of the device, nor for its
+//! states.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::events::{Fact, Output, note};
 use super::firmware::Firmware;
 use super::iot::Crash;
 
-/// A longer text frame does not fit in a board's memory; the largest that firmware speaks of is a
-/// push of glyphs of 64 KiB.
+/// Longest text frame that fits in a board's memory, in bytes; the largest that firmware mentions
+/// is a push of glyphs of 64 KiB.
 const LONGEST_TEXT: usize = 64 * 1_024;
 /// Types that some version knows. A push of glyphs within them is ignored.
 const KNOWN: [&str; 10] =
     ["hello", "tts", "stt", "llm", "mcp", "iot", "system", "alert", "custom", "notify"];
 
-/// Takes one text frame. Unknown and malformed ones are ignored, as firmware does, but noted.
+/// Processes one text frame. Unknown and malformed ones are ignored, as firmware does, but noted.
 pub(super) fn receive(device: &mut Firmware, now: Duration, text: &str, out: &mut Vec<Output>) {
     if text.len() > LONGEST_TEXT {
         note(out, now, Fact::Offence("a text frame over 64 KiB does not fit in memory"));
@@ -46,12 +46,17 @@ pub(super) fn receive(device: &mut Firmware, now: Duration, text: &str, out: &mu
     if orders && device.serving.busy() {
         device.serving.defer_message(message);
     } else {
-        obey(device, now, &message, out);
+        execute(device, now, &message, out);
     }
 }
 
-/// Does what the message says.
-pub(super) fn obey(device: &mut Firmware, now: Duration, message: &Value, out: &mut Vec<Output>) {
+/// Executes the message.
+pub(super) fn execute(
+    device: &mut Firmware,
+    now: Duration,
+    message: &Value,
+    out: &mut Vec<Output>,
+) {
     let string = |name: &str| message.get(name).and_then(Value::as_str);
     let object = |name: &str| message.get(name).filter(|value| value.is_object());
     let offence = |out: &mut Vec<Output>, what| note(out, now, Fact::Offence(what));

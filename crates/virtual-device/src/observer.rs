@@ -1,56 +1,56 @@
-//! Who watches a virtual device: everything kept ([`super::report::Report`]), or only counted, for
-//! runs of many hours. Not for judging.
+//! Observers of a virtual device: one that stores everything is [`super::report::Report`], one that
+//! only counts is here, for runs of many hours. Not for judging.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::events::{Fact, Loss, State};
 
-/// A thing that was seen.
+/// Observation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum Observation {
     /// The device sent this text frame.
     Sent(String),
     /// The device sent a packet of the microphone.
     SentAudio,
-    /// The person interrupted by speaking; [`Fact::Aborted`] tells of other interruptions.
+    /// The person interrupted by speaking; [`Fact::Aborted`] is any other interruption.
     SpokenOver,
-    /// The device noticed something.
+    /// A fact noted by the device.
     Noticed(Fact),
 }
 
-/// Takes what is seen of one device. Times are the caller's, and come a little out of order:
-/// playback is found a little after it was so.
+/// Receiver of the observations of one device. Times are the caller's, and slightly out of order:
+/// playback is noticed shortly after it happened.
 pub trait Observer {
-    /// One thing and when it was so.
-    fn saw(&mut self, at: Duration, what: What);
+    /// Receives one observation with its time.
+    fn observe(&mut self, at: Duration, what: Observation);
 }
 
 /// Counts of packets.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Packets {
-    /// From the microphone.
+    /// Number of packets sent from the microphone.
     pub sent: usize,
-    /// From the microphone, never sent: the send queue was full.
+    /// Number of microphone packets that were not sent: the send queue was full.
     pub unsent: usize,
-    /// From the server.
+    /// Number of packets received from the server.
     pub received: usize,
-    /// Begun to play.
+    /// Number of packets whose playback began.
     pub played: usize,
-    /// Came when the loudspeaker had already run dry.
+    /// Number of packets received after the queue had run empty.
     pub late: usize,
-    /// Cut while they played.
+    /// Number of packets cut during playback.
     pub cut: usize,
-    /// Never played, by reason.
+    /// Number of packets that were never played, by reason.
     pub lost: BTreeMap<&'static str, usize>,
 }
 
 impl Packets {
-    /// Counts one thing.
-    pub fn count(&mut self, what: &What) {
+    /// Counts one observation.
+    pub fn count(&mut self, what: &Observation) {
         match what {
-            What::SentAudio => self.sent += 1,
-            What::Noticed(fact) => match fact {
+            Observation::SentAudio => self.sent += 1,
+            Observation::Noticed(fact) => match fact {
                 Fact::UplinkDropped => self.unsent += 1,
                 Fact::PacketReceived => self.received += 1,
                 Fact::PacketPlayed { .. } => self.played += 1,
@@ -59,12 +59,12 @@ impl Packets {
                 Fact::PacketLost(loss) => *self.lost.entry(loss_name(*loss)).or_default() += 1,
                 _ => {}
             },
-            What::Sent(_) | What::SpokenOver => {}
+            Observation::Sent(_) | Observation::SpokenOver => {}
         }
     }
 }
 
-/// The reason in plain words.
+/// Returns the reason as text.
 pub fn loss_name(loss: Loss) -> &'static str {
     match loss {
         Loss::NotSpeaking => "not speaking",
@@ -78,40 +78,40 @@ pub fn loss_name(loss: Loss) -> &'static str {
     }
 }
 
-/// What came of one interruption, until the next `tts start`, the next interruption or the end of
-/// the conversation. What was on its way when the person interrupted is in it.
+/// Consequences of one interruption, until the next `tts start`, the next interruption or the end
+/// of the conversation. Includes everything that was in transit at the interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Aftermath {
-    /// When the person interrupted, on the caller's clock.
+pub struct InterruptionEffects {
+    /// Time of the interruption, on the caller's clock.
     pub at: Duration,
-    /// Packets that came after it and before `tts stop`.
+    /// Number of packets received between it and `tts stop`.
     pub packets: usize,
-    /// From the interruption to the last packet of all.
+    /// Time from the interruption to the last packet.
     pub last_packet: Option<Duration>,
-    /// Sentences announced after it.
+    /// Number of sentences announced after it.
     pub sentences: usize,
-    /// From the interruption to `tts stop`.
+    /// Time from the interruption to `tts stop`.
     pub stop: Option<Duration>,
-    /// Packets after that `tts stop`: stale, however they came to be.
+    /// Number of packets received after that `tts stop`, which are stale.
     pub packets_after_stop: usize,
 }
 
-/// Follows one interruption after the other.
+/// Tracker of the consequences of interruptions, one after the other.
 #[derive(Debug, Clone, Default)]
-pub struct Aftermaths {
-    open: Option<Aftermath>,
+pub struct InterruptionTracker {
+    open: Option<InterruptionEffects>,
 }
 
-impl Aftermaths {
-    /// Takes the next thing, and gives the interruption that is over with it.
-    pub fn saw(&mut self, at: Duration, what: &What) -> Option<Aftermath> {
+impl InterruptionTracker {
+    /// Processes an observation, and returns the interruption that it completes.
+    pub fn observe(&mut self, at: Duration, what: &Observation) -> Option<InterruptionEffects> {
         let fact = match what {
-            What::SpokenOver => &Fact::Aborted,
-            What::Noticed(fact) => fact,
-            What::Sent(_) | What::SentAudio => return None,
+            Observation::SpokenOver => &Fact::Aborted,
+            Observation::Noticed(fact) => fact,
+            Observation::Sent(_) | Observation::SentAudio => return None,
         };
         if *fact == Fact::Aborted {
-            return self.open.replace(Aftermath { at, ..Aftermath::default() });
+            return self.open.replace(InterruptionEffects { at, ..InterruptionEffects::default() });
         }
         let open = self.open.as_mut()?;
         let since = at.saturating_sub(open.at);
@@ -136,78 +136,83 @@ impl Aftermaths {
         None
     }
 
-    /// The interruption that is not over.
-    pub fn end(self) -> Option<Aftermath> {
+    /// Returns the interruption that is not complete.
+    pub fn end(self) -> Option<InterruptionEffects> {
         self.open
     }
 }
 
-/// Kinds of messages and of offences that are told apart; more count as one.
+/// Maximum number of kinds of messages and of offences that are counted separately; further ones
+/// are counted together.
 const MOST_KINDS: usize = 64;
 
-/// Counts instead of keeping: as large after a thousand hours as after one.
+/// Counters of observations: of constant size for any length of the run.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Counts of packets.
     pub packets: Packets,
-    /// Packets lost or cut because `tts stop` came too early.
+    /// Number of packets lost or cut because `tts stop` came too early.
     pub tails_cut: usize,
-    /// Silences inside speech, in all.
+    /// Total length of silences inside speech.
     pub silent: Duration,
-    /// The longest silence inside speech.
+    /// Longest silence inside speech.
     pub longest_gap: Duration,
-    /// How long packets played, cut ones whole.
+    /// Total playback time of packets, including the unplayed parts of cut ones.
     pub played: Duration,
-    /// Messages from the server by kind (`stt`, `tts start`).
+    /// Number of messages from the server, by kind (`stt`, `tts start`).
     pub messages: BTreeMap<String, usize>,
-    /// Messages that would have crashed or confused firmware.
+    /// Number of messages that would have crashed or confused firmware.
     pub offences: BTreeMap<&'static str, usize>,
-    /// Interruptions by abort or by speaking.
+    /// Number of interruptions, by abort or by speaking.
     pub interruptions: usize,
-    /// The longest from an interruption to its `tts stop`.
+    /// Longest time from an interruption to its `tts stop`.
     pub slowest_stop: Duration,
-    /// The longest from an interruption to the last packet after it.
+    /// Longest time from an interruption to the last packet after it.
     pub latest_packet: Duration,
-    /// Packets after the `tts stop` of an interruption.
+    /// Number of packets after the `tts stop` of an interruption.
     pub stale_packets: usize,
-    /// Interruptions without a `tts stop`.
+    /// Number of interruptions without a `tts stop`.
     pub unanswered: usize,
-    aftermaths: Aftermaths,
+    aftermaths: InterruptionTracker,
 }
 
 impl Observer for Tally {
-    fn saw(&mut self, at: Duration, what: What) {
+    fn observe(&mut self, at: Duration, what: Observation) {
         self.packets.count(&what);
-        if let Some(over) = self.aftermaths.saw(at, &what) {
+        if let Some(over) = self.aftermaths.observe(at, &what) {
             self.close(&over);
         }
         match what {
-            What::SpokenOver | What::Noticed(Fact::Aborted) => self.interruptions += 1,
-            What::Noticed(Fact::PacketLost(Loss::TailCut)) => self.tails_cut += 1,
-            What::Noticed(Fact::PacketCut { loss: Loss::TailCut, .. }) => self.tails_cut += 1,
-            What::Noticed(Fact::PacketPlayed { length, .. }) => self.played += length,
-            What::Noticed(Fact::Gap { length }) => {
+            Observation::SpokenOver | Observation::Noticed(Fact::Aborted) => {
+                self.interruptions += 1
+            }
+            Observation::Noticed(Fact::PacketLost(Loss::TailCut)) => self.tails_cut += 1,
+            Observation::Noticed(Fact::PacketCut { loss: Loss::TailCut, .. }) => {
+                self.tails_cut += 1
+            }
+            Observation::Noticed(Fact::PacketPlayed { length, .. }) => self.played += length,
+            Observation::Noticed(Fact::Gap { length }) => {
                 self.silent += length;
                 self.longest_gap = self.longest_gap.max(length);
             }
-            What::Noticed(Fact::Message { kind, .. }) => self.message(kind),
-            What::Noticed(Fact::Offence(offence)) => {
+            Observation::Noticed(Fact::Message { kind, .. }) => self.message(kind),
+            Observation::Noticed(Fact::Offence(offence)) => {
                 *self.offences.entry(offence).or_default() += 1;
             }
-            What::Sent(_) | What::SentAudio | What::Noticed(_) => {}
+            Observation::Sent(_) | Observation::SentAudio | Observation::Noticed(_) => {}
         }
     }
 }
 
 impl Tally {
-    /// Counts the interruption that is not over, too; to be called once, at the end.
+    /// Counts the incomplete interruption too. Call it once, at the end.
     pub fn finish(&mut self) {
         if let Some(open) = std::mem::take(&mut self.aftermaths).end() {
             self.close(&open);
         }
     }
 
-    fn close(&mut self, over: &Aftermath) {
+    fn close(&mut self, over: &InterruptionEffects) {
         match over.stop {
             Some(stop) => self.slowest_stop = self.slowest_stop.max(stop),
             None => self.unanswered += 1,
@@ -232,14 +237,14 @@ mod tests {
     use super::super::report::Report;
     use super::*;
 
-    fn message(kind: &str) -> What {
-        What::Noticed(Fact::Message { kind: kind.into(), text: None })
+    fn message(kind: &str) -> Observation {
+        Observation::Noticed(Fact::Message { kind: kind.into(), text: None })
     }
 
     #[test]
     fn what_follows_an_interruption_is_told_until_the_next_reply() {
-        let received = || What::Noticed(Fact::PacketReceived);
-        let aborted = || What::Noticed(Fact::Aborted);
+        let received = || Observation::Noticed(Fact::PacketReceived);
+        let aborted = || Observation::Noticed(Fact::Aborted);
         let seen = [
             (0, received()),
             (100, aborted()),
@@ -249,19 +254,19 @@ mod tests {
             (260, received()),
             (300, message("tts start")),
             (320, received()),
-            (400, What::SpokenOver),
+            (400, Observation::SpokenOver),
             (430, message("stt")),
             (500, aborted()),
-            (510, What::Noticed(Fact::State(State::Idle))),
+            (510, Observation::Noticed(Fact::State(State::Idle))),
         ];
         let (mut report, mut tally) = (Report::default(), Tally::default());
         for (ms, what) in seen {
-            report.saw(Duration::from_millis(ms), what.clone());
-            tally.saw(Duration::from_millis(ms), what);
+            report.observe(Duration::from_millis(ms), what.clone());
+            tally.observe(Duration::from_millis(ms), what);
         }
         tally.finish();
         let ms = Duration::from_millis;
-        let first = Aftermath {
+        let first = InterruptionEffects {
             at: ms(100),
             packets: 1,
             last_packet: Some(ms(160)),
@@ -269,7 +274,7 @@ mod tests {
             stop: Some(ms(100)),
             packets_after_stop: 1,
         };
-        let nothing = |at| Aftermath { at: ms(at), ..Aftermath::default() };
+        let nothing = |at| InterruptionEffects { at: ms(at), ..InterruptionEffects::default() };
         assert_eq!(report.interruptions(), [first, nothing(400), nothing(500)]);
         assert_eq!((tally.interruptions, tally.unanswered, tally.stale_packets), (3, 2, 1));
         assert_eq!((tally.slowest_stop, tally.latest_packet), (ms(100), ms(160)));
@@ -280,8 +285,8 @@ mod tests {
     fn a_tally_does_not_grow() {
         let mut tally = Tally::default();
         for n in 0..10_000 {
-            tally.saw(Duration::from_secs(n), message(&format!("kind {n}")));
-            tally.saw(Duration::from_secs(n), What::SpokenOver);
+            tally.observe(Duration::from_secs(n), message(&format!("kind {n}")));
+            tally.observe(Duration::from_secs(n), Observation::SpokenOver);
         }
         assert_eq!(tally.messages.len(), MOST_KINDS + 1);
         assert_eq!(tally.messages.values().sum::<usize>(), 10_000);

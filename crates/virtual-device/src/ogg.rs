@@ -1,4 +1,4 @@
-//! Opus packets to and from Ogg Opus files (RFC 7845), which any player opens. Not for decoding.
+//! Reads and writes Ogg Opus files (RFC 7845), which any player opens. Not for decoding.
 
 use std::io::{Cursor, Read, Seek};
 use std::time::Duration;
@@ -9,33 +9,33 @@ use ogg::{PacketReader, PacketWriteEndInfo, PacketWriter};
 
 use super::packet_length;
 
-/// Granule positions count at this rate, whatever the stream's (RFC 7845, section 4).
+/// Rate of granule positions, for any rate of the stream (RFC 7845, section 4).
 const GRANULE_RATE_HZ: u64 = 48_000;
-/// What a speech encoder of libopus adds in front: 6.5 ms.
+/// Delay that a speech encoder of libopus adds, in samples: 6.5 ms.
 const PRE_SKIP: u16 = 312;
-/// Any number will do where a file holds one stream.
+/// Serial number of the stream; any number is valid in a file with one stream.
 const SERIAL: u32 = 0x6865_6172;
 const VENDOR: &str = "hearken";
-/// Packets on one page: about one second of 60 ms packets.
+/// Number of packets per page: about one second of 60 ms packets.
 const PACKETS_PER_PAGE: usize = 16;
 
-/// An Ogg Opus file's contents.
+/// Contents of an Ogg Opus file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OggOpus {
-    /// Rate of the sound before it was encoded.
+    /// Sample rate of the audio before encoding, in Hz.
     pub input_rate_hz: u32,
     /// Comments, as `NAME=value` pairs.
     pub comments: Vec<(String, String)>,
-    /// The packets.
+    /// Opus packets.
     pub packets: Vec<Bytes>,
 }
 
 impl OggOpus {
-    /// The bytes of the file. Empty packets, which Ogg players refuse, become silence of one byte
-    /// (DTX) of the same length.
+    /// Returns the bytes of the file. Empty packets, which Ogg players refuse, become packets of
+    /// one byte (DTX) of the same length.
     ///
     /// # Errors
-    /// There are no packets, or the first is empty.
+    /// Fails if there are no packets, or the first is empty.
     pub fn render(&self) -> anyhow::Result<Vec<u8>> {
         let mut toc = match self.packets.first().and_then(|p| p.first()) {
             Some(toc) => *toc,
@@ -69,10 +69,10 @@ impl OggOpus {
         Ok(writer.into_inner().into_inner())
     }
 
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// It is no Ogg file, or holds something else than mono Opus.
+    /// Fails if it is not an Ogg file, or contains anything other than mono Opus.
     pub fn parse(input: impl Read + Seek) -> anyhow::Result<Self> {
         let mut reader = PacketReader::new(input);
         let mut next = || reader.read_packet().context("the Ogg file is damaged");
@@ -92,13 +92,13 @@ impl OggOpus {
         Ok(Self { input_rate_hz, comments, packets })
     }
 
-    /// Length of the longest packet.
+    /// Returns the length of the longest packet.
     pub fn packet_length(&self) -> Option<Duration> {
         self.packets.iter().filter_map(|p| packet_length(p)).max()
     }
 }
 
-/// RFC 7845, section 5.1.
+/// Returns the identification header (RFC 7845, section 5.1).
 fn head(input_rate_hz: u32) -> Vec<u8> {
     let mut head = b"OpusHead\x01\x01".to_vec();
     head.extend(PRE_SKIP.to_le_bytes());
@@ -107,7 +107,7 @@ fn head(input_rate_hz: u32) -> Vec<u8> {
     head
 }
 
-/// RFC 7845, section 5.2.
+/// Returns the comment header (RFC 7845, section 5.2).
 fn tags(comments: &[(String, String)]) -> Vec<u8> {
     let mut tags = b"OpusTags".to_vec();
     let put = |tags: &mut Vec<u8>, text: &str| {
@@ -122,7 +122,7 @@ fn tags(comments: &[(String, String)]) -> Vec<u8> {
     tags
 }
 
-/// The comments, as far as they can be read.
+/// Parses the comments, up to the first invalid one.
 fn comments(tags: &[u8]) -> Vec<(String, String)> {
     let read = || -> Option<Vec<(String, String)>> {
         let (_vendor, rest) = text(tags.strip_prefix(b"OpusTags")?)?;
@@ -139,7 +139,7 @@ fn comments(tags: &[u8]) -> Vec<(String, String)> {
     read().unwrap_or_default()
 }
 
-/// A text with its length before it, and what follows.
+/// Parses a text that is preceded by its length, and returns the rest of the bytes.
 fn text(bytes: &[u8]) -> Option<(String, &[u8])> {
     let (length, after) = bytes.split_first_chunk::<4>()?;
     let (text, rest) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;

@@ -1,27 +1,27 @@
-//! What the device wants to send while its socket takes nothing: the send queue of firmware. Not
-//! for framing nor for sockets.
+//! Send queue of firmware, for messages and packets while the socket accepts no data. Not for
+//! framing nor for sockets.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
 use super::events::Output;
-use super::profile::Drops;
+use super::profile::DropPolicy;
 
-/// Messages that wait; firmware's main loop stands still long before that many.
+/// Maximum number of waiting messages; firmware's main loop blocks long before.
 const TEXTS: usize = 256;
 
-/// Messages and packets in the order in which they go out.
+/// Queue of messages and packets, in the order of sending.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// The socket takes nothing.
+    /// True while the socket accepts no data.
     blocked: bool,
-    /// The main loop, which sends, is held up by a tool.
+    /// True while a tool blocks the main loop, which sends.
     held: bool,
     waiting: VecDeque<Frame>,
     packets: usize,
     capacity: usize,
-    drops: Drops,
+    drops: DropPolicy,
 }
 
 #[derive(Debug)]
@@ -31,11 +31,11 @@ enum Frame {
 }
 
 impl Outbox {
-    pub(super) fn new(capacity: usize, drops: Drops) -> Self {
+    pub(super) fn new(capacity: usize, drops: DropPolicy) -> Self {
         Self { blocked: false, held: false, waiting: VecDeque::new(), packets: 0, capacity, drops }
     }
 
-    /// Sends or keeps a message. False where it was dropped.
+    /// Sends or queues a message. Returns false if it was dropped.
     pub(super) fn text(&mut self, text: String, out: &mut Vec<Output>) -> bool {
         if self.open() {
             out.push(Output::Text(text));
@@ -47,14 +47,14 @@ impl Outbox {
         true
     }
 
-    /// Sends or keeps a packet. False where one was dropped for it, or it itself was.
+    /// Sends or queues a packet. Returns false if it or an older one was dropped.
     pub(super) fn audio(&mut self, framed: Bytes, out: &mut Vec<Output>) -> bool {
         if self.open() {
             out.push(Output::Binary(framed));
             return true;
         }
         let full = self.packets >= self.capacity;
-        if full && self.drops == Drops::Newest {
+        if full && self.drops == DropPolicy::Newest {
             return false;
         }
         if full && let Some(at) = self.waiting.iter().position(|f| matches!(f, Frame::Audio(_))) {
@@ -66,23 +66,23 @@ impl Outbox {
         !full
     }
 
-    /// The socket takes nothing until told otherwise.
+    /// Stops sending, because the socket accepts no data.
     pub(super) fn block(&mut self) {
         self.blocked = true;
     }
 
-    /// The socket takes messages again.
+    /// Continues sending.
     pub(super) fn unblock(&mut self, out: &mut Vec<Output>) {
         self.blocked = false;
         self.flush(out);
     }
 
-    /// The main loop is held up until released.
+    /// Stops sending, because a tool blocks the main loop.
     pub(super) fn hold(&mut self) {
         self.held = true;
     }
 
-    /// The main loop goes on.
+    /// Continues sending, because the main loop is free.
     pub(super) fn release(&mut self, out: &mut Vec<Output>) {
         self.held = false;
         self.flush(out);
@@ -103,13 +103,13 @@ impl Outbox {
         }));
     }
 
-    /// Throws away the packets that wait and tells how many.
+    /// Drops the waiting packets and returns their number.
     pub(super) fn forget_audio(&mut self) -> usize {
         self.waiting.retain(|frame| matches!(frame, Frame::Text(_)));
         std::mem::take(&mut self.packets)
     }
 
-    /// The socket is gone, and what waited for it with it.
+    /// Drops everything that waits, because the socket was closed.
     pub(super) fn reset(&mut self) {
         self.blocked = false;
         self.packets = 0;

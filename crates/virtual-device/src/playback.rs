@@ -1,5 +1,6 @@
-//! The device's decode queue and loudspeaker: which packet is played when, and which never. Pure:
-//! time comes in as an argument. Not for states and messages, which are in [`super::firmware`].
+//! Decode queue and loudspeaker of the device: decides when each packet is played, or that it is
+//! dropped. Pure: time is an argument. Not for states and messages, which are in
+//! [`super::firmware`].
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,22 +10,22 @@ use hearken_proto::device::AudioPacket;
 
 use super::events::{Fact, Loss, Note};
 
-/// More times of played packets than this, and firmware sends none.
+/// Number of waiting timestamps of played packets above which firmware sends none.
 const TIMESTAMPS: usize = 3;
-/// Firmware's list of them has no end; ours does.
+/// Maximum number of stored timestamps; firmware has no limit.
 const MOST_TIMESTAMPS: usize = 64;
 
-/// The queue before the decoder and the packet being played.
+/// Decode queue with the packet that is being played.
 #[derive(Debug)]
 pub(super) struct Playback {
     capacity: usize,
     queue: VecDeque<Waiting>,
     current: Option<Current>,
-    /// When the loudspeaker last fell silent with more expected.
+    /// Time at which the queue ran empty while more packets were expected.
     starved_at: Option<Duration>,
-    /// Longest packet that the decoder has room for.
+    /// Longest packet that the decoder accepts.
     longest: Duration,
-    /// Times stamped on packets that have been played, for the microphone's.
+    /// Timestamps of played packets, for microphone packets.
     played: VecDeque<u32>,
 }
 
@@ -53,12 +54,12 @@ impl Playback {
         }
     }
 
-    /// A new hello says how long packets will be.
+    /// Sets the longest packet, as announced by a new hello.
     pub(super) fn set_longest(&mut self, longest: Duration) {
         self.longest = longest;
     }
 
-    /// Lets time pass up to `now`.
+    /// Advances playback to `now`.
     pub(super) fn advance(&mut self, now: Duration, notes: &mut Vec<Note>) {
         while let Some(current) = &self.current {
             let until = current.until;
@@ -76,7 +77,7 @@ impl Playback {
         }
     }
 
-    /// A packet arrives while the device speaks.
+    /// Queues a packet that arrived while the device speaks.
     pub(super) fn push(&mut self, now: Duration, packet: AudioPacket, notes: &mut Vec<Note>) {
         let AudioPacket { opus, timestamp_ms } = packet;
         let length = packet_length(&opus).unwrap_or(self.longest);
@@ -107,7 +108,7 @@ impl Playback {
         true
     }
 
-    /// Throws away what waits and what plays; tells each packet's loss.
+    /// Drops the queued packets and the one being played, and notes the loss of each.
     pub(super) fn clear(&mut self, now: Duration, loss: Loss, notes: &mut Vec<Note>) {
         for _ in self.queue.drain(..) {
             notes.push(Note { at: now, fact: Fact::PacketLost(loss) });
@@ -121,13 +122,13 @@ impl Playback {
         self.played.clear();
     }
 
-    /// The time to stamp on a packet of the microphone: that of a packet played before, or 0.
+    /// Returns the timestamp for a microphone packet: that of a packet played before, or 0.
     pub(super) fn next_timestamp(&mut self) -> u32 {
         let few = self.played.len() <= TIMESTAMPS;
         self.played.pop_front().filter(|_| few).unwrap_or(0)
     }
 
-    /// Silence from here on is no gap: the server has said that it is done.
+    /// Ends the detection of gaps, because the server has announced the end of its speech.
     pub(super) fn expect_no_more(&mut self) {
         self.starved_at = None;
     }
@@ -140,14 +141,14 @@ impl Playback {
         self.current.is_none() && self.queue.is_empty()
     }
 
-    /// When the packet being played ends.
+    /// Returns the time at which the packet being played ends.
     pub(super) fn due(&self) -> Option<Duration> {
         self.current.as_ref().map(|c| c.until)
     }
 }
 
-/// Length of an Opus packet from its first byte (RFC 6716, section 3.1); None where it is empty
-/// or cut short.
+/// Returns the playback time of an Opus packet, by its first byte (RFC 6716, section 3.1); `None`
+/// if it is empty or cut short.
 pub fn packet_length(opus: &[u8]) -> Option<Duration> {
     let toc = *opus.first()?;
     let config = toc >> 3;

@@ -1,76 +1,77 @@
-//! What firmware versions do differently, as data. Not for what they all do alike, which is in
+//! Differences between firmware versions, as data. Not for their common behaviour, which is in
 //! [`super::firmware`].
 //!
-//! Read in the tagged sources of 78/xiaozhi-esp32 (`main/application.cc`,
-//! `main/audio/audio_service.cc`, `main/protocols/`). A version between two rows does as the older
-//! one, unless it is the version that a field's doc names. Not known for any version: how much
-//! memory is left for long messages, and how long a reboot takes; both are guessed the same for all.
+//! Source: the tags of 78/xiaozhi-esp32 (`main/application.cc`, `main/audio/audio_service.cc`,
+//! `main/protocols/`). A version between two rows behaves like the older one, unless the doc of a
+//! field names that version. Unknown for all versions: the memory that is left for long messages,
+//! and the duration of a reboot; both are guessed, equally for all.
 
-/// How people's tools are offered to the server.
+/// Protocol by which a device offers its tools to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tools {
-    /// Not at all.
+    /// Offers none.
     None,
-    /// `iot` descriptors, states and commands: all there was up to 1.6.2, a choice of the build up
-    /// to 1.7.7, gone in 1.8.0.
+    /// `iot` descriptors, states and commands: the only way up to 1.6.2, a build option up to
+    /// 1.7.7, removed in 1.8.0.
     Iot,
-    /// MCP over the socket: a choice of the build from 1.6.6 on, the only way since 1.8.0.
+    /// MCP over the socket: a build option from 1.6.6 on, the only way since 1.8.0.
     Mcp,
 }
 
-/// Which packet of the microphone is lost when the send queue is full.
+/// Microphone packet that is dropped when the send queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drops {
-    /// The one that has waited longest (from 2.4.0 on).
+pub enum DropPolicy {
+    /// The oldest one (from 2.4.0 on).
     Oldest,
-    /// The one just heard: the encoder, and with it the microphone, waits (up to 2.3.0).
+    /// The newest one: the encoder, and with it the microphone, waits (up to 2.3.0).
     Newest,
 }
 
 /// Behaviour of one firmware version (78/xiaozhi-esp32).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// The version, or `newest` for the development branch.
+    /// Version, or `newest` for the development branch.
     pub name: &'static str,
-    /// Packets that wait for the decoder; a further one is dropped in silence. Counted in
-    /// packets, however long they are. Without a limit up to 1.5.9.
+    /// Capacity of the decode queue, in packets of any length; further packets are dropped
+    /// silently. Unlimited up to 1.5.9.
     pub decode_queue_packets: usize,
-    /// Packets of the microphone that wait for the socket. Up to 1.7.7 they waited in the main
-    /// loop's own list, without a limit that its sources tell; counted here like later ones.
+    /// Capacity of the send queue, in packets. Up to 1.7.7 packets waited in the list of the main
+    /// loop, without a documented limit; modelled like later versions here.
     pub send_queue_packets: usize,
-    /// What is lost when that queue is full.
-    pub send_queue_drops: Drops,
-    /// Audio is taken in any state, played in idle and thrown away while listening (up to 1.6.6);
-    /// later it is taken only while speaking.
+    /// Packet that is dropped when that queue is full.
+    pub send_queue_drops: DropPolicy,
+    /// Set if audio is accepted in any state, played in idle and discarded while listening (up to
+    /// 1.6.6); later it is accepted only while speaking.
     pub takes_audio_always: bool,
-    /// An interruption silences the loudspeaker at once (up to 1.7.7); later what waits is played
-    /// until `tts stop`.
+    /// Set if an interruption stops playback at once (up to 1.7.7); later the queued audio is
+    /// played until `tts stop`.
     pub abort_silences: bool,
-    /// After `tts stop` in auto mode the rest is played before `listen start` (from 2.2 on);
-    /// earlier it is thrown away.
+    /// Set if, after `tts stop` in auto mode, the rest is played before `listen start` (from 2.2
+    /// on); earlier it is discarded.
     pub plays_out_before_listening: bool,
-    /// A wake word while speaking goes to listening by itself (from 2.2.4 on), also while
-    /// listening where the build says so; earlier it only says `abort`.
+    /// Set if a wake word while speaking starts listening at once (from 2.2.4 on), also while
+    /// listening if the build supports that; earlier it only sends `abort`.
     pub wake_listens_at_once: bool,
-    /// A wake word in idle over an open socket is lost (2.2.0 to 2.3.0, mended in 2.4.0).
+    /// Set if a wake word in idle is lost while the socket is open (2.2.0 to 2.3.0, fixed in
+    /// 2.4.0).
     pub wake_lost_on_open_socket: bool,
-    /// Wake word and button always open a new socket from idle (up to 1.6.6).
+    /// Set if wake word and button always open a new socket from idle (up to 1.6.6).
     pub new_socket_each_time: bool,
-    /// A `tts` message without `state` crashes the device (up to 2.3.0).
+    /// Set if a `tts` message without `state` crashes the device (up to 2.3.0).
     pub crashes_without_tts_state: bool,
-    /// The hello has `features` (from 1.6.6 on).
+    /// Set if the hello contains `features` (from 1.6.6 on).
     pub features_in_hello: bool,
-    /// The server's session id is read and copied into each message (from 1.6.6 on).
+    /// Set if the server's session id is copied into each message (from 1.6.6 on).
     pub copies_session_id: bool,
-    /// Newest version of the binary framing: 1 up to 1.6.0.
+    /// Newest supported version of the binary framing: 1 up to 1.6.0.
     pub newest_framing: u32,
-    /// `system` and `alert` are understood (from 1.6.0 on).
+    /// Set if `system` and `alert` are supported (from 1.6.0 on).
     pub knows_system: bool,
-    /// `custom` can be built in (from 1.8.0 on).
+    /// Set if `custom` is a build option (from 1.8.0 on).
     pub knows_custom: bool,
-    /// How tools are offered.
+    /// Protocol by which tools are offered.
     pub tools: Tools,
-    /// Tools for people are listed on request, with `withUserTools` (from 2.0.0 on).
+    /// Set if tools meant for people are listed on request, with `withUserTools` (from 2.0.0 on).
     pub user_tools: bool,
 }
 
@@ -78,7 +79,7 @@ const V1_5_5: Profile = Profile {
     name: "1.5.5",
     decode_queue_packets: usize::MAX,
     send_queue_packets: 40,
-    send_queue_drops: Drops::Newest,
+    send_queue_drops: DropPolicy::Newest,
     takes_audio_always: true,
     abort_silences: true,
     plays_out_before_listening: false,
@@ -128,7 +129,7 @@ const V2_4_2: Profile = Profile {
     name: "2.4.2",
     wake_lost_on_open_socket: false,
     crashes_without_tts_state: false,
-    send_queue_drops: Drops::Oldest,
+    send_queue_drops: DropPolicy::Oldest,
     ..V2_3_0
 };
 const NEWEST: Profile = Profile { name: "newest", decode_queue_packets: 20, ..V2_4_2 };
@@ -140,39 +141,40 @@ pub const PROFILES: [Profile; 13] = [
 ];
 
 impl Profile {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     pub fn named(name: &str) -> Option<Self> {
         PROFILES.into_iter().find(|p| p.name == name)
     }
 
-    /// All names, for messages: `1.6.0, 1.6.2, ...`.
+    /// Returns all names, for messages: `1.6.0, 1.6.2, ...`.
     pub fn names() -> String {
         PROFILES.map(|p| p.name).join(", ")
     }
 }
 
 impl Default for Profile {
-    /// The last release.
+    /// Returns the latest release.
     fn default() -> Self {
         V2_4_2
     }
 }
 
-/// Choices made when firmware is built, whatever its version.
+/// Build options of firmware, independent of its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Build {
-    /// The server cancels echo: announced in the hello, and packets of the microphone carry the
-    /// time stamped on what was being played (framing 2).
+    /// Set if the server cancels echo: the hello announces it, and microphone packets contain the
+    /// timestamp of the audio that was being played (framing 2).
     pub server_aec: bool,
-    /// The wake word is heard while listening too (`CONFIG_WAKE_WORD_DETECTION_IN_LISTENING`),
-    /// where the version can do so at all. Firmware's own default is no; ours is yes, since
-    /// servers find that harder.
+    /// Set if the wake word is detected while listening too
+    /// (`CONFIG_WAKE_WORD_DETECTION_IN_LISTENING`), if the version supports it. Off by default in
+    /// firmware and on by default here, because it is harder for servers.
     pub wakes_while_listening: bool,
-    /// `custom` messages are shown (`CONFIG_RECEIVE_CUSTOM_MESSAGE`), where the version knows them.
+    /// Set if `custom` messages are shown (`CONFIG_RECEIVE_CUSTOM_MESSAGE`), if the version
+    /// supports them.
     pub custom_messages: bool,
-    /// The hello tells of a font and of `glyph_push` (after 2.4.2); pushed glyphs are ignored.
+    /// Set if the hello announces a font and `glyph_push` (after 2.4.2); pushed glyphs are ignored.
     pub glyph_push: bool,
-    /// Tools are offered in this way instead of the profile's.
+    /// Protocol by which tools are offered, in place of the profile's.
     pub tools: Option<Tools>,
 }
 

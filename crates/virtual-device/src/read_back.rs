@@ -1,4 +1,4 @@
-//! Asks a recognition service what it hears in the reply. Not for judging what it says.
+//! Transcribes the audio of a reply with a recognition service. Not for judging the result.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ const RESULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Bytes per frame: 100 ms.
 const CHUNK_BYTES: usize = SAMPLE_RATE_HZ as usize / 10 * 2;
 
-/// Sends the sound to the recognition service at `url` (`ws://`, ListenAI's wire) in one batch, and
-/// gives its transcript.
+/// Sends the audio in one batch to the recognition service at `url` (`ws://`, ListenAI protocol),
+/// and returns its transcript.
 ///
 /// # Errors
-/// The service cannot be reached, refuses the batch, or does not answer in time.
+/// Fails if the service cannot be reached, refuses the batch, or does not answer in time.
 pub async fn read_back(url: &str, sound: &Sound) -> anyhow::Result<String> {
     let pcm = sound.at_rate(SAMPLE_RATE_HZ)?.samples;
     let bytes = hearken_actors::audio::pcm::to_le_bytes(&pcm);

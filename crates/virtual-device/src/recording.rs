@@ -1,6 +1,6 @@
-//! Recorded sessions as files: JSON lines, WAV and Ogg Opus, told apart by the file's ending. Not
-//! for the format of the JSON lines, which is in [`hearken_proto::recording`], nor for playing them
-//! to a server, which is in [`super::replay`].
+//! Files of recorded sessions: JSON lines, WAV and Ogg Opus, distinguished by the file extension.
+//! Not for the format of the JSON lines, which is in [`hearken_proto::recording`], nor for playing
+//! them to a server, which is in [`super::replay`].
 
 use std::fs;
 use std::io::BufReader;
@@ -17,19 +17,19 @@ use super::packet_length;
 use super::replay::Replay;
 use super::sound::{self, PACKET, Side, Sound};
 
-/// Why a file could not be read as a recording, and where.
+/// Reason why a file could not be read as a recording, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {reason}", path.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct LoadError {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Line in the file, from 1; none where the fault is of the file as a whole.
+    /// Line in the file, from 1; `None` if the whole file is invalid.
     pub line: Option<usize>,
-    /// What is wrong; names the field where it is one.
+    /// Description of the mistake, with the name of the field if it is in one.
     pub reason: String,
 }
 
-/// What a file holds, as its name tells.
+/// Content of a file, by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A session as JSON lines (`.jsonl`).
@@ -41,8 +41,8 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Reads the kind off the ending of the name, in upper or lower case; none where it is none of
-    /// these.
+    /// Returns the kind of a file by its extension, in upper or lower case; `None` for any other
+    /// extension.
     pub fn of(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         match ending.as_str() {
@@ -54,25 +54,25 @@ impl FileKind {
     }
 }
 
-/// A recorded session of a person at a device, which can be replayed to a server.
+/// Recorded session of a person at a device, which can be replayed to a server.
 ///
-/// Made by `hearken serve --record DIR`, by `hearken convert` from speech, or by [`Self::load`]
-/// straight from a WAV or Ogg Opus file, in which case a person says what is in the file to a
-/// device in auto mode.
+/// Created by `hearken serve --record DIR`, by `hearken convert` from speech, or by [`Self::load`]
+/// directly from a WAV or Ogg Opus file: then a person says the content of the file to a device in
+/// auto mode.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recording {
     session: format::Recording,
-    /// File that it came from, for messages.
+    /// Name of its file, for messages.
     name: String,
 }
 
 impl Recording {
     /// Reads a session (JSON lines), or speech from a WAV (`.wav`) or Ogg Opus file (`.ogg`,
-    /// `.opus`). Blocks while the disk is read.
+    /// `.opus`). Blocks while it reads the disk.
     ///
     /// # Errors
-    /// The file cannot be read, or is not what its name says; names the file, and the line of a
-    /// session.
+    /// Fails if the file cannot be read, or has another content than its extension says; names the
+    /// file, and the line of a session.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         let fault = |line, reason: String| LoadError { path: path.to_owned(), line, reason };
@@ -97,64 +97,66 @@ impl Recording {
         Ok(Self { session, name: path.display().to_string() })
     }
 
-    /// Makes a recording of a session that is in memory; `name` stands in messages.
+    /// Creates a recording from a session in memory; `name` is used in messages.
     pub fn new(name: impl Into<String>, session: format::Recording) -> Self {
         Self { session, name: name.into() }
     }
 
-    /// Makes a recording in which a person says this to a device in auto mode, of any rate.
+    /// Creates a recording in which a person says this, at any sample rate, to a device in auto
+    /// mode.
     ///
     /// # Errors
-    /// The sound cannot be resampled or encoded.
+    /// Fails if the audio cannot be resampled or encoded.
     pub fn of_speech(sound: &Sound) -> anyhow::Result<Self> {
         Ok(Self::new("speech", sound.to_recording(Header::default())?))
     }
 
-    /// The file that it came from, for messages.
+    /// Returns the name of its file, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What was recorded, from where, and what a replay should bring.
+    /// Returns the header: metadata, and the expectations of a replay.
     pub fn header(&self) -> &Header {
         &self.session.header
     }
 
-    /// The same, to be changed.
+    /// Returns the header for changes.
     pub fn header_mut(&mut self) -> &mut Header {
         &mut self.session.header
     }
 
-    /// The session itself, frame by frame.
+    /// Returns the session with its frames.
     pub fn session(&self) -> &format::Recording {
         &self.session
     }
 
-    /// Replays it to the device endpoint at this `ws://` or `wss://` address, once the replay is
-    /// awaited; see [`Replay`] for its options.
+    /// Returns a replay to the device endpoint at this `ws://` or `wss://` address, which runs when
+    /// it is awaited; see [`Replay`] for its options.
     pub fn replay(&self, url: impl Into<String>) -> Replay {
         let options = EndpointOptions { url: Some(url.into()), ..EndpointOptions::default() };
         self.replay_to(options)
     }
 
-    /// Replays it to the endpoint that these options tell of.
+    /// Returns a replay to the endpoint of these options.
     pub fn replay_to(&self, endpoint: EndpointOptions) -> Replay {
         Replay::new(self.clone(), endpoint)
     }
 
-    /// The speech on one side, without the silences between packets.
+    /// Returns the audio of one side, without the silences between packets.
     ///
     /// # Errors
-    /// The side's rate is none of Opus's, or it holds no packet.
+    /// Fails if Opus does not support the sample rate of this side, or if it contains no packet.
     pub fn sound(&self, side: Side) -> anyhow::Result<Sound> {
         sound::side_of(&self.session, side)
     }
 
-    /// Writes the whole session (`.jsonl`), or the speech of one side as WAV (`.wav`) or Ogg Opus
-    /// (`.ogg`, `.opus`). Blocks while the disk is written.
+    /// Writes the whole session (`.jsonl`), or the audio of one side as WAV (`.wav`) or Ogg Opus
+    /// (`.ogg`, `.opus`). Blocks while it writes to the disk.
     ///
     /// # Errors
-    /// The name has another ending, the side holds no audio, or the file cannot be written.
+    /// Fails if the name has another extension, the side contains no audio, or the file cannot be
+    /// written.
     pub fn save(&self, path: impl AsRef<Path>, side: Side) -> anyhow::Result<()> {
         let path = path.as_ref();
         let bytes = match FileKind::of(path) {
@@ -170,7 +172,7 @@ impl Recording {
     }
 }
 
-/// Comments of an Ogg Opus file, and the fields of a header that they hold.
+/// Comments of an Ogg Opus file for the corresponding fields of a header.
 const COMMENTS: [&str; 5] = ["TITLE", "LANGUAGE", "ARTIST", "LICENSE", "DESCRIPTION"];
 
 fn fields(header: &mut Header) -> [&mut Option<String>; 5] {
@@ -229,7 +231,7 @@ fn to_ogg(recording: &format::Recording, side: Side) -> OggOpus {
 mod tests {
     use super::*;
 
-    /// What loading a file of this text tells; its own folder is left out.
+    /// Returns the error of loading a file with this text, without its folder.
     fn refused(text: &str) -> String {
         let folder = std::env::temp_dir().join(format!("hearken-{:016x}", fastrand::u64(..)));
         fs::create_dir(&folder).unwrap();

@@ -1,6 +1,6 @@
-//! A recording played to a server in real time, as a device would: its options and its run. Not for
-//! what the person does, which is in [`super::script`], nor for judging what came back, which is in
-//! [`super::session`].
+//! Replay of a recording to a server in real time, as a device would send it: its options and its
+//! run. Not for the actions of the person, which are in [`super::script`], nor for judging the
+//! result, which is in [`super::session`].
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -22,30 +22,30 @@ use super::sound;
 use super::text_similarity::agreement;
 use super::toolbox::Toolbox;
 
-/// Why a replay could not run. What the server answered is no reason: that is in the [`Session`].
+/// Reason why a replay could not run. The answer of the server is in the [`Session`].
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The speed is no number above 0.
+    /// The speed is not a number above 0.
     #[error("the speed is {0}: it must be a number above 0")]
     Speed(f64),
-    /// The OTA address did not let the device go on.
+    /// The boot sequence at the OTA address failed.
     #[error("cannot boot: {0}")]
     Boot(#[from] BootError),
     /// The device cannot connect.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The device connected, and the server said nothing.
-    #[error("{url} never said hello: is it a xiaozhi device endpoint?")]
+    /// The device connected, but received no hello.
+    #[error("{url} sent no hello: is it a xiaozhi device endpoint?")]
     NoHello {
-        /// Where the device connected.
+        /// Address to which the device connected.
         url: String,
     },
-    /// The reply's audio cannot be decoded, or recognition cannot read it back.
+    /// The reply's audio cannot be decoded or transcribed.
     #[error("{0:#}")]
     Reply(anyhow::Error),
 }
 
-/// A replay with its options; nothing is sent before it is awaited.
+/// Replay with its options; nothing is sent before it is awaited.
 ///
 /// ```no_run
 /// # async fn replay() -> Result<(), Box<dyn std::error::Error>> {
@@ -93,13 +93,13 @@ impl Replay {
         }
     }
 
-    /// Boots at this OTA address first, as firmware does, and takes the token that it tells.
+    /// Boots at this OTA address first, as firmware does, and uses the token from there.
     pub fn ota(mut self, url: impl Into<String>) -> Self {
         self.endpoint.ota = Some(url.into());
         self
     }
 
-    /// Sends this bearer token; no OTA address is asked for one.
+    /// Sends this bearer token, and requests none from an OTA address.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.endpoint.token = Some(token.into());
         self
@@ -118,21 +118,21 @@ impl Replay {
         self
     }
 
-    /// Sends this header in the WebSocket handshake, beside those of firmware or instead of the one
-    /// of its name.
+    /// Sends this header in the WebSocket handshake. It replaces that of firmware with the same
+    /// name.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Behaves as this firmware instead of the recording's.
+    /// Uses this firmware instead of the recording's.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = Some(profile);
         self
     }
 
-    /// Uses the device in this mode instead of the recording's. In manual mode the person lets go
-    /// of the button after the last word.
+    /// Uses the device in this mode instead of the recording's. In manual mode the person releases
+    /// the button after the last word.
     pub fn mode(mut self, mode: ListenMode) -> Self {
         self.mode = Some(mode);
         self
@@ -144,43 +144,43 @@ impl Replay {
         self
     }
 
-    /// Gives the device these tools. It answers calls by itself: what the recorded device answered
-    /// is not sent again.
+    /// Sets the tools of the device. It answers calls by itself: recorded answers are not sent.
     pub fn tools(mut self, toolbox: Toolbox) -> Self {
         self.toolbox = toolbox;
         self
     }
 
-    /// Speaks this many times as fast as recorded; the reply is played at its own pace.
+    /// Sends the speech this many times as fast as recorded; the reply is played at its own pace.
     pub fn speed(mut self, times: f64) -> Self {
         self.speed = times;
         self
     }
 
-    /// Waits no longer for an answer to begin. 180 s unless set.
+    /// Sets the longest wait for an answer to begin; 180 s by default.
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.limits.answer = limit;
         self
     }
 
-    /// Waits no longer for the end of an answer, from when its question ended. 300 s unless set.
+    /// Sets the longest wait for the end of an answer, from the end of its question; 300 s by
+    /// default.
     pub fn reply_within(mut self, limit: Duration) -> Self {
         self.limits.reply = limit;
         self
     }
 
-    /// Lets the recognition service at this address (`ws://`, ListenAI's wire) read the reply back
-    /// from its audio, so that `readback` can be checked.
+    /// Transcribes the reply's audio with the recognition service at this address (`ws://`,
+    /// ListenAI protocol), so that `readback` can be checked.
     pub fn read_back(mut self, url: impl Into<String>) -> Self {
         self.recogniser = Some(url.into());
         self
     }
 
-    /// Plays it, and waits for the end of the answer. The same as awaiting the replay.
+    /// Runs the replay, and waits for the end of the answer. Equal to awaiting the replay.
     ///
     /// # Errors
-    /// The device cannot boot or connect, the server says no hello, or the reply cannot be decoded
-    /// or read back.
+    /// Fails if the device cannot boot or connect, the server sends no hello, or the reply cannot
+    /// be decoded or transcribed.
     pub async fn run(self) -> Result<Session, ReplayError> {
         if !(self.speed.is_finite() && self.speed > 0.0) {
             return Err(ReplayError::Speed(self.speed));
@@ -212,7 +212,7 @@ impl Replay {
         Ok(Session::new((name, url), header.expect.unwrap_or_default(), (report, heard), read))
     }
 
-    /// What the person does, with the options in place of what was recorded.
+    /// Returns the script of the person, with the options applied.
     fn script(&self) -> Script {
         let mut script = Script::new(self.recording.session(), self.mode);
         script.framing = self.framing.unwrap_or(script.framing);
@@ -231,7 +231,7 @@ impl IntoFuture for Replay {
     }
 }
 
-/// The shape of the downlink audio as the last hello announced it.
+/// Returns the format of the downlink audio in the last hello.
 fn downlink(report: &Report) -> AudioParams {
     let hello = report.facts().filter_map(|(_, fact)| match fact {
         Fact::Hello(audio) => Some(audio.clone()),
@@ -255,7 +255,8 @@ mod tests {
     const HELLO: &str = r#"{"type":"hello","transport":"websocket"}"#;
     const LIMIT: Duration = Duration::from_millis(200);
 
-    /// A server that says these messages and then only listens; gives how many it was sent.
+    /// Starts a server that sends these messages and then only receives. Returns the number of
+    /// messages that it received.
     async fn server(says: &'static [&'static str]) -> (String, JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());

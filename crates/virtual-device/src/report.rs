@@ -1,70 +1,70 @@
-//! What a watcher saw of one virtual device, and what a person beside it heard. Not for printing
-//! nor for judging.
+//! Report of everything that was observed of one virtual device, and of the audio that was played.
+//! Not for printing nor for judging.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::events::{Fact, ToolUse};
-use super::observer::{Aftermath, Aftermaths, Observer};
-pub use super::observer::{Packets, What, loss_name};
+use super::observer::{InterruptionEffects, InterruptionTracker, Observer};
+pub use super::observer::{Observation, Packets, loss_name};
 
-/// Everything that one device did and met, in the order of time.
+/// Observations of one device, ordered by time.
 #[derive(Debug, Default)]
 pub struct Report {
     entries: Vec<Entry>,
-    /// When the person had finished speaking, where known.
+    /// End of the person's speech, if known.
     pub speech_end: Option<Duration>,
 }
 
-/// One thing and when it was.
+/// Observation with its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// Time since the device was switched on.
     pub at: Duration,
-    /// The thing.
-    pub what: What,
+    /// Observation.
+    pub what: Observation,
 }
 
-/// How long each stage took, counted from the end of the person's speech.
+/// Latency of each stage, from the end of the person's speech.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub struct Stages {
-    /// Transcript shown, ms.
+    /// Until the transcript, in ms.
     pub stt_ms: Option<u64>,
-    /// `tts start`, ms.
+    /// Until `tts start`, in ms.
     pub tts_start_ms: Option<u64>,
-    /// First sentence announced, ms.
+    /// Until the first sentence is announced, in ms.
     pub sentence_start_ms: Option<u64>,
-    /// First packet received, ms.
+    /// Until the first packet is received, in ms.
     pub first_audio_ms: Option<u64>,
-    /// First packet played, ms.
+    /// Until the first packet is played, in ms.
     pub first_heard_ms: Option<u64>,
-    /// `tts stop`, ms.
+    /// Until `tts stop`, in ms.
     pub tts_stop_ms: Option<u64>,
 }
 
 impl Report {
-    /// Adds one thing.
-    pub fn add(&mut self, at: Duration, what: What) {
+    /// Adds one observation.
+    pub fn add(&mut self, at: Duration, what: Observation) {
         // Playback facts are found a little after they were so.
         let place = self.entries.partition_point(|e| e.at <= at);
         self.entries.insert(place, Entry { at, what });
     }
 
-    /// All things, in the order of time.
+    /// Returns all observations, ordered by time.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// All facts, in the order of time.
+    /// Returns all facts, ordered by time.
     pub fn facts(&self) -> impl Iterator<Item = (Duration, &Fact)> {
         self.entries.iter().filter_map(|e| match &e.what {
-            What::Noticed(fact) => Some((e.at, fact)),
-            What::Sent(_) | What::SentAudio | What::SpokenOver => None,
+            Observation::Noticed(fact) => Some((e.at, fact)),
+            Observation::Sent(_) | Observation::SentAudio | Observation::SpokenOver => None,
         })
     }
 
-    /// Times and texts of all messages of this kind (`stt`, `tts stop`).
+    /// Returns the times and texts of all messages of this kind (`stt`, `tts stop`).
     pub fn messages(&self, wanted: &str) -> impl Iterator<Item = (Duration, &str)> {
         self.facts().filter_map(move |(at, fact)| match fact {
             Fact::Message { kind, text } if kind == wanted => {
@@ -74,7 +74,7 @@ impl Report {
         })
     }
 
-    /// The packets that were played: when, what, and how long.
+    /// Returns the played packets: time, content and length.
     pub fn heard(&self) -> impl Iterator<Item = (Duration, &Bytes, Duration)> {
         self.facts().filter_map(|(at, fact)| match fact {
             Fact::PacketPlayed { opus, length } => Some((at, opus, *length)),
@@ -82,12 +82,12 @@ impl Report {
         })
     }
 
-    /// Length of all packets that were played, without silences between them.
+    /// Returns the total length of the played packets, without silences between them.
     pub fn audio_length(&self) -> Duration {
         self.heard().map(|(_, _, length)| length).sum()
     }
 
-    /// Silences inside speech because a packet came late: when, and how long.
+    /// Returns the silences inside speech caused by late packets: time and length.
     pub fn gaps(&self) -> impl Iterator<Item = (Duration, Duration)> {
         self.facts().filter_map(|(at, fact)| match fact {
             Fact::Gap { length } => Some((at, *length)),
@@ -95,17 +95,17 @@ impl Report {
         })
     }
 
-    /// All transcripts, joined.
+    /// Returns all transcripts, joined.
     pub fn transcript(&self) -> String {
         join(self.messages("stt").map(|(_, text)| text))
     }
 
-    /// All sentences announced, joined.
+    /// Returns all announced sentences, joined.
     pub fn reply(&self) -> String {
         join(self.messages("tts sentence_start").map(|(_, text)| text))
     }
 
-    /// Counts of packets.
+    /// Returns the counts of packets.
     pub fn packets(&self) -> Packets {
         let mut packets = Packets::default();
         for entry in &self.entries {
@@ -114,7 +114,7 @@ impl Report {
         packets
     }
 
-    /// Calls of the device's tools, in order.
+    /// Returns the calls of the device's tools, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolUse> {
         self.facts().filter_map(|(_, fact)| match fact {
             Fact::ToolCalled(call) => Some(call),
@@ -122,17 +122,17 @@ impl Report {
         })
     }
 
-    /// What came of each interruption.
-    pub fn interruptions(&self) -> Vec<Aftermath> {
-        let mut following = Aftermaths::default();
-        let over = self.entries.iter().filter_map(|e| following.saw(e.at, &e.what));
+    /// Returns the consequences of each interruption.
+    pub fn interruptions(&self) -> Vec<InterruptionEffects> {
+        let mut following = InterruptionTracker::default();
+        let over = self.entries.iter().filter_map(|e| following.observe(e.at, &e.what));
         let mut all: Vec<_> = over.collect();
         all.extend(following.end());
         all
     }
 
-    /// Latencies of the answer to the person's last words. Empty where the end of their speech is
-    /// not known.
+    /// Returns the latencies of the answer to the person's last words. Empty if the end of their
+    /// speech is not known.
     pub fn stages(&self) -> Stages {
         let Some(end) = self.speech_end else { return Stages::default() };
         let since = |at: Duration| u64::try_from((at - end).as_millis()).unwrap_or(u64::MAX);
@@ -157,7 +157,7 @@ fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl Observer for Report {
-    fn saw(&mut self, at: Duration, what: What) {
+    fn observe(&mut self, at: Duration, what: Observation) {
         self.add(at, what);
     }
 }

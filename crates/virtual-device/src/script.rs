@@ -1,5 +1,5 @@
-//! What a person does with a device, taken from a recording, and the doing of it in real time.
-//! Not for the device's own rules: it decides itself what its microphone and button send.
+//! Script of a person's actions, derived from a recording, and its execution in real time. Not for
+//! the device's own rules, which decide the messages of its microphone and button.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use super::report::Report;
 use super::socket::{Device, SocketError};
 use super::sound::{PACKET, UPLINK_RATE_HZ};
 
-/// After the last `tts stop`, time for what is still on its way.
+/// Time after the last `tts stop` in which data in transit is still received.
 const AFTERMATH: Duration = Duration::from_millis(300);
 
-/// How long a person waits.
+/// Longest waits of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// For the hello, and then for an answer to begin.
+    /// Longest wait for the hello, and then for an answer to begin.
     pub answer: Duration,
-    /// For the end of an answer that has begun, from when its question ended.
+    /// Longest wait for the end of an answer that has begun, from the end of its question.
     pub reply: Duration,
 }
 
@@ -33,51 +33,51 @@ impl Default for TimeLimits {
     }
 }
 
-/// Who uses which device how.
+/// Script of a person's actions, with the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
-    /// Who decides when speech ends.
+    /// Side that decides when speech ends.
     pub mode: ListenMode,
     /// Version of the binary framing.
     pub framing: u32,
-    /// Shape of the audio from the microphone.
+    /// Format of the microphone's audio.
     pub uplink: AudioParams,
-    /// The device's firmware.
+    /// Firmware of the device.
     pub profile: Profile,
-    /// How long the person waits.
+    /// Longest waits of the person.
     pub limits: TimeLimits,
     steps: Vec<Step>,
-    /// Number of `tts stop` messages after which nobody waits for more.
+    /// Number of `tts stop` messages after which the script ends.
     answers: usize,
-    /// When the person has finished speaking, on the recording's clock.
+    /// End of the person's speech, on the recording's clock.
     speech_end: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
     at: Duration,
-    /// Number of `tts stop` messages that came before this in the recording: a person who waited
-    /// for the answer then waits for it now, however long it takes.
+    /// Number of `tts stop` messages before this step in the recording: a person who waited for the
+    /// answer then waits for it now, however long it takes.
     answers_before: usize,
     action: Action,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Action {
-    /// The person opens a conversation: by wake word, or by pushing to talk.
+    /// The person begins a conversation, by wake word or by push-to-talk.
     Begin,
     WakeWord(String),
     Release,
     Interrupt,
     Speak(Bytes),
-    /// Sound from before the microphone was opened.
+    /// Audio from before the microphone was opened.
     PreWake(Bytes),
-    /// A frame that no person's deed explains, sent as it stands.
+    /// Frame that no action of a person explains; sent unchanged.
     Raw(String),
 }
 
 impl Script {
-    /// What the person of the recording did. `mode` replaces the recording's own.
+    /// Derives the script from a recording. `mode` replaces the recording's own.
     pub fn new(recording: &Recording, mode: Option<ListenMode>) -> Self {
         let header = &recording.header;
         let recorded = recording.frames.iter().find_map(|frame| match uplink(&frame.content) {
@@ -114,7 +114,8 @@ impl Script {
         script
     }
 
-    /// A recording of another mode, played in manual mode, lacks the release of the button.
+    /// Adds the release of the button, which a recording of another mode lacks if it is played in
+    /// manual mode.
     fn let_go_in_manual_mode(&mut self) {
         let released = self.steps.iter().any(|s| s.action == Action::Release);
         if self.mode == ListenMode::Manual
@@ -126,15 +127,16 @@ impl Script {
         }
     }
 
-    /// A device as the script wants it.
+    /// Creates the device of the script.
     pub fn firmware(&self) -> Firmware {
         Firmware::new(self.profile.clone(), self.mode, self.framing, &self.uplink)
     }
 
-    /// MarkEffect it all, `speed` times as fast as recorded, then waits for the answer and its end.
+    /// Performs all steps, `speed` times as fast as recorded, then waits for the answer and its
+    /// end.
     ///
     /// # Errors
-    /// The device cannot connect.
+    /// Fails if the device cannot connect.
     pub async fn perform(&self, device: &mut Device, speed: f64) -> Result<(), SocketError> {
         let mut clock = Clock { origin: Instant::now(), speed };
         let mut begun = false;
@@ -147,12 +149,12 @@ impl Script {
                     begun = true;
                     clock.catch_up(step.at);
                 }
-                Action::Release => device.happen(Event::TalkReleased).await?,
+                Action::Release => device.handle(Event::TalkReleased).await?,
                 Action::Interrupt => interrupt(device).await?,
-                Action::Speak(opus) => device.happen(Event::Microphone(opus.clone())).await?,
+                Action::Speak(opus) => device.handle(Event::Microphone(opus.clone())).await?,
                 // A device in idle keeps it for the wake word.
                 Action::PreWake(opus) if device.firmware().state() == State::Idle => {
-                    device.happen(Event::Microphone(opus.clone())).await?;
+                    device.handle(Event::Microphone(opus.clone())).await?;
                 }
                 Action::PreWake(opus) => device.send_raw_audio(opus.clone()).await?,
                 Action::Raw(text) => device.send_raw(text.clone()).await?,
@@ -164,7 +166,7 @@ impl Script {
         self.hear_out(device).await
     }
 
-    /// Waits until the step is due, and for the answers that it followed in the recording.
+    /// Waits until the step is due, and for the answers that preceded it in the recording.
     async fn keep_up(
         &self,
         device: &mut Device,
@@ -175,7 +177,7 @@ impl Script {
             self.wait_for_answers(device, step.answers_before).await?;
             clock.catch_up(step.at);
         }
-        device.live_until(clock.when(step.at), |_, _| false).await
+        device.run_until(clock.when(step.at), |_, _| false).await
     }
 
     fn mark_speech_end(&self, device: &mut Device, at: Duration) {
@@ -184,7 +186,7 @@ impl Script {
         }
     }
 
-    /// Opens the conversation and waits for the microphone, as people wait for the screen.
+    /// Begins the conversation and waits for the microphone, as people wait for the screen.
     async fn begin(
         &self,
         device: &mut Device,
@@ -201,28 +203,28 @@ impl Script {
             (_, true, State::Listening) if word.is_none() => return Ok(()),
             _ => Event::Wake { word },
         };
-        device.happen(event).await?;
+        device.handle(event).await?;
         let patience = Instant::now() + self.limits.answer;
         let ready = |_: &Report, firmware: &Firmware| {
             firmware.microphone_open() || firmware.state() == State::Idle
         };
-        device.live_until(patience, ready).await
+        device.run_until(patience, ready).await
     }
 
-    /// Waits for the answer to the last words, and until nothing more can be heard.
+    /// Waits for the answer to the last words, and until no more audio can arrive.
     async fn hear_out(&self, device: &mut Device) -> Result<(), SocketError> {
         self.wait_for_answers(device, self.answers).await?;
         let begin = Instant::now();
         // The device plays what it still has, and hears what comes too late.
         let quiet = Instant::now() + AFTERMATH;
-        device.live_until(quiet, |_, _| false).await?;
+        device.run_until(quiet, |_, _| false).await?;
         while device.firmware().due().is_some() && begin.elapsed() < self.limits.reply {
-            device.live_until(Instant::now() + PACKET, |_, _| false).await?;
+            device.run_until(Instant::now() + PACKET, |_, _| false).await?;
         }
         Ok(())
     }
 
-    /// Waits for this many answers in all. An open microphone goes on hearing the room meanwhile.
+    /// Waits for this total number of answers. Sends silence meanwhile if the microphone is open.
     async fn wait_for_answers(
         &self,
         device: &mut Device,
@@ -238,23 +240,23 @@ impl Script {
                 return Ok(());
             }
             next += PACKET;
-            device.live_until(next, |report, _| answers(report) >= wanted).await?;
-            device.happen(Event::Microphone(silence.clone())).await?;
+            device.run_until(next, |report, _| answers(report) >= wanted).await?;
+            device.handle(Event::Microphone(silence.clone())).await?;
         }
         Ok(())
     }
 }
 
-/// While the device speaks, by its button; at any other time the button would hang up, so the
-/// message is sent as it was recorded.
+/// Interrupts by the button while the device speaks. At any other time the button would end the
+/// conversation, so the message is sent as recorded.
 async fn interrupt(device: &mut Device) -> Result<(), SocketError> {
     if device.firmware().state() == State::Speaking {
-        return device.happen(Event::Button).await;
+        return device.handle(Event::Button).await;
     }
     device.send_raw(r#"{"type":"abort"}"#.into()).await
 }
 
-/// Real time on the recording's clock.
+/// Mapping of the recording's clock to real time.
 struct Clock {
     origin: Instant,
     speed: f64,
@@ -265,7 +267,7 @@ impl Clock {
         self.origin + at.div_f64(self.speed)
     }
 
-    /// Time was lost in waiting: `at` is now.
+    /// Shifts the clock after a wait: `at` is now.
     fn catch_up(&mut self, at: Duration) {
         let now = Instant::now();
         self.origin = now.checked_sub(at.div_f64(self.speed)).unwrap_or(now);
@@ -287,7 +289,7 @@ fn uplink(content: &Content) -> Option<Uplink> {
     }
 }
 
-/// A message from the server of this type, and of this state where one is asked for.
+/// Returns true for a message from the server with this type and, if given, this state.
 fn is_down(content: &Content, kind: &str, state: Option<&str>) -> bool {
     let Content::Down(json) = content else { return false };
     let is = |name: &str, value: &str| json.get(name).is_some_and(|v| v == value);
@@ -320,7 +322,7 @@ fn action(content: &Content, listening: &mut bool) -> Option<Action> {
     }
 }
 
-/// One packet of a silent room. An encoder that has never heard anything gives a valid one.
+/// Returns one packet of silence. A new encoder produces a valid one.
 fn silence() -> Bytes {
     let samples = hearken_actors::audio::pcm::samples_in(PACKET, UPLINK_RATE_HZ);
     Encoder::new(UPLINK_RATE_HZ, 16_000, 0)

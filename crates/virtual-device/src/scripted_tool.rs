@@ -1,18 +1,18 @@
-//! Tools of a test's own: what the device tells of them, and the answers that they give in order.
-//! Not for the tools of firmware, which are in [`super::toolbox`].
+//! Scripted tools of a test: their descriptions, and their answers in order. Not for the tools of
+//! firmware, which are in [`super::toolbox`].
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use super::toolbox::{Kind, Tool};
 
-/// What a tool without an answer of its own says, as most tools of firmware do.
+/// Default answer of a tool, as most tools of firmware give it.
 const DONE: &str = "true";
 
-/// A tool of the device whose answers a test decides.
+/// Tool of the device with answers that a test decides.
 ///
-/// The device checks arguments as firmware does, and only calls whose arguments it takes get the
-/// next answer; [`crate::Session::calls`] tells with which arguments it was called.
+/// The device checks arguments as firmware does. Only calls with valid arguments use up an answer.
+/// [`crate::Session::calls`] returns the calls with their arguments.
 ///
 /// ```
 /// use hearken_virtual_device::{ScriptedTool, Toolbox};
@@ -33,8 +33,8 @@ pub struct ScriptedTool {
 }
 
 impl ScriptedTool {
-    /// Makes a tool of this name that takes no arguments and answers `true`. The description is
-    /// what the language model reads.
+    /// Creates a tool of this name that takes no arguments and answers `true`. The description is
+    /// for the language model.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -44,20 +44,20 @@ impl ScriptedTool {
         }
     }
 
-    /// Adds a required argument that is true or false.
+    /// Adds a required boolean argument.
     #[must_use]
     pub fn boolean(self, name: impl Into<String>) -> Self {
         self.argument(name, Kind::Boolean)
     }
 
-    /// Adds a required argument that is a whole number in this range.
+    /// Adds a required argument that is an integer in this range.
     #[must_use]
     pub fn integer(self, name: impl Into<String>, range: RangeInclusive<i32>) -> Self {
         let range = Some((*range.start(), *range.end()));
         self.argument(name, Kind::Integer { range, default: None })
     }
 
-    /// Adds a required argument that is a text.
+    /// Adds a required string argument.
     #[must_use]
     pub fn string(self, name: impl Into<String>) -> Self {
         self.argument(name, Kind::String)
@@ -68,22 +68,23 @@ impl ScriptedTool {
         self
     }
 
-    /// Adds the answer to the next call: this text. The last answer is given again and again.
+    /// Adds this text as the answer to the next call. The last answer is repeated for all further
+    /// calls.
     #[must_use]
     pub fn answers(mut self, text: impl Into<String>) -> Self {
         self.answers.push_back(Ok(text.into()));
         self
     }
 
-    /// Adds the answer to the next call: an error for this reason. Like firmware, the device does
-    /// not escape it: a reason with a quotation mark makes a message that is no JSON.
+    /// Adds an error with this reason as the answer to the next call. Like firmware, the device
+    /// does not escape it: a reason with a quotation mark makes a message that is not JSON.
     #[must_use]
     pub fn fails(mut self, reason: impl Into<String>) -> Self {
         self.answers.push_back(Err(reason.into()));
         self
     }
 
-    /// The name under which it is listed and called.
+    /// Returns the name of the tool.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -92,7 +93,7 @@ impl ScriptedTool {
         Tool::scripted(&self.name, &self.description, self.arguments.clone())
     }
 
-    /// The answer to a call whose arguments fit.
+    /// Returns the answer to a call with valid arguments.
     pub(super) fn call(&mut self) -> Result<String, String> {
         if self.answers.len() > 1 {
             return self.answers.pop_front().unwrap_or_else(|| Ok(DONE.into()));
@@ -110,11 +111,10 @@ mod tests {
 
     #[test]
     fn answers_come_in_order_and_the_last_is_repeated() {
-        let mut tool =
-            ScriptedTool::new("t", "MarkEffect it.").fails("no").answers("1").answers("2");
+        let mut tool = ScriptedTool::new("t", "Does it.").fails("no").answers("1").answers("2");
         let answers: Vec<_> = (0..4).map(|_| tool.call()).collect();
         assert_eq!(answers, [Err("no".into()), Ok("1".into()), Ok("2".into()), Ok("2".into())]);
-        assert_eq!(ScriptedTool::new("t", "MarkEffect it.").call(), Ok("true".into()));
+        assert_eq!(ScriptedTool::new("t", "Does it.").call(), Ok("true".into()));
     }
 
     #[test]

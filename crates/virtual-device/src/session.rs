@@ -1,26 +1,26 @@
-//! What came of a replay: what the device saw and heard, and whether that is what was expected. Not
-//! for the run itself, which is in [`super::replay`].
+//! Result of a replay: the observations of the device, and the check of the expectations. Not for
+//! the run itself, which is in [`super::replay`].
 
 use std::time::Duration;
 
 use hearken_proto::recording::Expect;
 
 use super::events::{Fact, ToolUse};
-use super::expectations::{ExpectationResult, Expectations, Unmet, faults};
+use super::expectations::{ExpectationResult, Expectations, UnmetExpectations, faults};
 use super::report::Report;
 use super::sound::Sound;
 use super::summary::{Call, FORMAT, Summary, VERSION, milliseconds};
 use super::timeline::timeline;
 
-/// What recognition heard in the reply's audio.
+/// Transcript of the reply's audio.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ReadBack {
     pub(super) text: String,
-    /// Part of the reply's words that it holds, 0 to 1.
+    /// Fraction of the reply's words in it, 0 to 1.
     pub(super) agreement: f64,
 }
 
-/// A session as the device met it, from the hello to the end of the last answer.
+/// Session as observed by the device, from the hello to the end of the last answer.
 #[must_use = "a session that nobody checks proves nothing: call `expect`"]
 #[derive(Debug)]
 pub struct Session {
@@ -42,71 +42,72 @@ impl Session {
         Self { file, url, recorded, report, heard, read_back }
     }
 
-    /// Checks these expectations, by default those of the recording's header too.
+    /// Checks these expectations and, by default, those of the recording's header.
     ///
     /// # Errors
-    /// Some do not hold; the error tells which, what was found instead, and the whole timeline.
-    pub fn expect(&self, expectations: Expectations) -> Result<&Self, Unmet> {
+    /// Fails if some do not hold. The error contains these, the observed values, and the whole
+    /// timeline.
+    pub fn expect(&self, expectations: Expectations) -> Result<&Self, UnmetExpectations> {
         let results = self.check(&expectations);
         if results.iter().all(|result| result.held) {
             return Ok(self);
         }
-        Err(Unmet { file: self.file.clone(), results, timeline: self.timeline() })
+        Err(UnmetExpectations { file: self.file.clone(), results, timeline: self.timeline() })
     }
 
-    /// Checks these expectations and tells what came of each.
+    /// Checks these expectations and returns the result of each.
     pub fn check(&self, expectations: &Expectations) -> Vec<ExpectationResult> {
         let agreement = self.read_back.as_ref().map(|read| read.agreement);
         expectations.judge(&self.recorded, &self.report, agreement)
     }
 
-    /// What the server understood: all transcripts, joined by spaces.
+    /// Returns all transcripts, joined by spaces.
     pub fn transcript(&self) -> String {
         self.report.transcript()
     }
 
-    /// What the server answered: all sentences announced, joined by spaces.
+    /// Returns all announced sentences of the answers, joined by spaces.
     pub fn reply(&self) -> String {
         self.report.reply()
     }
 
-    /// The sentences of the answers, as they were announced.
+    /// Returns the sentences of the answers, as announced.
     pub fn sentences(&self) -> Vec<&str> {
         self.report.messages("tts sentence_start").map(|(_, text)| text).collect()
     }
 
-    /// The calls of the device's tools, in order.
+    /// Returns the calls of the device's tools, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolUse> {
         self.report.calls()
     }
 
-    /// What a person beside the device heard, silences of up to two seconds included; write it with
-    /// [`crate::sound::write_wav`].
+    /// Returns the audio that a person beside the device heard, including silences of up to two
+    /// seconds; write it with [`crate::sound::write_wav`].
     pub fn heard(&self) -> &Sound {
         &self.heard
     }
 
-    /// Length of the reply's audio that was played, without silences between packets.
+    /// Returns the length of the played audio of the reply, without silences between packets.
     pub fn audio_length(&self) -> Duration {
         self.report.audio_length()
     }
 
-    /// All that was wrong for a device or a listener, in words; empty where all was well.
+    /// Returns all problems for a device or a listener, as text; empty if there were none.
     pub fn faults(&self) -> Vec<String> {
         faults(&self.report)
     }
 
-    /// Everything that the device did and met, with its time.
+    /// Returns all observations with their times.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// All that happened, one line each, for people.
+    /// Returns the timeline for people, one line per observation.
     pub fn timeline(&self) -> String {
         timeline(&self.report)
     }
 
-    /// The session in figures and words, with what came of these expectations.
+    /// Returns the summary of the session, with these results of expectations.
     pub fn summary(&self, verdicts: Vec<ExpectationResult>) -> Summary {
         let report = &self.report;
         let gaps: Duration = report.gaps().map(|(_, length)| length).sum();
@@ -153,9 +154,9 @@ pub(super) mod tests {
 
     use super::*;
     use crate::events::Loss;
-    use crate::report::What;
+    use crate::report::Observation;
 
-    /// A session in which everything happens that a summary tells of.
+    /// Creates a session that contains everything that a summary reports.
     pub(crate) fn eventful() -> Session {
         let mut report = Report::default();
         report.speech_end = Some(Duration::ZERO);
@@ -182,7 +183,7 @@ pub(super) mod tests {
         .into_iter()
         .enumerate()
         {
-            report.add(Duration::from_millis(at as u64), What::Noticed(fact));
+            report.add(Duration::from_millis(at as u64), Observation::Noticed(fact));
         }
         let named = ("lamp.jsonl".to_owned(), "ws://h/".to_owned());
         let recorded = Expect { transcript: Some("switch it on".into()), ..Expect::default() };

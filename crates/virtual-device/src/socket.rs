@@ -1,5 +1,5 @@
-//! One virtual device on a real socket, in real time. Not for what the device decides, which is
-//! in [`super::firmware`].
+//! One virtual device on a real socket, in real time. Not for the decisions of the device, which
+//! are in [`super::firmware`].
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,12 +22,12 @@ use super::endpoint_options::{CLIENT_ID, DEVICE_ID};
 use super::firmware::{Event, Firmware};
 use super::observer::Observer;
 use super::report::Report;
-use super::virtual_device::{ToWire, VirtualDevice};
+use super::virtual_device::{LinkAction, VirtualDevice};
 
-/// The firmware's own limit for the handshake; used for sending as well.
+/// Timeout of the handshake, as in firmware; also used for sending.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a device connects, and as whom.
+/// Address and identity of a device's connection.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// `ws://` or `wss://` address of the device endpoint.
@@ -36,15 +36,15 @@ pub struct Endpoint {
     pub device_id: String,
     /// UUID.
     pub client_id: String,
-    /// Sent as bearer token where present.
+    /// Bearer token, if any.
     pub token: Option<String>,
     /// Version of the binary framing: 1, 2 or 3.
     pub framing: u32,
 }
 
 impl Endpoint {
-    /// The device endpoint at this `ws://` or `wss://` address, for a device without a token that
-    /// uses framing 1 and ids that are nobody's own.
+    /// Creates the endpoint at this `ws://` or `wss://` address, for a device without a token that
+    /// uses framing 1 and the default ids.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -56,7 +56,7 @@ impl Endpoint {
     }
 }
 
-/// Why a device cannot go on.
+/// Reason why a device cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// The address or an id cannot be used.
@@ -64,18 +64,18 @@ pub enum SocketError {
     Address {
         /// The address or header value.
         what: String,
-        /// What is wrong with it.
+        /// Description of the mistake.
         reason: String,
     },
-    /// Nothing answers there.
+    /// There is no server at the address.
     #[error("no server at {url} ({reason}): is it running? start it with scripts/run")]
     Refused {
         /// The address.
         url: String,
-        /// What the system says.
+        /// Error of the system.
         reason: String,
     },
-    /// The server does not take the device.
+    /// The server refused the device.
     #[error("{url} refused the device with HTTP status {status}: check the path and the token")]
     Status {
         /// The address.
@@ -83,12 +83,12 @@ pub enum SocketError {
         /// The HTTP status.
         status: u16,
     },
-    /// The handshake went wrong in another way.
+    /// The handshake failed for another reason.
     #[error("no WebSocket at {url}: {reason}")]
     Handshake {
         /// The address.
         url: String,
-        /// What went wrong.
+        /// Description of the failure.
         reason: String,
     },
 }
@@ -96,45 +96,51 @@ pub enum SocketError {
 type Uploading = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A device, its socket and what was seen of it.
+/// Device with its socket and its observer.
 pub struct Device<W = Report> {
-    /// Boxed, so that what holds a device stays small.
-    bench: Box<VirtualDevice<W>>,
+    /// Boxed to keep the containing types small.
+    device: Box<VirtualDevice<W>>,
     endpoint: Endpoint,
-    /// Of the handshake, beside those of firmware.
+    /// Additional headers of the handshake, besides those of firmware.
     headers: Vec<(String, String)>,
     socket: Option<Socket>,
-    /// Since when the socket takes nothing more.
+    /// Time since which the socket accepts no data.
     blocked: Option<Instant>,
-    /// The camera's picture on its way.
+    /// Upload of the camera's picture in progress.
     upload: Option<Uploading>,
     epoch: Instant,
 }
 
 impl Device {
-    /// A device that is switched on now, not yet connected, of which all is kept.
+    /// Creates a device that is switched on now and not connected, with a report of everything.
     pub fn new(endpoint: Endpoint, firmware: Firmware) -> Self {
-        Self::watched(endpoint, firmware, Report::default(), Drift::default())
+        Self::with_observer(endpoint, firmware, Report::default(), Drift::default())
     }
 
-    /// Ends the device and hands out what was seen of it; the socket just drops, as firmware does.
+    /// Ends the device and returns its report. Drops the socket, as firmware does.
     pub fn into_report(self) -> Report {
-        self.bench.into_watcher()
+        self.device.into_observer()
     }
 
-    /// The person stops speaking now.
+    /// Marks the current time as the end of the person's speech.
     pub fn mark_speech_end(&mut self) {
         let now = self.now();
-        self.bench.watcher_mut().speech_end = Some(now);
+        self.device.observer_mut().speech_end = Some(now);
     }
 }
 
 impl<W: Observer> Device<W> {
-    /// A device that is switched on now, not yet connected, with a watcher and a clock of its own.
-    pub fn watched(endpoint: Endpoint, firmware: Firmware, watcher: W, drift: Drift) -> Self {
-        let bench = Box::new(VirtualDevice::new(firmware, watcher, drift));
+    /// Creates a device that is switched on now and not connected, with this observer and clock
+    /// drift.
+    pub fn with_observer(
+        endpoint: Endpoint,
+        firmware: Firmware,
+        observer: W,
+        drift: Drift,
+    ) -> Self {
+        let device = Box::new(VirtualDevice::new(firmware, observer, drift));
         Self {
-            bench,
+            device,
             endpoint,
             headers: Vec::new(),
             socket: None,
@@ -144,47 +150,46 @@ impl<W: Observer> Device<W> {
         }
     }
 
-    /// Sends these headers in each handshake, beside those of firmware or instead of those of their
-    /// names.
+    /// Adds headers to each handshake. They replace those of firmware with the same names.
     #[must_use]
     pub fn with_headers(mut self, headers: Vec<(String, String)>) -> Self {
         self.headers = headers;
         self
     }
 
-    /// Time since the device was switched on.
+    /// Returns the time since the device was switched on.
     pub fn now(&self) -> Duration {
         self.epoch.elapsed()
     }
 
-    /// The device's rules and state.
+    /// Returns the rules and the state of the device.
     pub fn firmware(&self) -> &Firmware {
-        self.bench.firmware()
+        self.device.firmware()
     }
 
-    /// What was seen so far, as its watcher keeps it.
+    /// Returns the observer, with everything observed so far.
     pub fn report(&self) -> &W {
-        self.bench.watcher()
+        self.device.observer()
     }
 
-    /// Who watches.
-    pub fn watcher_mut(&mut self) -> &mut W {
-        self.bench.watcher_mut()
+    /// Returns the observer.
+    pub fn observer_mut(&mut self) -> &mut W {
+        self.device.observer_mut()
     }
 
-    /// Whether the socket is open.
+    /// Returns true while the socket is open.
     pub fn is_connected(&self) -> bool {
         self.socket.is_some()
     }
 
-    /// Something happens to the device now.
+    /// Processes an event now.
     ///
     /// # Errors
-    /// The device had to connect and could not.
-    pub async fn happen(&mut self, event: Event) -> Result<(), SocketError> {
+    /// Fails if the device had to connect and could not.
+    pub async fn handle(&mut self, event: Event) -> Result<(), SocketError> {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            let wanted = self.bench.at(self.now(), event);
+            let wanted = self.device.at(self.now(), event);
             for what in wanted {
                 events.extend(self.perform(what).await?);
             }
@@ -192,42 +197,44 @@ impl<W: Observer> Device<W> {
         Ok(())
     }
 
-    /// Sends a text frame past the firmware's rules; nothing happens while not connected.
+    /// Sends a text frame that bypasses the rules of the firmware. Does nothing while not
+    /// connected.
     ///
     /// # Errors
-    /// The socket was lost, and the device could not connect anew.
+    /// Fails if the socket was lost and the device could not reconnect.
     pub async fn send_raw(&mut self, text: String) -> Result<(), SocketError> {
-        let message = self.bench.raw_text(self.now(), text);
+        let message = self.device.raw_text(self.now(), text);
         self.past_the_rules(message).await
     }
 
-    /// Sends an Opus packet past the firmware's rules; nothing happens while not connected.
+    /// Sends an Opus packet that bypasses the rules of the firmware. Does nothing while not
+    /// connected.
     ///
     /// # Errors
-    /// The socket was lost, and the device could not connect anew.
+    /// Fails if the socket was lost and the device could not reconnect.
     pub async fn send_raw_audio(&mut self, opus: Bytes) -> Result<(), SocketError> {
-        let message = self.bench.raw_audio(self.now(), opus);
+        let message = self.device.raw_audio(self.now(), opus);
         self.past_the_rules(message).await
     }
 
-    async fn past_the_rules(&mut self, message: ToWire) -> Result<(), SocketError> {
+    async fn past_the_rules(&mut self, message: LinkAction) -> Result<(), SocketError> {
         if let Some(event) = self.perform(message).await? {
-            Box::pin(self.happen(event)).await?;
+            Box::pin(self.handle(event)).await?;
         }
         Ok(())
     }
 
-    /// Lets the device live until the deadline, or until `done` says so of it.
+    /// Runs the device until the deadline, or until `done` returns true.
     ///
     /// # Errors
-    /// The device had to connect again and could not.
-    pub async fn live_until(
+    /// Fails if the device had to reconnect and could not.
+    pub async fn run_until(
         &mut self,
         deadline: Instant,
         done: impl Fn(&W, &Firmware) -> bool,
     ) -> Result<(), SocketError> {
         while !done(self.report(), self.firmware()) {
-            let due = self.bench.due().map(|at| self.epoch + at);
+            let due = self.device.due().map(|at| self.epoch + at);
             let given_up = self.blocked.map(|since| since + SOCKET_TIMEOUT);
             let due = [due, given_up].into_iter().flatten().fold(deadline, Instant::min);
             let blocked = self.blocked.is_some();
@@ -238,7 +245,7 @@ impl<W: Observer> Device<W> {
                 () = sleep_until(due) => {
                     let now = Instant::now();
                     if now >= deadline {
-                        self.happen(Event::Nothing).await?;
+                        self.handle(Event::Nothing).await?;
                         return Ok(());
                     }
                     let gone = given_up.is_some_and(|at| at <= now);
@@ -250,30 +257,30 @@ impl<W: Observer> Device<W> {
                 Event::SocketReady => self.blocked = None,
                 _ => {}
             }
-            self.happen(event).await?;
+            self.handle(event).await?;
         }
         Ok(())
     }
 
-    async fn perform(&mut self, what: ToWire) -> Result<Option<Event>, SocketError> {
+    async fn perform(&mut self, what: LinkAction) -> Result<Option<Event>, SocketError> {
         let message = match what {
-            ToWire::Open => {
+            LinkAction::Open => {
                 self.socket = Some(Box::pin(connect(&self.endpoint, &self.headers)).await?);
                 return Ok(Some(Event::SocketOpen));
             }
-            ToWire::Drop => {
+            LinkAction::Drop => {
                 self.hang_up();
                 return Ok(None);
             }
-            ToWire::Upload(upload) => {
+            LinkAction::Upload(upload) => {
                 let Endpoint { device_id, client_id, .. } = self.endpoint.clone();
                 let sending =
                     async move { super::upload::upload(upload, &device_id, &client_id).await };
                 self.upload = Some(Box::pin(sending));
                 return Ok(None);
             }
-            ToWire::Text(text) => Message::text(text),
-            ToWire::Binary(frame) => Message::Binary(frame),
+            LinkAction::Text(text) => Message::text(text),
+            LinkAction::Binary(frame) => Message::Binary(frame),
         };
         Ok(self.put(message).await)
     }
@@ -283,7 +290,7 @@ impl<W: Observer> Device<W> {
         self.blocked = None;
     }
 
-    /// Hands a message to the socket, and tells where that was lost or takes no more.
+    /// Sends a message, and returns an event if the socket was lost or accepts no more data.
     async fn put(&mut self, message: Message) -> Option<Event> {
         let socket = self.socket.as_mut()?;
         let fed = timeout(SOCKET_TIMEOUT, socket.feed(message)).await;
@@ -305,8 +312,9 @@ impl<W: Observer> Device<W> {
     }
 }
 
-/// The next thing that the socket brings, or that it takes messages again; never comes while
-/// there is no socket. Pings are answered unseen: only messages count for the idle rule.
+/// Polls the socket for its next event: a message, its end, or that it accepts messages again.
+/// Always pending without a socket. Pings are answered without an event: only messages count for
+/// the idle rule.
 fn poll_event(socket: &mut Option<Socket>, blocked: bool, cx: &mut Context<'_>) -> Poll<Event> {
     let Some(socket) = socket else { return Poll::Pending };
     let mut socket = Pin::new(socket);
@@ -326,7 +334,7 @@ fn poll_event(socket: &mut Option<Socket>, blocked: bool, cx: &mut Context<'_>) 
     }
 }
 
-/// The end of the upload under way; never comes while there is none.
+/// Polls the upload in progress. Always pending if there is none.
 fn poll_upload(
     upload: &mut Option<Uploading>,
     cx: &mut Context<'_>,
@@ -355,7 +363,7 @@ async fn connect(endpoint: &Endpoint, headers: &[(String, String)]) -> Result<So
     }
 }
 
-/// The handshake as firmware sends it: `Host` without a port, no origin, no extensions.
+/// Builds the handshake as firmware sends it: `Host` without a port, no origin, no extensions.
 fn request(endpoint: &Endpoint, headers: &[(String, String)]) -> Result<Request, SocketError> {
     let bad = |what: &str, reason: String| SocketError::Address { what: what.into(), reason };
     let mut request = endpoint

@@ -1,4 +1,5 @@
-//! Speech in files: WAV to and from recordings. Not for Ogg, which is in [`super::ogg`].
+//! Audio files: conversion between WAV files and recordings. Not for Ogg, which is in
+//! [`super::ogg`].
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,21 +14,21 @@ use serde_json::json;
 use super::dtx::Dtx;
 use super::report::Report;
 
-/// Rate at which devices send.
+/// Sample rate of the audio from devices, in Hz.
 pub const UPLINK_RATE_HZ: u32 = 16_000;
-/// Packet length at which devices send.
+/// Packet length of the audio from devices.
 pub const PACKET: Duration = Duration::from_millis(60);
-/// Uplink quality: firmware's encoder runs at complexity 0.
+/// Bitrate of the uplink, in bits per second. Firmware's encoder runs at complexity 0.
 const BITRATE_BPS: i32 = 24_000;
 const COMPLEXITY: u8 = 0;
-/// From the hello to the first `listen start` in a recording made from speech.
+/// Time from the hello to the first `listen start` in a recording made from speech.
 pub const LISTEN_AFTER: Duration = Duration::from_millis(100);
-/// Where speech and silence part: this far below the loudest 20 ms.
+/// Level of silence, as a fraction of the loudest 20 ms.
 const SILENCE_BELOW_PEAK: f64 = 0.1;
-/// Silences in the reply longer than this are shortened to it in a WAV file.
+/// Longest silence in a WAV file of the reply; longer ones are shortened to it.
 const LONGEST_GAP: Duration = Duration::from_secs(2);
 
-/// Mono samples and their rate.
+/// Mono samples with their rate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sound {
     /// 16-bit samples.
@@ -48,7 +49,7 @@ pub enum Side {
 /// Reads a WAV file of any rate, depth and number of channels, mixed to mono.
 ///
 /// # Errors
-/// The file cannot be read or is no WAV file, or holds no sound.
+/// Fails if the file cannot be read, is not a WAV file, or contains no audio.
 pub fn read_wav(path: &Path) -> anyhow::Result<Sound> {
     let name = path.display();
     let mut reader = hound::WavReader::open(path)
@@ -77,7 +78,7 @@ pub fn read_wav(path: &Path) -> anyhow::Result<Sound> {
 /// Writes a 16-bit mono WAV file.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write_wav(path: &Path, sound: &Sound) -> anyhow::Result<()> {
     let spec = hound::WavSpec {
         channels: 1,
@@ -96,10 +97,10 @@ pub fn write_wav(path: &Path, sound: &Sound) -> anyhow::Result<()> {
 }
 
 impl Sound {
-    /// The same sound at another rate.
+    /// Returns the audio at another sample rate.
     ///
     /// # Errors
-    /// One of the rates is 0 or too odd.
+    /// Fails if one of the rates is 0 or cannot be converted.
     pub fn at_rate(&self, rate_hz: u32) -> anyhow::Result<Self> {
         let mut samples = Vec::new();
         let mut resampler = Resampler::new(self.rate_hz, rate_hz)?;
@@ -108,18 +109,18 @@ impl Sound {
         Ok(Self { samples, rate_hz })
     }
 
-    /// Packets of 60 ms as a device would send them; the last one is filled up with silence.
+    /// Returns packets of 60 ms, as a device would send them; the last one is padded with silence.
     ///
     /// # Errors
-    /// The sound cannot be resampled or encoded.
+    /// Fails if the audio cannot be resampled or encoded.
     pub fn packets(&self) -> anyhow::Result<Vec<Bytes>> {
         self.encoded(|opus, _| opus)
     }
 
-    /// The same packets, those of silence shrunk to a byte or to nothing.
+    /// Returns the same packets, with those of silence reduced to one byte or none (DTX).
     ///
     /// # Errors
-    /// The sound cannot be resampled or encoded.
+    /// Fails if the audio cannot be resampled or encoded.
     pub fn packets_with_dtx(&self) -> anyhow::Result<Vec<Bytes>> {
         let mut dtx = Dtx::default();
         self.encoded(|opus, frame| dtx.packet(opus, frame))
@@ -138,7 +139,8 @@ impl Sound {
         Ok(packets)
     }
 
-    /// When the speech in it ends, judged by loudness. The length of the sound where all is quiet.
+    /// Returns the time at which the speech ends, detected by loudness; the length of the audio if
+    /// all of it is quiet.
     pub fn speech_end(&self) -> Duration {
         let frame = samples_in(Duration::from_millis(20), self.rate_hz).max(1);
         let energy = |chunk: &[i16]| {
@@ -152,10 +154,10 @@ impl Sound {
         Duration::from_secs_f64(samples as f64 / f64::from(self.rate_hz.max(1)))
     }
 
-    /// A session in which a person says this to a device in auto mode.
+    /// Returns a session in which a person says this to a device in auto mode.
     ///
     /// # Errors
-    /// The sound cannot be resampled or encoded.
+    /// Fails if the audio cannot be resampled or encoded.
     pub fn to_recording(&self, mut header: Header) -> anyhow::Result<Recording> {
         if header.speech_end_s.is_none() {
             header.speech_end_s = Some(seconds(LISTEN_AFTER + self.speech_end()));
@@ -164,7 +166,7 @@ impl Sound {
     }
 }
 
-/// A session that sends these packets, each with its length, in auto mode.
+/// Returns a session that sends these packets, each with its length, in auto mode.
 pub fn recording_of(header: Header, packets: impl Iterator<Item = (Bytes, Duration)>) -> Recording {
     let hello = json!({
         "type": "hello", "version": header.framing, "transport": "websocket", "features": {},
@@ -184,10 +186,10 @@ pub fn recording_of(header: Header, packets: impl Iterator<Item = (Bytes, Durati
     Recording { header, frames }
 }
 
-/// The speech on one side of a recording, without the silences between packets.
+/// Returns the audio of one side of a recording, without the silences between packets.
 ///
 /// # Errors
-/// The side's rate is none of Opus's, or it holds no packet.
+/// Fails if the sample rate of this side is not supported by Opus, or if it contains no packet.
 pub fn side_of(recording: &Recording, side: Side) -> anyhow::Result<Sound> {
     let params = match side {
         Side::Up => &recording.header.uplink,
@@ -203,7 +205,7 @@ pub fn side_of(recording: &Recording, side: Side) -> anyhow::Result<Sound> {
         };
         packets += 1;
         if let Err(e) = decoder.decode(opus, &mut samples) {
-            tracing::warn!(packet = packets, "left out a packet: {e}");
+            tracing::warn!(packet = packets, "skipped a packet that does not decode: {e}");
         }
     }
     if packets == 0 {
@@ -212,10 +214,11 @@ pub fn side_of(recording: &Recording, side: Side) -> anyhow::Result<Sound> {
     Ok(Sound { samples, rate_hz: params.sample_rate })
 }
 
-/// What a person beside the device heard, silences of up to two seconds included.
+/// Returns the audio that a person beside the device heard, including silences of up to two
+/// seconds.
 ///
 /// # Errors
-/// The rate is none of Opus's.
+/// Fails if Opus does not support the rate.
 pub fn heard(report: &Report, rate_hz: u32) -> anyhow::Result<Sound> {
     let mut decoder = Decoder::new(rate_hz)?;
     let mut samples = Vec::new();
@@ -226,7 +229,7 @@ pub fn heard(report: &Report, rate_hz: u32) -> anyhow::Result<Sound> {
             samples.resize(samples.len() + samples_in(silence, rate_hz), 0);
         }
         if let Err(e) = decoder.decode(opus, &mut samples) {
-            tracing::warn!("a packet of the reply does not decode: {e}");
+            tracing::warn!("cannot decode a packet of the reply: {e}");
         }
         ended = Some(at + length);
     }

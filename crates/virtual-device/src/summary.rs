@@ -1,6 +1,5 @@
-//! What came of a replay in figures and words: as JSON for programs, as lines for people. The JSON
-//! is what `hearken replay --json` prints; `docs/replay-json.md` says what each field means, and a
-//! test holds both together. Not for judging.
+//! Result of a replay: as JSON for programs, as text for people. `hearken replay --json` prints the
+//! JSON; `docs/replay-json.md` describes each field, and a test compares both. Not for judging.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,74 +8,75 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::expectations::ExpectationResult;
-use super::observer::Aftermath;
+use super::observer::InterruptionEffects;
 use super::report::{Packets, Stages};
 
 /// Value of `format` in every summary.
 pub const FORMAT: &str = "hearken-replay";
-/// Value of `version`: fields may be added to it, none changes its meaning or goes away.
+/// Value of `version`. Fields may be added to this version, but none changes its meaning or is
+/// removed.
 pub const VERSION: u32 = 1;
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// Always [`FORMAT`].
     pub format: &'static str,
     /// Always [`VERSION`].
     pub version: u32,
-    /// Always none: the replay ran. [`Failure`] has it otherwise.
+    /// Always `None`: the replay ran. Otherwise there is a [`Failure`].
     pub error: Option<String>,
-    /// The recording.
+    /// Name of the recording.
     pub file: String,
-    /// Where the device connected.
+    /// Address to which the device connected.
     pub url: String,
-    /// Whether every expectation that was checked holds.
+    /// True if every checked expectation holds.
     pub held: bool,
-    /// What was understood.
+    /// Transcript.
     pub transcript: String,
-    /// What was answered.
+    /// Answer.
     pub reply: String,
-    /// The sentences of the answer, as they were announced.
+    /// Sentences of the answer, as announced.
     pub sentences: Vec<String>,
-    /// What recognition read back from the reply's sound.
+    /// Transcript of the reply's audio.
     pub readback: Option<String>,
-    /// Part of the reply that was read back, 0 to 1.
+    /// Fraction of the reply in that transcript, 0 to 1.
     pub agreement: Option<f64>,
     /// Latencies from the end of the person's speech.
     pub stages: Stages,
     /// Counts of packets.
     pub packets: Packets,
-    /// Length of the reply's audio that was played, ms.
+    /// Length of the played audio of the reply, in ms.
     pub audio_ms: u64,
-    /// Silences inside speech, in all, ms.
+    /// Total length of silences inside speech, in ms.
     pub gaps_ms: u64,
-    /// What came after each interruption.
+    /// Consequences of each interruption.
     pub interruptions: Vec<Interruption>,
-    /// The device's tools that were called, in order.
+    /// Names of the called tools of the device, in order.
     pub tools: Vec<String>,
     /// The same calls, with their arguments.
     pub calls: Vec<Call>,
     /// Messages that would have crashed or confused firmware.
     pub offences: Vec<&'static str>,
-    /// All that was wrong for a device or a listener, the offences too; empty where all was well.
+    /// All problems for a device or a listener, including the offences; empty if there were none.
     pub faults: Vec<String>,
-    /// Expectations and what came of them.
+    /// Expectations with their results.
     pub verdicts: Vec<ExpectationResult>,
 }
 
-/// What a program is told where a replay could not run.
+/// Error of a replay that could not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// Always [`FORMAT`].
     pub format: &'static str,
     /// Always [`VERSION`].
     pub version: u32,
-    /// Why it could not run.
+    /// Reason of the failure.
     pub error: String,
 }
 
 impl Failure {
-    /// Makes one of this reason.
+    /// Creates an error with this reason.
     pub fn new(error: impl Into<String>) -> Self {
         Self { format: FORMAT, version: VERSION, error: error.into() }
     }
@@ -85,32 +85,33 @@ impl Failure {
 /// A call of one of the device's tools.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Call {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
     /// Its arguments, with defaults filled in.
     pub arguments: Map<String, Value>,
 }
 
-/// What came of one interruption; times in milliseconds.
+/// Consequences of one interruption; times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interruption {
-    /// When the person interrupted, since the device was switched on.
+    /// Time of the interruption, since the device was switched on.
     pub at_ms: u64,
-    /// Packets that came after it and before `tts stop`.
+    /// Number of packets received between it and `tts stop`.
     pub packets: usize,
-    /// From the interruption to the last packet of all.
+    /// Time from the interruption to the last packet.
     pub last_packet_ms: Option<u64>,
-    /// Sentences announced after it.
+    /// Number of sentences announced after it.
     pub sentences: usize,
-    /// From the interruption to `tts stop`.
+    /// Time from the interruption to `tts stop`.
     pub stop_ms: Option<u64>,
-    /// Packets after that `tts stop`.
+    /// Number of packets received after that `tts stop`.
     pub packets_after_stop: usize,
 }
 
-impl From<Aftermath> for Interruption {
-    fn from(aftermath: Aftermath) -> Self {
-        let Aftermath { at, packets, last_packet, sentences, stop, packets_after_stop } = aftermath;
+impl From<InterruptionEffects> for Interruption {
+    fn from(aftermath: InterruptionEffects) -> Self {
+        let InterruptionEffects { at, packets, last_packet, sentences, stop, packets_after_stop } =
+            aftermath;
         Self {
             at_ms: milliseconds(at),
             packets,
@@ -127,7 +128,7 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 }
 
 impl Summary {
-    /// Writes the closing lines for people.
+    /// Returns the closing lines for people.
     pub fn text(&self) -> String {
         let mut out = String::from("\n");
         let mut put = |name: &str, value: &str| {
@@ -200,7 +201,7 @@ mod tests {
 
     const DOCUMENT: &str = include_str!("../../../docs/replay-json.md");
 
-    /// The names of all fields below this value, as the document has them.
+    /// Collects the names of all fields below this value, in the notation of the document.
     fn names(value: &Value, path: &str, found: &mut BTreeSet<String>) {
         match value {
             // Its names are reasons, its arguments those of anybody's tool.
@@ -220,7 +221,7 @@ mod tests {
         found.insert(path.to_owned());
     }
 
-    /// The fields in the table below this heading.
+    /// Returns the fields in the table below this heading.
     fn documented(heading: &str) -> BTreeSet<String> {
         let (_, chapter) = DOCUMENT.split_once(heading).expect("the chapter is there");
         let chapter = chapter.split("\n## ").next().unwrap_or_default();

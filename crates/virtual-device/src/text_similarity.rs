@@ -1,8 +1,8 @@
-//! How far two texts agree: words for languages that space them, characters for Chinese. Not for
-//! judging a session, which is [`super::expectations`].
+//! Similarity of two texts, by words, or by characters for Chinese. Not for judging a session,
+//! which is in [`super::expectations`].
 
-/// The tokens that are compared: each CJK character by itself, other letters and digits by words
-/// in lower case; punctuation and spaces drop out.
+/// Splits a text into the tokens to compare: each CJK character separately, other letters and
+/// digits as words in lower case. Drops punctuation and spaces.
 pub fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut word = String::new();
@@ -30,15 +30,15 @@ fn is_cjk(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// Least number of insertions, deletions and replacements between the two, as a part of the
-/// length of `said`; 1 or more where nothing agrees. Two empty texts agree.
+/// Returns the edit distance (insertions, deletions and replacements of tokens) as a fraction of
+/// the length of `said`; 1 or more if nothing matches, 0 for two empty texts.
 pub fn error_rate(said: &str, heard: &str) -> f64 {
     let (said, heard) = (tokens(said), tokens(heard));
     let edits = strsim::generic_levenshtein(&Tokens(&said), &Tokens(&heard));
     edits as f64 / said.len().max(1) as f64
 }
 
-/// Part of the tokens of `said` that `heard` brings back in order, 0 to 1.
+/// Returns the fraction of the tokens of `said` that `heard` contains in order, 0 to 1.
 pub fn agreement(said: &str, heard: &str) -> f64 {
     (1.0 - error_rate(said, heard)).max(0.0)
 }

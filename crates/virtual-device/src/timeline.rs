@@ -1,4 +1,5 @@
-//! A session as lines for people. Not for its figures, which are in [`super::summary`].
+//! Timeline of a session as text for people. Not for its statistics, which are in
+//! [`super::summary`].
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,9 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::events::{Fact, ToolUse};
-use super::report::{Report, What, loss_name};
+use super::report::{Observation, Report, loss_name};
 
-/// Writes all that happened, one line each; runs of audio packets become one line.
+/// Returns all observations, one line each; a run of audio packets becomes one line.
 pub fn timeline(report: &Report) -> String {
     let mut out = String::new();
     let mut run: Option<Run> = None;
@@ -66,20 +67,20 @@ fn line(out: &mut String, at: Duration, arrow: &str, text: &str) {
         .expect("writing to a string cannot fail");
 }
 
-fn audio_kind(what: &What) -> Option<&'static str> {
+fn audio_kind(what: &Observation) -> Option<&'static str> {
     match what {
-        What::SentAudio => Some("->"),
-        What::Noticed(Fact::PacketReceived) => Some("<-"),
+        Observation::SentAudio => Some("->"),
+        Observation::Noticed(Fact::PacketReceived) => Some("<-"),
         _ => None,
     }
 }
 
-fn describe(what: &What) -> Option<(&'static str, String)> {
+fn describe(what: &Observation) -> Option<(&'static str, String)> {
     let fact = match what {
-        What::Sent(text) => return Some(("->", without_session(text))),
-        What::SentAudio => return None,
-        What::SpokenOver => return Some(("--", "the person speaks over the reply".into())),
-        What::Noticed(fact) => fact,
+        Observation::Sent(text) => return Some(("->", without_session(text))),
+        Observation::SentAudio => return None,
+        Observation::SpokenOver => return Some(("--", "the person speaks over the reply".into())),
+        Observation::Noticed(fact) => fact,
     };
     let text = match fact {
         Fact::Message { kind, text: Some(text) } => return Some(("<-", format!("{kind}: {text}"))),
@@ -109,7 +110,7 @@ fn describe(what: &What) -> Option<(&'static str, String)> {
     Some(("--", text))
 }
 
-/// What the device sent, without the session id; as it stands where it is no JSON.
+/// Returns a message of the device without the session id; unchanged if it is not JSON.
 fn without_session(text: &str) -> String {
     let Ok(mut json) = serde_json::from_str::<Value>(text) else {
         return text.to_owned();

@@ -1,5 +1,5 @@
-//! What the device does for the server besides speech: its tools by MCP or its things by `iot`,
-//! and what has to wait while a tool holds up the main loop. Not for either protocol.
+//! Tools of the device, over MCP or as things over `iot`, and the events that wait while a tool
+//! blocks the main loop. Not for either protocol.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,128 +13,128 @@ pub(super) use super::mcp::Outcome;
 use super::profile::{Profile, Tools};
 use super::toolbox::{Board, Toolbox};
 
-/// What waits while the main loop is held up; people and servers are slower than that.
+/// Maximum number of events that wait for the main loop; people and servers produce fewer.
 const MOST_DEFERRED: usize = 256;
 
-/// One device's tools.
+/// Tools of one device.
 #[derive(Debug)]
-pub(super) struct Serving {
+pub(super) struct DeviceToolServer {
     pub(super) board: Board,
-    way: Way,
+    protocol: Protocol,
     deferred: VecDeque<Deferred>,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Protocol {
     None,
     Iot(Things),
     Mcp(Box<McpServer>),
 }
 
-/// Something that waited for the main loop.
+/// Event or message that waited for the main loop.
 #[derive(Debug)]
 pub(super) enum Deferred {
     Event(Event),
     Message(Value),
 }
 
-impl Serving {
+impl DeviceToolServer {
     pub(super) fn new(profile: &Profile, tools: Tools, toolbox: Toolbox) -> Self {
-        let way = match tools {
-            Tools::None => Way::None,
+        let protocol = match tools {
+            Tools::None => Protocol::None,
             // Names changed with the version that brought features into the hello.
-            Tools::Iot => Way::Iot(Things::new(!profile.features_in_hello)),
+            Tools::Iot => Protocol::Iot(Things::new(!profile.features_in_hello)),
             Tools::Mcp => {
-                Way::Mcp(Box::new(McpServer::new(toolbox, profile.user_tools, profile.name)))
+                Protocol::Mcp(Box::new(McpServer::new(toolbox, profile.user_tools, profile.name)))
             }
         };
-        Self { board: Board::default(), way, deferred: VecDeque::new() }
+        Self { board: Board::default(), protocol, deferred: VecDeque::new() }
     }
 
-    /// Messages that describe the things, after the hello.
+    /// Returns the messages that describe the things, after the hello.
     pub(super) fn describe(&mut self, session_id: &str) -> Vec<String> {
-        match &mut self.way {
-            Way::Iot(things) => things.describe(session_id),
+        match &mut self.protocol {
+            Protocol::Iot(things) => things.describe(session_id),
             _ => Vec::new(),
         }
     }
 
-    /// The states of the things that changed, when listening begins.
+    /// Returns the changed states of the things, when listening begins.
     pub(super) fn states(&mut self, session_id: &str) -> Option<String> {
-        match &mut self.way {
-            Way::Iot(things) => things.tell(session_id, &self.board),
+        match &mut self.protocol {
+            Protocol::Iot(things) => things.changed_states(session_id, &self.board),
             _ => None,
         }
     }
 
-    /// Carries out a command for a thing; None where there are no things.
+    /// Executes a command for a thing; `None` if the device has no things.
     pub(super) fn command(&mut self, command: &Value) -> Option<Result<(), Crash>> {
-        match &self.way {
-            Way::Iot(things) => Some(things.invoke(command, &mut self.board)),
+        match &self.protocol {
+            Protocol::Iot(things) => Some(things.invoke(command, &mut self.board)),
             _ => None,
         }
     }
 
-    /// Takes an MCP request; false where there is no MCP server.
+    /// Queues an MCP request. Returns false if the device has no MCP server.
     pub(super) fn request(&mut self, now: Duration, request: &Value) -> bool {
-        match &mut self.way {
-            Way::Mcp(server) => server.receive(now, request),
+        match &mut self.protocol {
+            Protocol::Mcp(server) => server.receive(now, request),
             _ => return false,
         }
         true
     }
 
-    /// A picture was sent, or not.
+    /// Completes an upload.
     pub(super) fn uploaded(&mut self, now: Duration, answer: Result<String, String>) {
-        if let Way::Mcp(server) = &mut self.way {
+        if let Protocol::Mcp(server) = &mut self.protocol {
             server.uploaded(now, answer);
         }
     }
 
-    /// What the tools have done by now.
+    /// Runs the tools until now, and returns their outputs.
     pub(super) fn pass_time(&mut self, now: Duration) -> Vec<Outcome> {
-        match &mut self.way {
-            Way::Mcp(server) => server.pass_time(now, &mut self.board),
+        match &mut self.protocol {
+            Protocol::Mcp(server) => server.pass_time(now, &mut self.board),
             _ => Vec::new(),
         }
     }
 
-    /// When time alone will change something.
+    /// Returns the next time at which the state changes without an event.
     pub(super) fn due(&self) -> Option<Duration> {
-        match &self.way {
-            Way::Mcp(server) => server.due(),
+        match &self.protocol {
+            Protocol::Mcp(server) => server.due(),
             _ => None,
         }
     }
 
-    /// Whether a tool holds up the main loop.
+    /// Returns true while a tool blocks the main loop.
     pub(super) fn busy(&self) -> bool {
-        matches!(&self.way, Way::Mcp(server) if server.busy())
+        matches!(&self.protocol, Protocol::Mcp(server) if server.busy())
     }
 
-    /// Keeps an event for when the main loop is free.
+    /// Queues an event until the main loop is free.
     pub(super) fn defer(&mut self, event: Event) {
         if self.deferred.len() < MOST_DEFERRED {
             self.deferred.push_back(Deferred::Event(event));
         }
     }
 
-    /// Keeps a message for when the main loop is free.
+    /// Queues a message until the main loop is free.
     pub(super) fn defer_message(&mut self, message: Value) {
         if self.deferred.len() < MOST_DEFERRED {
             self.deferred.push_back(Deferred::Message(message));
         }
     }
 
-    /// What waited for the main loop.
+    /// Takes everything that waited for the main loop.
     pub(super) fn take_deferred(&mut self) -> VecDeque<Deferred> {
         std::mem::take(&mut self.deferred)
     }
 
-    /// The device restarts; what its tools have changed stays.
+    /// Resets the tools, because the device restarts. The state of the board stays.
     pub(super) fn reset(&mut self) {
         self.deferred.clear();
-        if let Way::Mcp(server) = &mut self.way {
+        if let Protocol::Mcp(server) = &mut self.protocol {
             server.reset();
         }
     }

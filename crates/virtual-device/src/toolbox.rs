@@ -1,5 +1,5 @@
-//! The tools that a virtual device has, what they are told and what they do. Not for JSON-RPC,
-//! which is in `mcp.rs`.
+//! Tools of a virtual device: their descriptions, arguments and effects. Not for JSON-RPC, which is
+//! in `mcp.rs`.
 
 use std::time::Duration;
 
@@ -7,34 +7,33 @@ use serde_json::{Map, Value, json};
 
 use super::scripted_tool::ScriptedTool;
 
-/// What a device can do for people, and how it differs from firmware where it does.
+/// Tools of a device, and its deviations from firmware.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolbox {
-    /// The board has a camera, so there is `self.camera.take_photo`.
+    /// Set if the board has a camera, with the tool `self.camera.take_photo`.
     pub camera: bool,
-    /// Tools made up to fill pages: `self.generated.tool_000` and so on.
+    /// Number of generated tools, which fill pages: `self.generated.tool_000` and so on.
     pub generated: usize,
-    /// How long each call holds up the main loop.
+    /// Time for which each call blocks the main loop.
     pub call_takes: Duration,
-    /// What other clients do otherwise.
-    pub oddities: Oddities,
-    /// Tools of a test's own, with the answers that it wants. One that has the name of a tool of
-    /// firmware replaces it.
+    /// Deviations of other clients from firmware.
+    pub oddities: Quirks,
+    /// Scripted tools of a test. One with the name of a firmware tool replaces it.
     pub scripted: Vec<ScriptedTool>,
 }
 
-/// What MCP servers in devices other than firmware were seen to do.
+/// Observed deviations of MCP servers in devices other than firmware.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Oddities {
-    /// The last page carries `"nextCursor":""`.
+pub struct Quirks {
+    /// Set if the last page contains `"nextCursor":""`.
     pub empty_cursor: bool,
-    /// Pictures are handed back as JSON in a string, as firmware's own `ImageContent` does.
+    /// Set if pictures are returned as JSON in a string, like firmware's own `ImageContent`.
     pub picture_results: bool,
-    /// Unknown tools and methods are never answered.
+    /// Set if requests of unknown tools and methods are never answered.
     pub ignores_unknown: bool,
-    /// Nothing is ever answered.
+    /// Set if no request is answered.
     pub silent: bool,
-    /// Each answer comes this much later.
+    /// Additional delay of each answer.
     pub late: Duration,
 }
 
@@ -44,13 +43,13 @@ impl Default for Toolbox {
             camera: true,
             generated: 0,
             call_takes: Duration::from_millis(20),
-            oddities: Oddities::default(),
+            oddities: Quirks::default(),
             scripted: Vec::new(),
         }
     }
 }
 
-/// One argument of a tool.
+/// Kind of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     Boolean,
@@ -58,13 +57,13 @@ pub(super) enum Kind {
     String,
 }
 
-/// One tool as it is listed.
+/// Tool as listed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tool {
     pub(super) name: String,
     description: String,
     pub(super) arguments: Vec<(String, Kind)>,
-    /// Listed only where `withUserTools` asks for it.
+    /// True if the tool is listed only if `withUserTools` is requested.
     pub(super) user_only: bool,
 }
 
@@ -83,7 +82,7 @@ impl Tool {
         self
     }
 
-    /// As firmware lists it, its keys in firmware's order.
+    /// Returns the description in the format of firmware, with keys in firmware's order.
     pub(super) fn listing(&self) -> String {
         let properties = self.arguments.iter().map(|(name, kind)| {
             let schema = match kind {
@@ -120,10 +119,11 @@ impl Tool {
         )
     }
 
-    /// The arguments that the tool takes from those given.
+    /// Checks the given arguments and returns those that the tool takes.
     ///
     /// # Errors
-    /// One is missing, of another type or out of range; in firmware's words.
+    /// Fails, with the texts of firmware, if an argument is missing, of another type or out of
+    /// range.
     pub(super) fn check(&self, given: Option<&Value>) -> Result<Map<String, Value>, String> {
         let mut taken = Map::new();
         for (name, kind) in &self.arguments {
@@ -162,13 +162,13 @@ fn within(number: i32, (low, high): (i32, i32)) -> Result<(), String> {
     Ok(())
 }
 
-/// A number as firmware's JSON library gives it: whole, and held within 32 bits.
+/// Converts a number as firmware's JSON library does: whole, and clamped to 32 bits.
 pub(super) fn int32(number: &Value) -> i32 {
     number.as_f64().unwrap_or_default() as i32
 }
 
 impl Toolbox {
-    /// All tools, common ones first; those for people only where the version has them.
+    /// Returns all tools, common ones first; those for people only if the version has them.
     pub(super) fn tools(&self, user_tools: bool) -> Vec<Tool> {
         let percent = Kind::Integer { range: Some((0, 100)), default: None };
         let mut tools = vec![
@@ -203,7 +203,7 @@ impl Toolbox {
         }
         for n in 0..self.generated {
             let description =
-                format!("MarkEffect nothing, for the {n}th time. {}", "Filling. ".repeat(24));
+                format!("Does nothing, for the {n}th time. {}", "Filling. ".repeat(24));
             let any = Kind::Integer { range: None, default: Some(7) };
             let arguments = vec![("flag", Kind::Boolean), ("number", any), ("text", Kind::String)];
             tools.push(Tool::new(&format!("self.generated.tool_{n:03}"), &description, arguments));
@@ -237,16 +237,16 @@ fn users_tools() -> [Tool; 7] {
     ]
 }
 
-/// What the tools change and tell of.
+/// State of the board that the tools read and change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Board {
-    /// Of the loudspeaker, 0 to 100.
+    /// Volume of the loudspeaker, 0 to 100.
     pub volume: i32,
-    /// Of the screen, 0 to 100.
+    /// Brightness of the screen, 0 to 100.
     pub brightness: i32,
-    /// `light` or `dark`.
+    /// Theme of the screen: `light` or `dark`.
     pub theme: String,
-    /// Whether the lamp of old boards is on.
+    /// True while the lamp of old boards is on.
     pub lamp: bool,
 }
 
@@ -257,7 +257,7 @@ impl Default for Board {
 }
 
 impl Board {
-    /// Carries out a tool with checked arguments; the text of its result.
+    /// Executes a tool with checked arguments, and returns the text of its result.
     pub(super) fn call(&mut self, tool: &str, arguments: &Map<String, Value>) -> String {
         let number = |name: &str| arguments.get(name).map(int32).unwrap_or_default();
         match tool {

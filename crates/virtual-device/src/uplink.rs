@@ -1,11 +1,11 @@
-//! Text messages of the device, put together as firmware does: strings are pasted in unescaped, so
-//! a wake word with quotes makes a message that is no JSON. Not for when they are sent.
+//! Text messages of the device, built as firmware does: strings are inserted unescaped, so a wake
+//! word with quotes makes a message that is not JSON. Not for when they are sent.
 
 use hearken_proto::device::{AudioParams, ListenMode};
 
 use super::profile::{Build, Profile, Tools};
 
-/// The device's first message.
+/// Returns the first message of the device.
 pub(super) fn hello(
     profile: &Profile,
     build: &Build,
@@ -38,29 +38,29 @@ pub(super) fn hello(
     )
 }
 
-/// The microphone opens.
+/// Returns the notice that the microphone opens.
 pub(super) fn listen_start(session_id: &str, mode: ListenMode) -> String {
     let mode = mode.as_str();
     message(session_id, &format!(r#""type":"listen","state":"start","mode":"{mode}""#))
 }
 
-/// The push-to-talk button was released.
+/// Returns the notice that the push-to-talk button was released.
 pub(super) fn listen_stop(session_id: &str) -> String {
     message(session_id, r#""type":"listen","state":"stop""#)
 }
 
-/// The wake word was heard.
+/// Returns the notice that the wake word was detected.
 pub(super) fn listen_detect(session_id: &str, word: &str) -> String {
     message(session_id, &format!(r#""type":"listen","state":"detect","text":"{word}""#))
 }
 
-/// The person interrupts, by wake word or by button.
+/// Returns the notice that the person interrupts, by wake word or by button.
 pub(super) fn abort(session_id: &str, by_wake_word: bool) -> String {
     let reason = if by_wake_word { r#","reason":"wake_word_detected""# } else { "" };
     message(session_id, &format!(r#""type":"abort"{reason}"#))
 }
 
-/// An answer of the MCP server.
+/// Returns an answer of the MCP server.
 pub(super) fn mcp(session_id: &str, payload: &str) -> String {
     message(session_id, &format!(r#""type":"mcp","payload":{payload}"#))
 }

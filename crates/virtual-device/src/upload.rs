@@ -1,5 +1,6 @@
-//! Sends the camera's picture as firmware does: a chunked multipart POST, written by hand with the
-//! boundary and the order of firmware's `esp32_camera.cc`. Not for when a picture is taken.
+//! Upload of the camera's picture as firmware does it: a chunked multipart POST, written by hand
+//! with the boundary and the order of firmware's `esp32_camera.cc`. Not for when a picture is
+//! taken.
 
 use std::convert::Infallible;
 
@@ -7,13 +8,13 @@ use super::events::Upload;
 use super::mcp::UPLOAD_TIMEOUT;
 
 const BOUNDARY: &str = "----ESP32_CAMERA_BOUNDARY";
-/// Longest answer that is read; firmware takes what it has memory for.
+/// Longest response that is read, in bytes; firmware reads as much as its memory allows.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Sends a picture and gives the body of the answer.
+/// Sends a picture and returns the body of the response.
 ///
 /// # Errors
-/// In firmware's words: the address cannot be reached, or the status is not 200.
+/// Fails, with the texts of firmware, if the address cannot be reached or the status is not 200.
 pub async fn upload(upload: Upload, device_id: &str, client_id: &str) -> Result<String, String> {
     let sent = tokio::time::timeout(UPLOAD_TIMEOUT, send(upload, device_id, client_id)).await;
     sent.unwrap_or_else(|_| Err("Failed to upload photo".into()))
@@ -21,7 +22,7 @@ pub async fn upload(upload: Upload, device_id: &str, client_id: &str) -> Result<
 
 async fn send(upload: Upload, device_id: &str, client_id: &str) -> Result<String, String> {
     let unreachable = |error: reqwest::Error| {
-        tracing::warn!("the picture cannot be sent: {error}");
+        tracing::warn!("cannot send the picture: {error}");
         "Failed to connect to explain URL".to_owned()
     };
     let Upload { url, token, question } = upload;
@@ -63,7 +64,7 @@ fn parts(question: &str) -> [Vec<u8>; 4] {
     [field.into_bytes(), file.into_bytes(), picture(), end.into_bytes()]
 }
 
-/// A JPEG file of 8 by 8 grey pixels.
+/// Returns a JPEG file of 8 by 8 grey pixels.
 fn picture() -> Vec<u8> {
     let mut jpeg = vec![0xff, 0xd8, 0xff, 0xdb, 0, 67, 0];
     jpeg.extend([1; 64]);

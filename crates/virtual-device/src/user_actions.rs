@@ -1,5 +1,6 @@
-//! What a person does with the device: wake word, button, push-to-talk. Not for what the server
-//! says, which is in [`super::messages`], nor for what both lead to, in [`super::firmware`].
+//! Actions of a person at the device: wake word, button, push-to-talk. Not for messages of the
+//! server, which are in [`super::messages`], nor for the resulting states, which are in
+//! [`super::firmware`].
 
 use std::time::Duration;
 
@@ -69,7 +70,8 @@ impl Firmware {
         }
     }
 
-    /// From idle: over the open socket where it is still good, else over a new one.
+    /// Starts a conversation from idle: over the open socket if it is still usable, else over a new
+    /// one.
     fn start(&mut self, now: Duration, new_socket: bool, out: &mut Vec<Output>) {
         if self.channel_open(now) && !new_socket {
             self.begin_listening(now, out);
@@ -94,7 +96,7 @@ impl Firmware {
         note(out, now, Fact::Aborted);
         self.interrupted = true;
         if self.profile.abort_silences {
-            self.throw_away(now, out);
+            self.drop_audio(now, out);
         }
     }
 

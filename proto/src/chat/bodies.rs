@@ -18,16 +18,18 @@ const USUAL_PLAYERS: u32 = 5;
 /// Violated limit, as text for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unfit(pub String);
+pub struct LimitViolation(pub String);
 
 /// Checks that a text has 1 to `max_chars` characters, without control characters.
-fn text(field: &str, value: &str, max_chars: usize) -> Result<(), Unfit> {
+fn text(field: &str, value: &str, max_chars: usize) -> Result<(), LimitViolation> {
     let chars = value.chars().count();
     if chars == 0 || chars > max_chars || value.trim().is_empty() {
-        return Err(Unfit(format!("`{field}` has 1 to {max_chars} characters, not {chars}")));
+        return Err(LimitViolation(format!(
+            "`{field}` has 1 to {max_chars} characters, not {chars}"
+        )));
     }
     if value.chars().any(char::is_control) {
-        return Err(Unfit(format!("`{field}` holds control characters")));
+        return Err(LimitViolation(format!("`{field}` holds control characters")));
     }
     Ok(())
 }
@@ -36,7 +38,7 @@ fn text(field: &str, value: &str, max_chars: usize) -> Result<(), Unfit> {
 ///
 /// # Errors
 /// Returns an error if it does not have 1 to 128 characters, or contains control characters.
-pub fn check_user(field: &str, id: &str) -> Result<(), Unfit> {
+pub fn check_user(field: &str, id: &str) -> Result<(), LimitViolation> {
     text(field, id, MAX_NAME_CHARS)
 }
 
@@ -81,7 +83,7 @@ impl CreateSession {
     ///
     /// # Errors
     /// Returns the violated limit.
-    pub fn check(&self) -> Result<(), Unfit> {
+    pub fn check(&self) -> Result<(), LimitViolation> {
         text("name", &self.name, MAX_NAME_CHARS)?;
         check_user("creator_id", &self.creator_id)?;
         if let Some(dm) = &self.dm_user_id {
@@ -89,11 +91,11 @@ impl CreateSession {
         }
         let most = self.most_players();
         if !(1..=MAX_PLAYERS).contains(&most) {
-            return Err(Unfit(format!("`max_players` is 1 to {MAX_PLAYERS}, not {most}")));
+            return Err(LimitViolation(format!("`max_players` is 1 to {MAX_PLAYERS}, not {most}")));
         }
         if self.players.len() > most as usize {
             let players = self.players.len();
-            return Err(Unfit(format!(
+            return Err(LimitViolation(format!(
                 "`players` has {players} entries, but `max_players` is {most}"
             )));
         }
@@ -148,18 +150,18 @@ impl ChatRequest {
     ///
     /// # Errors
     /// Returns the violated limit.
-    pub fn check(&self, session: &SessionId) -> Result<(), Unfit> {
+    pub fn check(&self, session: &SessionId) -> Result<(), LimitViolation> {
         let chars = self.message.chars().count();
         if self.message.trim().is_empty() || chars > MAX_MESSAGE_CHARS {
             let about = format!("`message` has 1 to {MAX_MESSAGE_CHARS} characters, not {chars}");
-            return Err(Unfit(about));
+            return Err(LimitViolation(about));
         }
         if let Some(player) = &self.player_id {
             text("player_id", player, MAX_NAME_CHARS)?;
         }
         match &self.session_id {
             Some(id) if !id.eq_ignore_ascii_case(session.as_str()) => {
-                Err(Unfit("`session_id` is another than that of the address".into()))
+                Err(LimitViolation("`session_id` is another than that of the address".into()))
             }
             _ => Ok(()),
         }
@@ -267,7 +269,7 @@ impl CreateSnapshot {
     ///
     /// # Errors
     /// Returns the violated limit.
-    pub fn check(&self) -> Result<(), Unfit> {
+    pub fn check(&self) -> Result<(), LimitViolation> {
         self.name.as_deref().map_or(Ok(()), |name| text("name", name, MAX_NAME_CHARS))
     }
 }

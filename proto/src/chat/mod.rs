@@ -14,10 +14,10 @@ use crate::ids::SessionId;
 
 pub use bodies::{
     AnswerUsage, CharactersBody, ChatContext, ChatRequest, ChatResponse, ContextTool,
-    CreateSession, CreateSnapshot, Done, MessagesBody, SessionsBody, SnapshotsBody, TurnInfo,
-    Unfit, check_user,
+    CreateSession, CreateSnapshot, Done, LimitViolation, MessagesBody, SessionsBody, SnapshotsBody,
+    TurnInfo, check_user,
 };
-pub use watch::{WatchRequest, WatchTold, matches};
+pub use watch::{WatchMessage, WatchRequest, matches};
 
 /// Maximum length of a person's message, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 2_000;

@@ -46,7 +46,7 @@ impl WatchRequest {
 /// Message to a watcher.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum WatchTold<'a> {
+pub enum WatchMessage<'a> {
     /// First message of a connection.
     Connected {
         /// Watched session.
@@ -83,7 +83,7 @@ pub struct WatchError<'a> {
     pub message: &'a str,
 }
 
-impl<'a> WatchTold<'a> {
+impl<'a> WatchMessage<'a> {
     /// Creates an error message.
     pub fn error(code: &'static str, message: &'a str) -> Self {
         Self::Error { error: WatchError { code, message } }
@@ -120,14 +120,14 @@ mod tests {
             data: serde_json::Map::new(),
             timestamp: "2024-01-01T12:00:00Z".parse().unwrap(),
         };
-        let read = |told: WatchTold| serde_json::from_str::<Value>(&told.encode()).unwrap();
-        let connected = read(WatchTold::Connected { session_id: &id, complete: true });
+        let read = |told: WatchMessage| serde_json::from_str::<Value>(&told.encode()).unwrap();
+        let connected = read(WatchMessage::Connected { session_id: &id, complete: true });
         assert_eq!(connected, json!({"type": "connected", "session_id": "s", "complete": true}));
-        let told = read(WatchTold::Event { event: &event });
+        let told = read(WatchMessage::Event { event: &event });
         assert_eq!(told["type"], "event");
         assert_eq!(told["event"]["type"], "dice.rolled");
         assert_eq!(told["event"]["timestamp"], "2024-01-01T12:00:00Z");
-        let error = read(WatchTold::error("INVALID_REQUEST", "no"));
+        let error = read(WatchMessage::error("INVALID_REQUEST", "no"));
         assert_eq!(error["error"], json!({"code": "INVALID_REQUEST", "message": "no"}));
         let wish = WatchRequest::decode(r#"{"type":"subscribe","types":["combat.*"]}"#);
         assert_eq!(wish, Ok(WatchRequest::Subscribe { types: vec!["combat.*".into()] }));

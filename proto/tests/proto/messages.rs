@@ -1,7 +1,7 @@
 //! Every message that a client may send over a WebSocket of ours, wrong in every way that JSON can
 //! be. Not for what right ones mean, which stands beside each.
 
-use hearken_proto::chat::{Event, WatchRequest, WatchTold};
+use hearken_proto::chat::{Event, WatchMessage, WatchRequest};
 use hearken_proto::device::Uplink;
 use hearken_proto::gateway::ClientMessage;
 use hearken_proto::jsonrpc;
@@ -149,7 +149,7 @@ fn numbers_of_free_form_values_stay_as_they_are_written() {
             r#"{{"id":"e","session_id":"s","type":"a","data":{{"x":[{number}]}},"timestamp":"2024-01-01T12:00:00Z"}}"#
         );
         let event: Event = serde_json::from_str(&event).unwrap();
-        let told = WatchTold::Event { event: &event }.encode();
+        let told = WatchMessage::Event { event: &event }.encode();
         assert!(told.contains(&format!(r#"{{"x":[{number}]}}"#)), "{told}");
         let result =
             format!(r#"{{"type":"tool_result","call_id":"c","success":true,"result":{number}}}"#);

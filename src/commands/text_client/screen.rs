@@ -1,27 +1,27 @@
-//! What a person sees of a conversation: answers on standard output, everything else beside it; or
-//! the frames as they are. Not for deciding anything.
+//! Terminal output of a conversation: answers on standard output, everything else on standard
+//! error; or the unchanged frames. Not for decisions.
 
 use std::io::Write as _;
 
 use serde_json::Value;
 
-/// Where messages are shown.
+/// Terminal output.
 pub(super) struct Screen {
-    /// Frames only.
+    /// True to print frames only.
     json: bool,
-    /// What of the answer under way stands there already.
+    /// Part of the current answer that is already printed.
     streamed: String,
-    /// Standard output stands in the midst of a line.
+    /// True if standard output is within a line.
     mid_line: bool,
 }
 
 impl Screen {
-    /// For people, or for programs.
+    /// Creates the output, for people or, with `json`, for programs.
     pub(super) fn new(json: bool) -> Self {
         Self { json, streamed: String::new(), mid_line: false }
     }
 
-    /// Shows a message, also given as it came.
+    /// Prints a message, which is also passed as received.
     pub(super) fn show(&mut self, text: &str, message: &Value) -> anyhow::Result<()> {
         if self.json {
             return crate::commands::print(text);
@@ -51,7 +51,7 @@ impl Screen {
         }
     }
 
-    /// Shows a call of a tool of this terminal.
+    /// Prints a call of a tool of this terminal.
     pub(super) fn called(&mut self, call: &Value, result: &Value) -> anyhow::Result<()> {
         self.interrupt()?;
         let outcome = if result["success"] == true {
@@ -62,30 +62,30 @@ impl Screen {
         self.note(&format!("[{}({}) here: {outcome}]", word(call, "tool_name"), call["arguments"]))
     }
 
-    /// A line for people, beside the answers.
+    /// Prints a line for people on standard error.
     pub(super) fn note(&self, text: &str) -> anyhow::Result<()> {
         if self.json { Ok(()) } else { crate::commands::note(text) }
     }
 
-    /// Invites the person to type.
+    /// Prints the input prompt.
     pub(super) fn prompt(&self) -> anyhow::Result<()> {
         let mut stderr = std::io::stderr();
         write!(stderr, "> ")?;
         Ok(stderr.flush()?)
     }
 
-    /// What comes next gets a line of its own; the answer goes on below.
+    /// Ends the current line of an answer, which continues later on a new line.
     fn interrupt(&mut self) -> anyhow::Result<()> {
         if std::mem::take(&mut self.mid_line) { write("\n") } else { Ok(()) }
     }
 }
 
-/// A text field of a message; empty where there is none.
+/// Returns a text field of a message; empty if it is missing.
 pub(super) fn word<'a>(message: &'a Value, field: &str) -> &'a str {
     message[field].as_str().unwrap_or_default()
 }
 
-/// An error message, for people.
+/// Renders an error message for people.
 fn fault(message: &Value) -> String {
     let (code, words) = (word(message, "code"), word(message, "message"));
     match word(message, "details") {
@@ -94,7 +94,7 @@ fn fault(message: &Value) -> String {
     }
 }
 
-/// What is told of a message that is no answer.
+/// Renders a message that is not an answer.
 fn beside(kind: &str, message: &Value) -> Option<String> {
     match kind {
         "status" => {
@@ -121,7 +121,7 @@ fn beside(kind: &str, message: &Value) -> Option<String> {
     }
 }
 
-/// What is to be written after `begun`, so that the whole answer stands there; with its line end.
+/// Returns the rest of the answer after the printed part `begun`, with its line end.
 fn remainder(begun: &str, whole: &str) -> String {
     match whole.strip_prefix(begun) {
         Some(rest) => format!("{rest}\n"),
@@ -130,7 +130,7 @@ fn remainder(begun: &str, whole: &str) -> String {
     }
 }
 
-/// To standard output, at once; a reader that has gone away is no error.
+/// Writes to standard output and flushes it; a closed reader is not an error.
 fn write(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,5 +1,5 @@
-//! The WebSocket to a gateway: connecting, sending, receiving, and what goes wrong with it in
-//! words for people. Not for what messages mean.
+//! WebSocket connection to a gateway: connecting, sending, receiving, and errors as text for
+//! people. Not for the contents of messages.
 
 use std::time::Duration;
 
@@ -20,27 +20,27 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_conf
 
 /// Longest wait for a connection, and for a message to be accepted.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
-/// Gateways ping every 30 s and give up on us after 300 s; so do we.
+/// Longest time without any data: gateways ping every 30 s and disconnect a silent client after 300
+/// s.
 const SILENCE: Duration = Duration::from_secs(300);
 /// Longest wait for the end of a connection that the server closes.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// The close code of a server that has no room.
+/// Close code of a server that has reached its limit of connections.
 const TRY_AGAIN_LATER: u16 = 1013;
 
-/// A connection to a gateway.
+/// Connection to a gateway.
 pub(super) struct Gateway {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     url: String,
-    /// When anything came last, pings too.
+    /// Time of the last received data, including pings.
     heard: Instant,
 }
 
 impl Gateway {
-    /// Connects to this address; one without a scheme is taken for `ws://`. A token is shown
-    /// where there is one.
+    /// Connects to this address, with `ws://` if it has no scheme, and sends the token, if any.
     ///
     /// # Errors
-    /// Nobody listens there, or lets us in, or it is no WebSocket.
+    /// Fails if there is no server, it refuses the connection, or it is not a WebSocket.
     pub(super) async fn connect(url: &str, token: Option<&str>) -> anyhow::Result<Self> {
         let url = if url.contains("://") { url.to_owned() } else { format!("ws://{url}") };
         let request = request(&url, token)?;
@@ -49,11 +49,13 @@ impl Gateway {
             Ok(Ok((socket, _))) => socket,
             Ok(Err(Error::Io(error))) => return Err(nobody(&url, &error.to_string())),
             Ok(Err(Error::Http(answer))) if answer.status() == StatusCode::UNAUTHORIZED => {
-                bail!("{url} wants a token, or another one: --token TOKEN")
+                bail!("{url} refused the token, or needs one: use --token TOKEN")
             }
             Ok(Err(Error::Http(answer))) => {
                 let status = answer.status();
-                bail!("{url} answers with HTTP status {status}: is that an LLM gateway's address?")
+                bail!(
+                    "{url} answered with HTTP status {status}: is it the address of an LLM gateway?"
+                )
             }
             Ok(Err(error)) => bail!("no WebSocket at {url}: {error} (use ws://HOST:PORT)"),
             Err(_) => return Err(nobody(&url, "no answer within 10 s")),
@@ -64,28 +66,28 @@ impl Gateway {
     /// Sends one message.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// Fails if the connection is lost.
     pub(super) async fn send(&mut self, message: &Value) -> anyhow::Result<()> {
         let sending = self.socket.send(Message::text(message.to_string()));
         let sent = timeout(SOCKET_TIMEOUT, sending).await;
-        sent.map_err(|_| anyhow!("{} takes nothing any more", self.url))?
+        sent.map_err(|_| anyhow!("{} accepts no more data", self.url))?
             .with_context(|| format!("lost the connection to {}", self.url))
     }
 
-    /// The next text message; may be dropped and asked again.
+    /// Returns the next text message. Cancel-safe.
     ///
     /// # Errors
-    /// The connection is closed or lost, or nothing came for long.
+    /// Fails if the connection is closed or lost, or nothing was received for too long.
     pub(super) async fn next(&mut self) -> anyhow::Result<String> {
         loop {
             let Ok(message) = timeout_at(self.heard + SILENCE, self.socket.next()).await else {
-                bail!("{} is silent for {} s", self.url, SILENCE.as_secs())
+                bail!("{} sent nothing for {} s", self.url, SILENCE.as_secs())
             };
             self.heard = Instant::now();
             match message {
                 Some(Ok(Message::Text(text))) => return Ok(text.to_string()),
                 Some(Ok(Message::Binary(_))) => {
-                    bail!("{} sends binary frames: that is no LLM gateway", self.url)
+                    bail!("{} sent a binary frame: is it the address of an LLM gateway?", self.url)
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Close(frame))) => {
@@ -106,7 +108,7 @@ impl Gateway {
         let url = &self.url;
         match frame {
             Some(frame) if u16::from(frame.code) == TRY_AGAIN_LATER => {
-                anyhow!("{url} has no room for more connections: try again later")
+                anyhow!("{url} has reached its limit of connections: try again later")
             }
             Some(frame) => {
                 let (code, reason) = (u16::from(frame.code), frame.reason);
@@ -116,7 +118,7 @@ impl Gateway {
         }
     }
 
-    /// Says goodbye. Where the other side does not answer that, it is gone all the same.
+    /// Closes the connection. A missing answer of the other side is ignored.
     pub(super) async fn close(self) {
         websocket::end(self.socket, websocket::because(CloseCode::Normal, "")).await;
     }
@@ -124,10 +126,10 @@ impl Gateway {
 
 fn request(url: &str, token: Option<&str>) -> anyhow::Result<Request> {
     let request = url.into_client_request();
-    let mut request = request.map_err(|e| anyhow!("{url} is no address: {e}"))?;
+    let mut request = request.map_err(|e| anyhow!("{url} is not a WebSocket address: {e}"))?;
     if let Some(token) = token.filter(|token| !token.is_empty()) {
         let bearer = HeaderValue::try_from(format!("Bearer {token}"));
-        let bearer = bearer.context("--token has characters that no token has")?;
+        let bearer = bearer.context("--token contains characters that a header cannot contain")?;
         request.headers_mut().insert(AUTHORIZATION, bearer);
     }
     Ok(request)

@@ -1,22 +1,22 @@
-//! The demo tools of `hearken text-client`: a device that is made up. Not for real ones.
+//! Demo tools of `hearken text-client`: those of a fictitious device. Not for real ones.
 
 use serde_json::{Map, Value, json};
 
 use super::screen::word;
 
-/// Tools, and the state behind them.
+/// Tools with their state.
 #[derive(Debug)]
 pub(super) struct Toolset {
     volume: u64,
 }
 
 impl Toolset {
-    /// `get_battery` and `set_volume`.
+    /// Creates the tools `get_battery` and `set_volume`.
     pub(super) fn demo() -> Self {
         Self { volume: 70 }
     }
 
-    /// The message that registers them.
+    /// Returns the message that registers them.
     pub(super) fn registration(&self) -> Value {
         let battery = json!({ "type": "object", "properties": {}, "required": [] });
         let volume =
@@ -38,7 +38,7 @@ impl Toolset {
         })
     }
 
-    /// What there is, for people.
+    /// Renders the list of tools for people.
     pub(super) fn shown(&self) -> String {
         format!("get_battery\nset_volume (the volume is {})", self.volume)
     }
@@ -58,7 +58,7 @@ impl Toolset {
     }
 }
 
-/// The `tool_result` for this `tool_callback`.
+/// Returns the `tool_result` for this `tool_callback`.
 pub(super) fn answer(toolset: Option<&mut Toolset>, call: &Value) -> Value {
     let name = word(call, "tool_name");
     let arguments = call["arguments"].as_object().cloned().unwrap_or_default();

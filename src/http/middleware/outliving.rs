@@ -37,7 +37,7 @@ pub(super) async fn outliving(
     let Some(tasks) = tasks.filter(|_| has_effects(&request)) else {
         return next.call(request).await;
     };
-    let place = match tasks.enter() {
+    let place = match tasks.try_begin() {
         Ok(place) => place,
         Err(error) => return Ok(request.into_response(refused(error))),
     };

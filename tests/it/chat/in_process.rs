@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::chat::turns::Ask;
+use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{ChatError, ChatService, ChatSettings};
 use hearken_actors::ports::{
     BoxError, RequestKey, SessionLock, SessionLocks, StateError, StateOutcome, StateServer, Tool,
@@ -232,7 +232,7 @@ impl ChatInProcess {
         let request: ChatRequest = serde_json::from_value(json!({"message": message})).unwrap();
         let hash = message.to_owned();
         let key = key.map(|name| RequestKey { name: name.into(), hash });
-        self.service.chat(&self.id, &request, Ask { key, out: None }).await
+        self.service.chat(&self.id, &request, RequestOptions { key, out: None }).await
     }
 
     /// Says what hits the goblin, and leaves once that is done and its answer is held back.

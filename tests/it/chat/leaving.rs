@@ -136,7 +136,7 @@ async fn a_server_that_stops_gives_what_has_begun_its_time() {
     };
     let (told, ()) = tokio::join!(chat.say("hit it", None), stopping);
     assert_eq!(told.unwrap().response, "Good day.");
-    assert!(chat.service.tasks.ended().await);
+    assert!(chat.service.tasks.drain().await);
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn a_snapshot_before_the_first_message_brings_the_world_back() {
     chat.script.thinks(LlmAct::Call("", vec![goblin]));
     chat.say("make one", None).await.unwrap();
     assert_ne!(chat.state.state(&id).await.unwrap()["characters"], empty);
-    chat.service.go_back(&id, &first.id).await.unwrap();
+    chat.service.restore_snapshot(&id, &first.id).await.unwrap();
     assert_eq!(chat.state.state(&id).await.unwrap()["characters"], empty);
     assert!(chat.said().await.is_empty());
 }
@@ -61,7 +61,7 @@ async fn a_snapshot_holds_the_world_of_its_moment_also_after_a_message_that_fail
     assert_eq!(kept.state_version, chat.version(&chat.id).await);
     chat.hit().await;
     assert_eq!(chat.hp().await, 5);
-    chat.service.go_back(&chat.id, &kept.id).await.unwrap();
+    chat.service.restore_snapshot(&chat.id, &kept.id).await.unwrap();
     assert_eq!((chat.hp().await, chat.said().await.len()), (9, 4));
 }
 
@@ -84,12 +84,12 @@ async fn going_back_in_an_archived_session_touches_nothing() {
     let kept = chat.snapshot().await;
     chat.hit().await;
     chat.service.archive(&chat.id).await.unwrap();
-    let back = chat.service.go_back(&chat.id, &kept.id).await;
+    let back = chat.service.restore_snapshot(&chat.id, &kept.id).await;
     assert_eq!(fault(&back), Some(Fault::Conflict));
     assert_eq!((chat.hp().await, chat.said().await.len()), (9, 8));
     chat.service.restore(&chat.id).await.unwrap();
-    chat.service.go_back(&chat.id, &kept.id).await.unwrap();
-    chat.service.go_back(&chat.id, &kept.id).await.expect("as often as one likes");
+    chat.service.restore_snapshot(&chat.id, &kept.id).await.unwrap();
+    chat.service.restore_snapshot(&chat.id, &kept.id).await.expect("as often as one likes");
     assert_eq!((chat.hp().await, chat.said().await.len()), (13, 4));
 }
 
@@ -100,11 +100,11 @@ async fn a_dialogue_that_cannot_go_back_leaves_the_world_as_it_was() {
     chat.hit().await;
     // The store knows a later lock than the one that is taken now.
     chat.locks.fence.store(1, Ordering::Relaxed);
-    let back = chat.service.go_back(&chat.id, &kept.id).await;
+    let back = chat.service.restore_snapshot(&chat.id, &kept.id).await;
     assert_eq!(fault(&back), Some(Fault::VersionConflict));
     assert_eq!((chat.hp().await, chat.said().await.len()), (9, 8));
     chat.locks.fence.store(0, Ordering::Relaxed);
-    chat.service.go_back(&chat.id, &kept.id).await.unwrap();
+    chat.service.restore_snapshot(&chat.id, &kept.id).await.unwrap();
     assert_eq!((chat.hp().await, chat.said().await.len()), (13, 4));
 }
 
@@ -114,7 +114,7 @@ async fn a_key_of_after_a_snapshot_is_forgotten_with_its_message() {
     let kept = chat.snapshot().await;
     chat.script.thinks(LlmAct::Call("", vec![HIT]));
     chat.say("hit it", Some("k")).await.unwrap();
-    chat.service.go_back(&chat.id, &kept.id).await.unwrap();
+    chat.service.restore_snapshot(&chat.id, &kept.id).await.unwrap();
     assert_eq!(chat.hp().await, 13);
     chat.script.thinks(LlmAct::Call("", vec![HIT]));
     chat.say("hit it", Some("k")).await.unwrap();

@@ -69,7 +69,7 @@ async fn what_goes_wrong_is_told_with_its_remedy() {
     for (args, status, says) in [
         (&["ws://127.0.0.1:1"][..], 2, "is the server running? start it with `hearken serve`"),
         (&[&page.replace("ws:", "http:")], 2, "use ws://HOST:PORT"),
-        (&[&url, "--session", "nosuch"], 2, "cannot go on with session nosuch"),
+        (&[&url, "--session", "nosuch"], 2, "cannot resume session nosuch"),
         (&[&url, "-m", " "], 1, "INVALID_MESSAGE: Text cannot be empty"),
     ] {
         let (code, out, err) = chat(args).await;

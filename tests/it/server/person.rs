@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_virtual_device::firmware::{Event, Fact, Firmware};
 use hearken_virtual_device::profile::Profile;
-use hearken_virtual_device::report::{Entry, Report, What};
+use hearken_virtual_device::report::{Entry, Observation, Report};
 use hearken_virtual_device::socket::{Device, Endpoint, SocketError};
 use hearken_virtual_device::toolbox::{Board, Toolbox};
 use tokio::time::Instant;
@@ -102,21 +102,22 @@ impl Person {
 
     /// Waits until the device has sent a message with these words in it.
     pub(crate) async fn until_sent(&mut self, words: &str) {
-        let says = |entry: &Entry| matches!(&entry.what, What::Sent(text) if text.contains(words));
+        let says =
+            |entry: &Entry| matches!(&entry.what, Observation::Sent(text) if text.contains(words));
         self.until(|report, _| report.entries().iter().any(says)).await;
     }
 
     async fn open_microphone(&mut self) -> Result<(), SocketError> {
         let manual = self.mode == ListenMode::Manual;
         let event = if manual { Event::TalkPressed } else { Event::Wake { word: None } };
-        self.device.happen(event).await?;
+        self.device.handle(event).await?;
         self.until(|_, firmware| firmware.microphone_open()).await;
         Ok(())
     }
 
     async fn until(&mut self, done: impl Fn(&Report, &Firmware) -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        self.device.live_until(deadline, &done).await.expect("the server is there");
+        self.device.run_until(deadline, &done).await.expect("the server is there");
         let report = self.device.report();
         assert!(done(report, self.device.firmware()), "in vain: {:?}", report.entries());
     }
@@ -128,12 +129,12 @@ impl Person {
         }
         let mut due = Instant::now();
         for packet in packets {
-            self.device.happen(Event::Microphone(packet.clone())).await.unwrap();
+            self.device.handle(Event::Microphone(packet.clone())).await.unwrap();
             due += PACE;
-            self.device.live_until(due, |_, _| false).await.unwrap();
+            self.device.run_until(due, |_, _| false).await.unwrap();
         }
         if self.mode == ListenMode::Manual {
-            self.device.happen(Event::TalkReleased).await.unwrap();
+            self.device.handle(Event::TalkReleased).await.unwrap();
         }
     }
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hearken_state_server::storage::Refused;
+use hearken_state_server::storage::StorageError;
 use hearken_state_server::{Storage, tools};
 use hearken_test_support::vendors::{Request, gone, read_request, respond};
 use jiff::Timestamp;
@@ -149,10 +149,10 @@ fn answer(storage: &Storage, request: &Request) -> (u16, Value) {
     };
     match done {
         Ok(body) => (200, body),
-        Err(Refused::Conflict(version)) => {
+        Err(StorageError::Conflict(version)) => {
             (409, json!({ "error": "VERSION_CONFLICT", "version": version }))
         }
-        Err(Refused::Unknown(what)) => (404, json!({ "error": what })),
+        Err(StorageError::Unknown(what)) => (404, json!({ "error": what })),
         Err(other) => (400, json!({ "error": other.to_string() })),
     }
 }
@@ -163,7 +163,7 @@ fn call(
     tool: &str,
     arguments: &Map<String, Value>,
     version: &Value,
-) -> Result<Value, Refused> {
+) -> Result<Value, StorageError> {
     let (deed, version) = storage.call(session, tool, arguments, version.as_i64())?;
     let event = |(kind, about): (&str, Value)| {
         let (id, now) = (uuid::Uuid::new_v4(), Timestamp::now().to_string());

@@ -41,7 +41,7 @@ async fn a_person_lists_tools_and_calls_one() {
     let said = run(&["call", "everything", "echo", "{\"message\": \"你好\"}"]).await;
     assert_eq!(said, (Some(0), "Echo: 你好\n".into(), String::new()));
     for (args, says) in [
-        (&["call", "nobody", "echo"][..], "no source of tools is called `nobody`"),
+        (&["call", "nobody", "echo"][..], "there is no source of tools `nobody`"),
         (&["call", "everything", "none"], "there is no tool `none`"),
         (&["call", "everything", "echo", "[1]"], "the arguments are no JSON object"),
         (&["call", "everything", "echo", "{"], "the arguments are no JSON"),
@@ -99,7 +99,7 @@ async fn a_person_adds_switches_and_removes_a_server() {
     for (args, says) in [
         (&["disable", "none", "--device", device][..], "is called `none`: there are builtin, far"),
         (&["disable", "builtin", "--device", "x"], "no such device"),
-        (&["disable", "none"], "no tool server is called `none`"),
+        (&["disable", "none"], "there is no tool server `none`"),
         (&["disable", "builtin", "--session", "x"], "no session of this id is running"),
         (&["disable", "builtin", "--session", "x", "--device", device], "cannot be used with"),
         (&["add", "far", address], "is called `far` already"),
@@ -107,7 +107,7 @@ async fn a_person_adds_switches_and_removes_a_server() {
         (&["add", "near", address, "--header", "x"], "use NAME=VALUE"),
         (&["add", "near"], "required"),
         (&["add", "near", "--", "sh", "-c", "true"], "`tools.allow_commands_over_api`"),
-        (&["remove", "none"], "no tool server is called `none`"),
+        (&["remove", "none"], "there is no tool server `none`"),
     ] {
         let (code, told) = run(args).await;
         assert!(code == Some(2) && told.contains(says), "{args:?}: {told}");

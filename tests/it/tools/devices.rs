@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hearken::config::Config;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
-use hearken_virtual_device::toolbox::{Oddities, Toolbox};
+use hearken_virtual_device::toolbox::{Quirks, Toolbox};
 use serde_json::Value;
 
 use crate::server::person::Person;
@@ -74,15 +74,15 @@ async fn two_devices_at_once_offer_forty_tools_in_pages_and_each_is_called() {
 async fn devices_with_oddities_are_all_served_at_once() {
     let vendors = asked_for_less().await;
     let server = TestServer::start(&vendors, patient).await;
-    let none = Oddities::default;
+    let none = Quirks::default;
     let oddities = [
-        Oddities { empty_cursor: true, ..none() },
-        Oddities { picture_results: true, ..none() },
-        Oddities { ignores_unknown: true, ..none() },
-        Oddities { late: Duration::from_millis(300), ..none() },
-        Oddities { silent: true, ..none() },
+        Quirks { empty_cursor: true, ..none() },
+        Quirks { picture_results: true, ..none() },
+        Quirks { ignores_unknown: true, ..none() },
+        Quirks { late: Duration::from_millis(300), ..none() },
+        Quirks { silent: true, ..none() },
     ];
-    let one = async |oddities: Oddities| {
+    let one = async |oddities: Quirks| {
         let silent = oddities.silent;
         let tools = Toolbox { oddities, ..Toolbox::default() };
         let mut person = Person::meet_with_tools(&server.device_url(), tools).await;

@@ -117,7 +117,7 @@ async fn a_server_that_is_added_works_at_once_and_after_a_restart_until_it_is_re
     assert_eq!(remove(&server, "pages").await.0, 204);
     assert_eq!(listed(&server).await, Vec::<Value>::new());
     let (status, told) = refused(remove(&server, "pages").await);
-    assert!(status == 404 && told.contains("no tool server is called `pages`"), "{told}");
+    assert!(status == 404 && told.contains("there is no tool server `pages`"), "{told}");
     server.stop().await;
     let server = start(&vendors, folder.path(), |_| {}).await;
     let (_, all) = ask(&server, Method::GET, "/api/tools/servers", json!({})).await;

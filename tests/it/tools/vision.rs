@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use hearken::config::Config;
 use hearken_base::Secret;
 use hearken_tool_sources::VisionTokens;
-use hearken_virtual_device::toolbox::{Oddities, Toolbox};
+use hearken_virtual_device::toolbox::{Quirks, Toolbox};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -185,7 +185,7 @@ async fn told_of_a_picture(tweak: impl FnOnce(&mut Config)) -> String {
         tweak(config);
     })
     .await;
-    let oddities = Oddities { picture_results: true, ..Oddities::default() };
+    let oddities = Quirks { picture_results: true, ..Quirks::default() };
     let tools = Toolbox { oddities, ..Toolbox::default() };
     let mut person = Person::meet_with_tools(&server.device_url(), tools).await;
     person.until_sent(r#""result":{"tools":["#).await;

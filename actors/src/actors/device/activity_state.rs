@@ -1,7 +1,7 @@
 //! Activity of a connected device, as the metrics count it. Not for deciding anything.
 
 use super::DeviceActor;
-use crate::metrics::{ActivityState, meters};
+use crate::metrics::{ActivityState, actor_metrics};
 
 /// Count of one device in the gauge of its state, until dropped.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub(super) struct Counted(ActivityState);
 
 impl Counted {
     pub(super) fn new(activity: ActivityState) -> Self {
-        meters().devices.at(activity).increment(1);
+        actor_metrics().devices.at(activity).increment(1);
         Self(activity)
     }
 
@@ -23,7 +23,7 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        meters().devices.at(self.0).decrement(1);
+        actor_metrics().devices.at(self.0).decrement(1);
     }
 }
 

@@ -7,7 +7,7 @@ use hearken_proto::device::Downlink;
 use super::DeviceActor;
 use crate::actors::messages::DeviceOrder;
 use crate::dialogue::TurnInput;
-use crate::metrics::meters;
+use crate::metrics::actor_metrics;
 use crate::ws_link::SocketContext;
 
 /// Most messages to be spoken that wait for the end of a turn.
@@ -18,19 +18,19 @@ type Ctx = SocketContext<DeviceActor>;
 impl DeviceActor {
     /// Registers the connection under its device's id; an earlier connection of the same device is
     /// replaced.
-    pub(super) fn take_seat(&mut self, ctx: &mut Ctx) {
+    pub(super) fn register(&mut self, ctx: &mut Ctx) {
         let device_id = self.connection.device_id.clone();
         let orders = ctx.address().recipient();
-        self.seat =
-            Some(self.rules.device_registry.enter(device_id, self.session_id.clone(), orders));
+        self.registration =
+            Some(self.rules.device_registry.register(device_id, self.session_id.clone(), orders));
     }
 
     pub(super) fn carry_out(&mut self, order: DeviceOrder, ctx: &mut Ctx) {
         match order {
             DeviceOrder::Send(message) => self.pass_on(&message, ctx),
             DeviceOrder::Say(_) if self.state.to_say.len() >= MAX_TO_SAY => {
-                meters().drops.messages.increment(1);
-                tracing::warn!("too many messages wait to be spoken; this one is dropped");
+                actor_metrics().drops.messages.increment(1);
+                tracing::warn!("dropped a message to speak: the queue is full");
             }
             DeviceOrder::Say(text) => {
                 self.state.to_say.push_back(text);
@@ -45,7 +45,7 @@ impl DeviceActor {
         if self.state.greeted {
             self.send(message, ctx);
         } else {
-            tracing::debug!("a message came before the device's hello and is dropped");
+            tracing::debug!("dropped a message: the device has not said hello");
         }
     }
 
@@ -62,7 +62,7 @@ impl DeviceActor {
 
     /// Speaks the notice of the connection, if it has one: when the device first listens, and again
     /// each time that a person asks. Returns true if it has one: then nothing else is to be done.
-    pub(super) fn gives_notice(&mut self, asked: bool) -> bool {
+    pub(super) fn say_notice(&mut self, asked: bool) -> bool {
         let Some(notice) = self.connection.notice.clone() else { return false };
         if (asked || !self.state.notice_given) && self.live.is_none() {
             self.state.notice_given = true;

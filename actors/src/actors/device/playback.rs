@@ -13,7 +13,7 @@ use super::state::LiveTurn;
 use crate::actors::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
 use crate::audio::playout::{PlayedBack as HeardPart, Playout};
 use crate::dialogue::{Turn, TurnInput};
-use crate::metrics::meters;
+use crate::metrics::actor_metrics;
 use crate::ports::RecordedFrame;
 use crate::ws_link::SocketContext;
 
@@ -32,8 +32,11 @@ impl DeviceActor {
     pub(super) fn begin(&mut self, input: TurnInput) {
         let turn = self.turns.next();
         let words = matches!(input, TurnInput::Words(_));
-        let input =
-            if words && !turn.enters(&self.rules.admission) { TurnInput::Busy } else { input };
+        let input = if words && !turn.acquire_permit(&self.rules.admission) {
+            TurnInput::Busy
+        } else {
+            input
+        };
         let message = if let TurnInput::Say(text) = &input { Some(text.clone()) } else { None };
         self.live = Some(LiveTurn { message, ..self.live_turn(turn.clone(), false) });
         if let Some(links) = &self.links {
@@ -63,10 +66,10 @@ impl DeviceActor {
     /// Ends the live turn because the person speaks (barge-in). An answer that has begun to play is
     /// cut. Words whose answer has not begun to play will be answered together with the new ones. A
     /// message that has not begun to play waits again.
-    pub(super) fn make_room(&mut self, ctx: &mut Ctx) {
+    pub(super) fn barge_in(&mut self, ctx: &mut Ctx) {
         match self.live.take_if(|l| l.heard() == HeardPart::default()) {
             Some(mut live) => {
-                live.turn.continued();
+                live.turn.mark_continued();
                 if let Some(message) = live.message.take() {
                     self.state.to_say.push_front(message);
                 }
@@ -111,9 +114,9 @@ impl DeviceActor {
             }
             PlaybackStep::Packet(opus) => {
                 if live.playout.end(Duration::ZERO).is_zero() {
-                    tracing::debug!(turn = %live.turn.id, "first audio leaves");
+                    tracing::debug!(turn = %live.turn.id, "sent the first audio");
                     if let Some(heard) = live.heard_at {
-                        meters().first_audio.record(heard.elapsed());
+                        actor_metrics().first_audio.record(heard.elapsed());
                     }
                 }
                 live.playout.sent(now);
@@ -138,7 +141,7 @@ impl DeviceActor {
         }
         let timestamp_ms = u32::try_from(played.as_millis()).unwrap_or(u32::MAX);
         let late_by = due.elapsed();
-        meters().packet_sent(late_by);
+        actor_metrics().packet_sent(late_by);
         self.rules.admission.packet_sent(late_by);
         ctx.binary(self.connection.framing.encode(&AudioPacket { opus, timestamp_ms }));
     }

@@ -10,7 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::DeviceActor;
-use crate::actors::messages::{DeviceSaid, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem};
+use crate::actors::messages::{
+    DeviceToolMessage, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem,
+};
 use crate::admission::Admission;
 use crate::audio::playout::{PlayedBack, Playout};
 use crate::device_registry::DeviceRegistry;
@@ -28,7 +30,7 @@ pub struct PipelineHandles {
     /// To the SessionActor.
     pub playback_ended: Recipient<PlaybackEnded>,
     /// To the McpHostActor.
-    pub said: Recipient<DeviceSaid>,
+    pub said: Recipient<DeviceToolMessage>,
     /// From the TtsActor.
     pub playback: mpsc::Receiver<PlaybackItem>,
 }
@@ -47,7 +49,7 @@ pub struct DeviceConnection {
     /// Notice to speak instead of a conversation: a device with a notice is not listened to.
     pub notice: Option<String>,
     /// Connection slot; released when the actor is dropped.
-    pub place: Option<OwnedSemaphorePermit>,
+    pub slot: Option<OwnedSemaphorePermit>,
 }
 
 /// Settings and shared parts of a device's socket.
@@ -67,7 +69,7 @@ pub(super) struct PipelineLinks {
     pub(super) uplink: mpsc::Sender<UplinkItem>,
     pub(super) start_turn: Recipient<StartTurn>,
     pub(super) playback_ended: Recipient<PlaybackEnded>,
-    pub(super) said: Recipient<DeviceSaid>,
+    pub(super) said: Recipient<DeviceToolMessage>,
 }
 
 pub(super) struct ConnectionState {

@@ -9,9 +9,9 @@ use hearken_proto::fault::Fault;
 use tokio::time::Instant;
 
 use super::{DeviceActor, LANE_RESERVE};
-use crate::actors::messages::{DeviceSaid, UplinkItem};
+use crate::actors::messages::{DeviceToolMessage, UplinkItem};
 use crate::dialogue::TurnInput;
-use crate::metrics::meters;
+use crate::metrics::actor_metrics;
 use crate::ports::RecordedFrame;
 use crate::ws_link::{self, SocketContext};
 
@@ -26,7 +26,7 @@ impl DeviceActor {
         let message = match Uplink::decode(&text) {
             Ok(message) => message,
             Err(error) => {
-                tracing::warn!(%error, bytes = text.len(), "text frame cannot be read");
+                tracing::warn!(%error, bytes = text.len(), "cannot read a text frame");
                 return;
             }
         };
@@ -46,9 +46,9 @@ impl DeviceActor {
                 self.abort(ctx);
             }
             Uplink::Goodbye => ws_link::close_normally(ctx),
-            Uplink::Mcp { payload } => self.pass_to_host(DeviceSaid::Mcp(payload)),
-            Uplink::Iot(report) => self.pass_to_host(DeviceSaid::Iot(report)),
-            Uplink::Unknown { kind } => tracing::warn!(kind, "message of unknown type"),
+            Uplink::Mcp { payload } => self.pass_to_host(DeviceToolMessage::Mcp(payload)),
+            Uplink::Iot(report) => self.pass_to_host(DeviceToolMessage::Iot(report)),
+            Uplink::Unknown { kind } => tracing::warn!(kind, "ignored a message of unknown type"),
         }
     }
 
@@ -63,14 +63,14 @@ impl DeviceActor {
         let audio_params = AudioParams::opus(speaking.sample_rate_hz, packet_ms);
         tracing::info!(framing = ?self.connection.framing, uplink = ?hello.audio_params, "hello");
         self.send(&Downlink::Hello(ServerHello { audio_params, mcp: hello.features.mcp }), ctx);
-        self.pass_to_host(DeviceSaid::Hello(hello.features));
+        self.pass_to_host(DeviceToolMessage::Hello(hello.features));
     }
 
-    fn pass_to_host(&self, said: DeviceSaid) {
+    fn pass_to_host(&self, said: DeviceToolMessage) {
         let sent = self.links.as_ref().map(|w| w.said.try_send(said));
         if let Some(Err(error @ SendError::Full(_))) = sent {
-            meters().drops.tools.increment(1);
-            tracing::warn!(%error, "what the device says of its tools is dropped");
+            actor_metrics().drops.tools.increment(1);
+            tracing::warn!(%error, "dropped a tool message of the device");
         }
     }
 
@@ -78,7 +78,7 @@ impl DeviceActor {
         self.state.mode = Some(mode);
         self.state.microphone_open = true;
         self.state.last_voice = Instant::now();
-        if self.gives_notice(mode == ListenMode::Manual) {
+        if self.say_notice(mode == ListenMode::Manual) {
             return;
         }
         if mode == ListenMode::Manual {
@@ -88,7 +88,7 @@ impl DeviceActor {
     }
 
     fn detect(&mut self, text: String, ctx: &mut Ctx) {
-        if self.gives_notice(true) {
+        if self.say_notice(true) {
             return;
         }
         self.cut(ctx);
@@ -113,7 +113,9 @@ impl DeviceActor {
         self.state.forgets += u64::from(item == UplinkItem::Forget);
         let sent = self.links.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
         if !sent {
-            tracing::warn!("listening orders come faster than they can be carried out");
+            tracing::warn!(
+                "closing: the device sends listening orders faster than they are processed"
+            );
             self.leave(Fault::Busy, ctx);
         }
     }
@@ -122,8 +124,8 @@ impl DeviceActor {
         let packet = match self.connection.framing.decode(message) {
             Ok(packet) => packet,
             Err(error) => {
-                meters().uplink.malformed.increment(1);
-                tracing::debug!(%error, bytes = message.len(), "audio frame cannot be read");
+                actor_metrics().uplink.malformed.increment(1);
+                tracing::debug!(%error, bytes = message.len(), "cannot read an audio frame");
                 return;
             }
         };
@@ -135,7 +137,7 @@ impl DeviceActor {
         let deaf = self.state.mode != Some(ListenMode::Realtime)
             && self.live.as_ref().is_some_and(|l| l.speaking);
         if deaf || self.connection.notice.is_some() {
-            meters().uplink.unwanted.increment(1);
+            actor_metrics().uplink.unwanted.increment(1);
             return;
         }
         let Some(links) = &self.links else { return };
@@ -144,10 +146,10 @@ impl DeviceActor {
             self.state.dropped_in_a_row = 0;
             return;
         }
-        meters().uplink.dropped.increment(1);
+        actor_metrics().uplink.dropped.increment(1);
         self.state.dropped_in_a_row += 1;
         if self.state.dropped_in_a_row > MAX_DROPPED_IN_A_ROW {
-            tracing::warn!("audio comes faster than it can be heard");
+            tracing::warn!("closing: the device sends audio faster than it is processed");
             self.leave(Fault::Busy, ctx);
         }
     }

@@ -55,7 +55,7 @@ impl EncodeScheduler {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn enter(&self, needed: Instant) -> EncodePermit {
+    async fn acquire(&self, needed: Instant) -> EncodePermit {
         let coming = {
             let mut inner = self.lock();
             if inner.taken {
@@ -80,14 +80,14 @@ impl EncodeScheduler {
 impl EncodeQueue {
     /// Waits for the permit to encode this turn's next packet. Also returns for how long the packet
     /// was urgent meanwhile.
-    pub(super) async fn enter(&mut self) -> (EncodePermit, Duration) {
+    pub(super) async fn acquire(&mut self) -> (EncodePermit, Duration) {
         // A synthesiser that was slow does not make later packets more urgent.
         let now = Instant::now();
         let needed = self.needed.max(now);
         self.needed = needed + self.packet;
-        let pass = self.encode_scheduler.enter(needed).await;
+        let permit = self.encode_scheduler.acquire(needed).await;
         let urgent = needed.checked_sub(IN_HAND).map_or(now, |urgent| urgent.max(now));
-        (pass, urgent.elapsed())
+        (permit, urgent.elapsed())
     }
 }
 
@@ -141,16 +141,16 @@ mod tests {
         let encode_scheduler = EncodeScheduler::default();
         let mut ahead = encode_scheduler.encode_queue(PACKET);
         for _ in 0..10 {
-            let (_pass, late) = ahead.enter().await;
+            let (_pass, late) = ahead.acquire().await;
             assert_eq!(late, Duration::ZERO);
         }
-        let (pass, _) = ahead.enter().await;
-        let mut far = Box::pin(ahead.enter());
+        let (pass, _) = ahead.acquire().await;
+        let mut far = Box::pin(ahead.acquire());
         assert!(far.as_mut().now_or_never().is_none());
         let (mut first, mut second) =
             (encode_scheduler.encode_queue(PACKET), encode_scheduler.encode_queue(PACKET));
-        let mut first = Box::pin(first.enter());
-        let mut second = Box::pin(second.enter());
+        let mut first = Box::pin(first.acquire());
+        let mut second = Box::pin(second.acquire());
         assert!(first.as_mut().now_or_never().is_none());
         assert!(second.as_mut().now_or_never().is_none());
         tokio::time::advance(PACKET).await;
@@ -164,7 +164,7 @@ mod tests {
         let (pass, late) = far.as_mut().now_or_never().expect("nobody else waits");
         assert_eq!(late, Duration::ZERO, "still in time");
         drop(far);
-        let mut next = Box::pin(ahead.enter());
+        let mut next = Box::pin(ahead.acquire());
         assert!(next.as_mut().now_or_never().is_none());
         // Eleven packets are in hand, 660 ms; below 480 ms it is urgent.
         tokio::time::advance(Duration::from_millis(190)).await;
@@ -176,15 +176,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_stopped_waiting_holds_nobody_up() {
         let encode_scheduler = EncodeScheduler::default();
-        let (pass, _) = encode_scheduler.encode_queue(PACKET).enter().await;
+        let (pass, _) = encode_scheduler.encode_queue(PACKET).acquire().await;
         let mut gone: Vec<_> = (0..3).map(|_| encode_scheduler.encode_queue(PACKET)).collect();
         let mut gone: Vec<_> =
-            gone.iter_mut().map(|encode_queue| Box::pin(encode_queue.enter())).collect();
+            gone.iter_mut().map(|encode_queue| Box::pin(encode_queue.acquire())).collect();
         for waiting in &mut gone {
             assert!(waiting.as_mut().now_or_never().is_none());
         }
         let mut last = encode_scheduler.encode_queue(PACKET);
-        let mut last = Box::pin(last.enter());
+        let mut last = Box::pin(last.acquire());
         assert!(last.as_mut().now_or_never().is_none());
         // The first of them receives the permit, and is dropped before it has read it.
         drop(gone.split_off(1));
@@ -192,7 +192,7 @@ mod tests {
         drop(gone);
         drop(last.as_mut().now_or_never().expect("its turn"));
         assert!(
-            encode_scheduler.encode_queue(PACKET).enter().now_or_never().is_some(),
+            encode_scheduler.encode_queue(PACKET).acquire().now_or_never().is_some(),
             "free again"
         );
     }

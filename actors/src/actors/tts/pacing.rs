@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::actors::messages::{PlaybackItem, PlaybackStep};
 use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
-use crate::dialogue::turn::Spoken;
-use crate::metrics::{meters, whole};
+use crate::dialogue::turn::PlaybackProgress;
+use crate::metrics::{actor_metrics, as_f64};
 use crate::settings::SpeakingSettings;
 
 /// Longest wait for a send to the socket; longer is a stall.
@@ -76,7 +76,7 @@ impl Pacing {
     fn tell(&self, sentences: usize) {
         let quiet_from = self.epoch + self.playout.end(Duration::ZERO);
         let began = self.began.map_or(quiet_from, |began| self.epoch + began);
-        self.turn.speaks(Spoken { sentences, began, quiet_from });
+        self.turn.publish_progress(PlaybackProgress { sentences, began, quiet_from });
     }
 
     /// Sends the steps, each when it is due, and `tts stop` when all has been played.
@@ -89,9 +89,9 @@ impl Pacing {
         self.tell(usize::MAX);
         let end = self.playout.end(self.now());
         tokio::time::sleep_until(self.epoch + end + self.stop_margin).await;
-        meters().playback_depth.record(whole(self.fullest));
+        actor_metrics().playback_depth.record(as_f64(self.fullest));
         if self.underruns > 0 {
-            meters().underruns.increment(self.underruns.into());
+            actor_metrics().underruns.increment(self.underruns.into());
             tracing::info!(turn = %self.turn.id, underruns = self.underruns, "synthesis was slower than playback");
         }
         self.forward(PlaybackStep::Stop).await;
@@ -147,7 +147,7 @@ impl Pacing {
         if self.audio_from.is_none() {
             let now = self.now();
             let first = self.first_sentence.unwrap_or(now);
-            meters().voice.record(now.saturating_sub(first));
+            actor_metrics().voice.record(now.saturating_sub(first));
             self.audio_from = Some(now + self.start_guard);
             return self.forward(PlaybackStep::Start).await;
         }
@@ -159,7 +159,7 @@ impl Pacing {
             PlaybackStep::SentenceStart(_) => {
                 if self.first_sentence.is_none() {
                     self.first_sentence = Some(self.now());
-                    meters().first_sentence.record(self.now());
+                    actor_metrics().first_sentence.record(self.now());
                 }
                 if !self.gather().await {
                     return false;
@@ -222,7 +222,7 @@ impl Pacing {
         let asked = Instant::now();
         let sent = self.lane.send(PlaybackItem { turn: self.turn.id, due, step }).await.is_ok();
         if asked.elapsed() > STALL {
-            meters().socket_stalls.increment(1);
+            actor_metrics().socket_stalls.increment(1);
             tracing::warn!(turn = %self.turn.id, waited = ?asked.elapsed(), "the device's socket stalled");
         }
         sent

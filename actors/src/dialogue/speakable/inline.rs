@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::blocks::{self, Fence, Opening};
 use super::marks::{self, MarkEffect, Run};
-use super::spacing::{Outlet, Spacing};
+use super::spacing::{Spacing, TextSink};
 use super::tags::{self, Tag};
 use super::{Found, links};
 
@@ -54,7 +54,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Reads on from `rest`, which is not empty. `end` is true if no text will follow.
-    pub(super) fn step(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    pub(super) fn step(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         match self.place {
             Place::LineStart => match self.fence {
                 Some(fence) => self.fenced(fence, rest, end, out),
@@ -67,7 +67,7 @@ impl Writer {
         }
     }
 
-    fn line(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn line(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         let Some(opening) = blocks::open(rest, end) else { return Step::Wait };
         match opening {
             Opening::Blank(len) => {
@@ -90,13 +90,13 @@ impl Writer {
         }
     }
 
-    fn open_fence(&mut self, len: usize, fence: Fence, out: &mut impl Outlet) -> Step {
+    fn open_fence(&mut self, len: usize, fence: Fence, out: &mut impl TextSink) -> Step {
         self.end_line(out);
         self.fence = Some(fence);
         Step::Take(len)
     }
 
-    fn fenced(&mut self, fence: Fence, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn fenced(&mut self, fence: Fence, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         match fence.next(rest, end) {
             Found::Yes((len, true)) => {
                 self.fence = None;
@@ -116,7 +116,7 @@ impl Writer {
     }
 
     /// Writes a character of code unchanged.
-    fn as_it_is(&mut self, rest: &str, out: &mut impl Outlet) -> Step {
+    fn as_it_is(&mut self, rest: &str, out: &mut impl TextSink) -> Step {
         for (at, c) in rest.char_indices() {
             if c == '\n' {
                 self.end_line(out);
@@ -127,12 +127,12 @@ impl Writer {
         Step::Take(rest.len())
     }
 
-    fn end_line(&mut self, out: &mut impl Outlet) {
+    fn end_line(&mut self, out: &mut impl TextSink) {
         self.spacing.end_line(false, out);
         (self.place, self.before, self.open) = (Place::LineStart, None, [0; KINDS]);
     }
 
-    fn text(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn text(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         for (at, c) in rest.char_indices() {
             if is_mark(c) || !is_name(self.before) && begins_address(c) {
                 if at > 0 {
@@ -145,13 +145,13 @@ impl Writer {
         Step::Take(rest.len())
     }
 
-    fn say(&mut self, c: char, out: &mut impl Outlet) {
+    fn say(&mut self, c: char, out: &mut impl TextSink) {
         self.spacing.write(c, out);
         self.before = Some(c);
     }
 
     /// Writes one character as ordinary text.
-    fn literal(&mut self, c: char, out: &mut impl Outlet) -> Step {
+    fn literal(&mut self, c: char, out: &mut impl TextSink) -> Step {
         self.say(c, out);
         Step::Take(c.len_utf8())
     }
@@ -162,7 +162,7 @@ impl Writer {
         Step::Take(len)
     }
 
-    fn mark(&mut self, c: char, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn mark(&mut self, c: char, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         match c {
             '\n' => {
                 self.end_line(out);
@@ -208,13 +208,13 @@ impl Writer {
         }
     }
 
-    fn emphasis(&mut self, mark: char, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn emphasis(&mut self, mark: char, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         let Found::Yes((len, after)) = marks::run(rest, mark, end) else { return Step::Wait };
         let kind = kind(mark, len);
         let (before, open) = (self.before, self.open[kind]);
         let behind_digit = self.spacing.last().is_some_and(|c| c.is_ascii_digit());
         let run = Run { mark, len, before, after, rest: &rest[len..], open, behind_digit, end };
-        let Found::Yes(does) = run.does() else { return Step::Wait };
+        let Found::Yes(does) = run.effect() else { return Step::Wait };
         match does {
             MarkEffect::Stay => {
                 rest[..len].chars().for_each(|c| self.say(c, out));
@@ -227,7 +227,7 @@ impl Writer {
         self.drop(mark, len)
     }
 
-    fn open_code(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn open_code(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         let Found::Yes((len, _)) = marks::run(rest, '`', end) else { return Step::Wait };
         match blocks::fence(rest, end) {
             Found::Yes((len, fence)) => return self.open_fence(len, fence, out),
@@ -238,7 +238,7 @@ impl Writer {
         self.drop('`', len)
     }
 
-    fn code(&mut self, run: usize, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn code(&mut self, run: usize, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         for (at, c) in rest.char_indices() {
             match c {
                 '`' if at > 0 => return Step::Take(at),
@@ -263,7 +263,7 @@ impl Writer {
         Step::Take(rest.len())
     }
 
-    fn link(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn link(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         match links::footnote(rest, end) {
             Found::Yes(len) => return self.drop(']', len),
             Found::Wait => return Step::Wait,
@@ -276,7 +276,7 @@ impl Writer {
         }
     }
 
-    fn image(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn image(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         match rest[1..].chars().next() {
             None if !end => Step::Wait,
             Some('[') => match links::link(&rest[1..], false, end) {
@@ -290,7 +290,7 @@ impl Writer {
         }
     }
 
-    fn tag(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn tag(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         match tags::tag(rest, end) {
             Found::Yes(Tag::Silent(len)) => self.drop('>', len),
             Found::Yes(Tag::Cell(len)) => {
@@ -313,7 +313,7 @@ impl Writer {
         }
     }
 
-    fn escape(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn escape(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         match rest[1..].chars().next() {
             None if !end => Step::Wait,
             Some(c) if c.is_ascii_punctuation() => {
@@ -326,7 +326,7 @@ impl Writer {
     }
 
     /// Handles `#` at the end of a heading, which closes it.
-    fn heading_end(&mut self, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn heading_end(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         let Found::Yes((len, _)) = marks::run(rest, '#', end) else { return Step::Wait };
         let mut behind = rest[len..].chars().take(marks::RUN_MAX);
         if self.before.is_some_and(|c| !c.is_whitespace()) {
@@ -339,7 +339,7 @@ impl Writer {
         }
     }
 
-    fn address(&mut self, depth: usize, rest: &str, end: bool, out: &mut impl Outlet) -> Step {
+    fn address(&mut self, depth: usize, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         let mut depth = depth;
         for (at, c) in rest.char_indices() {
             self.place = Place::Address(depth);

@@ -51,7 +51,7 @@ pub(super) fn run(rest: &str, mark: char, end: bool) -> Found<(usize, Option<cha
 
 impl Run<'_> {
     /// Returns the effect of this run, if it is certain.
-    pub(super) fn does(self) -> Found<MarkEffect> {
+    pub(super) fn effect(self) -> Found<MarkEffect> {
         let within = (wordy(self.before) || self.before == Some(')'))
             && (wordy(self.after) || self.after == Some('('));
         match self.mark {

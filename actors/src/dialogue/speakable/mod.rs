@@ -17,7 +17,7 @@ mod tags;
 mod tests;
 
 use inline::{Step, Writer};
-pub(super) use spacing::Outlet;
+pub(super) use spacing::TextSink;
 pub(super) use symbols::is_emoji;
 
 /// Converter of one answer to plain text, chunk by chunk. The output never depends on the chunks.
@@ -58,19 +58,19 @@ impl Cleaner {
     }
 
     /// Writes a chunk's plain text to `out`, like [`Self::push`], and reports gaps.
-    pub(super) fn feed(&mut self, chunk: &str, out: &mut impl Outlet) {
+    pub(super) fn feed(&mut self, chunk: &str, out: &mut impl TextSink) {
         self.held.push_str(chunk);
         self.read(false, out);
     }
 
     /// Writes the rest of the text to `out`, like [`Self::finish`], and reports gaps.
-    pub(super) fn end(&mut self, out: &mut impl Outlet) {
+    pub(super) fn end(&mut self, out: &mut impl TextSink) {
         self.read(true, out);
         debug_assert!(self.held.is_empty(), "at the end nothing is undecided");
         *self = Self::default();
     }
 
-    fn read(&mut self, end: bool, out: &mut impl Outlet) {
+    fn read(&mut self, end: bool, out: &mut impl TextSink) {
         let mut at = 0;
         while at < self.held.len() {
             match self.writer.step(&self.held[at..], end, out) {

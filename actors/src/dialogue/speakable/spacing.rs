@@ -2,10 +2,10 @@
 //! ornaments were removed. Not for parsing marks.
 
 use super::super::phrases::is_han;
-use super::symbols::{Voice, voice};
+use super::symbols::{Treatment, treatment};
 
 /// Receiver of plain text.
-pub(in crate::dialogue) trait Outlet {
+pub(in crate::dialogue) trait TextSink {
     /// Receives the next character.
     fn put(&mut self, c: char);
 
@@ -15,7 +15,7 @@ pub(in crate::dialogue) trait Outlet {
     fn gap(&mut self, line_ends: bool);
 }
 
-impl Outlet for String {
+impl TextSink for String {
     fn put(&mut self, c: char) {
         self.push(c);
     }
@@ -53,16 +53,16 @@ impl Spacing {
     }
 
     /// Writes a character, if it is spoken.
-    pub(super) fn write(&mut self, c: char, out: &mut impl Outlet) {
+    pub(super) fn write(&mut self, c: char, out: &mut impl TextSink) {
         if c.is_whitespace() {
             return self.space(out);
         }
-        match voice(c) {
-            Voice::Said => self.put(c, out),
-            Voice::Part => {}
-            Voice::Ornament => self.lost = true,
-            Voice::Parting => self.space(out),
-            Voice::Number(number) => {
+        match treatment(c) {
+            Treatment::Said => self.put(c, out),
+            Treatment::Part => {}
+            Treatment::Ornament => self.lost = true,
+            Treatment::Separator => self.space(out),
+            Treatment::Number(number) => {
                 self.space(out);
                 number.to_string().chars().for_each(|digit| self.put(digit, out));
                 self.space(out);
@@ -70,25 +70,25 @@ impl Spacing {
         }
     }
 
-    pub(super) fn space(&mut self, out: &mut impl Outlet) {
+    pub(super) fn space(&mut self, out: &mut impl TextSink) {
         self.widen(Gap::Space);
         out.gap(false);
     }
 
     /// Writes a bar between two cells.
-    pub(super) fn cell(&mut self, out: &mut impl Outlet) {
+    pub(super) fn cell(&mut self, out: &mut impl TextSink) {
         self.widen(Gap::Cell);
         out.gap(false);
     }
 
     /// Writes the number of a list item.
-    pub(super) fn number(&mut self, digits: &str, out: &mut impl Outlet) {
+    pub(super) fn number(&mut self, digits: &str, out: &mut impl TextSink) {
         digits.chars().for_each(|digit| self.put(digit, out));
         self.widen(Gap::Number);
     }
 
     /// Ends a line. A blank line separates paragraphs.
-    pub(super) fn end_line(&mut self, blank: bool, out: &mut impl Outlet) {
+    pub(super) fn end_line(&mut self, blank: bool, out: &mut impl TextSink) {
         let parts = blank && self.gap >= Gap::Line;
         self.widen(if parts { Gap::Paragraph } else { Gap::Line });
         out.gap(true);
@@ -98,7 +98,7 @@ impl Spacing {
         self.gap = self.gap.max(gap);
     }
 
-    fn put(&mut self, c: char, out: &mut impl Outlet) {
+    fn put(&mut self, c: char, out: &mut impl TextSink) {
         let gap = std::mem::take(&mut self.gap);
         let lost = std::mem::take(&mut self.lost);
         let Some(last) = self.last.replace(c) else { return out.put(c) };

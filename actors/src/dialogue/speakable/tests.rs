@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::symbols::{Voice, voice};
+use super::symbols::{Treatment, treatment};
 use super::*;
 
 fn check(cases: &[(&str, &str)]) {
@@ -234,7 +234,7 @@ proptest! {
     #[test]
     fn no_ornament_and_no_loose_space_comes_out(text in prop_oneof![answer(), any::<String>()]) {
         let plain = Cleaner::whole(&text);
-        prop_assert!(plain.chars().all(|c| c == '\n' || voice(c) == Voice::Said), "{}", plain);
+        prop_assert!(plain.chars().all(|c| c == '\n' || treatment(c) == Treatment::Said), "{}", plain);
         prop_assert_eq!(plain.trim(), &plain);
         prop_assert!(!plain.contains("  ") && !plain.contains("\n\n\n"));
         prop_assert!(!plain.contains(" \n") && !plain.contains("\n "));

@@ -3,7 +3,7 @@
 //! sequences of events.
 
 use hearken_actors::ports::{ChatMessage, ProviderErrorKind as Kind};
-use hearken_actors::testkit::Told;
+use hearken_actors::testkit::Received;
 use hearken_actors::testkit::ten_turns::{
     Conversation, TURNS, TurnSeen, assert_undisturbed, ten_turns,
 };
@@ -65,7 +65,7 @@ impl Conversation for Ordinary {
                     };
                     seen.prompts.push(asked.messages[1..].iter().map(anew).collect());
                 }
-                Seen::Told(told) => {
+                Seen::Received(told) => {
                     seen.events.push(told.name());
                     if told.name() == "tts/sentence_start" {
                         seen.answer.push_str(&self.counted_anew(told.text()));
@@ -387,7 +387,7 @@ fn a_message_waits_while_a_button_is_held_and_ends_with_its_connection() {
             device.asks_at_last().await;
             let entries = device.trace.entries();
             let spoken = entries.iter().any(|e| match &e.seen {
-                Seen::Told(told) => told.text().starts_with("Message 1"),
+                Seen::Received(told) => told.text().starts_with("Message 1"),
                 _ => false,
             });
             assert_eq!(spoken, !another_socket, "the farewell is over, and the device stays");
@@ -403,7 +403,7 @@ fn a_device_that_says_nothing_is_closed_with_1000() {
         device.meets(Event::LongSilence).await;
         device.settle().await;
         let told = device.trace.entries();
-        let closed = told.iter().any(|e| matches!(e.seen, Seen::Told(Told::Closed(1000))));
+        let closed = told.iter().any(|e| matches!(e.seen, Seen::Received(Received::Closed(1000))));
         assert!(closed, "a device that says nothing is sent away with 1000");
     });
 }

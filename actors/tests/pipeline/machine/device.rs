@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hearken_actors::actors::messages::DeviceOrder;
 use hearken_actors::admission::TurnPermit;
-use hearken_actors::testkit::{Down, Ring, Told, sound};
+use hearken_actors::testkit::{Down, Received, TestPipeline, sound};
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
@@ -31,12 +31,12 @@ static SILENCE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::silence(420));
 
 /// One device and its connections.
 pub(crate) struct Device {
-    ring: Ring,
+    ring: TestPipeline,
     /// When the connection's socket was opened.
     opened: Duration,
     connection: usize,
     /// Connections before, which nobody closed from here.
-    before: Vec<Ring>,
+    before: Vec<TestPipeline>,
     /// Servers so far.
     servers: usize,
     /// Nothing comes from it any more.
@@ -119,8 +119,8 @@ impl Device {
 
     fn take(&mut self, down: Down) {
         self.told += 1;
-        self.ended |= down.what == Told::Gone;
-        if let Told::Text(json) = &down.what
+        self.ended |= down.what == Received::Gone;
+        if let Received::Text(json) = &down.what
             && json["type"] == "mcp"
             && !self.silent
         {
@@ -132,7 +132,7 @@ impl Device {
     /// As the board's MCP server; one of its tools never answers.
     fn answer(&self, request: &Value) {
         let tool = |name: &str| {
-            json!({"name": name, "description": "MarkEffect it.", "inputSchema": {
+            json!({"name": name, "description": "Does it.", "inputSchema": {
             "type": "object", "properties": {"volume": {"type": "integer"}}}})
         };
         let result = match (request["method"].as_str(), request["params"]["name"].as_str()) {
@@ -347,7 +347,7 @@ impl Device {
     fn crowded(&mut self, crowded: bool) {
         self.held.clear();
         self.trace.note(Seen::Crowded(crowded));
-        while crowded && let Some(place) = self.ring.admission().enter() {
+        while crowded && let Some(place) = self.ring.admission().try_acquire() {
             self.held.push(place);
         }
     }
@@ -469,13 +469,14 @@ impl Device {
         for before in &mut self.before {
             before.pass(ms(1)).await;
         }
-        if !self.before.iter().chain([&self.ring]).all(Ring::is_deserted) {
+        if !self.before.iter().chain([&self.ring]).all(TestPipeline::is_deserted) {
             return Err("actors outlived their connection".into());
         }
         if !self.ring.device_registry().connected().is_empty() {
             return Err("a device that is gone is still known as connected".into());
         }
-        let places: Vec<_> = (0..PLACES).map_while(|_| self.ring.admission().enter()).collect();
+        let places: Vec<_> =
+            (0..PLACES).map_while(|_| self.ring.admission().try_acquire()).collect();
         if places.len() < PLACES {
             return Err("a turn that is over still takes up a place".into());
         }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use hearken_actors::testkit::Told;
+use hearken_actors::testkit::Received;
 
 use super::events::{Hears, Mode};
 use super::judge::{Connection, Faults, fault};
@@ -306,7 +306,7 @@ impl Follower {
                     possible.works_until = possible.works_until.max(*until);
                 }
             }
-            Seen::Told(told) => self.told(at, told),
+            Seen::Received(told) => self.told(at, told),
             _ => {}
         }
     }
@@ -372,13 +372,13 @@ impl Follower {
         self.possible = all;
     }
 
-    fn told(&mut self, at: Duration, told: &Told) {
+    fn told(&mut self, at: Duration, told: &Received) {
         match (told, told.name().as_str()) {
-            (Told::Closed(code), _) => {
+            (Received::Closed(code), _) => {
                 self.wire.closed = Some(*code);
                 self.wire.speaking = false;
             }
-            (Told::Gone, _) => self.wire.speaking = false,
+            (Received::Gone, _) => self.wire.speaking = false,
             (_, "tts/start") => self.wire.speaking = true,
             (_, "tts/stop") => self.wire.speaking = false,
             (_, "stt") => self.wire.shown += 1,

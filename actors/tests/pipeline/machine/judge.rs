@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::testkit::Told;
+use hearken_actors::testkit::Received;
 use serde_json::json;
 
 use super::events::{Hears, Mode};
@@ -150,7 +150,7 @@ fn speeches(entries: &[&Entry], faults: &mut Faults) -> Vec<Speech> {
     let mut all: Vec<Speech> = Vec::new();
     let mut aborted = None;
     for entry in entries {
-        let Seen::Told(told) = &entry.seen else {
+        let Seen::Received(told) = &entry.seen else {
             if matches!(entry.seen, Seen::Aborted) {
                 aborted = Some(entry.at);
             }
@@ -186,11 +186,12 @@ fn speeches(entries: &[&Entry], faults: &mut Faults) -> Vec<Speech> {
 fn aborts(connection: &Connection, faults: &mut Faults) {
     let told = |from: Duration, name: &str| {
         connection.entries.iter().any(|e| {
-            let Seen::Told(told) = &e.seen else { return false };
+            let Seen::Received(told) = &e.seen else { return false };
             e.at >= from && e.at <= from + AT_ONCE && told.name() == name
         })
     };
-    let gone = connection.entries.iter().find(|e| matches!(e.seen, Seen::Told(Told::Closed(_))));
+    let gone =
+        connection.entries.iter().find(|e| matches!(e.seen, Seen::Received(Received::Closed(_))));
     for entry in &connection.entries {
         let alive = gone.is_none_or(|gone| gone.at > entry.at + AT_ONCE);
         if matches!(entry.seen, Seen::Aborted) && alive && !told(entry.at, "tts/stop") {
@@ -218,7 +219,7 @@ fn stale(connection: &Connection, faults: &mut Faults) {
 fn understood(connection: &Connection, faults: &mut Faults) {
     let mut seen = Vec::new();
     for entry in &connection.entries {
-        let Seen::Told(told) = &entry.seen else { continue };
+        let Seen::Received(told) = &entry.seen else { continue };
         if told.name() != "stt" {
             continue;
         }
@@ -265,7 +266,7 @@ fn at_last(connection: &Connection, faults: &mut Faults) {
     let mut names = Vec::new();
     for entry in connection.entries.iter().filter(|e| e.at > settled.at) {
         match &entry.seen {
-            Seen::Told(told) if told.name() != "mcp" => names.push(told.name()),
+            Seen::Received(told) if told.name() != "mcp" => names.push(told.name()),
             _ => {}
         }
     }
@@ -284,15 +285,15 @@ fn at_last(connection: &Connection, faults: &mut Faults) {
 
 #[test]
 fn what_must_not_be_is_found() {
-    let told = |name: &str| Seen::Told(Told::Text(json!({"type": "tts", "state": name})));
-    let sound = || Seen::Told(Told::Audio(Bytes::new()));
+    let told = |name: &str| Seen::Received(Received::Text(json!({"type": "tts", "state": name})));
+    let sound = || Seen::Received(Received::Audio(Bytes::new()));
     for (rule, seen) in [
         ("wire", vec![sound()]),
         ("wire", vec![told("start"), told("start")]),
         ("wire", vec![told("start"), told("stop"), told("stop")]),
         ("wire", vec![told("start"), sound()]),
         ("abort", vec![told("start"), Seen::Aborted]),
-        ("noise shown", vec![Seen::Told(Told::Text(json!({"type": "stt", "text": "。"})))]),
+        ("noise shown", vec![Seen::Received(Received::Text(json!({"type": "stt", "text": "。"})))]),
         ("say lost", vec![Seen::Pushed("Message 1".into())]),
         ("say raw", vec![Seen::Line("**so**".into())]),
         ("at last", vec![Seen::Settled]),
@@ -306,7 +307,7 @@ fn what_must_not_be_is_found() {
 
 #[test]
 fn what_the_table_does_not_say_is_found() {
-    let told = |name: &str| Seen::Told(Told::Text(json!({"type": "tts", "state": name})));
+    let told = |name: &str| Seen::Received(Received::Text(json!({"type": "tts", "state": name})));
     let speaks = || (0..5).map(|_| Seen::Packet { voice: true });
     let listens = || Seen::Event(Event::ListenStart(Mode::Auto));
     let opened = || Seen::Opened(Hears::Words);
@@ -317,7 +318,7 @@ fn what_the_table_does_not_say_is_found() {
         (true, [listens()].into_iter().chain(speaks().take(3)).chain([opened()]).collect()),
         (false, vec![Seen::Event(Event::SecondSocket), Seen::Settled]),
         (true, vec![Seen::Event(Event::SocketLost), Seen::Settled]),
-        (false, vec![Seen::Told(Told::Closed(1000))]),
+        (false, vec![Seen::Received(Received::Closed(1000))]),
         (false, vec![Seen::Event(Event::Types { room: true }), told("start")]),
     ] {
         let begin = [Seen::Connected, Seen::Event(Event::Hello)];

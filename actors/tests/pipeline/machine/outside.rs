@@ -257,7 +257,7 @@ impl ToolSource for ServerTools {
     fn tools(&self) -> Arc<[Offered]> {
         let tool = |name: &str| Offered {
             name: name.into(),
-            description: "MarkEffect it.".into(),
+            description: "Does it.".into(),
             parameters: json!({"type": "object", "properties": {}}),
             finishes: name == "do_finishes",
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Plan, Ring};
+use hearken_actors::testkit::{Plan, TestPipeline};
 
 use super::outside::{Outside, ServerTools};
 use crate::ms;
@@ -24,8 +24,8 @@ fn settings() -> PipelineSettings {
 }
 
 /// A server that has just started, and the first connection to it.
-pub(super) fn starts(tools: &Arc<ServerTools>, outside: &Arc<Outside>) -> Ring {
-    let ring = Ring::connect_with(settings(), vec![tools.clone()]);
+pub(super) fn starts(tools: &Arc<ServerTools>, outside: &Arc<Outside>) -> TestPipeline {
+    let ring = TestPipeline::connect_with(settings(), vec![tools.clone()]);
     let plan: Arc<dyn Plan> = outside.clone();
     *ring.script.plan.lock().expect("nobody panics here") = Some(plan);
     ring

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use hearken_actors::ports::ChatMessage;
-use hearken_actors::testkit::Told;
+use hearken_actors::testkit::Received;
 use tokio::time::Instant;
 
 use super::events::Hears;
@@ -64,7 +64,7 @@ pub(crate) enum Seen {
     /// It came to its end.
     Done(String),
     /// The device was told this.
-    Told(Told),
+    Received(Received),
     /// The device is about to be asked an ordinary question, after a long silence.
     Settled,
 }
@@ -74,7 +74,7 @@ impl Seen {
     pub(crate) fn forgets(&self) -> bool {
         match self {
             Self::Event(_) => true,
-            Self::Told(told) => told.name() == "tts/start",
+            Self::Received(told) => told.name() == "tts/start",
             _ => false,
         }
     }
@@ -82,7 +82,7 @@ impl Seen {
     /// In a few words.
     pub(crate) fn in_short(&self) -> String {
         match self {
-            Self::Told(told) => told.name(),
+            Self::Received(told) => told.name(),
             Self::Asked(asked) => format!("Asked({})", asked.k),
             other => format!("{other:?}"),
         }
@@ -138,8 +138,8 @@ impl Trace {
     }
 
     /// The device was told this then.
-    pub(crate) fn told(&self, connection: usize, at: Duration, told: Told) {
-        self.inner().entries.push(Entry { at, connection, seen: Seen::Told(told) });
+    pub(crate) fn told(&self, connection: usize, at: Duration, told: Received) {
+        self.inner().entries.push(Entry { at, connection, seen: Seen::Received(told) });
     }
 
     /// All so far, by time; what happened at once in the order in which it was noted.

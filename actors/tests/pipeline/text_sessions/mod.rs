@@ -24,7 +24,7 @@ enum Whose {
     /// None: that of the connection.
     Own,
     /// One of those told so far.
-    Told(usize),
+    Received(usize),
     /// One that nobody was told.
     Nobodys,
 }
@@ -55,7 +55,7 @@ enum Step {
 }
 
 fn whose() -> impl Strategy<Value = Whose> {
-    prop_oneof![5 => Just(Whose::Own), 5 => (0_usize..6).prop_map(Whose::Told), 1 => Just(Whose::Nobodys)]
+    prop_oneof![5 => Just(Whose::Own), 5 => (0_usize..6).prop_map(Whose::Received), 1 => Just(Whose::Nobodys)]
 }
 
 fn step() -> impl Strategy<Value = Step> {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use actix_http::ws::Message;
 use futures_util::FutureExt as _;
 use hearken_actors::actors::text_client::TextClientActor;
-use hearken_actors::testkit::{MemorySocket, Told};
+use hearken_actors::testkit::{MemorySocket, Received};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -149,7 +149,7 @@ impl Play {
     fn named(&self, whose: Whose) -> Option<String> {
         match whose {
             Whose::Own => None,
-            Whose::Told(n) => Some(self.told[n % self.told.len()].clone()),
+            Whose::Received(n) => Some(self.told[n % self.told.len()].clone()),
             Whose::Nobodys => Some("nobodys".into()),
         }
     }
@@ -235,7 +235,7 @@ impl Play {
         heard.sort_by_key(|(at, _, _)| *at);
         for (at, number, what) in heard {
             let name = what.name();
-            let Told::Text(message) = what else { panic!("{number} was told {name}") };
+            let Received::Text(message) = what else { panic!("{number} was told {name}") };
             self.tell(number, at, &name, &message);
         }
     }

@@ -226,8 +226,9 @@ impl Instances {
             jiff::Timestamp::from_millisecond(now.as_millisecond()).unwrap()
         });
         let desk = |_| {
-            let sessions = Sessions::new(shelf.clone(), IDLE, MAX_MESSAGES).clocked(clock.clone());
-            let sessions = if count > 1 { sessions.shared(locks.clone()) } else { sessions };
+            let sessions =
+                Sessions::new(shelf.clone(), IDLE, MAX_MESSAGES).with_clock(clock.clone());
+            let sessions = if count > 1 { sessions.with_locks(locks.clone()) } else { sessions };
             let world: Arc<dyn ToolSource> = Arc::new(World(turned_on.clone()));
             GatewayService {
                 llm: mind.clone(),

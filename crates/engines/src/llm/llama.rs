@@ -25,7 +25,7 @@ use super::generation::{
     Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
 };
 use super::grammar;
-use super::two_pass::Passes;
+use super::two_pass::TwoPass;
 
 /// Number of prompts that stay in the cache: one without tools, one with tools.
 const STRANDS: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
@@ -82,7 +82,7 @@ pub fn run(
     let batch = LlamaBatch::new(STRETCH, 1);
     tracing::info!(model = %settings.model.display(), context_tokens = limit, "language model loaded");
     let strands = [Vec::new(), Vec::new()];
-    use_it(&mut Passes(Llama { model: &model, context, batch, strands, on: 0, limit }));
+    use_it(&mut TwoPass(Llama { model: &model, context, batch, strands, on: 0, limit }));
     Ok(())
 }
 

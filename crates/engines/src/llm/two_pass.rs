@@ -23,9 +23,9 @@ const LONGEST_CHOICE: u32 = 64;
 
 /// Model wrapper that runs the model as many times as a request with tools needs.
 #[derive(Debug)]
-pub struct Passes<G>(pub G);
+pub struct TwoPass<G>(pub G);
 
-impl<G: Generator> Generator for Passes<G> {
+impl<G: Generator> Generator for TwoPass<G> {
     fn generate(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {
         let returned = request.messages.last().is_some_and(|m| m.role == Role::Tool);
         match request.tool_choice {
@@ -37,7 +37,7 @@ impl<G: Generator> Generator for Passes<G> {
     }
 }
 
-impl<G: Generator> Passes<G> {
+impl<G: Generator> TwoPass<G> {
     fn choose(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {
         let choosing = choosing(request);
         let mut choice = Choice::default();

@@ -67,7 +67,7 @@ pub enum ModelError {
         remedy: String,
     },
     /// Every source of an input failed.
-    #[error("model {model}: no source gave {input}: {reasons}")]
+    #[error("model {model}: cannot get {input} from any source: {reasons}")]
     NoSource {
         /// Name of the model.
         model: String,

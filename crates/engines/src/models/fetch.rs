@@ -342,7 +342,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let message = run(&catalogue, root.path()).await.0.unwrap_err().to_string();
         assert!(
-            message.starts_with("model m: no source gave a: model m: a has sha256"),
+            message.starts_with("model m: cannot get a from any source: model m: a has sha256"),
             "{message}"
         );
         assert!(

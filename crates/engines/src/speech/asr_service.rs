@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{Detected, EngineError, Hearing, SpeechDetector};
-use super::pool::{Lane, Pool};
+use super::engine::{Detected, EngineError, RecognitionEngines, SpeechDetector};
+use super::pool::{Pool, WorkKind};
 use super::socket::{self, End, OUT_LEN, Socket, now_ms};
 use super::text::script::Language;
 
@@ -35,7 +35,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 #[derive(Clone)]
 pub struct AsrService {
     /// Recogniser and detectors.
-    pub hearing: Hearing,
+    pub hearing: RecognitionEngines,
     /// Thread pool that runs the engines.
     pub pool: Arc<Pool>,
 }
@@ -267,7 +267,7 @@ impl Session {
             tracing::debug!(audio_s = seconds(count), took_ms, ok = text.is_ok(), "recognised");
             text
         };
-        match self.service.pool.submit(Lane::Recognition, 0, &self.work, job) {
+        match self.service.pool.submit(WorkKind::Recognition, 0, &self.work, job) {
             Ok(result) => {
                 let stop = self.work.clone();
                 // The owned sender is returned; the session has its own.

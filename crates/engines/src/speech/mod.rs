@@ -7,7 +7,6 @@
 
 pub mod asr_service;
 pub mod engine;
-pub mod pace;
 pub mod page;
 pub mod phrase_cache;
 pub mod plan;
@@ -19,5 +18,6 @@ pub mod start_delay;
 pub mod text;
 mod tts_request;
 pub mod tts_service;
+pub mod voice_speeds;
 
 pub use tts_request::OUTPUT_RATE_HZ;

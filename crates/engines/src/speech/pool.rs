@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Kind of work of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
+pub enum WorkKind {
     /// Speech to text: a user waits for it. It runs first and may use every thread.
     Recognition,
     /// Text to speech: may use all threads except one, or the only one.
@@ -52,7 +52,7 @@ struct State {
 type Queue = BTreeMap<(u64, u64), Job>;
 
 struct Job {
-    lane: Lane,
+    lane: WorkKind,
     stop: CancellationToken,
     run: Box<dyn FnOnce() + Send>,
 }
@@ -86,7 +86,7 @@ impl Pool {
     /// The queue of this kind of work is full.
     pub fn submit<T: Send + 'static>(
         &self,
-        lane: Lane,
+        lane: WorkKind,
         priority: u64,
         stop: &CancellationToken,
         work: impl FnOnce(&CancellationToken) -> T + Send + 'static,
@@ -104,8 +104,8 @@ impl Pool {
         let number = state.next;
         state.next += 1;
         let queue = match lane {
-            Lane::Recognition => &mut state.recognition,
-            Lane::Synthesis => &mut state.synthesis,
+            WorkKind::Recognition => &mut state.recognition,
+            WorkKind::Synthesis => &mut state.synthesis,
         };
         if queue.len() >= self.queue_len {
             queue.retain(|_, job| !job.stop.is_cancelled());
@@ -185,7 +185,7 @@ impl Shared {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let synthesis = usize::from(job.lane == Lane::Synthesis);
+            let synthesis = usize::from(job.lane == WorkKind::Synthesis);
             state.busy += 1;
             state.synthesising += synthesis;
             drop(state);
@@ -206,7 +206,7 @@ mod tests {
     use std::sync::mpsc;
 
     /// Occupies a worker until a message is sent to the returned sender.
-    fn hold(pool: &Pool, lane: Lane) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
+    fn hold(pool: &Pool, lane: WorkKind) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
         let (go, wait) = mpsc::channel();
         let (started, running) = mpsc::channel();
         let done = pool.submit(lane, 0, &CancellationToken::new(), move |_| {
@@ -220,15 +220,15 @@ mod tests {
     #[test]
     fn recognition_overtakes_and_priorities_hold() {
         let pool = Pool::start(1, 8).unwrap();
-        let (go, held) = hold(&pool, Lane::Recognition);
+        let (go, held) = hold(&pool, WorkKind::Recognition);
         let (log, order) = mpsc::channel();
         let stop = CancellationToken::new();
         let mut all = Vec::new();
         for (name, lane, priority) in [
-            ("late", Lane::Synthesis, 2),
-            ("first", Lane::Synthesis, 0),
-            ("second", Lane::Synthesis, 0),
-            ("asr", Lane::Recognition, 0),
+            ("late", WorkKind::Synthesis, 2),
+            ("first", WorkKind::Synthesis, 0),
+            ("second", WorkKind::Synthesis, 0),
+            ("asr", WorkKind::Recognition, 0),
         ] {
             let log = log.clone();
             let job = pool.submit(lane, priority, &stop, move |_| log.send(name).unwrap());
@@ -246,10 +246,10 @@ mod tests {
     #[test]
     fn synthesis_leaves_a_thread_for_recognition() {
         let pool = Pool::start(2, 8).unwrap();
-        let (go, _held) = hold(&pool, Lane::Synthesis);
+        let (go, _held) = hold(&pool, WorkKind::Synthesis);
         let stop = CancellationToken::new();
-        let mut second = pool.submit(Lane::Synthesis, 0, &stop, |_| ()).unwrap();
-        let asr = pool.submit(Lane::Recognition, 0, &stop, |_| 7).unwrap();
+        let mut second = pool.submit(WorkKind::Synthesis, 0, &stop, |_| ()).unwrap();
+        let asr = pool.submit(WorkKind::Recognition, 0, &stop, |_| 7).unwrap();
         assert_eq!(asr.blocking_recv(), Ok(7));
         assert!(second.try_recv().is_err());
         go.send(()).unwrap();
@@ -259,13 +259,13 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_until_something_is_cancelled() {
         let pool = Pool::start(1, 1).unwrap();
-        let (go, _held) = hold(&pool, Lane::Synthesis);
+        let (go, _held) = hold(&pool, WorkKind::Synthesis);
         let stop = CancellationToken::new();
-        let queued = pool.submit(Lane::Synthesis, 0, &stop, |_| ()).unwrap();
+        let queued = pool.submit(WorkKind::Synthesis, 0, &stop, |_| ()).unwrap();
         let other = CancellationToken::new();
-        assert_eq!(pool.submit(Lane::Synthesis, 0, &other, |_| ()).err(), Some(PoolFull));
+        assert_eq!(pool.submit(WorkKind::Synthesis, 0, &other, |_| ()).err(), Some(PoolFull));
         stop.cancel();
-        let accepted = pool.submit(Lane::Synthesis, 0, &other, |_| 3).unwrap();
+        let accepted = pool.submit(WorkKind::Synthesis, 0, &other, |_| 3).unwrap();
         go.send(()).unwrap();
         assert!(queued.blocking_recv().is_err());
         assert_eq!(accepted.blocking_recv(), Ok(3));
@@ -275,17 +275,17 @@ mod tests {
     fn a_panic_costs_one_job() {
         let pool = Pool::start(1, 4).unwrap();
         let stop = CancellationToken::new();
-        let bad = pool.submit(Lane::Recognition, 0, &stop, |_| panic!("scripted"));
+        let bad = pool.submit(WorkKind::Recognition, 0, &stop, |_| panic!("scripted"));
         let bad: oneshot::Receiver<()> = bad.unwrap();
         assert!(bad.blocking_recv().is_err());
-        let good = pool.submit(Lane::Recognition, 0, &stop, |_| 1).unwrap();
+        let good = pool.submit(WorkKind::Recognition, 0, &stop, |_| 1).unwrap();
         assert_eq!(good.blocking_recv(), Ok(1));
     }
 
     #[test]
     fn closing_waits_for_what_runs() {
         let pool = Pool::start(1, 4).unwrap();
-        let (go, _held) = hold(&pool, Lane::Synthesis);
+        let (go, _held) = hold(&pool, WorkKind::Synthesis);
         assert!(!pool.close(Duration::from_millis(1)));
         go.send(()).unwrap();
         assert!(pool.close(Duration::from_secs(10)));

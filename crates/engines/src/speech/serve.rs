@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::asr_service::AsrService;
-use super::engine::{EngineError, Hearing, Speaker, load};
-use super::pace::Paces;
+use super::engine::{EngineError, RecognitionEngines, VoicePair, load};
 use super::page::{self, Page};
 use super::pool::Pool;
 use super::tts_service::TtsService;
+use super::voice_speeds::VoiceSpeeds;
 
 /// File in the models folder that stores the speed of the voices on this machine.
 const PACE_FILE: &str = "voice-speed.json";
@@ -67,7 +67,7 @@ pub enum ServeError {
     #[error("the speech service cannot run: {0}")]
     System(#[from] std::io::Error),
     /// Loading the engines failed.
-    #[error("loading the speech engines broke; see the log above")]
+    #[error("loading the speech engines panicked; see the log above")]
     Loading,
 }
 
@@ -143,7 +143,7 @@ async fn serve(
     stop: &CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<(), ServeError> {
-    let paces = Arc::new(Paces::open(Some(settings.models.join(PACE_FILE))));
+    let paces = Arc::new(VoiceSpeeds::open(Some(settings.models.join(PACE_FILE))));
     let begun = Instant::now();
     let loading = load_all(settings, asr.is_some(), tts.is_some(), &paces);
     let (hearing, speakers) = tokio::select! {
@@ -155,7 +155,7 @@ async fn serve(
     tracing::info!(
         took_ms = begun.elapsed().as_millis(),
         threads = settings.threads,
-        "speech engines are loaded"
+        "loaded the speech engines"
     );
     let recognition = async {
         if let (Some(bound), Some(hearing)) = (asr, hearing) {
@@ -180,7 +180,7 @@ async fn serve(
     // frees them at once.
     std::mem::forget(engines);
     if !pool.close(LAST_WORK) {
-        tracing::warn!("engine work was still running at the end");
+        tracing::warn!("some work of the speech engines did not end in time");
     }
     served?;
     Ok(())
@@ -190,8 +190,8 @@ async fn load_all(
     settings: &Settings,
     asr: bool,
     tts: bool,
-    paces: &Arc<Paces>,
-) -> Result<(Option<Hearing>, Option<Vec<Speaker>>), ServeError> {
+    paces: &Arc<VoiceSpeeds>,
+) -> Result<(Option<RecognitionEngines>, Option<Vec<VoicePair>>), ServeError> {
     let (models, threads) = (settings.models.clone(), settings.threads);
     let known = load::speeds_are_known(paces, settings.hopeless_cost);
     let mut hearing = on_thread(move || asr.then(|| load::hearing(&models, threads)).transpose())?;

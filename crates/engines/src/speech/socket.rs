@@ -179,7 +179,7 @@ pub(crate) async fn write(
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(_))) => return End::Theirs,
             Some(Err(_)) => {
-                tracing::warn!("a client does not read, its connection is closed");
+                tracing::warn!("closing a connection: the client does not read");
                 return End::because(CloseCode::Policy, "the client does not read");
             }
         }
@@ -199,7 +199,7 @@ pub(crate) async fn next(stream: &mut SplitStream<Socket>) -> Result<Message, En
             Ok(Some(Err(error))) => return Err(End::from_error(&error)),
             Ok(Some(Ok(_))) => {}
             Err(_) => {
-                tracing::debug!("a client is silent, its connection is closed");
+                tracing::debug!("closing a connection: the client is idle");
                 return Err(End::because(CloseCode::Normal, "nothing was heard for too long"));
             }
         }

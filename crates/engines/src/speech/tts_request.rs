@@ -12,14 +12,14 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{EngineError, Speaker, Voice, wave};
-use super::pace::Paces;
+use super::engine::{EngineError, Voice, VoicePair, wave};
 use super::phrase_cache::PhraseKey;
 use super::plan::Unit;
-use super::pool::Lane;
+use super::pool::WorkKind;
 use super::start_delay::{Piece, wait_before_release};
 use super::text::clauses;
 use super::tts_service::{Inner, refused};
+use super::voice_speeds::VoiceSpeeds;
 
 /// Sample rate of all audio of this service.
 pub const OUTPUT_RATE_HZ: u32 = 24_000;
@@ -36,7 +36,7 @@ const TURN_WEIGHT: usize = 360;
 pub(super) struct Request {
     pub(super) id: String,
     pub(super) units: Vec<Unit>,
-    pub(super) speaker: Speaker,
+    pub(super) speaker: VoicePair,
     pub(super) mode: TtsMode,
     pub(super) speed: f32,
     pub(super) stop: CancellationToken,
@@ -58,7 +58,7 @@ pub(super) async fn run(service: &Inner, request: Request, out: &mpsc::Sender<Me
     let stop = request.stop.clone();
     let mut speaking = Speaking {
         service,
-        outlet: Outlet { request_id: id.clone(), out, sequence: 0, samples: 0 },
+        outlet: TextSink { request_id: id.clone(), out, sequence: 0, samples: 0 },
         request,
         held: Vec::new(),
         released: false,
@@ -88,7 +88,7 @@ pub(super) async fn run(service: &Inner, request: Request, out: &mpsc::Sender<Me
 struct Speaking<'a> {
     service: &'a Inner,
     request: Request,
-    outlet: Outlet<'a>,
+    outlet: TextSink<'a>,
     held: Vec<i16>,
     released: bool,
 }
@@ -159,7 +159,7 @@ impl Speaking<'_> {
         let paces = Arc::clone(&self.service.paces);
         let turn = (weight / TURN_WEIGHT) as u64;
         let job = move |stop: &CancellationToken| speak(voice.as_ref(), &text, speed, stop, &paces);
-        let made = self.service.pool.submit(Lane::Synthesis, turn, &self.request.stop, job);
+        let made = self.service.pool.submit(WorkKind::Synthesis, turn, &self.request.stop, job);
         let made = made.map_err(|full| Ending::Failed("QUEUE_FULL", full.to_string()))?;
         let made = timeout(UNIT_DEADLINE, made);
         tokio::pin!(made);
@@ -207,7 +207,7 @@ fn speak(
     text: &str,
     speed: f32,
     stop: &CancellationToken,
-    paces: &Paces,
+    paces: &VoiceSpeeds,
 ) -> Result<Vec<i16>, EngineError> {
     let begun = std::time::Instant::now();
     let rate_hz = voice.sample_rate_hz();
@@ -233,14 +233,14 @@ fn length(samples: usize, rate_hz: u32) -> Duration {
 }
 
 /// Sender of frames and events to the client; counts them.
-struct Outlet<'a> {
+struct TextSink<'a> {
     request_id: String,
     out: &'a mpsc::Sender<Message>,
     sequence: u64,
     samples: u64,
 }
 
-impl Outlet<'_> {
+impl TextSink<'_> {
     async fn send(&self, message: Message) -> Result<(), Ending> {
         self.out.send(message).await.map_err(|_| Ending::Gone)
     }

@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::Speaker;
-use super::pace::Paces;
+use super::engine::VoicePair;
 use super::phrase_cache::PhraseCache;
 use super::plan::{self, Unit};
 use super::pool::Pool;
 use super::socket::{self, End, OUT_LEN, Socket};
 use super::tts_request::{self, Request};
+use super::voice_speeds::VoiceSpeeds;
 
 /// Accepted speaking rates.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.5..=2.0;
@@ -32,9 +32,9 @@ pub struct TtsService {
 }
 
 pub(super) struct Inner {
-    pub(super) speakers: Vec<Speaker>,
+    pub(super) speakers: Vec<VoicePair>,
     pub(super) pool: Arc<Pool>,
-    pub(super) paces: Arc<Paces>,
+    pub(super) paces: Arc<VoiceSpeeds>,
     pub(super) phrases: PhraseCache,
     room: Arc<Semaphore>,
 }
@@ -43,9 +43,9 @@ impl TtsService {
     /// Creates a service with these speakers (at least one; the first is the default). It works on
     /// up to `most_requests` requests at once, and caches `cache_bytes` of spoken phrases.
     pub fn new(
-        speakers: Vec<Speaker>,
+        speakers: Vec<VoicePair>,
         pool: Arc<Pool>,
-        paces: Arc<Paces>,
+        paces: Arc<VoiceSpeeds>,
         most_requests: usize,
         cache_bytes: usize,
     ) -> Self {
@@ -118,7 +118,7 @@ impl Session {
     fn ended(&mut self, ended: Result<String, tokio::task::JoinError>) {
         match ended {
             Ok(request_id) => drop(self.open.remove(&request_id)),
-            Err(error) => tracing::error!(%error, "a synthesis request broke"),
+            Err(error) => tracing::error!(%error, "a synthesis request panicked"),
         }
     }
 
@@ -193,7 +193,7 @@ impl Session {
         Ok(units)
     }
 
-    fn speaker(&self, id: Option<&str>) -> Result<Speaker, (&'static str, String)> {
+    fn speaker(&self, id: Option<&str>) -> Result<VoicePair, (&'static str, String)> {
         let speakers = &self.service.speakers;
         let found = match id {
             None | Some("" | "default") => speakers.first(),

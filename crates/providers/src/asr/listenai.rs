@@ -167,7 +167,7 @@ impl Batch {
             return Err(error);
         }
         let Some(kept) = self.kept.take() else { return Err(error) };
-        tracing::debug!("a kept connection to the recogniser was dead, starting again");
+        tracing::debug!("a pooled connection to the recogniser was dead; starting again");
         self.lease.renew().await?;
         self.begin().await?;
         self.send_audio(&kept).await

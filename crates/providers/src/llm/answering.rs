@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 use super::base::{Base, Events};
 use super::clock::Clock;
-use super::markup::Screen;
+use super::markup::AnswerFilter;
 
 /// Longest wait for the token usage after the end of an answer. It normally follows at once. An API
 /// server that sends none and keeps the connection open delays the end by this.
 const USAGE_WAIT: Duration = Duration::from_millis(250);
 
 /// Parser of a vendor's events.
-pub(super) trait Reading: Default + Send + 'static {
+pub(super) trait AnswerParser: Default + Send + 'static {
     /// Parses one event.
     ///
     /// # Errors
@@ -54,13 +54,13 @@ pub(super) enum Progress {
 }
 
 /// Returns the pieces of an answer as a stream. The request starts when the first one is polled.
-pub(super) fn pieces<R: Reading>(
+pub(super) fn pieces<R: AnswerParser>(
     base: Arc<Base>,
     order: Value,
     prompt: &Prompt,
     clock: impl FnOnce() -> Clock + Send + 'static,
 ) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-    let screen = Screen::new(prompt, base.known.opening());
+    let screen = AnswerFilter::new(prompt, base.known.opening());
     let ordered = Stage::Ordered(base, order, clock, screen);
     try_unfold(ordered, |stage| async move {
         let mut answer: Answer<R> = match stage {
@@ -80,7 +80,7 @@ pub(super) fn pieces<R: Reading>(
 }
 
 enum Stage<C, R> {
-    Ordered(Arc<Base>, Value, C, Screen),
+    Ordered(Arc<Base>, Value, C, AnswerFilter),
     Answering(Answer<R>),
     Over,
 }
@@ -90,12 +90,12 @@ struct Answer<R> {
     base: Arc<Base>,
     events: Events,
     clock: Clock,
-    screen: Screen,
+    screen: AnswerFilter,
     reading: R,
     over: bool,
 }
 
-impl<R: Reading> Answer<R> {
+impl<R: AnswerParser> Answer<R> {
     /// Returns the next piece. Not called after [`LlmDelta::Finished`].
     async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
         loop {
@@ -135,7 +135,7 @@ impl<R: Reading> Answer<R> {
     /// Passes the pieces so far through the screen, which removes text that is not the answer.
     fn screen(&mut self) {
         if self.reading.thinks_apart() {
-            self.screen.thinks_apart();
+            self.screen.reasoning_is_separate();
         }
         if self.over {
             self.reading.close();

@@ -14,7 +14,7 @@ use super::base::Base;
 use super::clock::Clock;
 use super::extra;
 use super::fields::Known;
-use super::messages_json::{self, Pieces};
+use super::messages_json::{self, AnswerAssembler};
 use crate::settings::LlmSettings;
 
 /// Provider name in errors.
@@ -68,6 +68,8 @@ impl Llm for AnthropicLlm {
             if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
         let mut order = messages_json::order(&settings.model, max_tokens, &prompt);
         extra::add(&mut order, &settings.extra);
-        pieces::<Pieces>(Arc::clone(&self.base), order, &prompt, move || Clock::start(&settings))
+        pieces::<AnswerAssembler>(Arc::clone(&self.base), order, &prompt, move || {
+            Clock::start(&settings)
+        })
     }
 }

@@ -19,7 +19,7 @@ use hearken_base::http as web;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::answering::{Progress, Reading};
+use super::answering::{AnswerParser, Progress};
 use super::base::violated;
 use super::offered::offered;
 use super::openai::PROVIDER;
@@ -104,7 +104,7 @@ fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
 
 /// Pieces of an answer so far.
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(super) struct AnswerAssembler {
     calls: Vec<PartialCall>,
     calling: bool,
     ready: VecDeque<LlmDelta>,
@@ -126,7 +126,7 @@ struct PartialCall {
     request: ToolRequest,
 }
 
-impl Reading for Pieces {
+impl AnswerParser for AnswerAssembler {
     fn read(&mut self, event: &str) -> Result<(), ProviderError> {
         if event.trim() == "[DONE]" {
             self.done = true;
@@ -171,7 +171,7 @@ impl Reading for Pieces {
     }
 }
 
-impl Pieces {
+impl AnswerAssembler {
     /// Reads one chunk. Servers leave out and add fields, with types of their own: unknown content
     /// is ignored.
     fn chunk(&mut self, chunk: &Value) {

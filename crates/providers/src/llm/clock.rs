@@ -32,7 +32,7 @@ impl Clock {
     /// Returns the deadline of the next piece, and the error message for a miss.
     pub(super) fn next_by(&self) -> (Instant, &'static str) {
         if self.begun {
-            (self.total_by.min(Instant::now() + self.idle), "the answer stood still")
+            (self.total_by.min(Instant::now() + self.idle), "the answer stalled")
         } else {
             (self.first_by, "no words within their deadline")
         }

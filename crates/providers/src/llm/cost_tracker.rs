@@ -66,14 +66,14 @@ impl Prices {
 }
 
 /// Language model whose answers' tokens are counted at its prices.
-pub(super) struct Priced {
+pub(super) struct PricedLlm {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) prices: Prices,
     pub(super) face: &'static str,
     pub(super) costs: CostTracker,
 }
 
-impl Llm for Priced {
+impl Llm for PricedLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let (prices, face, costs) = (self.prices, self.face, self.costs.clone());
         let counted = move |delta: &Result<LlmDelta, ProviderError>| {
@@ -90,19 +90,19 @@ impl Llm for Priced {
         self.inner.reply(prompt).inspect(counted).boxed()
     }
 
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
-        self.inner.read_ahead(opening)
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.inner.prefetch(opening)
     }
 }
 
 /// Language model whose requests are counted for one frontend.
-pub(super) struct Counted {
+pub(super) struct CountingLlm {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) face: &'static str,
     pub(super) costs: CostTracker,
 }
 
-impl Llm for Counted {
+impl Llm for CountingLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let (face, costs, reply) = (self.face, self.costs.clone(), self.inner.reply(prompt));
         // The request starts when the reply is polled.
@@ -124,7 +124,7 @@ impl Llm for Counted {
         asked.flatten().inspect(counted).boxed()
     }
 
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
-        self.inner.read_ahead(opening)
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        self.inner.prefetch(opening)
     }
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::markup::Opening;
 
 /// Request field that may be refused.
-pub(crate) struct Doubtful {
+pub(crate) struct RefusableField {
     name: &'static str,
     /// Alternative name of the field; none if it is left out.
     instead: Option<&'static str>,
@@ -27,17 +27,17 @@ pub(crate) struct Doubtful {
 
 /// Fields of OpenAI's chat API. Its newer models refuse `max_tokens`, and accept only their own
 /// temperature. Older servers do not know the other fields.
-pub(crate) const OPENAI: &[Doubtful] = &[
-    Doubtful { name: "stream_options", instead: None },
-    Doubtful { name: "max_tokens", instead: Some("max_completion_tokens") },
-    Doubtful { name: "temperature", instead: None },
-    Doubtful { name: "tool_choice", instead: None },
+pub(crate) const OPENAI: &[RefusableField] = &[
+    RefusableField { name: "stream_options", instead: None },
+    RefusableField { name: "max_tokens", instead: Some("max_completion_tokens") },
+    RefusableField { name: "temperature", instead: None },
+    RefusableField { name: "tool_choice", instead: None },
 ];
 
 /// Fields of Anthropic's Messages API.
-pub(crate) const ANTHROPIC: &[Doubtful] = &[
-    Doubtful { name: "temperature", instead: None },
-    Doubtful { name: "tool_choice", instead: None },
+pub(crate) const ANTHROPIC: &[RefusableField] = &[
+    RefusableField { name: "temperature", instead: None },
+    RefusableField { name: "tool_choice", instead: None },
 ];
 
 /// Most fruitless searches for the meaning of a refusal.
@@ -55,7 +55,7 @@ fn bit(place: usize) -> Fields {
 
 /// Known properties of one model at one base URL.
 pub(crate) struct Known {
-    fields: &'static [Doubtful],
+    fields: &'static [RefusableField],
     taken: AtomicU8,
     refused: AtomicU8,
     searches: AtomicU8,
@@ -65,7 +65,7 @@ pub(crate) struct Known {
 
 impl Known {
     /// Creates an entry for a model of which only the name is known.
-    pub(crate) fn new(fields: &'static [Doubtful], model: &str) -> Self {
+    pub(crate) fn new(fields: &'static [RefusableField], model: &str) -> Self {
         let unmarked = AtomicU8::new(sounds_thoughtful(model).into());
         let zero = || AtomicU8::new(0);
         Self { fields, taken: zero(), refused: zero(), searches: zero(), unmarked }
@@ -85,11 +85,11 @@ impl Known {
     }
 
     /// Returns the request without fields that are known to be refused.
-    pub(super) fn taken_as(&self, order: Value) -> Value {
+    pub(super) fn without_refused(&self, order: Value) -> Value {
         self.changed(order, self.refused.load(Ordering::Relaxed))
     }
 
-    fn bits(&self, wanted: impl Fn(&Doubtful) -> bool) -> Fields {
+    fn bits(&self, wanted: impl Fn(&RefusableField) -> bool) -> Fields {
         let places = self.fields.iter().enumerate().filter(|(_, field)| wanted(field));
         places.fold(0, |bits, (place, _)| bits | bit(place))
     }
@@ -121,7 +121,7 @@ impl Known {
             let places = self.fields.iter().enumerate();
             let names: Vec<_> =
                 places.filter(|(n, _)| refused & bit(*n) != 0).map(|(_, f)| f.name).collect();
-            tracing::info!(fields = ?names, "the language model's base does not take these fields");
+            tracing::info!(fields = ?names, "the language model's API refuses these fields; leaving them out");
         }
     }
 
@@ -236,7 +236,7 @@ impl Findings {
         &self,
         base: &str,
         model: &str,
-        fields: &'static [Doubtful],
+        fields: &'static [RefusableField],
     ) -> Arc<Known> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (base.to_owned(), model.to_owned());

@@ -18,7 +18,7 @@ use hearken_actors::ports::{
 use hearken_base::http as web;
 use serde_json::{Map, Value, json};
 
-use super::answering::{Progress, Reading};
+use super::answering::{AnswerParser, Progress};
 use super::anthropic::PROVIDER;
 use super::base::violated;
 use super::chat_json::{whole, words};
@@ -107,7 +107,7 @@ fn plain_id(id: &str) -> String {
 
 /// Events of an answer so far.
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(super) struct AnswerAssembler {
     /// Calls that are being written, by the index of their block.
     calls: BTreeMap<u64, ToolRequest>,
     called: usize,
@@ -119,7 +119,7 @@ pub(super) struct Pieces {
     ready: VecDeque<LlmDelta>,
 }
 
-impl Reading for Pieces {
+impl AnswerParser for AnswerAssembler {
     fn read(&mut self, event: &str) -> Result<(), ProviderError> {
         // The event's text may repeat the user's words.
         let event: Value = serde_json::from_str(event)
@@ -177,7 +177,7 @@ impl Reading for Pieces {
     }
 }
 
-impl Pieces {
+impl AnswerAssembler {
     /// Reads token counts. Each event replaces the counts, and cached prompt tokens are included.
     fn cost(&mut self, told: &Value) {
         if let Some(input) = whole(&told["input_tokens"]) {

@@ -10,11 +10,11 @@ use hearken_base::{
 use url::Url;
 
 use super::anthropic::AnthropicLlm;
-use super::cost_tracker::{CostTracker, Counted, Priced, Prices};
+use super::cost_tracker::{CostTracker, CountingLlm, PricedLlm, Prices};
 use super::extra;
 use super::fields::{self, Findings};
 use super::openai::OpenAiLlm;
-use crate::fallback::{Fallback, Within};
+use crate::fallback::{DeadlineLlm, Fallback};
 use crate::metrics::MeasuredLlm;
 use crate::retry::{RetryPolicy, Retrying};
 use crate::settings::{LlmProvider, LlmSettings, ms};
@@ -24,7 +24,7 @@ const MAX_FALLBACKS: usize = 8;
 
 /// Options of one user of the language models.
 #[derive(Debug, Clone)]
-pub struct Asker {
+pub struct ChainOptions {
     /// Name under which its requests are counted.
     pub face: &'static str,
     /// True if it waits for an overloaded model, as in [`RetryPolicy::patient`]. False if a user is
@@ -36,7 +36,7 @@ pub struct Asker {
     pub findings: Findings,
 }
 
-impl Asker {
+impl ChainOptions {
     /// Options for spoken conversations and text clients.
     pub fn spoken(face: &'static str, costs: &CostTracker) -> Self {
         Self { face, patient: false, costs: costs.clone(), findings: Findings::default() }
@@ -49,7 +49,7 @@ impl Asker {
 
     /// Returns the options with shared knowledge of the models.
     #[must_use]
-    pub fn knowing(self, findings: &Findings) -> Self {
+    pub fn with_known(self, findings: &Findings) -> Self {
         Self { findings: findings.clone(), ..self }
     }
 }
@@ -59,7 +59,7 @@ impl Asker {
 /// # Errors
 /// A setting cannot be used. Names its key, its value and the accepted values.
 pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
-    llm_for(settings, &Asker::spoken("device", &CostTracker::default()))
+    llm_for(settings, &ChainOptions::spoken("device", &CostTracker::default()))
 }
 
 /// Builds the language models of the settings: `llm.base_url` and, if it fails before its first
@@ -67,39 +67,47 @@ pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
 ///
 /// # Errors
 /// A setting cannot be used. Names its key, its value and the accepted values.
-pub fn llm_for(settings: &LlmSettings, asker: &Asker) -> Result<Arc<dyn Llm>, SettingError> {
+pub fn llm_for(
+    settings: &LlmSettings,
+    options: &ChainOptions,
+) -> Result<Arc<dyn Llm>, SettingError> {
     let behind = settings.fallback.len();
     if behind > MAX_FALLBACKS {
         return Err(SettingError::value("llm.fallback", behind, "at most 8 tables"));
     }
-    let mut models = vec![one(settings, asker, 0)?];
+    let mut models = vec![one(settings, options, 0)?];
     for (place, fallback) in (1..).zip(&settings.fallback) {
-        let model = one(&fallback.settings(settings), asker, place);
+        let model = one(&fallback.settings(settings), options, place);
         models.push(model.map_err(|error| error.within("llm", "llm.fallback"))?);
     }
     let inner: Arc<dyn Llm> = match models.len() {
         1 => models.remove(0),
         _ => Arc::new(Fallback::new(models, ms(settings.timeout_ms))),
     };
-    let inner: Arc<dyn Llm> = Arc::new(Within { inner, total: ms(settings.timeout_ms) });
-    let (face, costs) = (asker.face, asker.costs.clone());
-    Ok(Arc::new(Counted { inner, face, costs }))
+    let inner: Arc<dyn Llm> = Arc::new(DeadlineLlm { inner, total: ms(settings.timeout_ms) });
+    let (face, costs) = (options.face, options.costs.clone());
+    Ok(Arc::new(CountingLlm { inner, face, costs }))
 }
 
 /// Builds the model at this index of the list, with retries where this is safe.
-fn one(settings: &LlmSettings, asker: &Asker, place: usize) -> Result<Arc<dyn Llm>, SettingError> {
+fn one(
+    settings: &LlmSettings,
+    options: &ChainOptions,
+    place: usize,
+) -> Result<Arc<dyn Llm>, SettingError> {
     let url = check(settings)?;
     let inner: Arc<dyn Llm> = match settings.provider {
         LlmProvider::OpenAi => {
-            let known = asker.findings.for_model(url.as_str(), &settings.model, fields::OPENAI);
+            let known = options.findings.for_model(url.as_str(), &settings.model, fields::OPENAI);
             Arc::new(OpenAiLlm::new(&url, settings.clone(), known)?)
         }
         LlmProvider::Anthropic => {
-            let known = asker.findings.for_model(url.as_str(), &settings.model, fields::ANTHROPIC);
+            let known =
+                options.findings.for_model(url.as_str(), &settings.model, fields::ANTHROPIC);
             Arc::new(AnthropicLlm::new(&url, settings.clone(), known)?)
         }
     };
-    let policy = if asker.patient {
+    let policy = if options.patient {
         RetryPolicy::patient()
     } else {
         RetryPolicy::spoken(ms(settings.retry_within_ms))
@@ -109,10 +117,10 @@ fn one(settings: &LlmSettings, asker: &Asker, place: usize) -> Result<Arc<dyn Ll
         input: settings.price_per_million_input,
         output: settings.price_per_million_output,
     };
-    let (face, costs) = (asker.face, asker.costs.clone());
+    let (face, costs) = (options.face, options.costs.clone());
     let inner = Arc::new(MeasuredLlm::new(inner, place));
     let inner = Arc::new(Retrying::new(inner, policy));
-    Ok(Arc::new(Priced { inner, prices, face, costs }))
+    Ok(Arc::new(PricedLlm { inner, prices, face, costs }))
 }
 
 fn check(settings: &LlmSettings) -> Result<Url, SettingError> {
@@ -180,9 +188,9 @@ mod tests {
         answer(status, &format!("retry-after: {wait}\r\n"), b"{}")
     }
 
-    fn askers() -> [Asker; 2] {
+    fn askers() -> [ChainOptions; 2] {
         let costs = CostTracker::default();
-        [Asker::spoken("a", &costs), Asker::patient("a", &costs)]
+        [ChainOptions::spoken("a", &costs), ChainOptions::patient("a", &costs)]
     }
 
     /// Settings whose only limit is that of the whole request.
@@ -204,7 +212,7 @@ mod tests {
         took: Duration,
     }
 
-    async fn ask(settings: &LlmSettings, asker: &Asker) -> Outcome {
+    async fn ask(settings: &LlmSettings, asker: &ChainOptions) -> Outcome {
         let (start, llm) = (Instant::now(), llm_for(settings, asker).unwrap());
         let told: Vec<Result<LlmDelta, ProviderError>> =
             llm.reply(Prompt::default()).collect().await;
@@ -249,7 +257,7 @@ mod tests {
     async fn one_deadline_bounds_all_tries_of_a_silent_model() {
         let total = Duration::from_secs(2);
         let [spoken, patient] = askers();
-        let silent = async |asker: Asker| {
+        let silent = async |asker: ChainOptions| {
             let server = ScriptedServer::start([]).await;
             let told = ask(&settings(&server, total), &asker).await;
             assert_eq!((told.failed, server.requests()), (Some(Timeout), 1));

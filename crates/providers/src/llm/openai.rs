@@ -14,7 +14,7 @@ use url::Url;
 
 use super::answering::pieces;
 use super::base::Base;
-use super::chat_json::{self, Pieces};
+use super::chat_json::{self, AnswerAssembler};
 use super::clock::Clock;
 use super::extra;
 use super::fields::Known;
@@ -64,23 +64,25 @@ impl Llm for OpenAiLlm {
             order = chat_json::with_usage(order);
         }
         extra::add(&mut order, &settings.extra);
-        pieces::<Pieces>(Arc::clone(&self.base), order, &prompt, move || Clock::start(&settings))
+        pieces::<AnswerAssembler>(Arc::clone(&self.base), order, &prompt, move || {
+            Clock::start(&settings)
+        })
     }
 
-    fn read_ahead(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         let (base, settings) = (Arc::clone(&self.base), Arc::clone(&self.settings));
         Box::pin(async move {
             if settings.read_ahead
-                && let Err(error) = read_ahead(&base, &settings, &opening).await
+                && let Err(error) = prefetch(&base, &settings, &opening).await
             {
-                tracing::debug!(%error, "the prompt could not be read ahead");
+                tracing::debug!(%error, "cannot prefetch the prompt");
             }
         })
     }
 }
 
 /// Prefetches a prompt: requests an answer of one token, at low priority.
-async fn read_ahead(
+async fn prefetch(
     base: &Base,
     settings: &LlmSettings,
     opening: &Prompt,
@@ -90,7 +92,7 @@ async fn read_ahead(
     order["service_tier"] = "flex".into();
     let by = Instant::now() + ms(settings.timeout_ms);
     let late = (by, "no answer within its deadline");
-    let order = base.known.taken_as(order);
+    let order = base.known.without_refused(order);
     let mut events = Box::pin(base.send(&order, late)).await.map_err(|refusal| refusal.error)?;
     while events.next(late).await?.is_some() {}
     Ok(())

@@ -228,7 +228,7 @@ impl Link {
             };
             failures += 1;
             let Some(wait) = self.policy.wait(failures, since, wait) else { return Err(error) };
-            tracing::warn!(path = question.path, %error, failures, "asking the state server again");
+            tracing::warn!(path = question.path, %error, failures, "retrying a request to the state server");
             sleep(wait).await;
         }
     }

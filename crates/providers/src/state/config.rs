@@ -1,19 +1,19 @@
-//! The state server's table of the configuration. Not for what is asked of it.
+//! Section `[state]`. Not for the requests to the state server.
 
 use hearken_base::Secret;
 use serde::{Deserialize, Serialize};
 
-/// The server that keeps what is true in chat sessions' worlds, and its tools.
+/// Section `[state]`: the server that stores the states of chat sessions, and has tools to change them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StateConfig {
-    /// Where it is: `http(s)://...`; empty is none.
+    /// Address, `http(s)://...`; empty for none.
     pub url: String,
-    /// Sent as a bearer token; empty sends none.
+    /// Bearer token; empty for none.
     pub token: Secret,
-    /// Longest time for a request, however often it is made again.
+    /// Longest time for a request with all its attempts, in milliseconds.
     pub timeout_ms: u64,
-    /// Requests at once; one more waits, within the same time.
+    /// Maximum number of concurrent requests; a further one waits, within the same time.
     pub max_connections: usize,
 }
 

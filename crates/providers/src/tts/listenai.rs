@@ -147,7 +147,7 @@ impl Request {
         if !dead || !lease.is_reused() {
             return Err(error);
         }
-        tracing::debug!("a kept connection to the synthesiser was dead, asking again");
+        tracing::debug!("a pooled connection to the synthesiser was dead; sending again");
         lease.renew().await?;
         self.lease = Some(lease);
         self.order().await
@@ -191,7 +191,7 @@ impl Request {
         let (by, missing) = if self.answer.frames == 0 {
             (self.first_by, "no audio within its deadline")
         } else {
-            (Instant::now() + ms(self.settings.idle_timeout_ms), "the audio stood still")
+            (Instant::now() + ms(self.settings.idle_timeout_ms), "the audio stalled")
         };
         lease(&mut self.lease)?.receive(by.min(self.total_by), missing).await
     }
@@ -267,7 +267,11 @@ impl Answer {
             return Err(ProviderError::because(PROVIDER, ProviderErrorKind::Unavailable, why));
         }
         if result.chunks != 0 && result.chunks != self.frames {
-            tracing::warn!(told = result.chunks, came = self.frames, "frames of a sentence differ");
+            tracing::warn!(
+                told = result.chunks,
+                came = self.frames,
+                "the number of audio frames differs from the announced one"
+            );
         }
         Ok(ServiceMessage::End)
     }

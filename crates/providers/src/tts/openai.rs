@@ -131,7 +131,7 @@ impl Answer {
         let settings = &self.call.settings;
         loop {
             let (by, missing) = if self.begun {
-                (Instant::now() + ms(settings.idle_timeout_ms), "the audio stood still")
+                (Instant::now() + ms(settings.idle_timeout_ms), "the audio stalled")
             } else {
                 (self.first_by, "no audio within its deadline")
             };

@@ -141,16 +141,16 @@ async fn a_model_that_may_not_call_is_offered_its_tools_all_the_same() {
 async fn an_opening_is_read_ahead_where_the_base_is_said_to_keep_it() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let settings = settings(stub.url());
-    hearken_providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+    hearken_providers::llm(&settings).unwrap().prefetch(prompt()).await;
     assert!(stub.seen().texts.is_empty());
     let settings = LlmSettings { read_ahead: true, ..settings };
-    hearken_providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+    hearken_providers::llm(&settings).unwrap().prefetch(prompt()).await;
     let asked: serde_json::Value = serde_json::from_str(&stub.seen().texts[1]).unwrap();
     assert_eq!(asked["max_tokens"], 1);
     assert_eq!(asked["service_tier"], "flex");
     assert_eq!(asked["messages"].as_array().unwrap().len(), 4);
     stub.set(Behaviour::HttpStatus(401, None));
-    hearken_providers::llm(&settings).unwrap().read_ahead(prompt()).await;
+    hearken_providers::llm(&settings).unwrap().prefetch(prompt()).await;
 }
 
 #[tokio::test]
@@ -312,11 +312,12 @@ async fn a_newer_model_is_asked_as_it_wants_to_be() {
     let stub = OpenAiChat::start(Behaviour::Newer, REPLY).await;
     let ledger = hearken_providers::CostTracker::default();
     let (asker, findings) =
-        (hearken_providers::Asker::spoken("device", &ledger), Default::default());
+        (hearken_providers::ChainOptions::spoken("device", &ledger), Default::default());
     let settings = settings(stub.url());
     for requests in [3, 4] {
         // What one face found out, the others know.
-        let llm = hearken_providers::llm_for(&settings, &asker.clone().knowing(&findings)).unwrap();
+        let llm =
+            hearken_providers::llm_for(&settings, &asker.clone().with_known(&findings)).unwrap();
         check_reply(&llm.reply(prompt()).try_collect::<Vec<_>>().await.unwrap());
         assert_eq!(stub.seen().requests, requests);
     }
@@ -394,8 +395,8 @@ async fn all_tries_together_keep_to_the_deadline() {
         };
         let ledger = hearken_providers::CostTracker::default();
         for asker in [
-            hearken_providers::Asker::spoken("a", &ledger),
-            hearken_providers::Asker::patient("a", &ledger),
+            hearken_providers::ChainOptions::spoken("a", &ledger),
+            hearken_providers::ChainOptions::patient("a", &ledger),
         ] {
             let began = Instant::now();
             let llm = hearken_providers::llm_for(&settings, &asker).unwrap();

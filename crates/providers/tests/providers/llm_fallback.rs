@@ -7,7 +7,7 @@ use futures_util::TryStreamExt;
 use hearken_actors::ports::{
     ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
 };
-use hearken_providers::{Asker, CostTracker, FallbackSettings, LlmFigures, LlmSettings};
+use hearken_providers::{ChainOptions, CostTracker, FallbackSettings, LlmFigures, LlmSettings};
 use hearken_test_support::vendors::{AnthropicMessages, Behaviour, OpenAiChat};
 
 /// The first model's settings, with another one behind it, by Anthropic's API.
@@ -48,7 +48,8 @@ async fn another_api_answers_where_the_first_is_down_and_each_costs_its_own() {
     let second = AnthropicMessages::start(Behaviour::Normal, "two").await;
     let ledger = CostTracker::default();
     let settings = settings(first.url(), second.url());
-    let llm = hearken_providers::llm_for(&settings, &Asker::spoken("device", &ledger)).unwrap();
+    let llm =
+        hearken_providers::llm_for(&settings, &ChainOptions::spoken("device", &ledger)).unwrap();
     assert_eq!(ask(&*llm).await.unwrap(), "one");
     first.set(Behaviour::HttpStatus(503, None));
     assert_eq!(ask(&*llm).await.unwrap(), "two");
@@ -99,7 +100,8 @@ async fn applications_are_answered_after_a_second() {
     let stub = OpenAiChat::start(Behaviour::HttpStatus(502, None), "one").await;
     let ledger = CostTracker::default();
     let settings = LlmSettings { fallback: Vec::new(), ..settings(stub.url(), String::new()) };
-    let llm = hearken_providers::llm_for(&settings, &Asker::patient("chat", &ledger)).unwrap();
+    let llm =
+        hearken_providers::llm_for(&settings, &ChainOptions::patient("chat", &ledger)).unwrap();
     for status in [502, 500] {
         stub.set(Behaviour::HttpStatus(status, None));
         let (began, before) = (Instant::now(), stub.seen().requests);

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use hearken_actors::ports::{
     BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, RequestKey, SessionFilter,
-    SessionPage, TurnKept,
+    SessionPage, StoreOutcome,
 };
 use hearken_proto::chat::{ChatSession, ChatStatus, Snapshot};
 use hearken_proto::ids::SessionId;
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{SqlStore, Work, in_time_for_ports, requests, text, time, unusable};
+use super::{SqlStore, StoreTransaction, in_time_for_ports, requests, text, time, unusable};
 use crate::StoreError;
 
 /// Names of all columns of a session.
@@ -182,7 +182,7 @@ impl ChatStore for SqlStore {
         .await
     }
 
-    async fn keep_turn(&self, turn: &KeptTurn) -> Result<TurnKept, BoxError> {
+    async fn keep_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, BoxError> {
         in_time_for_ports(self.keep_chat_turn(turn)).await
     }
 
@@ -191,7 +191,7 @@ impl ChatStore for SqlStore {
         id: &SessionId,
         key: &RequestKey,
         fence: i64,
-    ) -> Result<TurnKept, BoxError> {
+    ) -> Result<StoreOutcome, BoxError> {
         in_time_for_ports(self.begin_chat_request(id, key, fence)).await
     }
 
@@ -264,7 +264,7 @@ impl SqlStore {
 
     /// Updates the session's row first, only if no other turn came before. Of two turns after the
     /// same message, the second finds another message count.
-    async fn keep_chat_turn(&self, turn: &KeptTurn) -> Result<TurnKept, StoreError> {
+    async fn keep_chat_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, StoreError> {
         let id = text(turn.session_id.as_str());
         let messages = i64::try_from(turn.messages.len()).map_err(unusable)?;
         let mut work = self.begin().await?;
@@ -289,7 +289,7 @@ impl SqlStore {
         if !requests::answer(&mut work, turn).await? {
             // The request has an answer already.
             work.rollback().await?;
-            return Ok(TurnKept::Overtaken);
+            return Ok(StoreOutcome::Overtaken);
         }
         for (number, message) in (turn.after.saturating_add(1)..).zip(&turn.messages) {
             sqlx::query(
@@ -302,15 +302,18 @@ impl SqlStore {
             .await?;
         }
         work.commit().await?;
-        Ok(TurnKept::Kept)
+        Ok(StoreOutcome::Kept)
     }
 }
 
 /// Returns the reason that a turn of this session was not stored.
-pub(super) async fn why_not(work: &mut Work, id: &str) -> Result<TurnKept, StoreError> {
+pub(super) async fn why_not(
+    work: &mut StoreTransaction,
+    id: &str,
+) -> Result<StoreOutcome, StoreError> {
     let sql = "SELECT status FROM chat_sessions WHERE session_id = $1";
     let status: Option<String> =
         sqlx::query_scalar(sql).bind(id).fetch_optional(&mut **work).await?;
     let is_active = status.is_some_and(|status| status == ChatStatus::Active.as_str());
-    Ok(if is_active { TurnKept::Overtaken } else { TurnKept::Closed })
+    Ok(if is_active { StoreOutcome::Overtaken } else { StoreOutcome::Closed })
 }

@@ -63,17 +63,17 @@ pub(super) enum Dialect {
 }
 
 /// Transaction on either database. It is rolled back unless it is committed.
-pub(super) struct Work {
+pub(super) struct StoreTransaction {
     transaction: Transaction<'static, Any>,
     /// Write permit, held until the end.
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Connection pool and permit for one writing statement.
 struct Writer<'a> {
     pool: &'a AnyPool,
     /// Write permit, held until the end.
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Time limits of a store.
@@ -143,13 +143,13 @@ impl SqlStore {
         Self::with(&Location::configured(url, data_dir)?, BRISK)
     }
 
-    fn with(place: &Location, waits: Timeouts) -> Result<Self, StoreError> {
+    fn with(permit: &Location, waits: Timeouts) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
-        let options = AnyConnectOptions::from_str(&place.url)
+        let options = AnyConnectOptions::from_str(&permit.url)
             .map_err(|e| StoreError::because(StoreErrorKind::Address, e))?
             .disable_statement_logging();
         let mut pool = AnyPoolOptions::new().acquire_timeout(waits.acquire);
-        pool = match (place.dialect, &place.file) {
+        pool = match (permit.dialect, &permit.file) {
             (Dialect::Postgres, _) => pool.max_connections(SERVER_CONNECTIONS),
             (Dialect::Sqlite, Some(_)) => pool.max_connections(FILE_CONNECTIONS),
             // The store in memory exists as long as its one connection.
@@ -157,7 +157,7 @@ impl SqlStore {
                 pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
             }
         };
-        let opening = opening(place, waits);
+        let opening = opening(permit, waits);
         let first = opening.clone();
         let pool = pool.after_connect(move |connection, _| {
             let first = AssertSqlSafe(first.clone());
@@ -167,8 +167,8 @@ impl SqlStore {
             pool: pool.connect_lazy_with(options.clone()),
             options,
             opening,
-            dialect: place.dialect,
-            file: place.file.clone(),
+            dialect: permit.dialect,
+            file: permit.file.clone(),
             migrated: OnceCell::new(),
             writing: Arc::new(Semaphore::new(1)),
         })
@@ -182,18 +182,18 @@ impl SqlStore {
 
     /// Begins a transaction that writes. On SQLite nobody else writes until it ends, on PostgreSQL
     /// nobody changes a row that it changed.
-    pub(super) async fn begin(&self) -> Result<Work, StoreError> {
+    pub(super) async fn begin(&self) -> Result<StoreTransaction, StoreError> {
         self.pool().await?;
         self.begin_writing().await
     }
 
     /// Returns the pool and the permit for one writing statement.
     async fn writer(&self) -> Result<Writer<'_>, StoreError> {
-        Ok(Writer { pool: self.pool().await?, _place: self.place().await })
+        Ok(Writer { pool: self.pool().await?, _permit: self.permit().await })
     }
 
     /// Waits for the write permit; none on PostgreSQL, where writers run concurrently.
-    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         match self.dialect {
             // The semaphore is never closed.
             Dialect::Sqlite => Arc::clone(&self.writing).acquire_owned().await.ok(),
@@ -201,30 +201,30 @@ impl SqlStore {
         }
     }
 
-    async fn begin_writing(&self) -> Result<Work, StoreError> {
-        let place = self.place().await;
+    async fn begin_writing(&self) -> Result<StoreTransaction, StoreError> {
+        let permit = self.permit().await;
         let begin = match self.dialect {
             // A transaction that reads before it writes would fail if another one wrote in between.
             Dialect::Sqlite => "BEGIN IMMEDIATE",
             Dialect::Postgres => "BEGIN",
         };
-        Ok(Work { transaction: self.pool.begin_with(begin).await?, _place: place })
+        Ok(StoreTransaction { transaction: self.pool.begin_with(begin).await?, _permit: permit })
     }
 
     /// Begins a transaction that reads a consistent snapshot, unaffected by concurrent writes.
-    pub(super) async fn begin_reading(&self) -> Result<Work, StoreError> {
+    pub(super) async fn begin_reading(&self) -> Result<StoreTransaction, StoreError> {
         let begin = match self.dialect {
             Dialect::Sqlite => "BEGIN",
             Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         };
-        Ok(Work { transaction: self.pool.begin_with(begin).await?, _place: None })
+        Ok(StoreTransaction { transaction: self.pool.begin_with(begin).await?, _permit: None })
     }
 
     /// Begins a transaction that is the only writer of these tables.
     pub(super) async fn begin_alone(
         &self,
         tables: impl Iterator<Item = &'static str>,
-    ) -> Result<Work, StoreError> {
+    ) -> Result<StoreTransaction, StoreError> {
         let mut work = self.begin().await?;
         if self.dialect == Dialect::Postgres {
             let tables: Vec<&str> = tables.collect();
@@ -235,7 +235,7 @@ impl SqlStore {
     }
 
     /// Continues the numbers of the audit after the highest one. SQLite does this by itself.
-    pub(super) async fn count_on(&self, work: &mut Work) -> Result<(), StoreError> {
+    pub(super) async fn count_on(&self, work: &mut StoreTransaction) -> Result<(), StoreError> {
         if self.dialect == Dialect::Postgres {
             sqlx::query(
                 "SELECT setval(pg_get_serial_sequence('audit', 'number'), \
@@ -341,7 +341,7 @@ impl SqlStore {
     }
 }
 
-impl Work {
+impl StoreTransaction {
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         Ok(self.transaction.commit().await?)
     }
@@ -351,7 +351,7 @@ impl Work {
     }
 }
 
-impl Deref for Work {
+impl Deref for StoreTransaction {
     type Target = AnyConnection;
 
     fn deref(&self) -> &AnyConnection {
@@ -359,7 +359,7 @@ impl Deref for Work {
     }
 }
 
-impl DerefMut for Work {
+impl DerefMut for StoreTransaction {
     fn deref_mut(&mut self) -> &mut AnyConnection {
         &mut self.transaction
     }
@@ -411,9 +411,9 @@ impl Location {
 }
 
 /// Returns the statements that each connection runs first.
-fn opening(place: &Location, waits: Timeouts) -> String {
+fn opening(permit: &Location, waits: Timeouts) -> String {
     let busy = waits.busy.as_millis();
-    match (place.dialect, &place.file) {
+    match (permit.dialect, &permit.file) {
         // FULL: a committed transaction is on disk, even if the machine loses power.
         (Dialect::Sqlite, Some(_)) => format!(
             "PRAGMA busy_timeout = {busy}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"

@@ -1,13 +1,13 @@
 //! SQL of requests with an idempotency key: recorded when they begin to call tools, answered with
 //! their turn, copied with a snapshot. Not for their content.
 
-use hearken_actors::ports::{KeptTurn, KnownRequest, RequestKey, TurnKept};
+use hearken_actors::ports::{KeptTurn, KnownRequest, RequestKey, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::chat::why_not;
-use super::{SqlStore, Work, text};
+use super::{SqlStore, StoreTransaction, text};
 use crate::StoreError;
 
 /// Most stored requests of a session. Beyond, the oldest are deleted.
@@ -42,7 +42,7 @@ impl SqlStore {
         id: &SessionId,
         key: &RequestKey,
         fence: i64,
-    ) -> Result<TurnKept, StoreError> {
+    ) -> Result<StoreOutcome, StoreError> {
         let id = text(id.as_str());
         let mut work = self.begin().await?;
         let taken = sqlx::query(
@@ -60,10 +60,10 @@ impl SqlStore {
         }
         if !note(&mut work, &id, key, "", fence).await? {
             work.rollback().await?;
-            return Ok(TurnKept::Overtaken);
+            return Ok(StoreOutcome::Overtaken);
         }
         work.commit().await?;
-        Ok(TurnKept::Kept)
+        Ok(StoreOutcome::Kept)
     }
 
     pub(super) async fn forget_chat_request(
@@ -87,13 +87,16 @@ impl SqlStore {
 
 /// Stores the answer to the request of a turn, if it has a key. Returns false if the key is stored
 /// already, unless the request was begun under the same lock.
-pub(super) async fn answer(work: &mut Work, turn: &KeptTurn) -> Result<bool, StoreError> {
+pub(super) async fn answer(
+    work: &mut StoreTransaction,
+    turn: &KeptTurn,
+) -> Result<bool, StoreError> {
     let Some(key) = &turn.key else { return Ok(true) };
     note(work, &text(turn.session_id.as_str()), key, &turn.answer, turn.fence).await
 }
 
 async fn note(
-    work: &mut Work,
+    work: &mut StoreTransaction,
     id: &str,
     key: &RequestKey,
     answer: &str,
@@ -131,7 +134,7 @@ async fn note(
 
 /// Copies a session's requests into a snapshot.
 pub(super) async fn copy_to_snapshot(
-    work: &mut Work,
+    work: &mut StoreTransaction,
     id: &str,
     snapshot_id: &str,
 ) -> Result<(), StoreError> {
@@ -148,7 +151,7 @@ pub(super) async fn copy_to_snapshot(
 
 /// Replaces a session's requests with those of a snapshot. Later requests are forgotten.
 pub(super) async fn copy_from_snapshot(
-    work: &mut Work,
+    work: &mut StoreTransaction,
     id: &str,
     snapshot_id: &str,
 ) -> Result<(), StoreError> {

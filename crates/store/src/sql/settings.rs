@@ -5,7 +5,7 @@ use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{SqlStore, Work, in_time, text, time, unusable};
+use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
 use crate::{AuditEntry, SettingsStore, StoreError};
 
 #[async_trait]
@@ -84,7 +84,7 @@ impl SettingsStore for SqlStore {
     }
 }
 
-async fn note(work: &mut Work, entry: &AuditEntry) -> Result<(), StoreError> {
+async fn note(work: &mut StoreTransaction, entry: &AuditEntry) -> Result<(), StoreError> {
     sqlx::query("INSERT INTO audit (at_ms, who, what, details) VALUES ($1, $2, $3, $4)")
         .bind(entry.at.as_millisecond())
         .bind(text(&entry.who))

@@ -89,7 +89,7 @@ impl ToolStore for SqlStore {
         self.changed(sql, id, prompt).await
     }
 
-    async fn choosers(&self) -> Result<Vec<Device>, StoreError> {
+    async fn devices_with_overrides(&self) -> Result<Vec<Device>, StoreError> {
         in_time(async {
             let rows = sqlx::query(concat!(
                 "SELECT ",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore, KeptSession, KeptTurn, SessionStore as _, TurnKept};
+use hearken_actors::ports::{ChatStore, KeptSession, KeptTurn, SessionStore as _, StoreOutcome};
 use hearken_base::Secret;
 use hearken_proto::chat::{ChatStatus, Role, Snapshot};
 use hearken_proto::ids::{DeviceId, SessionId};
@@ -135,8 +135,8 @@ async fn goes_on(store: &SqlStore) {
     let before = store.audit(None, 1).await.unwrap()[0].number;
     store.note(&entry("more", json!(null))).await.unwrap();
     assert_eq!(store.audit(None, 1).await.unwrap()[0].number, before + 1);
-    assert_eq!(store.keep_turn(&turn("s1", 3, 6, &["x"])).await.unwrap(), TurnKept::Overtaken);
-    assert_eq!(store.keep_turn(&turn("s1", 3, 7, &["x"])).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&turn("s1", 3, 6, &["x"])).await.unwrap(), StoreOutcome::Overtaken);
+    assert_eq!(store.keep_turn(&turn("s1", 3, 7, &["x"])).await.unwrap(), StoreOutcome::Kept);
     let snapshot = store.restore_snapshot(&SessionId::new("s1"), "snap", 8, at(50)).await.unwrap();
     assert_eq!(snapshot.unwrap().message_count, 3);
     assert_eq!(store.key("sn").await.unwrap(), Some(vec![0, 255, 1]));
@@ -227,7 +227,7 @@ async fn a_backup_is_of_one_moment_while_others_write(place: Arc<Place>) {
             for round in 0..150 {
                 let key = Some(key(&round.to_string()));
                 let turn = KeptTurn { key, ..turn("a", round * 2, 1, &["q", "r"]) };
-                assert_eq!(store.keep_turn(&turn).await.unwrap(), TurnKept::Kept);
+                assert_eq!(store.keep_turn(&turn).await.unwrap(), StoreOutcome::Kept);
             }
         }
     });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore, KeptTurn, SessionFilter, TurnKept};
+use hearken_actors::ports::{ChatStore, KeptTurn, SessionFilter, StoreOutcome};
 use hearken_proto::chat::{
     ChatSession, ChatStatus, FunctionCall, Message, Role, Snapshot, ToolCall,
 };
@@ -88,12 +88,12 @@ async fn states_change_only_from_those_named(place: Arc<Place>) {
     assert_eq!(set(&[Archived, Deleted], Active, 1).await, None);
     assert_eq!(set(&[Active], Archived, 2).await, Some((Archived, at(2))));
     assert_eq!(set(&[Active], Archived, 3).await, None);
-    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), TurnKept::Closed);
+    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), StoreOutcome::Closed);
     assert_eq!(set(&[Active, Archived], Deleted, 4).await, Some((Deleted, at(4))));
-    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), TurnKept::Closed);
+    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), StoreOutcome::Closed);
     assert_eq!(set(&[Archived, Deleted], Active, 5).await, Some((Active, at(5))));
-    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), TurnKept::Kept);
-    assert_eq!(store.keep_turn(&turn("none", 0, 0, &["x"])).await.unwrap(), TurnKept::Closed);
+    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), StoreOutcome::Kept);
+    assert_eq!(store.keep_turn(&turn("none", 0, 0, &["x"])).await.unwrap(), StoreOutcome::Closed);
     assert_eq!(store.set_status(&id("none"), &[Active], Deleted, at(6)).await.unwrap(), None);
 }
 
@@ -108,7 +108,7 @@ async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
     first.messages.push(Message { tool_call_id: Some("c1".into()), ..message(Role::Tool, "9") });
     first.messages.push(message(Role::Assistant, "you hit"));
     first.state_version = Some(3);
-    assert_eq!(store.keep_turn(&first).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&first).await.unwrap(), StoreOutcome::Kept);
     let kept = store.messages(&id("a"), None, 10).await.unwrap();
     let messages: Vec<Message> = kept.iter().map(|m| m.message.clone()).collect();
     assert_eq!(messages, first.messages, "to the letter");
@@ -116,14 +116,14 @@ async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
     assert_eq!((now.message_count, now.state_version), (4, Some(3)));
     assert_eq!((now.updated_at, now.last_access_at, now.created_at), (at(10), at(10), at(0)));
     for (after, fence, kept) in [
-        (0, 1, TurnKept::Overtaken),
-        (3, 1, TurnKept::Overtaken),
-        (5, 1, TurnKept::Overtaken),
-        (4, 0, TurnKept::Overtaken),
-        (4, 1, TurnKept::Kept),
-        (6, 9, TurnKept::Kept),
-        (8, 8, TurnKept::Overtaken),
-        (8, 9, TurnKept::Kept),
+        (0, 1, StoreOutcome::Overtaken),
+        (3, 1, StoreOutcome::Overtaken),
+        (5, 1, StoreOutcome::Overtaken),
+        (4, 0, StoreOutcome::Overtaken),
+        (4, 1, StoreOutcome::Kept),
+        (6, 9, StoreOutcome::Kept),
+        (8, 8, StoreOutcome::Overtaken),
+        (8, 9, StoreOutcome::Kept),
     ] {
         let told = store.keep_turn(&turn("a", after, fence, &["q", "r"])).await.unwrap();
         assert_eq!(told, kept, "after {after} under {fence}");
@@ -179,7 +179,7 @@ async fn many_sessions_at_once_are_all_kept(place: Arc<Place>) {
             store.create(&session(&name)).await.unwrap();
             for round in 0..8 {
                 let turn = turn(&name, round * 2, 1, &["q", "r"]);
-                assert_eq!(store.keep_turn(&turn).await.unwrap(), TurnKept::Kept);
+                assert_eq!(store.keep_turn(&turn).await.unwrap(), StoreOutcome::Kept);
             }
             assert_eq!(said(&store, &name).await.len(), 16);
         })
@@ -230,8 +230,11 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     let now = ChatStore::session(&store, &id("a")).await.unwrap().unwrap();
     assert_eq!((now.state_version, now.updated_at), (Some(4), at(30)));
     let late = turn("a", 4, 2, &["five", "six"]);
-    assert_eq!(store.keep_turn(&late).await.unwrap(), TurnKept::Overtaken);
-    assert_eq!(store.keep_turn(&turn("a", 2, 3, &["3", "4", "5"])).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&late).await.unwrap(), StoreOutcome::Overtaken);
+    assert_eq!(
+        store.keep_turn(&turn("a", 2, 3, &["3", "4", "5"])).await.unwrap(),
+        StoreOutcome::Kept
+    );
     assert_eq!(restore("a", "s-dragon", 4).await, Some(later));
     assert_eq!(said(&store, "a").await, ["one", "two", "three", "four"]);
     assert_eq!(restore("a", "s-cave", 4).await, Some(kept), "as often as one likes");
@@ -281,7 +284,7 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
     assert!(store.snapshots(&id("a")).await.unwrap().is_empty());
     assert_eq!(store.request(&id("a"), "k").await.unwrap(), None);
     store.create(&session("a")).await.expect("the id is free again");
-    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["new"])).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&turn("a", 0, 0, &["new"])).await.unwrap(), StoreOutcome::Kept);
 }
 
 /// What may happen to a session.
@@ -319,19 +322,19 @@ struct Model {
 }
 
 impl Model {
-    fn take(&mut self, turn: &KeptTurn) -> TurnKept {
+    fn take(&mut self, turn: &KeptTurn) -> StoreOutcome {
         if self.archived {
-            return TurnKept::Closed;
+            return StoreOutcome::Closed;
         }
         let known = turn.key.as_ref().is_some_and(|key| self.keys.contains_key(&key.name));
         let after = usize::try_from(turn.after).ok();
         if known || turn.fence < self.fence || after != Some(self.said.len()) {
-            return TurnKept::Overtaken;
+            return StoreOutcome::Overtaken;
         }
         self.fence = turn.fence;
         self.said.extend(turn.messages.iter().map(|m| m.content.clone()));
         self.keys.extend(turn.key.clone().map(|key| (key.name, turn.answer.clone())));
-        TurnKept::Kept
+        StoreOutcome::Kept
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use hearken_actors::ports::{ChatStore, TurnKept};
+use hearken_actors::ports::{ChatStore, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use hearken_store::{DeviceStore as _, SqlStore};
 use hearken_test_support::chat_rows::{session, turn};
@@ -45,7 +45,7 @@ async fn keeps_turns_until_it_is_killed() {
         let said = said(after / each);
         let said: Vec<&str> = said.iter().map(String::as_str).collect();
         let kept = store.keep_turn(&turn(NAME, after, after + 1, &said)).await.unwrap();
-        assert_eq!(kept, TurnKept::Kept);
+        assert_eq!(kept, StoreOutcome::Kept);
         after += each;
         // In one piece, of which a pipe takes all or nothing: half a number would be another one.
         std::io::stderr().write_all(format!("kept {after}\n").as_bytes()).unwrap();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore as _, KeptTurn, KnownRequest, RequestKey, TurnKept};
+use hearken_actors::ports::{ChatStore as _, KeptTurn, KnownRequest, RequestKey, StoreOutcome};
 use hearken_proto::chat::{ChatStatus, Snapshot};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{at, id, key, session, turn};
@@ -38,15 +38,15 @@ async fn a_request_is_answered_once(place: Arc<Place>) {
     store.create(&session("a")).await.unwrap();
     store.create(&session("b")).await.unwrap();
     assert_eq!(known(&store, "a", "k").await, None);
-    assert_eq!(store.keep_turn(&named("a", 0, "k", "one")).await.unwrap(), TurnKept::Kept);
-    assert_eq!(store.keep_turn(&named("a", 2, "k", "two")).await.unwrap(), TurnKept::Overtaken);
+    assert_eq!(store.keep_turn(&named("a", 0, "k", "one")).await.unwrap(), StoreOutcome::Kept);
+    assert_eq!(store.keep_turn(&named("a", 2, "k", "two")).await.unwrap(), StoreOutcome::Overtaken);
     assert_eq!(said(&store, "a").await.len(), 2, "nothing of the second is kept");
     let first = KnownRequest { hash: "h".into(), answer: Some("one".into()) };
     assert_eq!(known(&store, "a", "k").await, Some(first));
-    assert_eq!(store.keep_turn(&named("a", 2, "K\0", "three")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&named("a", 2, "K\0", "three")).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(answer(&store, "a", "K\0").await, Some("three".into()));
     assert_eq!(known(&store, "b", "k").await, None, "names are a session's own");
-    assert_eq!(store.keep_turn(&named("b", 0, "k", "four")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&named("b", 0, "k", "four")).await.unwrap(), StoreOutcome::Kept);
 }
 
 async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) {
@@ -56,19 +56,19 @@ async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) 
         async |key: &RequestKey, fence| store.begin_request(&id("a"), key, fence).await.unwrap();
     let under = |fence, name| KeptTurn { fence, ..named("a", 0, name, "one") };
     let begun = KnownRequest { hash: "h".into(), answer: None };
-    assert_eq!(begin(&key("k"), 5).await, TurnKept::Kept);
+    assert_eq!(begin(&key("k"), 5).await, StoreOutcome::Kept);
     assert_eq!(known(&store, "a", "k").await, Some(begun));
-    assert_eq!(begin(&key("other"), 4).await, TurnKept::Overtaken, "it was locked later");
+    assert_eq!(begin(&key("other"), 4).await, StoreOutcome::Overtaken, "it was locked later");
     assert_eq!(known(&store, "a", "other").await, None);
-    assert_eq!(store.keep_turn(&under(6, "k")).await.unwrap(), TurnKept::Overtaken);
+    assert_eq!(store.keep_turn(&under(6, "k")).await.unwrap(), StoreOutcome::Overtaken);
     let other = RequestKey { hash: "another".into(), ..key("k") };
     let asks_other = KeptTurn { key: Some(other), ..under(5, "k") };
-    assert_eq!(store.keep_turn(&asks_other).await.unwrap(), TurnKept::Overtaken);
-    assert_eq!(store.keep_turn(&under(5, "k")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&asks_other).await.unwrap(), StoreOutcome::Overtaken);
+    assert_eq!(store.keep_turn(&under(5, "k")).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(answer(&store, "a", "k").await, Some("one".into()));
-    assert_eq!(begin(&key("k"), 6).await, TurnKept::Overtaken, "it is answered");
+    assert_eq!(begin(&key("k"), 6).await, StoreOutcome::Overtaken, "it is answered");
 
-    assert_eq!(begin(&key("failed"), 7).await, TurnKept::Kept);
+    assert_eq!(begin(&key("failed"), 7).await, StoreOutcome::Kept);
     store.forget_request(&id("a"), "failed", 6).await.unwrap();
     assert!(known(&store, "a", "failed").await.is_some(), "it is of another lock");
     store.forget_request(&id("a"), "failed", 7).await.unwrap();
@@ -77,9 +77,9 @@ async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) 
     assert_eq!(answer(&store, "a", "k").await, Some("one".into()), "an answer stays");
 
     store.set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Archived, at(9)).await.unwrap();
-    assert_eq!(begin(&key("late"), 8).await, TurnKept::Closed);
+    assert_eq!(begin(&key("late"), 8).await, StoreOutcome::Closed);
     let nowhere = store.begin_request(&id("none"), &key("k"), 8).await.unwrap();
-    assert_eq!(nowhere, TurnKept::Closed);
+    assert_eq!(nowhere, StoreOutcome::Closed);
 }
 
 async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
@@ -108,7 +108,7 @@ async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
     assert_eq!(answer(&store, "a", "early").await, Some("1".into()));
     assert_eq!(known(&store, "a", "late").await, None, "its turn is gone");
     assert_eq!(known(&store, "a", "begun").await, None);
-    assert_eq!(store.keep_turn(&named("a", 2, "late", "3")).await.unwrap(), TurnKept::Kept);
+    assert_eq!(store.keep_turn(&named("a", 2, "late", "3")).await.unwrap(), StoreOutcome::Kept);
     back("second").await;
     assert_eq!(answer(&store, "a", "late").await, Some("2".into()), "as its turn is there again");
     assert!(known(&store, "a", "begun").await.is_some());
@@ -121,7 +121,7 @@ async fn the_last_requests_of_a_session_are_known(place: Arc<Place>) {
     store.keep_turn(&named("b", 0, "0", "other")).await.unwrap();
     for n in 0..260 {
         let turn = KeptTurn { fence: n, ..named("a", n * 2, &n.to_string(), "x") };
-        assert_eq!(store.keep_turn(&turn).await.unwrap(), TurnKept::Kept);
+        assert_eq!(store.keep_turn(&turn).await.unwrap(), StoreOutcome::Kept);
     }
     assert_eq!(known(&store, "a", "3").await, None);
     for name in ["4", "100", "259"] {

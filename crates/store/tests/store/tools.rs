@@ -58,7 +58,7 @@ async fn devices_for_which_somebody_chose_are_found(place: Arc<Place>) {
     assert_eq!(store.set_system_prompt(&DeviceId::new("z"), "x").await.unwrap(), None);
     assert_eq!(store.set_tools_off(&DeviceId::new("z"), &off).await.unwrap(), None);
     let found = async || -> Vec<String> {
-        let all = store.choosers().await.unwrap();
+        let all = store.devices_with_overrides().await.unwrap();
         all.iter().map(|d| d.device_id.to_string()).collect()
     };
     assert_eq!(found().await, ["a", "b", "c"]);

@@ -51,8 +51,8 @@ impl BuiltinTool for Clock {
     }
 
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
-        let told = self.zone(text(&arguments, "timezone")).map(|zone| at(Timestamp::now(), zone));
-        Box::pin(std::future::ready(output(told)))
+        let result = self.zone(text(&arguments, "timezone")).map(|zone| at(Timestamp::now(), zone));
+        Box::pin(std::future::ready(output(result)))
     }
 }
 
@@ -75,13 +75,13 @@ mod tests {
     fn the_time_is_that_of_the_zone() {
         let noon: Timestamp = "2025-02-21T12:00:00.5Z".parse().unwrap();
         let clock = Clock::new(TimeZone::get("Asia/Tokyo").unwrap());
-        let told = at(noon, clock.zone("Asia/Shanghai").unwrap());
+        let result = at(noon, clock.zone("Asia/Shanghai").unwrap());
         let expected = json!({"timezone": "Asia/Shanghai", "datetime": "2025-02-21T20:00:00+08:00",
             "date": "2025-02-21", "time": "20:00:00", "weekday": "Friday"});
-        assert_eq!(told, expected);
+        assert_eq!(result, expected);
         let summer: Timestamp = "2025-07-01T22:30:00Z".parse().unwrap();
-        let told = at(summer, clock.zone("Europe/Berlin").unwrap());
-        assert_eq!(told["datetime"], "2025-07-02T00:30:00+02:00");
+        let result = at(summer, clock.zone("Europe/Berlin").unwrap());
+        assert_eq!(result["datetime"], "2025-07-02T00:30:00+02:00");
         let wrong = clock.zone("Mars/Olympus").unwrap_err();
         assert_eq!(
             wrong,

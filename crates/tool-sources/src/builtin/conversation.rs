@@ -39,7 +39,7 @@ impl Conversation {
     ///
     /// # Errors
     /// The arguments name another session; the message is for the model.
-    pub(super) fn is_meant(&self, arguments: &Map<String, Value>) -> Result<(), String> {
+    pub(super) fn check_session(&self, arguments: &Map<String, Value>) -> Result<(), String> {
         let named = text(arguments, "session_id");
         if named.is_empty() || named == &*self.session_id {
             return Ok(());

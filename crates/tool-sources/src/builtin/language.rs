@@ -21,7 +21,7 @@ const DEFAULT: ReplyLanguage = ReplyLanguage::Zh;
 
 /// Action of a tool.
 #[derive(Clone, Copy)]
-enum Deed {
+enum Action {
     Set,
     Get,
     List,
@@ -29,22 +29,22 @@ enum Deed {
 
 /// One of the language tools.
 struct LanguageTool {
-    deed: Deed,
+    action: Action,
     conversation: Conversation,
 }
 
 /// Creates the tools of a conversation, in the order of their names.
 pub(super) fn all(conversation: &Conversation) -> [Arc<dyn BuiltinTool>; 3] {
-    [Deed::Set, Deed::Get, Deed::List].map(|deed| {
+    [Action::Set, Action::Get, Action::List].map(|action| {
         let conversation = conversation.clone();
-        Arc::new(LanguageTool { deed, conversation }) as Arc<dyn BuiltinTool>
+        Arc::new(LanguageTool { action, conversation }) as Arc<dyn BuiltinTool>
     })
 }
 
 impl BuiltinTool for LanguageTool {
     fn tool(&self) -> Tool {
-        let (description, properties, required) = match self.deed {
-            Deed::Set => (
+        let (description, properties, required) = match self.action {
+            Action::Set => (
                 "Set the language of all further answers, when the user asks for one. \
                  设置之后回复所用的语言。",
                 json!({"language": {
@@ -53,19 +53,19 @@ impl BuiltinTool for LanguageTool {
                 }}),
                 json!(["language"]),
             ),
-            Deed::Get => (
+            Action::Get => (
                 "Get the language that is set for the answers. 获取当前设置的回复语言。",
                 json!({}),
                 json!([]),
             ),
-            Deed::List => (
+            Action::List => (
                 "List the languages in which can be answered. 列出所有支持的回复语言。",
                 json!({}),
                 json!([]),
             ),
         };
         Tool {
-            name: NAMES[self.deed as usize].into(),
+            name: NAMES[self.action as usize].into(),
             description: description.into(),
             parameters: json!({"type": "object", "properties": properties, "required": required}),
             finishes: false,
@@ -73,12 +73,12 @@ impl BuiltinTool for LanguageTool {
     }
 
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
-        let (deed, conversation) = (self.deed, self.conversation.clone());
+        let (action, conversation) = (self.action, self.conversation.clone());
         Box::pin(async move {
-            output(match deed {
-                Deed::Set => set(&conversation, text(&arguments, "language")),
-                Deed::Get => Ok(set_now(&conversation)),
-                Deed::List => Ok(list(&conversation)),
+            output(match action {
+                Action::Set => set(&conversation, text(&arguments, "language")),
+                Action::Get => Ok(set_now(&conversation)),
+                Action::List => Ok(list(&conversation)),
             })
         })
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::settings::{BuiltinError, BuiltinSettings};
-use super::web::Web;
+use super::web::JsonClient;
 use super::{BuiltinTool, name_of, output};
 
 pub(super) const NAME: &str = "get_location";
@@ -29,13 +29,13 @@ pub(super) struct Place {
 /// The tool `get_location`; clones share its connections.
 #[derive(Clone)]
 pub(super) struct Locator {
-    web: Web,
+    web: JsonClient,
     timeout: Duration,
 }
 
 impl Locator {
     pub(super) fn new(settings: &BuiltinSettings) -> Result<Self, BuiltinError> {
-        let web = Web::new("location", "location_url", &settings.location_url)?;
+        let web = JsonClient::new("location", "location_url", &settings.location_url)?;
         Ok(Self { web, timeout: Duration::from_millis(settings.timeout_ms) })
     }
 
@@ -44,9 +44,9 @@ impl Locator {
     /// # Errors
     /// The location service cannot be reached, or does not know the location; the message is for
     /// the model.
-    pub(super) async fn here(&self, by: Instant) -> Result<Place, String> {
+    pub(super) async fn locate(&self, by: Instant) -> Result<Place, String> {
         let fields = "status,message,country,regionName,city,lat,lon,timezone";
-        read(&self.web.ask(&[("fields", fields)], by).await?)
+        read(&self.web.get_json(&[("fields", fields)], by).await?)
     }
 }
 
@@ -65,7 +65,7 @@ impl BuiltinTool for Locator {
     fn call(&self, _: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
         let locator = self.clone();
         Box::pin(async move {
-            let place = locator.here(Instant::now() + locator.timeout).await;
+            let place = locator.locate(Instant::now() + locator.timeout).await;
             output(place.map(|place| shown(&place)))
         })
     }

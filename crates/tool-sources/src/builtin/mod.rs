@@ -49,7 +49,7 @@ pub trait BuiltinTool: Send + Sync {
 }
 
 /// Creates every global tool, in the order in which they are offered.
-fn of_world(
+fn global_tools(
     settings: &BuiltinSettings,
     zone: &TimeZone,
 ) -> Result<Vec<Arc<dyn BuiltinTool>>, BuiltinError> {
@@ -59,7 +59,7 @@ fn of_world(
 }
 
 /// Creates every tool of a conversation with its name, in the order in which they are offered.
-fn of_conversation(
+fn conversation_tools(
     conversation: &Conversation,
 ) -> impl Iterator<Item = (&'static str, Arc<dyn BuiltinTool>)> {
     let language = language::NAMES.into_iter().zip(language::all(conversation));
@@ -102,12 +102,12 @@ impl Builtin {
     pub fn new(settings: &BuiltinSettings, zone: &TimeZone) -> Result<Self, BuiltinError> {
         settings.check()?;
         let enabled = |name: &str| settings.enabled.iter().any(|n| n == name);
-        let mut does = of_world(settings, zone)?;
+        let mut does = global_tools(settings, zone)?;
         does.retain(|tool| enabled(&tool.tool().name));
         let tools: Arc<[Tool]> = does.iter().map(|tool| tool.tool()).collect();
         let characters: Arc<[Character]> = settings.characters.clone().into();
         let nobody = Conversation::new("", &SharedStyle::default(), &characters);
-        let own: Vec<_> = of_conversation(&nobody).filter(|(name, _)| enabled(name)).collect();
+        let own: Vec<_> = conversation_tools(&nobody).filter(|(name, _)| enabled(name)).collect();
         let conversations = ForConversations {
             tools: tools.iter().cloned().chain(own.iter().map(|(_, tool)| tool.tool())).collect(),
             names: own.iter().map(|(name, _)| *name).collect(),
@@ -122,7 +122,7 @@ impl Builtin {
     pub fn for_conversation(&self, session_id: &str, style: &SharedStyle) -> Self {
         let all = &self.conversations;
         let conversation = Conversation::new(session_id, style, &all.characters);
-        let own = of_conversation(&conversation).filter(|(name, _)| all.names.contains(name));
+        let own = conversation_tools(&conversation).filter(|(name, _)| all.names.contains(name));
         let does = self.does.iter().map(Arc::clone).chain(own.map(|(_, tool)| tool)).collect();
         Self { tools: Arc::clone(&all.tools), does, ..self.clone() }
     }
@@ -153,7 +153,7 @@ impl ToolSource for Builtin {
     }
 
     fn kind(&self) -> &'static str {
-        SourceKind::Builtin.word()
+        SourceKind::Builtin.label()
     }
 
     fn tools(&self) -> Arc<[Tool]> {

@@ -29,7 +29,7 @@ const AROUND: &str = "\"'`“”‘’「」『』《》【】";
 
 /// Action of a tool.
 #[derive(Clone, Copy)]
-enum Deed {
+enum Action {
     Enter,
     Exit,
     Status,
@@ -38,23 +38,23 @@ enum Deed {
 
 /// One of the role-play tools.
 struct RoleplayTool {
-    deed: Deed,
+    action: Action,
     conversation: Conversation,
 }
 
 /// Creates the tools of a conversation, in the order of their names.
 pub(super) fn all(conversation: &Conversation) -> [Arc<dyn BuiltinTool>; 4] {
-    [Deed::Enter, Deed::Exit, Deed::Status, Deed::List].map(|deed| {
+    [Action::Enter, Action::Exit, Action::Status, Action::List].map(|action| {
         let conversation = conversation.clone();
-        Arc::new(RoleplayTool { deed, conversation }) as Arc<dyn BuiltinTool>
+        Arc::new(RoleplayTool { action, conversation }) as Arc<dyn BuiltinTool>
     })
 }
 
 impl BuiltinTool for RoleplayTool {
     fn tool(&self) -> Tool {
         let session = json!({"type": "string", "description": "Leave it out (可选，无需填写)"});
-        let (description, properties, required) = match self.deed {
-            Deed::Enter => (
+        let (description, properties, required) = match self.action {
+            Action::Enter => (
                 "Play a character from now on, when the user asks for it. 进入角色扮演模式。",
                 json!({
                     "character": {"type": "string", "description": "Name of the character (角色名称)"},
@@ -62,22 +62,22 @@ impl BuiltinTool for RoleplayTool {
                 }),
                 json!(["character"]),
             ),
-            Deed::Exit => (
+            Action::Exit => (
                 "Stop playing a character. 退出角色扮演模式。",
                 json!({"session_id": session}),
                 json!([]),
             ),
-            Deed::Status => (
+            Action::Status => (
                 "Get which character is being played. 获取角色扮演状态。",
                 json!({"session_id": session}),
                 json!([]),
             ),
-            Deed::List => {
+            Action::List => {
                 ("List the characters that can be played. 列出所有可用角色。", json!({}), json!([]))
             }
         };
         Tool {
-            name: NAMES[self.deed as usize].into(),
+            name: NAMES[self.action as usize].into(),
             description: description.into(),
             parameters: json!({"type": "object", "properties": properties, "required": required}),
             finishes: false,
@@ -85,21 +85,21 @@ impl BuiltinTool for RoleplayTool {
     }
 
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
-        let (deed, conversation) = (self.deed, self.conversation.clone());
+        let (action, conversation) = (self.action, self.conversation.clone());
         Box::pin(async move {
-            let meant = conversation.is_meant(&arguments);
-            output(meant.and_then(|()| match deed {
-                Deed::Enter => enter(&conversation, text(&arguments, "character")),
-                Deed::Exit => Ok(exit(&conversation)),
-                Deed::Status => Ok(status(&conversation)),
-                Deed::List => Ok(list(&conversation)),
+            let meant = conversation.check_session(&arguments);
+            output(meant.and_then(|()| match action {
+                Action::Enter => enter(&conversation, text(&arguments, "character")),
+                Action::Exit => Ok(exit(&conversation)),
+                Action::Status => Ok(status(&conversation)),
+                Action::List => Ok(list(&conversation)),
             }))
         })
     }
 }
 
 /// Normalises a name for comparison: lower case, without the characters of [`AROUND`] at its ends.
-pub(super) fn bare(name: &str) -> String {
+pub(super) fn normalised(name: &str) -> String {
     let around = |c: char| c.is_whitespace() || AROUND.contains(c);
     name.trim_matches(around).to_lowercase()
 }
@@ -109,7 +109,7 @@ fn enter(conversation: &Conversation, named: &str) -> Result<Value, String> {
     if all.is_empty() {
         return Err("there are no characters to play".into());
     }
-    let found = all.iter().find(|character| bare(&character.name) == bare(named));
+    let found = all.iter().find(|character| normalised(&character.name) == normalised(named));
     let Some(character) = found else {
         let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
         let (named, names) = (shown(named), names.join(", "));
@@ -170,9 +170,9 @@ mod tests {
             ("'SHERLOCK holmes'", "Sherlock Holmes"),
             ("《诸葛亮》", "诸葛亮"),
         ] {
-            assert_eq!(bare(written), bare(name), "{written}");
+            assert_eq!(normalised(written), normalised(name), "{written}");
         }
-        assert_ne!(bare("Holmes"), bare("Sherlock Holmes"));
-        assert_eq!(bare("“ ”"), "");
+        assert_ne!(normalised("Holmes"), normalised("Sherlock Holmes"));
+        assert_eq!(normalised("“ ”"), "");
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of the built-in tools, and whether they make sense. Not where they are read.
+//! Settings of the built-in tools, and their check. Not for reading them.
 
 use hearken_actors::dialogue::Character;
 use serde::{Deserialize, Serialize};
@@ -6,31 +6,31 @@ use url::Url;
 
 use super::{NAMES, roleplay};
 
-/// Longest name of a character.
+/// Longest name of a character, in characters.
 const MAX_NAME_CHARS: usize = 100;
-/// Longest description of a character.
+/// Longest description of a character, in characters.
 const MAX_PERSONA_CHARS: usize = 2_000;
 
-/// The built-in tools, and whom they ask.
+/// Section `[tools.builtin]`: the built-in tools and the services that they use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinSettings {
-    /// The names of the tools that are offered. Those of the world are offered to devices too,
-    /// those about language and role only to a client of the gateway.
+    /// Names of the offered tools. Global tools are offered to devices too, those about language
+    /// and role-play only to text clients.
     pub enabled: Vec<String>,
-    /// Open-Meteo's forecast, or a service of the same shape.
+    /// URL of Open-Meteo's forecast, or of a service with the same API.
     pub weather_url: String,
-    /// Open-Meteo's geocoding, or a service of the same shape.
+    /// URL of Open-Meteo's geocoding, or of a service with the same API.
     pub geocoding_url: String,
-    /// ip-api.com's locator, or a service of the same shape.
+    /// URL of ip-api.com's location service, or of a service with the same API.
     pub location_url: String,
-    /// Longest time for a tool, all its questions to the outside together.
+    /// Longest time for a tool with all its requests, in milliseconds.
     pub timeout_ms: u64,
-    /// Whom the model can play.
+    /// Characters that the model can play.
     pub characters: Vec<Character>,
 }
 
-/// Three that most people know.
+/// Returns the default characters.
 fn characters() -> Vec<Character> {
     let known = [
         (
@@ -63,21 +63,22 @@ impl Default for BuiltinSettings {
     }
 }
 
-/// Why the settings of the built-in tools cannot be used.
+/// Reason why the settings of the built-in tools cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`tools.builtin.{key}` {reason}")]
 pub struct BuiltinError {
-    /// The key.
+    /// Name of the key.
     pub key: &'static str,
-    /// What is wrong, and what may stand there.
+    /// Description of the mistake and of the allowed values.
     pub reason: String,
 }
 
 impl BuiltinSettings {
-    /// The settings can be used.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// A tool that there is not, an address that is none, or a character that cannot be asked for.
+    /// Fails for an unknown tool, an invalid address, or a character that cannot be selected by its
+    /// name.
     pub fn check(&self) -> Result<(), BuiltinError> {
         if let Some(name) = self.enabled.iter().find(|n| !NAMES.contains(&n.as_str())) {
             let reason = format!("names `{name}`: use {}", NAMES.join(", "));
@@ -90,15 +91,15 @@ impl BuiltinSettings {
         ] {
             address(key, url)?;
         }
-        self.characters_are_told_apart()
+        self.check_characters()
     }
 
-    fn characters_are_told_apart(&self) -> Result<(), BuiltinError> {
+    fn check_characters(&self) -> Result<(), BuiltinError> {
         let wrong = |reason| Err(BuiltinError { key: "characters", reason });
         let mut names = std::collections::HashSet::new();
         for Character { name, persona } in &self.characters {
-            let bare = roleplay::bare(name);
-            if bare.is_empty() || name.chars().count() > MAX_NAME_CHARS {
+            let normalised = roleplay::normalised(name);
+            if normalised.is_empty() || name.chars().count() > MAX_NAME_CHARS {
                 return wrong(format!("needs names of 1 to {MAX_NAME_CHARS} characters"));
             }
             if persona.chars().count() > MAX_PERSONA_CHARS {
@@ -106,7 +107,7 @@ impl BuiltinSettings {
                     "tells too much of `{name}`: use at most {MAX_PERSONA_CHARS} characters"
                 ));
             }
-            if !names.insert(bare) {
+            if !names.insert(normalised) {
                 return wrong(format!("has `{name}` twice: use names that differ"));
             }
         }
@@ -114,7 +115,7 @@ impl BuiltinSettings {
     }
 }
 
-/// The address of a service.
+/// Parses the address of a service.
 pub(super) fn address(key: &'static str, url: &str) -> Result<Url, BuiltinError> {
     let read = Url::parse(url).ok();
     let read = read.filter(|u| matches!(u.scheme(), "http" | "https") && u.host().is_some());

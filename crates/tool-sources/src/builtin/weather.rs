@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::location::{Locator, Place};
 use super::settings::{BuiltinError, BuiltinSettings};
-use super::web::Web;
+use super::web::JsonClient;
 use super::{BuiltinTool, days, name_of, output, text, wmo};
 
 pub(super) const NAME: &str = "get_weather";
@@ -30,8 +30,8 @@ const DAILY: &str = "weather_code,temperature_2m_mean,temperature_2m_max,tempera
 /// The tool `get_weather`.
 #[derive(Clone)]
 pub(super) struct Weather {
-    forecast: Web,
-    geocoding: Web,
+    forecast: JsonClient,
+    geocoding: JsonClient,
     locator: Locator,
     timeout: Duration,
     /// Time zone that is used if that of a place is not known.
@@ -46,8 +46,8 @@ impl Weather {
         zone: TimeZone,
     ) -> Result<Self, BuiltinError> {
         Ok(Self {
-            forecast: Web::new("weather", "weather_url", &settings.weather_url)?,
-            geocoding: Web::new("geocoding", "geocoding_url", &settings.geocoding_url)?,
+            forecast: JsonClient::new("weather", "weather_url", &settings.weather_url)?,
+            geocoding: JsonClient::new("geocoding", "geocoding_url", &settings.geocoding_url)?,
             locator,
             timeout: Duration::from_millis(settings.timeout_ms),
             zone,
@@ -57,7 +57,7 @@ impl Weather {
     async fn forecast(&self, city: &str, date: &str) -> Result<Value, String> {
         let by = Instant::now() + self.timeout;
         let place = match city {
-            "" => self.locator.here(by).await.map_err(|e| format!("{e}; name a city"))?,
+            "" => self.locator.locate(by).await.map_err(|e| format!("{e}; name a city"))?,
             city => self.find(city, by).await?,
         };
         let zone = TimeZone::get(&place.zone).unwrap_or_else(|_| self.zone.clone());
@@ -76,7 +76,7 @@ impl Weather {
         if day == today {
             query.push(("current", CURRENT));
         }
-        let answer = self.forecast.ask(&query, by).await?;
+        let answer = self.forecast.get_json(&query, by).await?;
         shown(&place, day, &answer)
     }
 
@@ -89,7 +89,7 @@ impl Weather {
         for name in [Some(city.as_str()), short].into_iter().flatten() {
             let query =
                 [("name", name), ("count", "1"), ("language", language), ("format", "json")];
-            if let Some(place) = found(&self.geocoding.ask(&query, by).await?)? {
+            if let Some(place) = found(&self.geocoding.get_json(&query, by).await?)? {
                 return Ok(place);
             }
         }
@@ -121,8 +121,8 @@ impl BuiltinTool for Weather {
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
         let weather = self.clone();
         Box::pin(async move {
-            let told = weather.forecast(text(&arguments, "city"), text(&arguments, "date"));
-            output(told.await)
+            let result = weather.forecast(text(&arguments, "city"), text(&arguments, "date"));
+            output(result.await)
         })
     }
 }
@@ -168,7 +168,7 @@ fn shown(place: &Place, day: Date, answer: &Value) -> Result<Value, String> {
     let code = now["weather_code"].as_u64().or_else(|| daily["weather_code"][0].as_u64());
     let words = code.and_then(wmo::words);
     let humidity = of_now("relative_humidity_2m").or_else(|| of_day("relative_humidity_2m_mean"));
-    let told = json!({
+    let result = json!({
         "city": place.name,
         "region": place.region,
         "country": place.country,
@@ -183,7 +183,7 @@ fn shown(place: &Place, day: Date, answer: &Value) -> Result<Value, String> {
         "temperature_min": of_day("temperature_2m_min"),
         "rain_probability": of_day("precipitation_probability_max"),
     });
-    let Value::Object(mut told) = told else { return Ok(told) };
-    told.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
-    Ok(Value::Object(told))
+    let Value::Object(mut result) = result else { return Ok(result) };
+    result.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+    Ok(Value::Object(result))
 }

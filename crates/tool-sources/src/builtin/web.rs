@@ -19,7 +19,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 
 /// Client of a service at one address; clones share its connections.
 #[derive(Clone)]
-pub(super) struct Web {
+pub(super) struct JsonClient {
     /// Purpose of the service, for messages to users and the model.
     what: &'static str,
     url: Url,
@@ -27,7 +27,7 @@ pub(super) struct Web {
     client: Arc<OnceLock<Result<reqwest::Client, String>>>,
 }
 
-impl Web {
+impl JsonClient {
     /// Creates a client for `what`, with the address from the setting `key`.
     pub(super) fn new(
         what: &'static str,
@@ -42,9 +42,13 @@ impl Web {
     /// # Errors
     /// The service cannot be reached, refuses, is late, or responds with something else; the
     /// message is for the model.
-    pub(super) async fn ask(&self, query: &[(&str, &str)], by: Instant) -> Result<Value, String> {
+    pub(super) async fn get_json(
+        &self,
+        query: &[(&str, &str)],
+        by: Instant,
+    ) -> Result<Value, String> {
         let failed = |error: ProviderError| {
-            tracing::warn!(service = self.what, %error, "a built-in tool got no answer");
+            tracing::warn!(service = self.what, %error, "a request of a built-in tool failed");
             let what = self.what;
             match error.kind {
                 ProviderErrorKind::Protocol => {

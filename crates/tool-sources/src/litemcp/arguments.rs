@@ -5,7 +5,7 @@ use hearken_actors::ports::{Tool, ToolContent, ToolError, ToolOutput};
 use hearken_proto::litemcp::{self, CallResult, Content, Parameter, Response};
 use serde_json::{Map, Value, json};
 
-use crate::mapping::Answer;
+use crate::mapping::OutputBuilder;
 
 /// Type names of JSON Schema, with other spellings that people use.
 const TYPES: [(&str, &[&str]); 5] = [
@@ -20,19 +20,19 @@ const TYPES: [(&str, &[&str]); 5] = [
 ///
 /// # Errors
 /// The tool cannot be called with named arguments; the error is the reason.
-pub(super) fn tool(told: &litemcp::Tool) -> Result<Tool, String> {
-    if told.name.trim().is_empty() {
+pub(super) fn tool(wire: &litemcp::Tool) -> Result<Tool, String> {
+    if wire.name.trim().is_empty() {
         return Err("its tool has no name".into());
     }
     let mut properties = Map::new();
-    for parameter in &told.parameters {
+    for parameter in &wire.parameters {
         if properties.insert(parameter.name.clone(), schema(parameter)).is_some() {
             return Err(format!("its tool has two parameters `{}`", parameter.name));
         }
     }
     Ok(Tool {
-        name: told.name.clone(),
-        description: with_example(told.description.as_deref(), told.example.as_deref()),
+        name: wire.name.clone(),
+        description: with_example(wire.description.as_deref(), wire.example.as_deref()),
         // LiteMCP does not mark required arguments: those at the end may be left out.
         parameters: json!({
             "type": "object", "properties": properties, "additionalProperties": false,
@@ -95,7 +95,7 @@ pub(super) fn in_order(
 
 /// Converts the result of a LiteMCP tool; the size of text and pictures is limited.
 pub(super) fn output(result: CallResult) -> ToolOutput {
-    let mut answer = Answer::default();
+    let mut answer = OutputBuilder::default();
     for Content { kind, data } in result.response.content {
         if kind.starts_with("image/") {
             answer.picture(kind, data);
@@ -300,9 +300,9 @@ mod tests {
 
     #[test]
     fn our_own_tools_take_what_is_required_first() {
-        let told = to_wire(&ours());
+        let wire = to_wire(&ours());
         let kinds: Vec<(&str, &str)> =
-            told.parameters.iter().map(|p| (p.name.as_str(), p.kind.as_str())).collect();
+            wire.parameters.iter().map(|p| (p.name.as_str(), p.kind.as_str())).collect();
         let all = [
             ("when", "string"),
             ("n", "integer"),
@@ -311,9 +311,9 @@ mod tests {
             ("text", "string or null"),
         ];
         assert_eq!(kinds, all);
-        assert_eq!(told.parameters[3].example.as_deref(), Some("[1]"));
+        assert_eq!(wire.parameters[3].example.as_deref(), Some("[1]"));
         assert_eq!(
-            (told.description, told.parameters[4].description.as_deref()),
+            (wire.description, wire.parameters[4].description.as_deref()),
             (None, Some("words"))
         );
     }
@@ -349,8 +349,8 @@ mod tests {
         assert_eq!(output(sent), answer);
         let failed = result(None, &texts, &Err(ToolError::Failed("no rain".into())));
         assert_eq!(failed.params.len(), 0);
-        let told = ToolOutput { failed: true, ..ToolOutput::text("the tool failed: no rain") };
-        assert_eq!(output(failed), told);
+        let wire = ToolOutput { failed: true, ..ToolOutput::text("the tool failed: no rain") };
+        assert_eq!(output(failed), wire);
     }
 
     fn value() -> impl Strategy<Value = Value> {

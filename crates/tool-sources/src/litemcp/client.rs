@@ -11,21 +11,21 @@ use hearken_proto::litemcp::{self, Body, CallResult, VERSION};
 use tokio::time::timeout;
 use url::Url;
 
-use super::exchange::{Exchange, Unanswered};
+use super::frame_connection::{FrameConnection, RequestError};
 use super::{arguments, web};
 use crate::connection::CallFailed;
-use crate::settings::{Server, Way};
+use crate::settings::{Server, ServerTransport};
 
 /// Transport to the tool.
-enum Wire {
+enum Transport {
     /// Frames over WebSocket or standard streams.
-    Frames(Exchange),
+    Frames(FrameConnection),
     /// Requests over HTTP.
-    Http(web::Address),
+    Http(web::HttpTool),
 }
 
 struct Shared {
-    wire: Wire,
+    transport: Transport,
     /// Last known description of the tool.
     known: Mutex<Known>,
 }
@@ -39,7 +39,7 @@ struct Known {
 
 /// Connection to a tool that has answered once; clones share it.
 #[derive(Clone)]
-pub(crate) struct Session(Arc<Shared>);
+pub(crate) struct LiteMcpConnection(Arc<Shared>);
 
 /// Converts the errors of a stream of frames to text.
 pub(super) fn texts<S, E>(stream: S) -> impl Stream<Item = Result<String, String>> + Unpin
@@ -51,41 +51,44 @@ where
 }
 
 /// Connects to the tool at the address of these settings.
-pub(super) async fn at_an_address(server: &Server) -> Result<Session, String> {
-    let Way::Http { url, headers, bearer } = &server.way else {
+pub(super) async fn connect(server: &Server) -> Result<LiteMcpConnection, String> {
+    let ServerTransport::Http { url, headers, bearer } = &server.transport else {
         return Err("it has no address".into());
     };
     let headers = web::headers(headers, bearer.as_ref())?;
-    let wire = if matches!(url.scheme(), "ws" | "wss") {
-        Wire::Frames(web::socket(url, headers).await?)
+    let transport = if matches!(url.scheme(), "ws" | "wss") {
+        Transport::Frames(web::socket(url, headers).await?)
     } else {
-        Wire::Http(web::Address::new(url, headers, server.start_timeout, server.timeout)?)
+        Transport::Http(web::HttpTool::new(url, headers, server.start_timeout, server.timeout)?)
     };
-    Session::open(wire, server.start_timeout).await
+    LiteMcpConnection::open(transport, server.start_timeout).await
 }
 
 /// Connects to the tool at this `http(s)` address; its calls may take `timeout`.
-pub(super) async fn over_http(
+pub(super) async fn connect_http(
     url: &Url,
     bearer: Option<&Secret>,
     start_within: Duration,
     timeout: Duration,
-) -> Result<Session, String> {
+) -> Result<LiteMcpConnection, String> {
     let headers = web::headers(&[], bearer)?;
-    let address = web::Address::new(url, headers, start_within, timeout)?;
-    Session::open(Wire::Http(address), start_within).await
+    let address = web::HttpTool::new(url, headers, start_within, timeout)?;
+    LiteMcpConnection::open(Transport::Http(address), start_within).await
 }
 
 /// Connects to the tool of these settings over frames.
-pub(super) async fn over(exchange: Exchange, server: &Server) -> Result<Session, String> {
-    Session::open(Wire::Frames(exchange), server.start_timeout).await
+pub(super) async fn connect_frames(
+    connection: FrameConnection,
+    server: &Server,
+) -> Result<LiteMcpConnection, String> {
+    LiteMcpConnection::open(Transport::Frames(connection), server.start_timeout).await
 }
 
-impl Session {
-    async fn open(wire: Wire, within: Duration) -> Result<Self, String> {
-        let (tool, tools) = ask_what(&wire, within).await?;
+impl LiteMcpConnection {
+    async fn open(transport: Transport, within: Duration) -> Result<Self, String> {
+        let (tool, tools) = describe_tool(&transport, within).await?;
         let known = Mutex::new(Known { tool, tools, fresh: true });
-        Ok(Self(Arc::new(Shared { wire, known })))
+        Ok(Self(Arc::new(Shared { transport, known })))
     }
 
     fn known<T>(&self, of: impl FnOnce(&mut Known) -> T) -> T {
@@ -111,7 +114,7 @@ impl Session {
         if let Some(tools) = fresh {
             return Ok(tools);
         }
-        let (tool, tools) = ask_what(&self.0.wire, within).await?;
+        let (tool, tools) = describe_tool(&self.0.transport, within).await?;
         self.known(|k| *k = Known { tool, tools: Arc::clone(&tools), fresh: false });
         Ok(tools)
     }
@@ -120,20 +123,20 @@ impl Session {
     /// is ignored.
     pub(crate) async fn call(&self, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
         let tool = self.to_wire();
-        let failed = |error| CallFailed { error, never_left: false, broken: false };
+        let failed = |error| CallFailed { error, not_sent: false, broken: false };
         if call.name != tool.name {
             return Err(failed(ToolError::Unknown(call.name.clone())));
         }
         let arguments = arguments::in_order(&tool.parameters, &call.arguments).map_err(failed)?;
         let call = litemcp::ToolCall { tool: tool.name, arguments, version: VERSION };
-        Ok(arguments::output(self.pass(call).await?))
+        Ok(arguments::output(self.forward(call).await?))
     }
 
     /// Forwards a call unchanged.
-    pub(super) async fn pass(&self, call: litemcp::ToolCall) -> Result<CallResult, CallFailed> {
-        match &self.0.wire {
-            Wire::Http(address) => address.call(&call).await,
-            Wire::Frames(exchange) => carried(exchange, call).await,
+    pub(super) async fn forward(&self, call: litemcp::ToolCall) -> Result<CallResult, CallFailed> {
+        match &self.0.transport {
+            Transport::Http(address) => address.call(&call).await,
+            Transport::Frames(connection) => call_over_frames(connection, call).await,
         }
     }
 
@@ -144,50 +147,56 @@ impl Session {
 
     /// Waits until the connection is closed; never returns over HTTP, which has no connection.
     pub(crate) async fn gone(&self) {
-        match &self.0.wire {
-            Wire::Frames(exchange) => exchange.gone().await,
-            Wire::Http(_) => std::future::pending().await,
+        match &self.0.transport {
+            Transport::Frames(connection) => connection.gone().await,
+            Transport::Http(_) => std::future::pending().await,
         }
     }
 
     /// Closes the connection gracefully, within a time limit.
     pub(crate) async fn close(self) {
-        if let Wire::Frames(exchange) = &self.0.wire {
-            exchange.close().await;
+        if let Transport::Frames(connection) = &self.0.transport {
+            connection.close().await;
         }
     }
 }
 
 /// Requests the description of the tool.
-async fn ask_what(wire: &Wire, within: Duration) -> Result<(litemcp::Tool, Arc<[Tool]>), String> {
+async fn describe_tool(
+    transport: &Transport,
+    within: Duration,
+) -> Result<(litemcp::Tool, Arc<[Tool]>), String> {
     let asking = async {
-        match wire {
-            Wire::Http(address) => address.tool().await,
-            Wire::Frames(exchange) => match exchange.ask(&Body::Get).await {
+        match transport {
+            Transport::Http(address) => address.tool().await,
+            Transport::Frames(connection) => match connection.request(&Body::Get).await {
                 Ok(Body::Info(tool)) => Ok(tool),
                 Ok(_) => Err("it does not say what tool it is: is it LiteMCP?".into()),
                 Err(error) => Err(error.to_string()),
             },
         }
     };
-    let told = timeout(within, asking).await;
-    let told = told.unwrap_or_else(|_| {
+    let described = timeout(within, asking).await;
+    let described = described.unwrap_or_else(|_| {
         Err(format!("it did not say what tool it is within {} s", within.as_secs_f32()))
     })?;
-    let tools = [arguments::tool(&told)?].into();
-    Ok((told, tools))
+    let tools = [arguments::tool(&described)?].into();
+    Ok((described, tools))
 }
 
 /// Calls the tool over frames.
-async fn carried(exchange: &Exchange, call: litemcp::ToolCall) -> Result<CallResult, CallFailed> {
-    let unanswered = match exchange.ask(&Body::Call(call)).await {
+async fn call_over_frames(
+    connection: &FrameConnection,
+    call: litemcp::ToolCall,
+) -> Result<CallResult, CallFailed> {
+    let unanswered = match connection.request(&Body::Call(call)).await {
         Ok(Body::Result(result)) => return Ok(result),
-        Ok(_) => Unanswered::Unreadable("it is no result".into()),
+        Ok(_) => RequestError::Unreadable("it is no result".into()),
         Err(unanswered) => unanswered,
     };
-    let never_left = unanswered == Unanswered::NeverLeft;
-    let broken = never_left || unanswered == Unanswered::Lost;
+    let never_left = unanswered == RequestError::NeverLeft;
+    let broken = never_left || unanswered == RequestError::Lost;
     let why = unanswered.to_string();
     let error = if broken { ToolError::Unavailable(why) } else { ToolError::Failed(why) };
-    Err(CallFailed { error, never_left, broken })
+    Err(CallFailed { error, not_sent: never_left, broken })
 }

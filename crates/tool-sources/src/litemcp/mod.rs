@@ -9,7 +9,7 @@
 
 mod arguments;
 mod client;
-mod exchange;
+mod frame_connection;
 mod frames;
 mod server;
 mod web;
@@ -17,15 +17,15 @@ mod web;
 use tokio_util::codec::{FramedRead, FramedWrite};
 use tokio_util::sync::CancellationToken;
 
-pub(super) use client::Session;
-pub use server::{Called, LiteMcpServer};
+pub(super) use client::LiteMcpConnection;
+pub use server::{CallOutcome, LiteMcpServer};
 
 use super::connected_source::ConnectedSource;
 use super::link::Link;
 use super::server_connection::{Environment, serve, within};
-use super::settings::{Server, Way};
+use super::settings::{Server, ServerTransport};
 use super::stdio_process::ToolChild;
-use exchange::Exchange;
+use frame_connection::FrameConnection;
 use frames::Frames;
 
 /// Longest message that a tool may send, in bytes.
@@ -36,12 +36,14 @@ const MAX_MESSAGE_BYTES: usize = 16 << 20;
 pub(super) async fn keep(
     server: &Server,
     environment: &Environment,
-    live: &ConnectedSource,
+    source: &ConnectedSource,
     token: &CancellationToken,
 ) -> (String, bool) {
-    match &server.way {
-        Way::Http { .. } => attended(server, live, token, client::at_an_address(server)).await,
-        Way::Stdio { command, args, env } => {
+    match &server.transport {
+        ServerTransport::Http { .. } => {
+            connect_and_serve(server, source, token, client::connect(server)).await
+        }
+        ServerTransport::Stdio { command, args, env } => {
             let mut all = environment.clone();
             all.extend(env.clone());
             let (child, stdout, stdin) = match ToolChild::spawn(command, args, &all) {
@@ -50,8 +52,9 @@ pub(super) async fn keep(
             };
             let read = FramedRead::new(stdout, Frames::new(MAX_MESSAGE_BYTES));
             let write = FramedWrite::new(stdin, Frames::new(MAX_MESSAGE_BYTES));
-            let opening = client::over(Exchange::over(write, client::texts(read)), server);
-            let ended = attended(server, live, token, opening).await;
+            let opening =
+                client::connect_frames(FrameConnection::new(write, client::texts(read)), server);
+            let ended = connect_and_serve(server, source, token, opening).await;
             let said = child.end().await;
             match (ended, said) {
                 // Only if no call was made: later, standard error may repeat what users said.
@@ -62,14 +65,14 @@ pub(super) async fn keep(
     }
 }
 
-async fn attended(
+async fn connect_and_serve(
     server: &Server,
-    live: &ConnectedSource,
+    source: &ConnectedSource,
     token: &CancellationToken,
-    opening: impl Future<Output = Result<Session, String>>,
+    opening: impl Future<Output = Result<LiteMcpConnection, String>>,
 ) -> (String, bool) {
     match within(server, token, opening).await {
-        Ok(session) => (serve(&server.name, live, Link::LiteMcp(session), token).await, true),
+        Ok(session) => (serve(&server.name, source, Link::LiteMcp(session), token).await, true),
         Err(reason) => (reason, false),
     }
 }

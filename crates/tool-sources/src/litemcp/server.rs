@@ -17,14 +17,14 @@ use tokio::time::timeout;
 use tokio_util::codec::{FramedRead, FramedWrite};
 use url::Url;
 
-use super::client::{self, Session};
+use super::client::{self, LiteMcpConnection};
 use super::frames::{Frames, FramesError};
 use super::{MAX_MESSAGE_BYTES, arguments};
 
 /// Maximum number of concurrent calls on one connection; further requests wait in its queue.
 const CALLS_AT_ONCE: usize = 8;
 /// Capacity of the request queue of one connection.
-const LANE: usize = 64;
+const QUEUE: usize = 64;
 /// Number of ids of one connection that are remembered.
 const MAX_IDS: usize = 1 << 16;
 /// Longest wait for a connection to a running server.
@@ -37,14 +37,14 @@ pub struct LiteMcpServer(Source);
 #[derive(Clone)]
 enum Source {
     /// Tool of this process.
-    Ours { source: Arc<dyn ToolSource>, name: String },
+    Local { source: Arc<dyn ToolSource>, name: String },
     /// Tool of a running server.
-    Far { session: Session, timeout: Duration },
+    Remote { connection: LiteMcpConnection, timeout: Duration },
 }
 
 /// Outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Called {
+pub struct CallOutcome {
     /// Result for the peer, also after an error.
     pub result: CallResult,
     /// Error that prevented an answer of the tool itself.
@@ -56,7 +56,7 @@ impl LiteMcpServer {
     pub fn find(sources: &[Arc<dyn ToolSource>], name: &str) -> Option<Self> {
         let has = |source: &&Arc<dyn ToolSource>| source.tools().iter().any(|t| t.name == name);
         let source = Arc::clone(sources.iter().find(has)?);
-        Some(Self(Source::Ours { source, name: name.to_owned() }))
+        Some(Self(Source::Local { source, name: name.to_owned() }))
     }
 
     /// Connects to a tool that a running server offers at this `http(s)` address; its calls may
@@ -65,45 +65,45 @@ impl LiteMcpServer {
     /// # Errors
     /// There is no such tool, or the server cannot be reached or refuses access; the error is
     /// human-readable.
-    pub async fn of_server(
+    pub async fn connect(
         url: &Url,
         bearer: Option<&Secret>,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let session = client::over_http(url, bearer, START_WITHIN, timeout).await?;
-        Ok(Self(Source::Far { session, timeout }))
+        let connection = client::connect_http(url, bearer, START_WITHIN, timeout).await?;
+        Ok(Self(Source::Remote { connection, timeout }))
     }
 
     /// Returns the description of the tool; `None` if it no longer exists.
     pub fn to_wire(&self) -> Option<litemcp::Tool> {
         match &self.0 {
-            Source::Ours { source, name } => Some(arguments::to_wire(&tool(source, name)?)),
-            Source::Far { session, .. } => Some(session.to_wire()),
+            Source::Local { source, name } => Some(arguments::to_wire(&tool(source, name)?)),
+            Source::Remote { connection, .. } => Some(connection.to_wire()),
         }
     }
 
     /// Calls the tool, within its time limit. Dropping the future cancels the call as far as its
     /// source allows.
-    pub async fn call(&self, call: ToolCall) -> Called {
+    pub async fn call(&self, call: ToolCall) -> CallOutcome {
         let limit = match &self.0 {
-            Source::Ours { source, .. } => source.timeout(),
-            Source::Far { timeout, .. } => *timeout,
+            Source::Local { source, .. } => source.timeout(),
+            Source::Remote { timeout, .. } => *timeout,
         };
         let texts = call.arguments.clone();
-        match timeout(limit, self.carried(call)).await {
-            Ok(called) => called,
+        match timeout(limit, self.execute(call)).await {
+            Ok(outcome) => outcome,
             Err(_) => self.failed(&texts, ToolError::Timeout(limit)),
         }
     }
 
-    async fn carried(&self, call: ToolCall) -> Called {
+    async fn execute(&self, call: ToolCall) -> CallOutcome {
         let texts = call.arguments.clone();
         match &self.0 {
-            Source::Far { session, .. } => match session.pass(call).await {
-                Ok(result) => Called { result, error: None },
+            Source::Remote { connection, .. } => match connection.forward(call).await {
+                Ok(result) => CallOutcome { result, error: None },
                 Err(failed) => self.failed(&texts, failed.error),
             },
-            Source::Ours { source, name } => {
+            Source::Local { source, name } => {
                 let prepared = prepare(source, name, &call);
                 let outcome = match prepared {
                     Ok(call) => source.call(call).await,
@@ -111,45 +111,41 @@ impl LiteMcpServer {
                 };
                 let tool = tool(source, name);
                 let result = arguments::result(tool.as_ref(), &texts, &outcome);
-                Called { result, error: outcome.err() }
+                CallOutcome { result, error: outcome.err() }
             }
         }
     }
 
-    fn failed(&self, texts: &[String], error: ToolError) -> Called {
+    fn failed(&self, texts: &[String], error: ToolError) -> CallOutcome {
         let tool = match &self.0 {
-            Source::Ours { source, name } => tool(source, name),
-            Source::Far { .. } => None,
+            Source::Local { source, name } => tool(source, name),
+            Source::Remote { .. } => None,
         };
         let outcome = Err(error);
         let result = arguments::result(tool.as_ref(), texts, &outcome);
-        Called { result, error: outcome.err() }
+        CallOutcome { result, error: outcome.err() }
     }
 
     /// Answers the requests of one connection until it has no more and all are answered. Dropping
     /// the future cancels its calls.
-    pub async fn attend(
-        self,
-        mut elicitation: mpsc::Receiver<String>,
-        answers: mpsc::Sender<String>,
-    ) {
+    pub async fn serve(self, mut requests: mpsc::Receiver<String>, answers: mpsc::Sender<String>) {
         let mut ids = Ids::default();
         let mut calls = FuturesUnordered::new();
         let mut open = true;
         while open || !calls.is_empty() {
             let answer = tokio::select! {
-                text = elicitation.recv(), if open && calls.len() < CALLS_AT_ONCE => match text {
+                text = requests.recv(), if open && calls.len() < CALLS_AT_ONCE => match text {
                     None => {
                         open = false;
                         continue;
                     }
-                    Some(text) => match self.take(&text, &mut ids) {
+                    Some(text) => match self.parse(&text, &mut ids) {
                         None => continue,
-                        Some(Taken::Answer(answer)) => answer,
-                        Some(Taken::Call(id, call)) => {
-                            let face = self.clone();
+                        Some(ParsedRequest::Answer(answer)) => answer,
+                        Some(ParsedRequest::Call(id, call)) => {
+                            let server = self.clone();
                             calls.push(async move {
-                                Body::Result(face.call(call).await.result).encode(id)
+                                Body::Result(server.call(call).await.result).encode(id)
                             });
                             continue;
                         }
@@ -165,34 +161,37 @@ impl LiteMcpServer {
 
     /// Parses the request in a frame; `None` if it is no request, or has an id that was used
     /// before.
-    fn take(&self, text: &str, ids: &mut Ids) -> Option<Taken> {
+    fn parse(&self, text: &str, ids: &mut Ids) -> Option<ParsedRequest> {
         let Ok(envelope) = Envelope::decode(text) else {
-            tracing::debug!(bytes = text.len(), "a LiteMCP client sent what is no message");
+            tracing::debug!(
+                bytes = text.len(),
+                "ignored a frame of a LiteMCP client: not a message"
+            );
             return None;
         };
         let (id, version) = (envelope.id, envelope.version);
         if !matches!(envelope.kind.as_str(), "get" | "call") {
-            tracing::debug!("a LiteMCP client sent what is no question");
+            tracing::debug!("ignored a message of a LiteMCP client: not a request");
             return None;
         }
         if !ids.is_new(id) {
-            tracing::debug!("a LiteMCP client used an id twice");
+            tracing::debug!("ignored a request of a LiteMCP client: its id was used before");
             return None;
         }
         let refused = |why: String| {
-            let called = self.failed(&[], ToolError::Failed(why));
-            Some(Taken::Answer(Body::Result(called.result).encode(id)))
+            let outcome = self.failed(&[], ToolError::Failed(why));
+            Some(ParsedRequest::Answer(Body::Result(outcome.result).encode(id)))
         };
         match envelope.body() {
             // Accepted in any version: the response contains our version, and the client decides.
             Ok(Body::Get) => match self.to_wire() {
-                Some(tool) => Some(Taken::Answer(Body::Info(tool).encode(id))),
+                Some(tool) => Some(ParsedRequest::Answer(Body::Info(tool).encode(id))),
                 None => refused("the tool is no longer there".into()),
             },
             Ok(_) if !version.is_ours() => {
                 refused(format!("the call is of LiteMCP {version}, and this is {VERSION}"))
             }
-            Ok(Body::Call(call)) => Some(Taken::Call(id, call)),
+            Ok(Body::Call(call)) => Some(ParsedRequest::Call(id, call)),
             Ok(Body::Info(_) | Body::Result(_)) => None,
             Err(error) => refused(error.to_string()),
         }
@@ -209,27 +208,27 @@ impl LiteMcpServer {
     {
         let mut input = FramedRead::new(input, Frames::new(MAX_MESSAGE_BYTES));
         let mut output = FramedWrite::new(output, Frames::new(MAX_MESSAGE_BYTES));
-        let (to_face, elicitation) = mpsc::channel(LANE);
-        let (answers, mut from_face) = mpsc::channel(LANE);
+        let (to_server, requests) = mpsc::channel(QUEUE);
+        let (answers, mut from_server) = mpsc::channel(QUEUE);
         let reading = async move {
             while let Some(frame) = input.next().await {
-                if to_face.send(frame?).await.is_err() {
+                if to_server.send(frame?).await.is_err() {
                     break;
                 }
             }
             Ok::<_, FramesError>(())
         };
         let writing = async move {
-            while let Some(answer) = from_face.recv().await {
+            while let Some(answer) = from_server.recv().await {
                 output.send(answer).await?;
             }
             Ok(())
         };
-        let attending = async move {
-            self.attend(elicitation, answers).await;
+        let serving = async move {
+            self.serve(requests, answers).await;
             Ok(())
         };
-        match tokio::try_join!(reading, writing, attending) {
+        match tokio::try_join!(reading, writing, serving) {
             Ok(_) => Ok(()),
             Err(FramesError::Io(error)) => Err(error),
             Err(error) => Err(std::io::Error::other(error)),
@@ -238,7 +237,7 @@ impl LiteMcpServer {
 }
 
 /// Handling of a request.
-enum Taken {
+enum ParsedRequest {
     /// Immediate response.
     Answer(String),
     /// Call, with this id.

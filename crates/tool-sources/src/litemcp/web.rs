@@ -19,9 +19,9 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use url::Url;
 
 use super::MAX_MESSAGE_BYTES;
-use super::exchange::Exchange;
+use super::frame_connection::FrameConnection;
 use crate::connection::CallFailed;
-use crate::mapping::{short, transport_words};
+use crate::mapping::{short, transport_reason};
 use crate::server_connection::within_origin;
 
 /// Name of the provider in errors.
@@ -45,7 +45,7 @@ pub(super) fn headers(
 }
 
 /// Opens a WebSocket.
-pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<Exchange, String> {
+pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<FrameConnection, String> {
     hearken_base::tls::choose_provider();
     let mut request = url.as_str().into_client_request().map_err(|e| reason(&e))?;
     request.headers_mut().extend(headers);
@@ -63,7 +63,7 @@ pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<Exchange, St
             Err(error) => Some(Err(reason(&error))),
         })
     });
-    Ok(Exchange::over(sink, frames))
+    Ok(FrameConnection::new(sink, frames))
 }
 
 /// Renders the reason of a failed WebSocket, without its address, which may contain a key.
@@ -85,13 +85,13 @@ fn refused(status: StatusCode) -> String {
 }
 
 /// Address of a tool that is called over HTTP.
-pub(super) struct Address {
+pub(super) struct HttpTool {
     client: reqwest::Client,
     url: Url,
     timeout: Duration,
 }
 
-impl Address {
+impl HttpTool {
     /// Creates a client whose requests may take `timeout`.
     pub(super) fn new(
         url: &Url,
@@ -113,7 +113,7 @@ impl Address {
             ToolError::Unavailable(reason) | ToolError::Failed(reason) => reason,
             other => other.to_string(),
         };
-        let (status, body) = self.ask(self.client.get(self.url.clone())).await.map_err(failed)?;
+        let (status, body) = self.send(self.client.get(self.url.clone())).await.map_err(failed)?;
         if !status.is_success() {
             return Err(refused(status));
         }
@@ -123,13 +123,13 @@ impl Address {
 
     /// Calls the tool. A result is valid whatever the HTTP status is.
     pub(super) async fn call(&self, call: &ToolCall) -> Result<CallResult, CallFailed> {
-        let (status, body) = self.ask(self.client.post(self.url.clone()).json(call)).await?;
-        let failed = |error| CallFailed { error, never_left: false, broken: false };
+        let (status, body) = self.send(self.client.post(self.url.clone()).json(call)).await?;
+        let failed = |error| CallFailed { error, not_sent: false, broken: false };
         match read::<CallResult>(&body) {
             Some(result) if result.version.is_ours() => Ok(result),
             Some(result) => Err(failed(ToolError::Failed(foreign(result.version)))),
             None if status.is_success() => {
-                Err(failed(ToolError::Failed("its answer cannot be read".into())))
+                Err(failed(ToolError::Failed("cannot read the tool's answer".into())))
             }
             None => {
                 let why = refused(status);
@@ -142,28 +142,28 @@ impl Address {
     }
 
     /// Sends a request. The caller must limit the time until the response's headers.
-    async fn ask(
+    async fn send(
         &self,
         request: reqwest::RequestBuilder,
     ) -> Result<(StatusCode, Vec<u8>), CallFailed> {
         let until = Instant::now() + self.timeout;
         let response = request.send().await.map_err(|error| CallFailed {
-            never_left: error.is_connect(),
+            not_sent: error.is_connect(),
             broken: true,
-            error: ToolError::Unavailable(transport_words(&error)),
+            error: ToolError::Unavailable(transport_reason(&error)),
         })?;
         let status = response.status();
         let body = wire::body(PROVIDER, response, MAX_MESSAGE_BYTES, until).await;
         let body = body.map_err(|error| {
             let error = ToolError::Failed(short(&error.to_string()));
-            CallFailed { error, never_left: false, broken: true }
+            CallFailed { error, not_sent: false, broken: true }
         })?;
         Ok((status, body))
     }
 }
 
 fn foreign(version: Version) -> String {
-    format!("it speaks LiteMCP {version}, and we speak {VERSION}")
+    format!("incompatible LiteMCP version {version}: this server supports {VERSION}")
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Option<T> {

@@ -187,9 +187,9 @@ async fn a_call_always_has_an_end() {
     let both = tokio::join!(ask(&all, "silent", ""), ask(&all, "foreign", ""));
     assert_eq!(both, (Err(timeout.clone()), Err(timeout)));
     for (name, error) in [
-        ("wrong", failed("its answer cannot be read: it is no result")),
-        ("broken", failed("its answer cannot be read: `data.response` is missing")),
-        ("newer", failed("it speaks LiteMCP 2.0.0, and we speak 1.0.0")),
+        ("wrong", failed("cannot read the tool's answer: it is no result")),
+        ("broken", failed("cannot read the tool's answer: `data.response` is missing")),
+        ("newer", failed("incompatible LiteMCP version 2.0.0: this server supports 1.0.0")),
     ] {
         // At once: their time is long.
         assert_eq!(ask(&all, name, "").await, Err(error));
@@ -250,7 +250,7 @@ async fn a_tool_that_cannot_be_used_says_why() {
     let (all, process) = sources(&servers);
     until(&all, "failed", |state| matches!(state, SourceState::Failed(_))).await;
     for ((name, state), says) in states(&all).iter().zip([
-        "it speaks LiteMCP 2.0.0, and we speak 1.0.0",
+        "incompatible LiteMCP version 2.0.0: this server supports 1.0.0",
         "it does not say what tool it is: is it LiteMCP?",
         "its tool has two parameters `x`",
         "0.6 s",
@@ -346,7 +346,7 @@ async fn a_call_over_http_always_has_an_end() {
     let output = ToolOutput { failed: true, ..ToolOutput::text("no") };
     assert_eq!(ask(&all, "failed", "").await, Ok(output));
     for (name, says) in [
-        ("html", "the tool failed: its answer cannot be read"),
+        ("html", "the tool failed: cannot read the tool's answer"),
         ("broken", "the tool cannot be reached: it answered with status 500"),
         ("locked", "the tool failed: it does not let us in (status 403"),
         ("huge", "the answer is longer than 16777216 bytes"),

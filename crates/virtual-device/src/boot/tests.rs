@@ -1,4 +1,4 @@
-//! The rules of booting, over HTTP against scripted answers. Not for what a server decides.
+//! Tests of booting, over HTTP against scripted responses. Not for the decisions of a server.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use crate::boot::{BootError, Identity, Serial, Websocket, boot, is_newer};
 use crate::events::Upload;
 
-/// Answers in their order, and the requests as they came.
+/// Scripted server: responses in order, and the received requests.
 struct Scripted {
     url: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -70,8 +70,8 @@ fn identity() -> Identity {
         board: "bread-compact-wifi".into(),
         serial: None,
         activation_rounds: 2,
-        patient: true,
-        haste: 10_000,
+        retry_failures: true,
+        wait_divisor: 10_000,
     }
 }
 
@@ -125,7 +125,7 @@ async fn anything_but_200_with_json_is_asked_again() {
     assert!(boot(&server.url, &identity()).await.unwrap().websocket.is_some());
     assert_eq!(server.requests().len(), 4);
     let server = Scripted::answering(&answers[..1]).await;
-    let hasty = Identity { patient: false, ..identity() };
+    let hasty = Identity { retry_failures: false, ..identity() };
     let told = boot(&server.url, &hasty).await.unwrap_err();
     assert!(matches!(told, BootError::Status { status: 500, .. }), "{told}");
     let told = boot("http://127.0.0.1:1/ota/", &hasty).await.unwrap_err();

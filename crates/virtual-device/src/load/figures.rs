@@ -1,4 +1,4 @@
-//! What a load run measured, over all devices. Not for deciding whether it is good.
+//! Measurements of a load run, over all devices. Not for judging them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,82 +12,83 @@ use serde::Serialize;
 
 use crate::observer::Packets;
 
-/// Everything measured, shared by the devices.
+/// Measurements, shared by all devices.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Figures {
-    /// Devices that are connected now.
+    /// Number of devices that are connected now.
     pub connected: usize,
-    /// Connections that the server closed.
+    /// Number of connections that the server closed.
     pub closed: usize,
-    /// Turns that were answered to their end.
+    /// Number of turns that were answered completely.
     pub turns: usize,
-    /// Answers that the person interrupted.
+    /// Number of answers that the person interrupted.
     pub interrupted: usize,
-    /// Turns that were told that the server is busy.
+    /// Number of turns that were refused because the server is busy.
     pub busy: usize,
-    /// Turns whose answer had not begun long after the person had finished, when the run ended.
+    /// Number of turns without an answer long after the end of speech, at the end of the run.
     pub unanswered: usize,
-    /// Answers that began before the person had finished; their times are not counted.
+    /// Number of answers that began before the end of speech; their times are not counted.
     pub early: usize,
-    /// Answers in which the loudspeaker ran dry, for long enough to be heard.
+    /// Number of answers with an audible underrun.
     pub stalled: usize,
-    /// Calls of devices' tools.
+    /// Number of calls of devices' tools.
     pub tool_calls: usize,
-    /// What went wrong, and how often.
+    /// Number of errors, by description.
     pub errors: BTreeMap<String, usize>,
-    /// Packets, as the devices met them.
+    /// Counts of packets, as seen by the devices.
     pub packets: Packets,
-    /// Packets that came over 5 ms late after the one before, of those paced.
+    /// Number of paced packets that arrived over 5 ms later than the packet before plus its length.
     pub late_at_wire: usize,
-    /// Packets whose distance to the one before was looked at.
+    /// Number of packets whose distance to the packet before was measured.
     pub paced: usize,
-    /// How late these were.
-    pub lateness: Spread,
-    /// From the end of speech to the transcript.
-    pub transcript: Spread,
-    /// From the end of speech to `tts start`.
-    pub tts_start: Spread,
-    /// From the end of speech to the first packet.
-    pub first_audio: Spread,
-    /// From the end of speech to being told that the server is busy.
-    pub busy_told: Spread,
-    /// From opening a connection to being refused with 503.
-    pub refused: Spread,
-    /// From an interruption to `tts stop`.
-    pub stop: Spread,
-    /// How late this program itself woke up, at moments of its own choice.
-    pub own_lateness: Spread,
+    /// Lateness of these packets.
+    pub lateness: Distribution,
+    /// Time from the end of speech to the transcript.
+    pub transcript: Distribution,
+    /// Time from the end of speech to `tts start`.
+    pub tts_start: Distribution,
+    /// Time from the end of speech to the first packet.
+    pub first_audio: Distribution,
+    /// Time from the end of speech to the message that the server is busy.
+    pub busy_told: Distribution,
+    /// Time from opening a connection to its refusal with 503.
+    pub refused: Distribution,
+    /// Time from an interruption to `tts stop`.
+    pub stop: Distribution,
+    /// Delay with which this program itself woke up from its own timers.
+    pub own_lateness: Distribution,
 }
 
-/// A distribution of times, in microseconds up to ten minutes.
+/// Distribution of times, in microseconds up to ten minutes.
 #[derive(Debug, Clone)]
-pub struct Spread(Histogram<u64>);
+pub struct Distribution(Histogram<u64>);
 
-impl Default for Spread {
+impl Default for Distribution {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, 600_000_000, 3);
         Self(histogram.expect("the bounds are in order"))
     }
 }
 
-impl Spread {
+impl Distribution {
     pub(super) fn add(&mut self, time: Duration) {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.0.saturating_record(us);
     }
 
-    /// The time that this part (0.0 to 1.0) of all stay within, ms; none where there are none.
+    /// Returns the quantile `part` (0.0 to 1.0) in milliseconds; `None` if there are no values.
     pub fn ms(&self, part: f64) -> Option<f64> {
         #[allow(clippy::cast_precision_loss, reason = "ten minutes in microseconds fit")]
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(part) as f64 / 1_000.0)
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The whole histogram in HdrHistogram's own encoding (V2, deflated, base64), for its tools.
+    /// Returns the whole histogram in HdrHistogram's own encoding (V2, deflated, base64), for its
+    /// tools.
     fn encoded(&self) -> Option<String> {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new().serialize(&self.0, &mut bytes).ok()?;
@@ -95,7 +96,7 @@ impl Spread {
     }
 }
 
-/// Times in milliseconds; the encoded histogram is in microseconds.
+/// Summary for serialisation: times in milliseconds; the encoded histogram is in microseconds.
 #[derive(Serialize)]
 struct Shown {
     count: u64,
@@ -107,7 +108,7 @@ struct Shown {
     hdr_us: Option<String>,
 }
 
-impl Serialize for Spread {
+impl Serialize for Distribution {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown = Shown {
             count: self.count(),
@@ -122,7 +123,7 @@ impl Serialize for Spread {
     }
 }
 
-/// The figures of a run, and a way to look at them while it goes on.
+/// Measurements of a run in progress. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Figures>>);
 
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_spread_tells_its_parts_and_can_be_read_back() {
-        let mut spread = Spread::default();
+        let mut spread = Distribution::default();
         assert_eq!((spread.ms(0.5), spread.encoded()), (None, None));
         for ms in 1..=1_000 {
             spread.add(Duration::from_millis(ms));

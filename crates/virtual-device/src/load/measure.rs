@@ -1,5 +1,5 @@
-//! Watches one device for the figures: when what it waited for came, and how evenly packets did.
-//! Not for what the device does.
+//! Observer of one device that measures response times and the pacing of packets. Not for the
+//! behaviour of the device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,38 +8,38 @@ use tokio::time::Instant;
 
 use super::figures::Shared;
 use crate::events::Fact;
-use crate::observer::{Observer, What};
+use crate::observer::{Observation, Observer};
 
-/// A packet that comes this much later after the one before than it plays for is late at the
-/// wire; the device may still have some to play.
+/// Delay after the packet before plus its length above which a packet is late at the wire; the
+/// device may still have audio to play.
 const LATE: Duration = Duration::from_millis(5);
-/// The first few packets of a reply come at once.
+/// Number of first packets of a reply, which are sent at once.
 const BURST: u32 = 5;
-/// A shorter gap is not heard: a packet that comes just when the loudspeaker runs dry.
+/// Shortest audible gap. A packet that arrives just when the queue runs empty causes a shorter one.
 const GAP: Duration = Duration::from_millis(5);
-/// A turn that has waited so long for the first sound when the run ends counts as unanswered.
+/// Wait for the first audio after which a turn counts as unanswered at the end of the run.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Watches one device.
+/// Observer of one device.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct LoadObserver {
     shared: Shared,
-    /// What the server says where it has no time.
+    /// Phrases of the server that mean that it is busy.
     busy_words: Arc<[String]>,
     connected: bool,
-    /// When the person had finished speaking; taken by the first packet.
+    /// Time at which the person had finished speaking; taken by the first packet.
     spoken: Option<Duration>,
     /// The same on the clock of this program.
     asked: Instant,
-    /// Between `tts start` and `tts stop`.
+    /// True between `tts start` and `tts stop`.
     replying: bool,
-    /// The first sentence of a reply is still to come.
+    /// True until the first sentence of a reply.
     begins: bool,
-    /// Replies that have begun to sound.
+    /// Number of replies that have begun to play.
     pub(super) replies: usize,
-    /// Replies that came to their end.
+    /// Number of replies that have ended.
     pub(super) answers: usize,
-    /// The last reply told that the server is busy.
+    /// True if the last reply said that the server is busy.
     pub(super) busy: bool,
     waits_for_transcript: bool,
     tts_start: Option<Duration>,
@@ -49,7 +49,7 @@ pub(super) struct Meter {
     packet: Duration,
 }
 
-impl Meter {
+impl LoadObserver {
     pub(super) fn new(shared: Shared, busy_words: Arc<[String]>) -> Self {
         Self {
             shared,
@@ -71,7 +71,7 @@ impl Meter {
         }
     }
 
-    /// The person has finished speaking at this time.
+    /// Notes that the person has finished speaking at this time.
     pub(super) fn speech_ended(&mut self, at: Duration) {
         if self.replying {
             self.shared.lock().early += 1;
@@ -84,12 +84,12 @@ impl Meter {
         self.tts_start = None;
     }
 
-    /// The person interrupts at this time.
+    /// Notes that the person interrupts at this time.
     pub(super) fn interrupts(&mut self, at: Duration) {
         self.interrupted_at = Some(at);
     }
 
-    /// The socket is gone.
+    /// Notes that the socket was closed.
     pub(super) fn disconnected(&mut self) {
         (self.replying, self.begins) = (false, false);
         (self.spoken, self.tts_start, self.interrupted_at) = (None, None, None);
@@ -126,7 +126,7 @@ impl Meter {
         }
     }
 
-    /// The first sentence tells whether this is an answer.
+    /// Decides by the first sentence whether this is an answer.
     fn sentence(&mut self, text: &str) {
         if !std::mem::take(&mut self.begins) {
             return;
@@ -143,7 +143,7 @@ impl Meter {
         }
     }
 
-    /// After the first few each packet is due one length after the one before.
+    /// Measures a packet. After the first few, each is due one packet length after the one before.
     fn packet(&mut self, at: Duration) {
         let mut figures = self.shared.lock();
         if let Some(spoken) = self.spoken.take() {
@@ -163,8 +163,8 @@ impl Meter {
     }
 }
 
-impl Drop for Meter {
-    /// The run is over.
+impl Drop for LoadObserver {
+    /// Counts the turn in progress at the end of the run.
     fn drop(&mut self) {
         if self.connected && self.spoken.is_some() && self.asked.elapsed() > LONG {
             self.shared.lock().unanswered += 1;
@@ -172,10 +172,10 @@ impl Drop for Meter {
     }
 }
 
-impl Observer for Meter {
-    fn saw(&mut self, at: Duration, what: What) {
+impl Observer for LoadObserver {
+    fn observe(&mut self, at: Duration, what: Observation) {
         self.shared.lock().packets.count(&what);
-        let What::Noticed(fact) = what else { return };
+        let Observation::Noticed(fact) = what else { return };
         match fact {
             Fact::Hello(audio) => {
                 self.packet = Duration::from_millis(audio.frame_duration.into());
@@ -204,35 +204,35 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn meter() -> (Shared, Meter) {
+    fn observer() -> (Shared, LoadObserver) {
         let shared = Shared::default();
-        (shared.clone(), Meter::new(shared, vec!["I'm busy.".to_owned()].into()))
+        (shared.clone(), LoadObserver::new(shared, vec!["I'm busy.".to_owned()].into()))
     }
 
-    fn hears(meter: &mut Meter, ms: u64, kind: &str, text: &str) {
+    fn hears(observer: &mut LoadObserver, ms: u64, kind: &str, text: &str) {
         let fact = Fact::Message { kind: kind.into(), text: Some(text.into()) };
-        meter.saw(at(ms), What::Noticed(fact));
+        observer.observe(at(ms), Observation::Noticed(fact));
     }
 
-    fn greeted(meter: &mut Meter) {
+    fn greeted(observer: &mut LoadObserver) {
         let audio = hearken_proto::device::AudioParams::opus(24_000, 60);
-        meter.saw(at(0), What::Noticed(Fact::Hello(audio)));
+        observer.observe(at(0), Observation::Noticed(Fact::Hello(audio)));
     }
 
     #[test]
     fn an_answer_is_timed_from_the_end_of_speech_and_busy_words_are_none() {
-        let (shared, mut meter) = meter();
-        meter.speech_ended(at(1_000));
-        hears(&mut meter, 1_005, "stt", "what was said");
-        hears(&mut meter, 1_010, "tts start", "");
-        hears(&mut meter, 1_011, "tts sentence_start", "Well.");
-        meter.saw(at(1_110), What::Noticed(Fact::PacketReceived));
-        hears(&mut meter, 2_000, "tts stop", "");
-        meter.speech_ended(at(3_000));
-        hears(&mut meter, 3_002, "tts start", "");
-        hears(&mut meter, 3_002, "tts sentence_start", "I'm busy.");
+        let (shared, mut observer) = observer();
+        observer.speech_ended(at(1_000));
+        hears(&mut observer, 1_005, "stt", "what was said");
+        hears(&mut observer, 1_010, "tts start", "");
+        hears(&mut observer, 1_011, "tts sentence_start", "Well.");
+        observer.observe(at(1_110), Observation::Noticed(Fact::PacketReceived));
+        hears(&mut observer, 2_000, "tts stop", "");
+        observer.speech_ended(at(3_000));
+        hears(&mut observer, 3_002, "tts start", "");
+        hears(&mut observer, 3_002, "tts sentence_start", "I'm busy.");
         let figures = shared.lock();
-        let ms = |spread: &super::super::Spread| spread.ms(1.0).map(f64::round);
+        let ms = |spread: &super::super::Distribution| spread.ms(1.0).map(f64::round);
         assert_eq!((figures.turns, figures.busy, figures.early), (0, 1, 0));
         assert_eq!(ms(&figures.transcript), Some(5.0));
         assert_eq!((ms(&figures.tts_start), ms(&figures.first_audio)), (Some(10.0), Some(110.0)));
@@ -241,18 +241,18 @@ mod tests {
 
     #[test]
     fn an_answer_that_begins_before_the_person_has_finished_is_not_timed() {
-        let (shared, mut meter) = meter();
-        hears(&mut meter, 500, "tts start", "");
-        hears(&mut meter, 501, "tts sentence_start", "Well.");
-        meter.saw(at(600), What::Noticed(Fact::PacketReceived));
-        meter.speech_ended(at(1_000));
-        meter.saw(at(1_010), What::Noticed(Fact::PacketReceived));
-        hears(&mut meter, 1_500, "tts stop", "");
-        assert!(!meter.busy);
-        hears(&mut meter, 1_600, "tts start", "");
-        hears(&mut meter, 1_601, "tts sentence_start", "I'm busy.");
-        meter.speech_ended(at(2_000));
-        assert!(meter.busy, "it was told so before the person had finished");
+        let (shared, mut observer) = observer();
+        hears(&mut observer, 500, "tts start", "");
+        hears(&mut observer, 501, "tts sentence_start", "Well.");
+        observer.observe(at(600), Observation::Noticed(Fact::PacketReceived));
+        observer.speech_ended(at(1_000));
+        observer.observe(at(1_010), Observation::Noticed(Fact::PacketReceived));
+        hears(&mut observer, 1_500, "tts stop", "");
+        assert!(!observer.busy);
+        hears(&mut observer, 1_600, "tts start", "");
+        hears(&mut observer, 1_601, "tts sentence_start", "I'm busy.");
+        observer.speech_ended(at(2_000));
+        assert!(observer.busy, "it was told so before the person had finished");
         let figures = shared.lock();
         assert_eq!((figures.early, figures.first_audio.count()), (2, 0));
         assert_eq!((figures.busy, figures.busy_told.count()), (1, 0));
@@ -260,23 +260,23 @@ mod tests {
 
     #[test]
     fn an_answer_that_a_lost_connection_cut_is_over() {
-        let (shared, mut meter) = meter();
-        greeted(&mut meter);
-        meter.speech_ended(at(0));
-        hears(&mut meter, 10, "tts start", "");
-        meter.disconnected();
-        greeted(&mut meter);
-        meter.speech_ended(at(1_000));
-        meter.saw(at(1_100), What::Noticed(Fact::PacketReceived));
+        let (shared, mut observer) = observer();
+        greeted(&mut observer);
+        observer.speech_ended(at(0));
+        hears(&mut observer, 10, "tts start", "");
+        observer.disconnected();
+        greeted(&mut observer);
+        observer.speech_ended(at(1_000));
+        observer.observe(at(1_100), Observation::Noticed(Fact::PacketReceived));
         let figures = shared.lock();
         assert_eq!((figures.early, figures.first_audio.count(), figures.closed), (0, 1, 1));
     }
 
     #[test]
     fn gaps_that_nobody_hears_are_no_stalls_and_a_stalled_answer_counts_once() {
-        let (shared, mut meter) = meter();
+        let (shared, mut observer) = observer();
         for length in [GAP, GAP + at(1), at(200)] {
-            meter.saw(at(0), What::Noticed(Fact::Gap { length }));
+            observer.observe(at(0), Observation::Noticed(Fact::Gap { length }));
             assert_eq!(shared.lock().stalled, usize::from(length > GAP));
         }
     }
@@ -286,22 +286,22 @@ mod tests {
         for (waits, answered, unanswered) in
             [(LONG, false, 0), (LONG + at(1), false, 1), (LONG * 2, true, 0)]
         {
-            let (shared, mut meter) = meter();
-            greeted(&mut meter);
-            meter.speech_ended(at(0));
+            let (shared, mut observer) = observer();
+            greeted(&mut observer);
+            observer.speech_ended(at(0));
             if answered {
-                meter.saw(at(100), What::Noticed(Fact::PacketReceived));
+                observer.observe(at(100), Observation::Noticed(Fact::PacketReceived));
             }
             tokio::time::advance(waits).await;
-            drop(meter);
+            drop(observer);
             assert_eq!(shared.lock().unanswered, unanswered, "{waits:?} {answered}");
         }
     }
 
     #[test]
     fn a_server_that_says_no_hello_is_an_error() {
-        let (shared, mut meter) = meter();
-        meter.saw(at(10_000), What::Noticed(Fact::HelloMissing));
+        let (shared, mut observer) = observer();
+        observer.observe(at(10_000), Observation::Noticed(Fact::HelloMissing));
         assert_eq!(shared.lock().errors["no hello from the server"], 1);
     }
 }

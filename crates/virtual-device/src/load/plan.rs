@@ -1,5 +1,5 @@
-//! A run of load as people plan it: how many devices, what they say and do, for how long; made into
-//! a crowd, run and measured. Not for what each device does, which is in [`super::fleet`].
+//! Plan of a load run: number of devices, their behaviour and the duration. Runs it and returns the
+//! measurements. Not for the behaviour of each device, which is in [`super::scenario`].
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,101 +10,102 @@ use hearken_proto::device::ListenMode;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::fleet::{Crowd, run};
-use super::{Course, Figures, Used};
+use super::scenario::{LoadScenario, run};
+use super::{Figures, UsageReport, UsageSamples};
 use crate::endpoint_options::EndpointOptions;
 use crate::profile::Profile;
 use crate::socket::Endpoint;
 use crate::sound::{PACKET, Sound, UPLINK_RATE_HZ};
 use crate::toolbox::Toolbox;
 
-/// Where this program wakes up this late, once in a hundred times, it measures itself.
+/// Lateness of this program's own timers, in ms at the 99th percentile, above which it measures
+/// itself.
 const OWN_LATENESS_MS: f64 = 5.0;
-/// Loudness of what those hear to whom nobody speaks, of full speech: below any voice.
-const MURMUR: f64 = 0.01;
+/// Loudness of background noise, as a fraction of full speech: below any voice.
+const NOISE_LEVEL: f64 = 0.01;
 
-/// Many devices at a server.
+/// Plan of a load run.
 #[derive(Debug, Clone)]
 pub struct LoadPlan {
-    /// What people say; silence after it is left out.
+    /// Words of the people; silence after them is removed.
     pub speech: Sound,
-    /// What they say is cut, or repeated, to this length.
+    /// Length to which the words are cut or repeated.
     pub words: Option<Duration>,
-    /// The server's device endpoint; none is [`crate::endpoint_options::LOCAL_URL`].
+    /// Device endpoint of the server; [`crate::endpoint_options::LOCAL_URL`] if `None`.
     pub url: Option<String>,
-    /// Bearer token of all devices; none lets each ask the OTA address for its own.
+    /// Bearer token of all devices. If `None`, each device requests its own from the OTA address.
     pub token: Option<String>,
-    /// Devices that connect, 1 or more.
+    /// Number of devices, 1 or more.
     pub devices: usize,
-    /// How many talk and hear the answer out; none is all that do nothing else.
+    /// Number of devices that talk and hear the answer out; if `None`, all without another role.
     pub talking: Option<usize>,
-    /// How many talk and interrupt every answer.
+    /// Number of devices that talk and interrupt every answer.
     pub interrupting: usize,
-    /// How many have their microphone open where nobody speaks to them.
+    /// Number of devices with an open microphone while nobody talks to them.
     pub listening: usize,
-    /// Who decides when a person has finished.
+    /// Side that decides when a person has finished.
     pub mode: ListenMode,
-    /// The devices come evenly over this time.
+    /// Time over which the devices connect, evenly.
     pub ramp: Duration,
-    /// How long the run goes on after the last has come.
+    /// Duration of the run after the last device has connected.
     pub length: Duration,
-    /// From an answer's end to the next words, in the mean.
+    /// Mean pause from the end of an answer to the next words.
     pub pause: Duration,
     /// Version of the binary framing: 1, 2 or 3.
     pub framing: u32,
-    /// Number of the first device, of which its address is made.
+    /// Number of the first device, from which its address is derived.
     pub first: u32,
-    /// Tools that each device offers beside those of its firmware.
+    /// Number of tools that each device offers besides those of its firmware.
     pub tools: usize,
-    /// What the server says where it is busy.
+    /// Phrases of the server that mean that it is busy.
     pub busy_words: Vec<String>,
 }
 
-/// What a run showed.
+/// Result of a load run.
 #[derive(Debug, Serialize)]
 pub struct Measured {
-    /// What the devices saw.
+    /// Measurements of the devices.
     pub figures: Figures,
-    /// The server's process, once all devices had come.
-    pub server: Option<Used>,
-    /// This program, over the same time.
-    pub load: Option<Used>,
-    /// This program was too busy to measure well.
+    /// Usage of the server's process, once all devices had connected.
+    pub server: Option<UsageReport>,
+    /// Usage of this program, over the same time.
+    pub load: Option<UsageReport>,
+    /// True if this program was too busy to measure well.
     pub overloaded: bool,
 }
 
 impl LoadPlan {
-    /// How many devices talk and hear the answer out.
+    /// Returns the number of devices that talk and hear the answer out.
     pub fn talkers(&self) -> usize {
         let others = self.interrupting + self.listening;
         self.talking.unwrap_or(self.devices.saturating_sub(others))
     }
 
-    /// Runs the plan until its end or until `stop` comes, whichever is first. `server_pid` is the
-    /// server's process on this machine, whose CPU time and memory are measured; `progress` sees the
-    /// figures every two seconds.
+    /// Runs the plan until its end or until `stop` resolves, whichever is first. `server_pid` is
+    /// the server's process on this machine, whose CPU time and memory are measured. `progress`
+    /// receives the current measurements every two seconds.
     ///
     /// # Errors
-    /// The plan contradicts itself, nothing is said, a device gets no address, or there is no such
-    /// process.
+    /// Fails if the plan is inconsistent, the words are empty, a device gets no address, or there
+    /// is no such process.
     pub async fn measure(
         &self,
         server_pid: Option<u32>,
         stop: impl Future<Output = ()>,
         mut progress: impl FnMut(&Figures),
     ) -> anyhow::Result<Measured> {
-        let crowd = self.crowd().await?;
-        let mut server = server_pid.map(Course::begin).transpose()?;
-        let mut own = Course::begin(std::process::id())?;
+        let scenario = self.scenario().await?;
+        let mut server = server_pid.map(UsageSamples::begin).transpose()?;
+        let mut own = UsageSamples::begin(std::process::id())?;
         let end = CancellationToken::new();
         let deadline = self.ramp + self.length;
         let stopping = end.clone().drop_guard();
         let mut look = |figures: &Figures| {
             let turns = figures.turns + figures.interrupted;
-            server.iter_mut().chain([&mut own]).for_each(|course| course.look(turns));
+            server.iter_mut().chain([&mut own]).for_each(|course| course.sample(turns));
             progress(figures);
         };
-        let running = run(crowd, end.clone(), &mut look);
+        let running = run(scenario, end.clone(), &mut look);
         let timer = async {
             tokio::select! {
                 () = tokio::time::sleep(deadline) => {}
@@ -118,24 +119,26 @@ impl LoadPlan {
         Ok(Measured { figures, server, load: own.used(self.ramp, self.devices), overloaded })
     }
 
-    async fn crowd(&self) -> anyhow::Result<Crowd> {
+    async fn scenario(&self) -> anyhow::Result<LoadScenario> {
         if self.devices == 0 {
             bail!("the number of devices must be 1 or more");
         }
         let talking = self.talkers();
         if talking + self.interrupting + self.listening > self.devices {
-            bail!("those who talk, interrupt and listen are more than there are devices");
+            bail!(
+                "more devices talk, interrupt and listen than there are: raise the number of devices"
+            );
         }
         let speech = self.words()?;
-        let mut murmur = speech.clone();
-        for sample in &mut murmur.samples {
+        let mut background_noise = speech.clone();
+        for sample in &mut background_noise.samples {
             #[allow(clippy::cast_possible_truncation, reason = "smaller than it was")]
-            let faint = (f64::from(*sample) * MURMUR) as i16;
+            let faint = (f64::from(*sample) * NOISE_LEVEL) as i16;
             *sample = faint;
         }
         let silence = vec![0; pcm::samples_in(PACKET, UPLINK_RATE_HZ)];
         let silence = Sound { samples: silence, rate_hz: UPLINK_RATE_HZ }.packets()?;
-        Ok(Crowd {
+        Ok(LoadScenario {
             endpoints: self.endpoints().await?,
             talking,
             interrupting: self.interrupting,
@@ -143,8 +146,8 @@ impl LoadPlan {
             mode: self.mode,
             ramp: self.ramp,
             speech: speech.packets()?.into(),
-            murmur: murmur.packets()?.into(),
-            silence: silence.into_iter().next().context("no packet of silence")?,
+            background_noise: background_noise.packets()?.into(),
+            silence: silence.into_iter().next().context("cannot encode a packet of silence")?,
             pause: self.pause,
             busy_words: self.busy_words.clone().into(),
             profile: Profile::default(),
@@ -152,7 +155,7 @@ impl LoadPlan {
         })
     }
 
-    /// What is said, without the silence after it.
+    /// Returns the words, without the silence after them.
     fn words(&self) -> anyhow::Result<Sound> {
         let mut sound = self.speech.at_rate(UPLINK_RATE_HZ)?;
         sound.samples.truncate(pcm::samples_in(sound.speech_end(), UPLINK_RATE_HZ));
@@ -161,15 +164,15 @@ impl LoadPlan {
             sound.samples = sound.samples.iter().copied().cycle().take(length).collect();
         }
         if sound.samples.is_empty() {
-            bail!("nothing is said: the speech holds no sound, or its length is 0");
+            bail!("the speech is empty: use a file with sound, and a length above 0");
         }
         Ok(sound)
     }
 
-    /// One endpoint a device, each with an address that is nobody's.
+    /// Returns one endpoint per device, each with a locally administered address.
     async fn endpoints(&self) -> anyhow::Result<Vec<Endpoint>> {
         let mut endpoints = Vec::with_capacity(self.devices);
-        let devices = u32::try_from(self.devices).context("there are too many devices")?;
+        let devices = u32::try_from(self.devices).context("too many devices")?;
         for number in self.first..self.first.saturating_add(devices) {
             let [a, b, c, d] = number.to_be_bytes();
             let options = EndpointOptions {
@@ -186,9 +189,9 @@ impl LoadPlan {
 }
 
 impl Measured {
-    /// Whether all of these devices were connected at the end, every turn was answered and no
-    /// packet was lost; of a run in which people `talk`, at least one turn.
-    pub fn went_well(&self, devices: usize, talk: bool) -> bool {
+    /// Returns true if all of these devices were connected at the end, every turn was answered and
+    /// no packet was lost; and, if people `talk`, there was at least one turn.
+    pub fn is_successful(&self, devices: usize, talk: bool) -> bool {
         let Figures { errors, packets, turns, interrupted, connected, unanswered, .. } =
             &self.figures;
         errors.is_empty()

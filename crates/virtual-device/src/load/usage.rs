@@ -1,5 +1,5 @@
-//! What a process uses, from Linux's `/proc` (man 5 proc): at one moment, and over a run. Not for
-//! what it does.
+//! Resource usage of a process, from Linux's `/proc` (man 5 proc): at one moment, and over a run.
+//! Not for the work of the process.
 
 use std::time::Duration;
 
@@ -7,28 +7,30 @@ use anyhow::Context as _;
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// Memory that is looked at for less than this grows for other reasons than with time.
+/// Shortest run, in seconds, from which memory growth is calculated; in shorter ones memory grows
+/// for other reasons.
 const LONG_ENOUGH_S: f64 = 300.0;
 
-/// What a process has used until now.
+/// Resource usage of a process until now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
-    /// CPU time, of all its threads.
+    /// CPU time of all its threads.
     pub cpu: Duration,
     /// Resident memory, KiB.
     pub resident_kib: f64,
 }
 
 impl Usage {
-    /// That of the process with this id.
+    /// Reads the usage of the process with this id.
     ///
     /// # Errors
-    /// There is none, or the system has no `/proc`.
-    pub fn of(pid: u32) -> anyhow::Result<Self> {
+    /// Fails if there is no such process, or the system has no `/proc`.
+    pub fn of_process(pid: u32) -> anyhow::Result<Self> {
         const TICKS_PER_SECOND: f64 = 100.0;
         let read = |name: &str| {
-            std::fs::read_to_string(format!("/proc/{pid}/{name}"))
-                .with_context(|| format!("no process {pid}: give the server's --pid"))
+            std::fs::read_to_string(format!("/proc/{pid}/{name}")).with_context(|| {
+                format!("there is no process {pid}: use --pid with the id of the server's process")
+            })
         };
         let stat = read("stat")?;
         // The name, in brackets, may hold spaces; user and system time are the 14th and 15th field.
@@ -42,68 +44,74 @@ impl Usage {
     }
 }
 
-/// What a process used over a run, looked at again and again.
+/// Samples of a process's usage over a run.
 #[derive(Debug)]
-pub struct Course {
+pub struct UsageSamples {
     pid: u32,
     begun: Instant,
     before: Usage,
-    looks: Vec<Look>,
+    samples: Vec<Sample>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct Sample {
     at: Duration,
     usage: Usage,
     turns: usize,
 }
 
-/// What a process used over a run, with everybody there.
+/// Resource usage over the part of a run in which all devices were connected.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Used {
-    /// Parts of one core in use.
+pub struct UsageReport {
+    /// Number of cores in use, on average.
     pub cores: f64,
-    /// CPU time for each turn that ended, ms; none without turns.
+    /// CPU time per finished turn, in ms; `None` without turns.
     pub cpu_ms_per_turn: Option<f64>,
     /// Resident memory at the end, MiB.
     pub resident_mib: f64,
-    /// Memory taken since before the first device came, for each device, KiB.
+    /// Additional memory since before the first device connected, per device, in KiB.
     pub kib_per_device: f64,
-    /// How fast memory grew, KiB for each device in an hour; none where the run was too short.
+    /// Growth of memory per device and hour, in KiB; `None` if the run was too short.
     pub kib_per_device_hour: Option<f64>,
 }
 
-impl Course {
-    /// Looks at a process for the first time, before the devices come.
+impl UsageSamples {
+    /// Takes the first sample, before the devices connect.
     ///
     /// # Errors
-    /// There is none with this id.
+    /// Fails if there is no process with this id.
     pub fn begin(pid: u32) -> anyhow::Result<Self> {
-        Ok(Self { pid, begun: Instant::now(), before: Usage::of(pid)?, looks: Vec::new() })
+        Ok(Self {
+            pid,
+            begun: Instant::now(),
+            before: Usage::of_process(pid)?,
+            samples: Vec::new(),
+        })
     }
 
-    /// Looks again, when so many turns have ended. A process that has gone is not looked at.
-    pub fn look(&mut self, turns: usize) {
-        if let Ok(usage) = Usage::of(self.pid) {
-            self.looks.push(Look { at: self.begun.elapsed(), usage, turns });
+    /// Takes a sample after this number of finished turns. Does nothing if the process has ended.
+    pub fn sample(&mut self, turns: usize) {
+        if let Ok(usage) = Usage::of_process(self.pid) {
+            self.samples.push(Sample { at: self.begun.elapsed(), usage, turns });
         }
     }
 
-    /// What was used from `ramp` on, when all of these devices had come.
-    pub fn used(&self, ramp: Duration, devices: usize) -> Option<Used> {
-        let steady = self.looks.iter().position(|look| look.at >= ramp)?;
-        let looks = &self.looks[steady..];
-        let (first, last) = (looks.first()?, looks.last()?);
+    /// Returns the usage from `ramp` on, when all of these devices had connected.
+    pub fn used(&self, ramp: Duration, devices: usize) -> Option<UsageReport> {
+        let steady = self.samples.iter().position(|sample| sample.at >= ramp)?;
+        let samples = &self.samples[steady..];
+        let (first, last) = (samples.first()?, samples.last()?);
         let time = (last.at - first.at).as_secs_f64();
         let cpu = last.usage.cpu.saturating_sub(first.usage.cpu).as_secs_f64();
         let turns = count(last.turns - first.turns);
         let devices = count(devices.max(1));
-        Some(Used {
+        Some(UsageReport {
             cores: if time > 0.0 { cpu / time } else { 0.0 },
             cpu_ms_per_turn: (turns > 0.0).then(|| cpu * 1_000.0 / turns),
             resident_mib: last.usage.resident_kib / 1_024.0,
             kib_per_device: (last.usage.resident_kib - self.before.resident_kib) / devices,
-            kib_per_device_hour: (time >= LONG_ENOUGH_S).then(|| slope(looks) * 3_600.0 / devices),
+            kib_per_device_hour: (time >= LONG_ENOUGH_S)
+                .then(|| slope(samples) * 3_600.0 / devices),
         })
     }
 }
@@ -114,15 +122,16 @@ fn count(number: usize) -> f64 {
     number
 }
 
-/// KiB a second: the line with the least squares through all looks.
-fn slope(looks: &[Look]) -> f64 {
-    let n = count(looks.len().max(1));
-    let mean = |of: &dyn Fn(&Look) -> f64| looks.iter().map(of).sum::<f64>() / n;
+/// Returns the growth in KiB per second, by a least-squares line through all samples.
+fn slope(samples: &[Sample]) -> f64 {
+    let n = count(samples.len().max(1));
+    let mean =
+        |of_process: &dyn Fn(&Sample) -> f64| samples.iter().map(of_process).sum::<f64>() / n;
     let (time, memory) = (mean(&|l| l.at.as_secs_f64()), mean(&|l| l.usage.resident_kib));
     let (mut both, mut square) = (0.0, 0.0);
-    for look in looks {
-        let at = look.at.as_secs_f64() - time;
-        both += at * (look.usage.resident_kib - memory);
+    for sample in samples {
+        let at = sample.at.as_secs_f64() - time;
+        both += at * (sample.usage.resident_kib - memory);
         square += at * at;
     }
     if square > 0.0 { both / square } else { 0.0 }
@@ -134,27 +143,27 @@ mod tests {
 
     #[test]
     fn a_process_has_used_something_and_none_is_told() {
-        let own = Usage::of(std::process::id()).unwrap();
+        let own = Usage::of_process(std::process::id()).unwrap();
         assert!(own.resident_kib > 500.0, "{own:?}");
-        let told = Usage::of(u32::MAX).unwrap_err().to_string();
+        let told = Usage::of_process(u32::MAX).unwrap_err().to_string();
         assert!(told.contains("--pid"), "{told}");
     }
 
     #[test]
     fn a_course_tells_costs_a_turn_and_growth_a_device() {
-        let look = |s: u64, cpu_ms, kib, turns| Look {
+        let sample = |s: u64, cpu_ms, kib, turns| Sample {
             at: Duration::from_secs(s),
             usage: Usage { cpu: Duration::from_millis(cpu_ms), resident_kib: kib },
             turns,
         };
         let before = Usage { cpu: Duration::ZERO, resident_kib: 10_000.0 };
-        let looks = vec![
-            look(0, 0, 10_000.0, 0),
-            look(10, 5_000, 20_000.0, 50),
-            look(200, 7_000, 20_190.0, 100),
-            look(400, 9_000, 20_390.0, 150),
+        let samples = vec![
+            sample(0, 0, 10_000.0, 0),
+            sample(10, 5_000, 20_000.0, 50),
+            sample(200, 7_000, 20_190.0, 100),
+            sample(400, 9_000, 20_390.0, 150),
         ];
-        let course = Course { pid: 0, begun: Instant::now(), before, looks };
+        let course = UsageSamples { pid: 0, begun: Instant::now(), before, samples };
         let used = course.used(Duration::from_secs(10), 100).unwrap();
         assert!((used.cores - 4.0 / 390.0).abs() < 1e-9, "{used:?}");
         assert!((used.cpu_ms_per_turn.unwrap() - 40.0).abs() < 1e-9, "{used:?}");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::events::{Event, Fact, Output, State, Upload};
 use crate::firmware::tests::{Bench, HELLO, START};
 use crate::scripted_tool::ScriptedTool;
-use crate::toolbox::{Oddities, Toolbox};
+use crate::toolbox::{Quirks, Toolbox};
 
 impl Bench {
     fn with(toolbox: Toolbox) -> Self {
@@ -241,24 +241,24 @@ fn other_clients_are_odd_in_these_ways() {
     let odd = |oddities| {
         Bench::with(Toolbox { call_takes: Duration::ZERO, oddities, ..Toolbox::default() })
     };
-    let mut bench = odd(Oddities { empty_cursor: true, ..Oddities::default() });
+    let mut bench = odd(Quirks { empty_cursor: true, ..Quirks::default() });
     bench.request(0, 1, "tools/list", json!({}));
     assert_eq!(bench.answer()["result"]["nextCursor"], "");
 
-    let mut bench = odd(Oddities { picture_results: true, ..Oddities::default() });
+    let mut bench = odd(Quirks { picture_results: true, ..Quirks::default() });
     bench.call(0, 1, "self.get_device_status", json!({}));
     let picture = bench.answer()["result"]["content"][0]["image"].as_str().unwrap().to_owned();
     assert_eq!(serde_json::from_str::<Value>(&picture).unwrap()["mimeType"], "image/jpeg");
 
-    let mut bench = odd(Oddities { ignores_unknown: true, ..Oddities::default() });
+    let mut bench = odd(Quirks { ignores_unknown: true, ..Quirks::default() });
     bench.call(0, 1, "nobody", json!({})).request(0, 2, "prompts/list", json!({}));
     assert_eq!(bench.answers().len(), 0);
 
-    let mut bench = odd(Oddities { silent: true, ..Oddities::default() });
+    let mut bench = odd(Quirks { silent: true, ..Quirks::default() });
     bench.request(0, 1, "initialize", json!({}));
     assert_eq!(bench.answers().len(), 0);
 
-    let mut bench = odd(Oddities { late: Duration::from_secs(40), ..Oddities::default() });
+    let mut bench = odd(Quirks { late: Duration::from_secs(40), ..Quirks::default() });
     bench.request(0, 1, "initialize", json!({})).at(39_999, Event::Nothing);
     assert_eq!(bench.answers().len(), 0);
     bench.at(40_000, Event::Nothing);

@@ -1,5 +1,5 @@
-//! The device's socket against a server that stops reading, on a real connection. Not for the
-//! device's rules.
+//! Tests of the device's socket against a server that stops reading, on a real connection. Not for
+//! the rules of the device.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_PACKETS: u64 = 40_000;
 const HELLO: &str = r#"{"type":"hello","transport":"websocket"}"#;
 
-/// The number of a packet: its first eight bytes.
+/// Returns the number of a packet: its first eight bytes.
 fn number(packet: &[u8]) -> u64 {
     u64::from_be_bytes(packet[..8].try_into().unwrap())
 }
@@ -60,13 +60,13 @@ async fn a_server_that_stops_reading_costs_the_oldest_packets_only() {
     let uplink = AudioParams::default();
     let firmware = Firmware::new(Profile::default(), ListenMode::Auto, 1, &uplink);
     let mut device = Device::new(endpoint, firmware);
-    device.happen(Event::Button).await.unwrap();
+    device.handle(Event::Button).await.unwrap();
     let until = Instant::now() + PATIENCE;
-    device.live_until(until, |_, firmware| firmware.microphone_open()).await.unwrap();
+    device.run_until(until, |_, firmware| firmware.microphone_open()).await.unwrap();
     let mut last = 0;
     while device.report().packets().unsent < 10 && last < MOST_PACKETS {
         for _ in 0..500 {
-            device.happen(Event::Microphone(packet(last))).await.unwrap();
+            device.handle(Event::Microphone(packet(last))).await.unwrap();
             last += 1;
         }
     }
@@ -75,7 +75,7 @@ async fn a_server_that_stops_reading_costs_the_oldest_packets_only() {
     read_on.send(last - 1).unwrap();
     let reading = async {
         // The device has to live for its queue to go out.
-        let live = device.live_until(Instant::now() + PATIENCE, |_, _| false);
+        let live = device.run_until(Instant::now() + PATIENCE, |_, _| false);
         tokio::select! { numbers = server => numbers.unwrap(), _ = live => Vec::new() }
     };
     let numbers = timeout(PATIENCE, reading).await.expect("the queue goes out");

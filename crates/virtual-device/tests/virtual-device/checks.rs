@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Down, Ring, Told, TtsAct, sound};
+use hearken_actors::testkit::{Down, Received, TestPipeline, TtsAct, sound};
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::events::Event;
@@ -19,7 +19,7 @@ const fn ms(ms: u64) -> Duration {
 
 /// What a server sends for a reply of this length, from its hello to a second after the end.
 async fn reply_of(length: Duration, settings: PipelineSettings) -> Vec<Down> {
-    let mut ring = Ring::greeted(settings, 1).await;
+    let mut ring = TestPipeline::greeted(settings, 1).await;
     ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
     ring.script.says(TtsAct::Audio { length, first: ms(120), each: ms(10) });
     ring.stream(sound::voice(1_020)).await;
@@ -39,9 +39,9 @@ fn heard_on(profile: &Profile, log: &[Down]) -> Report {
     bench.at(ms(0), Event::SocketOpen);
     for down in log {
         let event = match &down.what {
-            Told::Text(json) => Event::Text(json.to_string()),
-            Told::Audio(opus) => Event::Binary(opus.clone()),
-            Told::Closed(_) | Told::Gone => Event::SocketClosed,
+            Received::Text(json) => Event::Text(json.to_string()),
+            Received::Audio(opus) => Event::Binary(opus.clone()),
+            Received::Closed(_) | Received::Gone => Event::SocketClosed,
         };
         while let Some(due) = bench.due().filter(|due| *due < down.at) {
             bench.at(due, Event::Nothing);
@@ -49,7 +49,7 @@ fn heard_on(profile: &Profile, log: &[Down]) -> Report {
         bench.at(down.at, event);
     }
     bench.at(log.last().unwrap().at + ms(5_000), Event::Nothing);
-    bench.into_watcher()
+    bench.into_observer()
 }
 
 #[actix::test]

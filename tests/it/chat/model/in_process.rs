@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_actors::chat::turns::Ask as TurnAsk;
+use hearken_actors::chat::turns::RequestOptions as TurnAsk;
 use hearken_actors::chat::{ChatError, ChatPiece, ChatService, ChatSettings};
 use hearken_actors::ports::{ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_actors::tasks::Tasks;
@@ -183,7 +183,7 @@ impl System for ChatInProcess {
                 reply
             }
             Ask::Snapshot => shown(service.make_snapshot(id, CreateSnapshot::default()).await),
-            Ask::GoBack(_) => shown(service.go_back(id, snapshot).await),
+            Ask::GoBack(_) => shown(service.restore_snapshot(id, snapshot).await),
             Ask::Archive => shown(service.archive(id).await),
             Ask::Restore => shown(service.restore(id).await),
             Ask::Delete => shown(service.delete(id).await),

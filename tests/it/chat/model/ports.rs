@@ -16,9 +16,9 @@ use hearken_actors::ports::{
 use hearken_cluster::LocalBus;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
-use hearken_state_server::rules::Deed;
-use hearken_state_server::storage::Refused;
-use hearken_state_server::{Storage, Wrong, tools};
+use hearken_state_server::rules::CallOutcome;
+use hearken_state_server::storage::StorageError;
+use hearken_state_server::{CallError, Storage, tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -154,10 +154,10 @@ pub(super) struct Worlds {
     pub(super) steps: Arc<Steps>,
 }
 
-fn refused(refused: Refused) -> StateError {
+fn refused(refused: StorageError) -> StateError {
     match refused {
-        Refused::Conflict(version) => StateError::Conflict(Some(version)),
-        Refused::Unknown(what) => StateError::Unknown(what),
+        StorageError::Conflict(version) => StateError::Conflict(Some(version)),
+        StorageError::Unknown(what) => StateError::Unknown(what),
         other => StateError::Refused(other.to_string()),
     }
 }
@@ -167,7 +167,7 @@ fn away() -> StateError {
 }
 
 /// Events happen so many seconds after 1970 as the hero has hit points.
-fn outcome((deed, version): (Deed, i64)) -> StateOutcome {
+fn outcome((deed, version): (CallOutcome, i64)) -> StateOutcome {
     let event = |(kind, about): (&str, Value)| StateEvent {
         id: Some(uuid::Uuid::new_v4().to_string()),
         at: about["hp"].as_i64().and_then(|hp| Timestamp::from_second(hp).ok()),
@@ -229,7 +229,7 @@ impl StateServer for Worlds {
             }
             let done = match storage.call(session.as_str(), &tool, &arguments, version) {
                 Ok(done) => outcome(done),
-                Err(Refused::Wrong(Wrong::Rules(why))) => {
+                Err(StorageError::CallError(CallError::Rules(why))) => {
                     StateOutcome { error: Some(why), ..StateOutcome::default() }
                 }
                 Err(other) => return Err(refused(other)),
@@ -256,7 +256,7 @@ impl StateServer for Worlds {
     ) -> BoxFuture<'static, Result<(), StateError>> {
         let (session, name) = (session.clone(), name.to_owned());
         self.stepped(move |storage, _| match storage.create(session.as_str(), &name) {
-            Ok(_) | Err(Refused::Taken) => Ok(()),
+            Ok(_) | Err(StorageError::Taken) => Ok(()),
             Err(other) => Err(refused(other)),
         })
     }
@@ -268,7 +268,7 @@ impl StateServer for Worlds {
         }
         let (session, steps) = (session.clone(), Arc::clone(&self.steps));
         let deleted = self.stepped(move |storage, _| match storage.delete(session.as_str()) {
-            Ok(()) | Err(Refused::Unknown(_)) => Ok(()),
+            Ok(()) | Err(StorageError::Unknown(_)) => Ok(()),
             Err(other) => Err(refused(other)),
         });
         Box::pin(async move {

@@ -38,7 +38,7 @@ impl Generator for Script {
 
 /// Returns the forwarded text, the end of the answer, and the requests to the model.
 fn answered(request: &Generation, lines: &[&'static str]) -> (String, Finish, Vec<Generation>) {
-    let mut model = Passes(Script { lines: lines.to_vec(), asked: Vec::new() });
+    let mut model = TwoPass(Script { lines: lines.to_vec(), asked: Vec::new() });
     let mut told = Vec::new();
     let finish = model.generate(request, &mut |piece| {
         if let Piece::Bytes(bytes) = piece {
@@ -46,7 +46,7 @@ fn answered(request: &Generation, lines: &[&'static str]) -> (String, Finish, Ve
         }
         ControlFlow::Continue(())
     });
-    let Passes(Script { lines, asked }) = model;
+    let TwoPass(Script { lines, asked }) = model;
     assert!(lines.is_empty(), "never asked for {lines:?}");
     (String::from_utf8(told).unwrap(), finish.unwrap(), asked)
 }
@@ -258,7 +258,7 @@ fn whoever_leaves_stops_any_pass() {
         for patience in 0..20 {
             let script = Script { lines: lines.to_vec(), asked: Vec::new() };
             let (mut steps, mut after) = (0, 0);
-            let finish = Passes(script).generate(&asking("Four"), &mut |_| {
+            let finish = TwoPass(script).generate(&asking("Four"), &mut |_| {
                 after += u32::from(steps > patience);
                 steps += 1;
                 if steps > patience { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -281,6 +281,6 @@ fn a_failure_of_any_pass_is_told() {
         }
     }
     let ask =
-        |works| Passes(Broken(works)).generate(&asking("Hi"), &mut |_| ControlFlow::Continue(()));
+        |works| TwoPass(Broken(works)).generate(&asking("Hi"), &mut |_| ControlFlow::Continue(()));
     assert_eq!([ask(0).is_err(), ask(1).is_err(), ask(2).is_err()], [true, true, false]);
 }

@@ -10,17 +10,17 @@ use super::espeak::{self, PinyinVoice};
 use super::sherpa_asr::Whisper;
 use super::sherpa_tts::{KOKORO_NAME, KOKORO_SPEAKERS, Kokoro, Piper};
 use super::sherpa_vad::Silero;
-use super::{EngineError, Hearing, Speaker, Voice};
-use crate::speech::pace::Paces;
+use super::{EngineError, RecognitionEngines, Voice, VoicePair};
+use crate::speech::voice_speeds::VoiceSpeeds;
 
 /// Loads the recogniser and the detector. Takes a second or two.
 ///
 /// # Errors
 /// A model is missing or does not load.
-pub fn hearing(models: &Path, threads: usize) -> Result<Hearing, EngineError> {
+pub fn hearing(models: &Path, threads: usize) -> Result<RecognitionEngines, EngineError> {
     let silero = Silero::new(&models.join("silero-vad"));
     let recognizer = Whisper::load(&models.join("whisper-base"), &silero, threads)?;
-    Ok(Hearing { recognizer: Arc::new(recognizer), detectors: Arc::new(silero) })
+    Ok(RecognitionEngines { recognizer: Arc::new(recognizer), detectors: Arc::new(silero) })
 }
 
 /// Loads the voices; the first is the default. Measures the speed of the Chinese voice unless
@@ -32,15 +32,15 @@ pub fn hearing(models: &Path, threads: usize) -> Result<Hearing, EngineError> {
 pub fn speakers(
     models: &Path,
     threads: usize,
-    paces: &Paces,
+    paces: &VoiceSpeeds,
     hopeless_cost: f64,
-) -> Result<Vec<Speaker>, EngineError> {
+) -> Result<Vec<VoicePair>, EngineError> {
     if !espeak::installed() {
         return Err(EngineError::NoEspeak);
     }
     let english: Arc<dyn Voice> = Arc::new(Piper::load(&models.join("piper-en-joe"), 1)?);
     let robot: Arc<dyn Voice> = Arc::new(PinyinVoice);
-    let pair = |id: &str, chinese: Arc<dyn Voice>| Speaker {
+    let pair = |id: &str, chinese: Arc<dyn Voice>| VoicePair {
         id: id.into(),
         chinese,
         english: Arc::clone(&english),
@@ -48,11 +48,11 @@ pub fn speakers(
     let kokoro = match Kokoro::load(&models.join(KOKORO_NAME), threads) {
         Ok(voices) => voices,
         Err(error) => {
-            tracing::warn!(%error, "the natural Chinese voice is missing, espeak-ng speaks instead");
+            tracing::warn!(%error, "cannot load the natural Chinese voice; using espeak-ng instead");
             return Ok(vec![pair("espeak-zh", robot)]);
         }
     };
-    let mut speakers: Vec<Speaker> = KOKORO_SPEAKERS
+    let mut speakers: Vec<VoicePair> = KOKORO_SPEAKERS
         .iter()
         .zip(kokoro)
         .map(|((id, _), voice)| pair(id, Arc::new(voice)))
@@ -67,7 +67,7 @@ pub fn speakers(
     if cost > hopeless_cost {
         tracing::warn!(
             cost,
-            "this machine is too slow for the natural Chinese voice, espeak-ng speaks instead"
+            "this machine is too slow for the natural Chinese voice; using espeak-ng instead"
         );
         speakers.rotate_right(1);
     }
@@ -76,14 +76,14 @@ pub fn speakers(
 
 /// Returns true if the speed of the Chinese voice was measured before. A cost above `hopeless_cost`
 /// may come from a time of high load: it is measured again at each start.
-pub fn speeds_are_known(paces: &Paces, hopeless_cost: f64) -> bool {
+pub fn speeds_are_known(paces: &VoiceSpeeds, hopeless_cost: f64) -> bool {
     paces.cost(KOKORO_NAME).is_some_and(|cost| cost <= hopeless_cost)
 }
 
 /// Speaks a line twice, the first time to warm up, and stores the cost of the second. Other
 /// programs may use the processor at a first start (the build, for example): the processor time is
 /// used if it is less than the elapsed time.
-fn measure(voice: &dyn Voice, threads: usize, paces: &Paces) -> Result<(), EngineError> {
+fn measure(voice: &dyn Voice, threads: usize, paces: &VoiceSpeeds) -> Result<(), EngineError> {
     let stop = CancellationToken::new();
     for warm in [false, true] {
         let (begun, spent) = (Instant::now(), processor_time());
@@ -102,7 +102,7 @@ fn measure(voice: &dyn Voice, threads: usize, paces: &Paces) -> Result<(), Engin
         }
     }
     if let Err(error) = paces.save() {
-        tracing::warn!(%error, "cannot keep the voices' speeds");
+        tracing::warn!(%error, "cannot store the measured speeds of the voices");
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ pub trait Voice: Send + Sync {
 
 /// Voice that clients select: one engine for each language.
 #[derive(Clone)]
-pub struct Speaker {
+pub struct VoicePair {
     /// Id of the voice: the `voice_id` of requests.
     pub id: Arc<str>,
     /// Engine for Chinese runs.
@@ -117,7 +117,7 @@ pub struct Speaker {
     pub english: Arc<dyn Voice>,
 }
 
-impl Speaker {
+impl VoicePair {
     /// Returns the engine for a language.
     pub fn voice(&self, language: Language) -> &Arc<dyn Voice> {
         match language {
@@ -129,7 +129,7 @@ impl Speaker {
 
 /// Engines of the recognition service.
 #[derive(Clone)]
-pub struct Hearing {
+pub struct RecognitionEngines {
     /// The recogniser.
     pub recognizer: Arc<dyn Recognizer>,
     /// Factory of detectors for streaming mode.

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn read(deltas: &[Value]) -> Vec<String> {
-    let mut pieces = Pieces::default();
+    let mut pieces = AnswerAssembler::default();
     for delta in deltas {
         pieces.chunk(&json!({ "choices": [{ "delta": delta }] }));
     }
@@ -49,7 +49,7 @@ fn calls_are_joined_from_whatever_pieces_a_base_sends() {
 #[test]
 fn what_an_answer_cost_is_read_wherever_it_stands() {
     let read = |chunks: &[Value]| {
-        let mut pieces = Pieces::default();
+        let mut pieces = AnswerAssembler::default();
         chunks.iter().for_each(|chunk| pieces.chunk(chunk));
         pieces.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens))
     };
@@ -76,7 +76,7 @@ fn badly_written_arguments_are_not_sent_back() {
 
 /// Returns the result of these events: text unchanged, each call in angle quotes, and the progress.
 fn told(events: &[String]) -> (String, Progress) {
-    let mut pieces = Pieces::default();
+    let mut pieces = AnswerAssembler::default();
     for event in events {
         pieces.read(event).unwrap();
     }
@@ -162,7 +162,7 @@ fn what_is_thought_apart_is_no_text() {
     ] {
         assert_eq!(told(&[chunk(delta)]).0, "");
     }
-    let mut pieces = Pieces::default();
+    let mut pieces = AnswerAssembler::default();
     pieces.chunk(&json!({ "choices": [{ "delta": { "reasoning_content": "x" } }] }));
     assert!(pieces.thinks_apart());
 }
@@ -171,7 +171,7 @@ fn what_is_thought_apart_is_no_text() {
 fn an_error_within_the_answer_has_its_kind() {
     let kind = |error: Value| {
         let event = json!({ "error": error, "choices": [] }).to_string();
-        Pieces::default().read(&event).unwrap_err().kind
+        AnswerAssembler::default().read(&event).unwrap_err().kind
     };
     assert_eq!(kind(json!({ "message": "secret" })), ProviderErrorKind::Unavailable);
     assert_eq!(kind(json!("secret")), ProviderErrorKind::Unavailable);
@@ -247,7 +247,7 @@ proptest! {
     #[test]
     fn any_fragments_are_survived(fragments in proptest::collection::vec(
         (proptest::option::of(0_u64..200), proptest::option::of("[ab]{0,1}"), ".{0,4}"), 0..100)) {
-        let mut pieces = Pieces::default();
+        let mut pieces = AnswerAssembler::default();
         for (index, id, arguments) in fragments {
             let fragment = json!({ "index": index, "id": id, "function": { "arguments": arguments } });
             pieces.chunk(&json!({ "choices": [{ "delta": { "tool_calls": [fragment] } }] }));

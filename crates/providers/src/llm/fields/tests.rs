@@ -67,7 +67,7 @@ async fn each_refused_field_is_found_once() {
         let (base, known) = (Base::new(&["max_tokens", "temperature"], tells), openai());
         assert_eq!(base.ask(&known, order()).await, (Some(newer.clone()), 3));
         assert_eq!(base.ask(&known, order()).await, (Some(newer.clone()), 1));
-        assert_eq!(known.taken_as(order()), newer);
+        assert_eq!(known.without_refused(order()), newer);
     }
 }
 
@@ -92,7 +92,7 @@ async fn what_is_wrong_in_itself_is_told_and_changes_nothing() {
     for asked in [5, 5, 5, 1, 1] {
         assert_eq!(base.ask(&known, order()).await, (None, asked));
     }
-    assert_eq!(known.taken_as(order()), order());
+    assert_eq!(known.without_refused(order()), order());
     // A reason that names none of our fields, or fields that were accepted before, need no search.
     let (base, known) = (Base::new(&["messages"], by_param), openai());
     assert_eq!(base.ask(&known, order()).await, (None, 1));
@@ -103,7 +103,7 @@ async fn what_is_wrong_in_itself_is_told_and_changes_nothing() {
     // The user's words may contain a field's name: one more attempt, and nothing is remembered.
     let base = Base::new(&["messages"], |_| by_words("temperature"));
     assert_eq!(base.ask(&known, order()).await, (None, 2));
-    assert_eq!(known.taken_as(order()), order());
+    assert_eq!(known.without_refused(order()), order());
     // A server that names a field which it accepted before is believed.
     let newer = Base::new(&["temperature"], by_param);
     assert_eq!(newer.ask(&known, order()).await.1, 2);

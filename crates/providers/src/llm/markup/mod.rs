@@ -39,7 +39,7 @@ pub(super) enum Opening {
 }
 
 /// Filter of an answer's pieces, which removes text that is not the answer.
-pub(super) struct Screen {
+pub(super) struct AnswerFilter {
     tools: Arc<[OfferedTool]>,
     /// Undecided text.
     rest: String,
@@ -79,7 +79,7 @@ enum Step {
     Waits,
 }
 
-impl Screen {
+impl AnswerFilter {
     /// Creates a filter for the answer to this prompt.
     pub(super) fn new(prompt: &Prompt, opening: Opening) -> Self {
         let may_call = prompt.tool_choice == ToolChoice::Auto;
@@ -122,7 +122,7 @@ impl Screen {
     }
 
     /// Records that the server sends thinking in separate fields: its text is the answer.
-    pub(super) fn thinks_apart(&mut self) {
+    pub(super) fn reasoning_is_separate(&mut self) {
         self.began = Some(Opening::Marked);
         if let Mode::Unsure(kept) = &mut self.mode {
             self.rest = std::mem::take(kept) + &self.rest;
@@ -392,7 +392,7 @@ impl Screen {
 
 /// Returns a whole answer without text that is not the answer.
 pub(crate) fn answer(text: &str) -> String {
-    let mut screen = Screen::new(&Prompt::default(), Opening::Marked);
+    let mut screen = AnswerFilter::new(&Prompt::default(), Opening::Marked);
     screen.push(LlmDelta::Text(text.to_owned()));
     screen.end();
     let mut answer = String::new();

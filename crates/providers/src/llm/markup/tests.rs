@@ -4,7 +4,7 @@ use hearken_actors::ports::{LlmDelta, OfferedTool, Prompt, ToolChoice};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Opening, Screen, answer};
+use super::{AnswerFilter, Opening, answer};
 
 fn prompt() -> Prompt {
     let tool = |name: &str| OfferedTool {
@@ -18,7 +18,7 @@ fn prompt() -> Prompt {
 
 /// Returns the result of these pieces: text unchanged, each call in angle quotes.
 fn shown(prompt: &Prompt, opening: Opening, pieces: &[&str]) -> String {
-    let mut screen = Screen::new(prompt, opening);
+    let mut screen = AnswerFilter::new(prompt, opening);
     for piece in pieces {
         screen.push(LlmDelta::Text((*piece).to_owned()));
     }
@@ -132,7 +132,7 @@ fn text_without_marks_stays_as_it_is() {
 #[test]
 fn an_end_without_a_beginning_is_known_from_then_on() {
     let text = "The user greets.</think>\nHello.";
-    let mut first = Screen::new(&Prompt::default(), Opening::Marked);
+    let mut first = AnswerFilter::new(&Prompt::default(), Opening::Marked);
     first.push(LlmDelta::Text(text.into()));
     first.end();
     assert_eq!(first.began(), Some(Opening::Missing));
@@ -152,10 +152,10 @@ fn an_end_without_a_beginning_is_known_from_then_on() {
         "I look.«get_weather{}»"
     );
     // If a server separates thinking, its answers are sent on at once.
-    let mut apart = Screen::new(&Prompt::default(), Opening::Missing);
+    let mut apart = AnswerFilter::new(&Prompt::default(), Opening::Missing);
     apart.push(LlmDelta::Text("He".into()));
     assert_eq!(apart.pop(), None);
-    apart.thinks_apart();
+    apart.reasoning_is_separate();
     assert_eq!(
         (apart.pop(), apart.began()),
         (Some(LlmDelta::Text("He".into())), Some(Opening::Marked))
@@ -216,7 +216,7 @@ fn calls_that_cannot_be_made_are_dropped() {
 
 #[test]
 fn pieces_are_handed_on_as_they_come() {
-    let mut screen = Screen::new(&Prompt::default(), Opening::Marked);
+    let mut screen = AnswerFilter::new(&Prompt::default(), Opening::Marked);
     for piece in ["He", "llo", " <", "b> x", "<th", "ink>", "no", "</think", "> y"] {
         screen.push(LlmDelta::Text(piece.into()));
     }

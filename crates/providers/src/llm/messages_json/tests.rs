@@ -73,7 +73,7 @@ fn a_temperature_keeps_to_the_scale() {
 }
 
 fn read(events: &[Value]) -> (Vec<LlmDelta>, Option<ProviderError>) {
-    let mut pieces = Pieces::default();
+    let mut pieces = AnswerAssembler::default();
     let broken = events.iter().find_map(|event| pieces.read(&event.to_string()).err());
     pieces.close();
     let mut deltas: Vec<LlmDelta> = std::mem::take(pieces.ready()).into();
@@ -156,7 +156,7 @@ fn ends_and_errors_are_told_apart() {
         assert_eq!(error(word), (kind, word.to_owned()));
     }
     assert_eq!(error("you said Hello"), (ProviderErrorKind::Fault, "unknown".into()));
-    let broken = Pieces::default().read("no JSON").unwrap_err();
+    let broken = AnswerAssembler::default().read("no JSON").unwrap_err();
     assert_eq!(broken.kind, ProviderErrorKind::Protocol);
 }
 
@@ -200,7 +200,7 @@ proptest! {
     #[test]
     fn any_events_are_survived(events in prop::collection::vec(
         (0_usize..8, 0_u64..100, ".{0,4}"), 0..150)) {
-        let mut pieces = Pieces::default();
+        let mut pieces = AnswerAssembler::default();
         for (kind, index, text) in events {
             let event = match kind {
                 0 => json!({ "type": "content_block_start", "index": index, "content_block": { "type": "tool_use", "id": text, "name": text } }),

@@ -8,7 +8,7 @@ use hearken_proto::device::AudioParams;
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::firmware::{Event, Firmware, State};
 use hearken_virtual_device::profile::Build;
-use hearken_virtual_device::virtual_device::{ToWire, VirtualDevice};
+use hearken_virtual_device::virtual_device::{LinkAction, VirtualDevice};
 use tokio::time::Instant;
 
 use super::dice::Dice;
@@ -110,11 +110,11 @@ impl Home {
     }
 
     pub(crate) fn judge(&mut self) -> &mut Judge {
-        self.bench.watcher_mut()
+        self.bench.observer_mut()
     }
 
     pub(crate) fn counts(&self) -> &Counts {
-        &self.bench.watcher().counts
+        &self.bench.observer().counts
     }
 
     pub(crate) fn fault(&mut self, what: impl AsRef<str>) {
@@ -129,12 +129,12 @@ impl Home {
 
     /// How long nothing has come from the server.
     pub(crate) fn quiet_for(&self) -> Duration {
-        self.now().saturating_sub(self.bench.watcher().last_heard_of)
+        self.now().saturating_sub(self.bench.observer().last_heard_of)
     }
 
     /// How long the person has said nothing.
     pub(crate) fn silent_for(&self) -> Duration {
-        self.now().saturating_sub(self.bench.watcher().voiced.unwrap_or_default())
+        self.now().saturating_sub(self.bench.observer().voiced.unwrap_or_default())
     }
 
     /// A time of chance, from `low` to `high` milliseconds.
@@ -172,7 +172,7 @@ impl Home {
         self.words = words;
         self.barge_in = words && self.speaks();
         if self.barge_in {
-            self.bench.spoken_over(now);
+            self.bench.mark_spoken_over(now);
         }
     }
 
@@ -188,26 +188,26 @@ impl Home {
         self.obey(orders);
     }
 
-    fn obey(&mut self, orders: Vec<ToWire>) {
+    fn obey(&mut self, orders: Vec<LinkAction>) {
         for order in orders {
             match order {
-                ToWire::Open => {
+                LinkAction::Open => {
                     self.drop_wire(false);
                     self.over = false;
                     let there_and_back = self.plan.base * 2 + self.plan.jitter;
                     self.opening = Some(self.now() + there_and_back);
                 }
-                ToWire::Drop => {
+                LinkAction::Drop => {
                     self.drop_wire(false);
                     self.over = true;
                 }
-                ToWire::Text(text) => {
+                LinkAction::Text(text) => {
                     let abort = text.contains(r#""type":"abort""#);
                     let mark = if abort { Mark::Abort } else { self.mark };
                     self.send(Message::Text(text.into()), mark);
                 }
-                ToWire::Binary(bytes) => self.send(Message::Binary(bytes), self.mark),
-                ToWire::Upload(_) => self.fault("a picture was asked for"),
+                LinkAction::Binary(bytes) => self.send(Message::Binary(bytes), self.mark),
+                LinkAction::Upload(_) => self.fault("a picture was asked for"),
             }
         }
     }
@@ -266,7 +266,7 @@ impl Home {
             tokio::select! {
                 biased;
                 down = wire.sent() => {
-                    let judge = self.bench.watcher_mut();
+                    let judge = self.bench.observer_mut();
                     judge.server_sends(down.sent, down.frame.as_ref());
                     down.sentence = judge.sentence();
                 }
@@ -288,7 +288,8 @@ impl Home {
     }
 
     fn due(&self) -> Duration {
-        let heard = (self.alert || self.listens()).then(|| self.bench.when(self.microphone.due()));
+        let heard =
+            (self.alert || self.listens()).then(|| self.bench.caller_time(self.microphone.due()));
         let wire = self.wire.as_ref().and_then(Wire::due);
         let dues = [self.bench.due(), heard, wire, self.opening, self.walks_away];
         dues.into_iter().flatten().min().unwrap_or(Duration::MAX)
@@ -312,7 +313,7 @@ impl Home {
         while self.alert || self.listens() {
             self.microphone
                 .skip_to(self.drift.on_device(now).saturating_sub(Duration::from_secs(1)));
-            if self.bench.when(self.microphone.due()) > now {
+            if self.bench.caller_time(self.microphone.due()) > now {
                 break;
             }
             self.hear();
@@ -325,7 +326,7 @@ impl Home {
             self.happen(Event::Nothing);
         }
         let way = (self.plan.base + self.plan.jitter) * 2;
-        if let Some(since) = self.bench.watcher().unanswered_abort(now)
+        if let Some(since) = self.bench.observer().unanswered_abort(now)
             && since > way + STOP_WITHIN
         {
             self.fault("an abort is not answered");
@@ -423,6 +424,6 @@ impl Home {
 
     /// What was found.
     pub(crate) fn into_judge(self) -> Judge {
-        self.bench.into_watcher()
+        self.bench.into_observer()
     }
 }

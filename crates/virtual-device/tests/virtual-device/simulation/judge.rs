@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use actix_http::ws::Frame;
 use hearken_virtual_device::firmware::{Fact, Loss};
-use hearken_virtual_device::observer::{Observer, What, loss_name};
+use hearken_virtual_device::observer::{Observation, Observer, loss_name};
 
 use super::vendors::{Sentence, Shared, lock};
 
@@ -375,15 +375,15 @@ impl Judge {
 }
 
 impl Observer for Judge {
-    fn saw(&mut self, at: Duration, what: What) {
+    fn observe(&mut self, at: Duration, what: Observation) {
         match &what {
-            What::Sent(text) => self.note(at, || format!("device: {text}")),
-            What::SpokenOver => {
+            Observation::Sent(text) => self.note(at, || format!("device: {text}")),
+            Observation::SpokenOver => {
                 self.counts.interruptions += 1;
                 self.note(at, || "person: speaks over the reply".into());
             }
-            What::SentAudio => {}
-            What::Noticed(fact) => {
+            Observation::SentAudio => {}
+            Observation::Noticed(fact) => {
                 match fact {
                     Fact::PacketReceived | Fact::PacketPlayed { .. } | Fact::Message { .. } => {}
                     fact => self.note(at, || format!("device: {fact:?}")),

@@ -158,7 +158,7 @@ impl Wire {
             framing: Framing::from_version(plan.framing),
             sink: None,
             notice: None,
-            place: Some(place),
+            slot: Some(place),
         };
         let (up, bytes) = mpsc::unbounded_channel();
         let actor = server.pipeline.device(visitor);

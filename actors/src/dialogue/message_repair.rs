@@ -19,7 +19,7 @@ const NO_RESULT: &str = "done";
 /// Makes these messages valid, in place. After this, calls have valid names, unique ids and JSON
 /// objects as arguments, and each call is directly followed by its result. Removes what cannot be
 /// repaired: calls without a result, results without a call, and answers without words.
-pub fn mend(messages: &mut Vec<ChatMessage>) {
+pub fn repair(messages: &mut Vec<ChatMessage>) {
     let mut used = HashSet::new();
     let mut kept = Vec::with_capacity(messages.len());
     let mut rest = std::mem::take(messages).into_iter().peekable();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn mended(mut messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
-        mend(&mut messages);
+        repair(&mut messages);
         messages
     }
 

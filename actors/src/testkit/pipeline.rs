@@ -29,7 +29,7 @@ use crate::tools::Vision;
 const PATIENCE: Duration = Duration::from_secs(400);
 
 /// Pipeline of one device, and its socket.
-pub struct Ring {
+pub struct TestPipeline {
     /// Behaviour of the ports, and their requests.
     pub script: Arc<Script>,
     /// Token that ends the server.
@@ -59,18 +59,18 @@ impl Server {
     }
 }
 
-impl Ring {
+impl TestPipeline {
     /// Connects a device that has not said hello. Needs an actix system and a paused clock.
     pub fn connect(settings: PipelineSettings) -> Self {
         Self::connect_with(settings, Vec::new())
     }
 
-    /// Connects a device as [`Ring::connect`] does, at a server that has these tools.
+    /// Connects a device as [`TestPipeline::connect`] does, at a server that has these tools.
     pub fn connect_with(settings: PipelineSettings, tools: Vec<Arc<dyn ToolSource>>) -> Self {
         Self::connect_seeing(settings, tools, None)
     }
 
-    /// Connects a device as [`Ring::connect_with`] does, at a server that describes pictures.
+    /// Connects a device as [`TestPipeline::connect_with`] does, at a server that describes pictures.
     pub fn connect_seeing(
         settings: PipelineSettings,
         tools: Vec<Arc<dyn ToolSource>>,
@@ -108,7 +108,7 @@ impl Ring {
         self.again_with(None)
     }
 
-    /// Opens a socket as [`Ring::again`] does, for a device that receives nothing but this notice.
+    /// Opens a socket as [`TestPipeline::again`] does, for a device that receives nothing but this notice.
     pub fn again_with(&self, notice: Option<String>) -> Self {
         let (script, process) = (Arc::clone(&self.script), self.process.clone());
         Self::enter(Rc::clone(&self.server), script, process, notice)
@@ -137,16 +137,16 @@ impl Ring {
     ) -> Self {
         let device_id = DeviceId::new("ring");
         let connection =
-            DeviceConnection { device_id, framing: Framing::V1, sink: None, notice, place: None };
+            DeviceConnection { device_id, framing: Framing::V1, sink: None, notice, slot: None };
         let socket = MemorySocket::open(server.pipeline.device(connection), true);
         Self { script, process, log: Vec::new(), framing: Framing::V1, socket, server }
     }
 
     /// Connects a device that has said hello with this protocol version.
     pub async fn greeted(settings: PipelineSettings, version: u32) -> Self {
-        let mut ring = Self::connect(settings);
-        ring.greet(version).await;
-        ring
+        let mut pipeline = Self::connect(settings);
+        pipeline.greet(version).await;
+        pipeline
     }
 
     /// Says hello with this protocol version and waits for the answer.
@@ -245,12 +245,12 @@ impl Ring {
         self.socket.drop_connection();
     }
 
-    /// Nothing is answered any more, not even a ping, though the connection stands.
+    /// Stops answering, even pings, while the connection stays open.
     pub fn fall_silent(&self) {
         self.socket.fall_silent();
     }
 
-    /// No actor of any connection to the server holds its port.
+    /// Returns true if no actor of any connection to the server holds its port.
     pub fn is_deserted(&self) -> bool {
         self.server.held() == self.server.held
     }

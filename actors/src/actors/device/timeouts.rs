@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use crate::dialogue::TurnInput;
-use crate::metrics::{self, meters};
+use crate::metrics::{self, actor_metrics};
 use crate::ws_link::{self, SocketContext};
 
 /// Interval between checks of the idle rules.
-pub(super) const CLOCK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 type Ctx = SocketContext<DeviceActor>;
 
@@ -23,12 +23,12 @@ impl DeviceActor {
         ws_link::close(ctx, fault);
     }
 
-    pub(super) fn look_at_the_clock(&mut self, ctx: &mut Ctx) {
+    pub(super) fn check_timeouts(&mut self, ctx: &mut Ctx) {
         self.say_next();
         self.count();
         if let Some(links) = &self.links {
             let waiting = links.uplink.max_capacity() - links.uplink.capacity();
-            meters().uplink_depth.record(metrics::whole(waiting));
+            actor_metrics().uplink_depth.record(metrics::as_f64(waiting));
         }
         let device = &self.rules.device;
         let now = Instant::now();
@@ -36,7 +36,7 @@ impl DeviceActor {
             return self.leave(Fault::NoHello, ctx);
         }
         if now - self.state.last_inbound >= device.dead_after {
-            tracing::info!("the device is gone without a word");
+            tracing::info!("the device closed the connection without a Close frame");
             return self.leave(Fault::Idle, ctx);
         }
         if now - self.state.last_ping >= device.ping_every {

@@ -15,9 +15,9 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Capacity of the queue of outgoing requests.
-const LANE: usize = 64;
+const QUEUE: usize = 64;
 /// Maximum number of pending requests; the next one fails.
-const MAX_WAITING: usize = 256;
+const MAX_PENDING: usize = 256;
 /// Longest wait for the peer to accept a frame.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
 /// Longest wait for a connection to close gracefully.
@@ -27,7 +27,7 @@ const MAX_UNREADABLE: u32 = 100;
 
 /// Reason why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unanswered {
+pub(super) enum RequestError {
     /// The connection was closed before the request was sent.
     #[error("the connection was lost")]
     NeverLeft,
@@ -38,92 +38,92 @@ pub(super) enum Unanswered {
     #[error("too many calls wait for their results")]
     Full,
     /// The response has an unsupported protocol version.
-    #[error("it speaks LiteMCP {0}, and we speak {VERSION}")]
+    #[error("incompatible LiteMCP version {0}: this server supports {VERSION}")]
     Version(Version),
     /// The response cannot be read, or belongs to another request.
-    #[error("its answer cannot be read: {0}")]
+    #[error("cannot read the tool's answer: {0}")]
     Unreadable(String),
 }
 
-type Answer = Result<Body, Unanswered>;
+type Answer = Result<Body, RequestError>;
 
 /// Pending requests by id.
-struct Waiting {
+struct Pending {
     by_id: HashMap<i64, oneshot::Sender<Answer>>,
     ids: Ids,
 }
 
 /// Connection; closed when dropped.
-pub(super) struct Exchange {
+pub(super) struct FrameConnection {
     outgoing: mpsc::Sender<String>,
-    waiting: Arc<Mutex<Waiting>>,
+    pending: Arc<Mutex<Pending>>,
     gone: CancellationToken,
     closing: CancellationToken,
 }
 
-impl Drop for Exchange {
+impl Drop for FrameConnection {
     /// Signals the task to close gracefully, within the time limit of closing.
     fn drop(&mut self) {
         self.closing.cancel();
     }
 }
 
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(pending: &Mutex<Pending>) -> MutexGuard<'_, Pending> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Guard that removes a pending request when its wait is abandoned.
-struct Forgets<'a>(&'a Mutex<Waiting>, i64);
+struct PendingGuard<'a>(&'a Mutex<Pending>, i64);
 
-impl Drop for Forgets<'_> {
+impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
         lock(self.0).by_id.remove(&self.1);
     }
 }
 
-impl Exchange {
+impl FrameConnection {
     /// Creates a connection over these frames, one message per frame; an error of the stream ends
     /// it. Needs a running runtime.
-    pub(super) fn over<S, R>(sink: S, stream: R) -> Self
+    pub(super) fn new<S, R>(sink: S, stream: R) -> Self
     where
         S: Sink<String, Error: Display> + Unpin + Send + 'static,
         R: Stream<Item = Result<String, String>> + Unpin + Send + 'static,
     {
-        let (outgoing, to_send) = mpsc::channel(LANE);
+        let (outgoing, to_send) = mpsc::channel(QUEUE);
         let seed = uuid::Uuid::new_v4().as_fields().0;
-        let waiting = Waiting { by_id: HashMap::new(), ids: Ids::new(seed) };
-        let waiting = Arc::new(Mutex::new(waiting));
+        let pending = Pending { by_id: HashMap::new(), ids: Ids::new(seed) };
+        let pending = Arc::new(Mutex::new(pending));
         let (gone, closing) = (CancellationToken::new(), CancellationToken::new());
         let guard = gone.clone().drop_guard();
-        let working = work(sink, stream, to_send, Arc::clone(&waiting), closing.clone(), guard);
+        let working = transfer(sink, stream, to_send, Arc::clone(&pending), closing.clone(), guard);
         tokio::spawn(working);
-        Self { outgoing, waiting, gone, closing }
+        Self { outgoing, pending, gone, closing }
     }
 
     /// Sends a request and waits for the response. After the future is dropped, the response is
     /// ignored.
-    pub(super) async fn ask(&self, question: &Body) -> Answer {
+    pub(super) async fn request(&self, question: &Body) -> Answer {
         if self.gone.is_cancelled() {
-            return Err(Unanswered::NeverLeft);
+            return Err(RequestError::NeverLeft);
         }
         let (tell, told) = oneshot::channel();
         let id = {
-            let mut waiting = lock(&self.waiting);
-            if waiting.by_id.len() >= MAX_WAITING {
-                return Err(Unanswered::Full);
+            let mut pending = lock(&self.pending);
+            if pending.by_id.len() >= MAX_PENDING {
+                return Err(RequestError::Full);
             }
-            let id = waiting.ids.draw();
-            waiting.by_id.insert(id, tell);
+            let id = pending.ids.draw();
+            pending.by_id.insert(id, tell);
             id
         };
-        let _forgets = Forgets(&self.waiting, id);
+        let _forgets = PendingGuard(&self.pending, id);
         if self.outgoing.send(question.encode(id)).await.is_err() {
-            return Err(Unanswered::NeverLeft);
+            return Err(RequestError::NeverLeft);
         }
         tokio::select! {
             biased;
-            answer = told => answer.unwrap_or(Err(Unanswered::Lost)),
-            () = self.gone.cancelled() => Err(Unanswered::Lost),
+            answer = told => answer.unwrap_or(Err(RequestError::Lost)),
+            () = self.gone.cancelled() => Err(RequestError::Lost),
         }
     }
 
@@ -136,17 +136,17 @@ impl Exchange {
     pub(super) async fn close(&self) {
         self.closing.cancel();
         if timeout(CLOSE_WITHIN, self.gone.cancelled()).await.is_err() {
-            tracing::debug!("a tool server's connection did not close in time");
+            tracing::debug!("the connection to a tool server did not close in time");
         }
     }
 }
 
 /// Transfers frames in both directions until one of them ends. Dropping `_gone` signals the end.
-async fn work<S, R>(
+async fn transfer<S, R>(
     mut sink: S,
     mut stream: R,
     mut to_send: mpsc::Receiver<String>,
-    waiting: Arc<Mutex<Waiting>>,
+    pending: Arc<Mutex<Pending>>,
     closing: CancellationToken,
     _gone: DropGuard,
 ) where
@@ -158,7 +158,7 @@ async fn work<S, R>(
             match timeout(SEND_WITHIN, sink.send(text)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return error.to_string(),
-                Err(_) => return "it takes nothing any more".into(),
+                Err(_) => return "the peer accepts no more data".into(),
             }
         }
         "it is closed".to_owned()
@@ -167,7 +167,7 @@ async fn work<S, R>(
         let mut unreadable = 0;
         while let Some(frame) = stream.next().await {
             match frame {
-                Ok(text) if take(&waiting, &text) => {}
+                Ok(text) if deliver(&pending, &text) => {}
                 Ok(_) if unreadable < MAX_UNREADABLE => unreadable += 1,
                 Ok(_) => return "what it sends is no LiteMCP".into(),
                 Err(reason) => return reason,
@@ -180,39 +180,39 @@ async fn work<S, R>(
         reason = receiving => reason,
         () = closing.cancelled() => "it is closed".into(),
     };
-    tracing::debug!(reason, "a LiteMCP connection ends");
+    tracing::debug!(reason, "closing a LiteMCP connection");
     let ending = async {
         // A peer that is gone accepts no close; its remaining frames are ignored.
         sink.close().await.ok();
         while let Some(Ok(_)) = stream.next().await {}
     };
     if timeout(CLOSE_WITHIN, ending).await.is_err() {
-        tracing::debug!("a LiteMCP peer does not take the end");
+        tracing::debug!("cannot close a LiteMCP connection: the peer accepts no data");
     }
 }
 
 /// Passes a response to its pending request. Returns false if the frame is not a message at all.
-fn take(waiting: &Mutex<Waiting>, text: &str) -> bool {
+fn deliver(pending: &Mutex<Pending>, text: &str) -> bool {
     let Ok(envelope) = Envelope::decode(text) else {
-        tracing::debug!(bytes = text.len(), "a LiteMCP peer sent what is no message");
+        tracing::debug!(bytes = text.len(), "ignored a frame of a LiteMCP peer: not a message");
         return false;
     };
     // A peer may send a request by mistake, under an id of its own; only responses are accepted.
     if !matches!(envelope.kind.as_str(), "info" | "result") {
-        tracing::debug!("a LiteMCP peer sent what is no answer");
+        tracing::debug!("ignored a message of a LiteMCP peer: not an answer");
         return true;
     }
-    let Some(asker) = lock(waiting).by_id.remove(&envelope.id) else {
-        tracing::debug!("a LiteMCP peer sent an answer that nobody waits for");
+    let Some(asker) = lock(pending).by_id.remove(&envelope.id) else {
+        tracing::debug!("ignored an answer of a LiteMCP peer: no request waits for it");
         return true;
     };
     let answer = if envelope.version.is_ours() {
-        envelope.body().map_err(|error| Unanswered::Unreadable(error.to_string()))
+        envelope.body().map_err(|error| RequestError::Unreadable(error.to_string()))
     } else {
-        Err(Unanswered::Version(envelope.version))
+        Err(RequestError::Version(envelope.version))
     };
     if asker.send(answer).is_err() {
-        tracing::debug!("a LiteMCP answer came too late");
+        tracing::debug!("ignored an answer of a LiteMCP peer: it came too late");
     }
     true
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt as _;
 use hearken_actors::audio::playout::PlayedBack;
-use hearken_actors::dialogue::legal;
+use hearken_actors::dialogue::message_repair;
 use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::dialogue::template::fill;
 use hearken_actors::dialogue::turn::{Said, ToolRound};
@@ -24,9 +24,9 @@ use super::functions::Functions;
 use super::{Museum, MuseumError, MuseumSettings};
 
 /// Maximum number of attempts of the model to make a valid call.
-const TRIES: usize = 2;
+const ATTEMPTS: usize = 2;
 /// Result that the model receives for a call that is passed to the client.
-const HANDED_ON: &str = "ok: handed to the client, which carries it out";
+const CALL_RESULT: &str = "ok: handed to the client, which carries it out";
 /// Placeholder for unknown values.
 const UNKNOWN: &str = "-";
 
@@ -53,11 +53,11 @@ impl Museum {
         let mut memory = Memory::new(settings.max_messages, history.collect());
         let now = (self.ports.now)();
         let prompt = prompt(&settings, session, functions, &memory, &request, &now);
-        let answer = self.remembered_or_asked(prompt, functions).await?;
+        let answer = self.cached_or_asked(prompt, functions).await?;
         let parsed = parsed(&answer, &request.user_input);
         let call = answer.call.as_ref().map(|(call, _)| call.clone());
         let round =
-            |call| ToolRound { after: 0, calls: vec![call], results: vec![HANDED_ON.into()] };
+            |call| ToolRound { after: 0, calls: vec![call], results: vec![CALL_RESULT.into()] };
         let record = TurnRecord {
             user: Some(request.user_input),
             said: vec![Said { text: parsed.response.clone(), remembered: true }],
@@ -73,7 +73,7 @@ impl Museum {
     }
 
     /// Returns the answer to exactly this prompt, from the cache or else from the model.
-    async fn remembered_or_asked(
+    async fn cached_or_asked(
         &self,
         prompt: Prompt,
         functions: &Functions,
@@ -81,14 +81,14 @@ impl Museum {
         let Some(answers) = &self.answers else {
             return Ok(Arc::new(ask(&*self.ports.llm, prompt, functions).await?));
         };
-        let settled = self.settled.load(Ordering::Relaxed);
-        let key = key(&self.ports.model, settled, &prompt);
+        let settings_version = self.settings_version.load(Ordering::Relaxed);
+        let key = key(&self.ports.model, settings_version, &prompt);
         if let Some(known) = answers.get(&key).await {
             return Ok(known);
         }
         // Each instance counts changes of settings for itself: the count is comparable only while
         // it is zero.
-        let others = self.ports.answers.as_ref().filter(|_| settled == 0);
+        let others = self.ports.answers.as_ref().filter(|_| settings_version == 0);
         if let Some(others) = others
             && let Some(known) = others.get(&key).await.and_then(|t| serde_json::from_str(&t).ok())
         {
@@ -111,10 +111,11 @@ impl Museum {
 
 /// Computes the cache key of a prompt, model and settings count; two prompts that differ in
 /// anything have different keys.
-fn key(model: &str, settled: u64, prompt: &Prompt) -> [u8; 32] {
+fn key(model: &str, settings_version: u64, prompt: &Prompt) -> [u8; 32] {
     let Prompt { messages, tools, max_tokens, temperature, .. } = prompt;
     let tools: Vec<_> = tools.iter().map(|t| (&t.name, &t.description, &t.parameters)).collect();
-    let whole = json!([model, settled, messages, tools, max_tokens, temperature.to_bits()]);
+    let whole =
+        json!([model, settings_version, messages, tools, max_tokens, temperature.to_bits()]);
     Sha256::digest(whole.to_string()).into()
 }
 
@@ -161,7 +162,7 @@ async fn ask(
     mut prompt: Prompt,
     functions: &Functions,
 ) -> Result<Answer, MuseumError> {
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS {
         let Reply { text, calls, truncated } =
             reply(llm, prompt.clone()).await.map_err(MuseumError::Llm)?;
         let words = Cleaner::whole(&text);
@@ -179,10 +180,10 @@ async fn ask(
                 return Ok(Answer { words, call: Some((call, arguments)), truncated });
             }
             Err(wrong) => {
-                tracing::debug!("the model calls what the client cannot do");
+                tracing::debug!("the model made an invalid call of a client's function");
                 prompt.messages.push(ChatMessage::calling(text, vec![call.clone()]));
                 prompt.messages.push(ChatMessage::result(call.id, wrong));
-                legal::mend(&mut prompt.messages);
+                message_repair::repair(&mut prompt.messages);
             }
         }
     }

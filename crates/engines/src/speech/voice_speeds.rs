@@ -14,12 +14,12 @@ const WEIGHT: f64 = 0.2;
 
 /// Measured costs of the voices: seconds of work per second of audio.
 #[derive(Debug)]
-pub struct Paces {
+pub struct VoiceSpeeds {
     path: Option<PathBuf>,
     costs: Mutex<BTreeMap<String, f64>>,
 }
 
-impl Paces {
+impl VoiceSpeeds {
     /// Reads the figures stored at `path`. A missing or broken file counts as empty. Without a path
     /// nothing is stored.
     pub fn open(path: Option<PathBuf>) -> Self {
@@ -69,7 +69,7 @@ impl Paces {
 fn read(path: &Path) -> BTreeMap<String, f64> {
     let Ok(text) = fs::read_to_string(path) else { return BTreeMap::new() };
     let mut costs: BTreeMap<String, f64> = serde_json::from_str(&text).unwrap_or_else(|error| {
-        tracing::warn!(path = %path.display(), %error, "voice speeds are unreadable, measuring anew");
+        tracing::warn!(path = %path.display(), %error, "cannot read the stored speeds of the voices; measuring again");
         BTreeMap::new()
     });
     costs.retain(|_, cost| cost.is_finite() && *cost > 0.0);
@@ -84,18 +84,18 @@ mod tests {
     fn figures_survive_a_restart_and_follow_the_machine() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pace.json");
-        let paces = Paces::open(Some(path.clone()));
+        let paces = VoiceSpeeds::open(Some(path.clone()));
         assert_eq!(paces.cost("zh"), None);
         paces.measured("zh", Duration::from_secs(1), Duration::from_secs(2));
         paces.measured("zh", Duration::from_secs(2), Duration::from_secs(2));
         paces.measured("en", Duration::from_secs(1), Duration::from_millis(10));
         paces.save().unwrap();
-        let again = Paces::open(Some(path.clone()));
+        let again = VoiceSpeeds::open(Some(path.clone()));
         assert!((again.cost("zh").unwrap() - 0.6).abs() < 1e-9);
         assert_eq!(again.cost("en"), None);
         fs::write(&path, r#"{"zh":-1,"en":0.1}"#).unwrap();
-        assert_eq!(Paces::open(Some(path.clone())).cost("zh"), None);
+        assert_eq!(VoiceSpeeds::open(Some(path.clone())).cost("zh"), None);
         fs::write(&path, "not json").unwrap();
-        assert_eq!(Paces::open(Some(path)).cost("en"), None);
+        assert_eq!(VoiceSpeeds::open(Some(path)).cost("en"), None);
     }
 }

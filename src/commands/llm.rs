@@ -75,7 +75,7 @@ mod serving {
     use anyhow::Context;
 
     use super::Args;
-    use crate::shutdown::told_to_stop;
+    use crate::shutdown::stop_requested;
     use hearken_engines::llm::engine::{Engine, EngineState};
     use hearken_engines::llm::http;
     use hearken_engines::llm::llama::{self, LlamaSettings};
@@ -114,7 +114,7 @@ mod serving {
             ended = &mut server => {
                 return ended.context("the HTTP server ended");
             }
-            told = told_to_stop(args.with_parent) => Ok(told?),
+            told = stop_requested(args.with_parent) => Ok(told?),
             state = state.wait_for(|state| matches!(state, EngineState::Ended(_))) => {
                 match state.as_deref() {
                     Ok(EngineState::Ended(Some(error))) => Err(error.clone().into()),

@@ -80,7 +80,7 @@ pub async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        told = crate::shutdown::told_to_stop(args.with_parent) => told?,
+        told = crate::shutdown::stop_requested(args.with_parent) => told?,
     }
     stop.cancel();
     Ok(serving.await?)

@@ -42,7 +42,7 @@
 //!
 //! # Drive a device by hand
 //! [`Device`] is a device on a real socket: a person presses its button ([`Event`]), speaks
-//! ([`Sound::packets`]) and waits ([`Device::live_until`]); `examples/device.rs` does so in 40
+//! ([`Sound::packets`]) and waits ([`Device::run_until`]); `examples/device.rs` does so in 40
 //! lines. [`virtual_device::VirtualDevice`] is the same without a socket and with any clock, for
 //! simulations; [`load`] runs many of them at once.
 //!

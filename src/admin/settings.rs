@@ -279,7 +279,7 @@ mod tests {
             ("llm.max_tokens", json!(13), "`llm.max_tokens` is 13: use another"),
             ("gateway.temperature", json!(3), "`gateway.temperature` is 3: use 0 to 1"),
             ("llm.api_key", json!("x"), "`llm.api_key` cannot be changed"),
-            ("llm.model", json!("x"), "`llm.model` is set by the environment"),
+            ("llm.model", json!("x"), "`llm.model` is set by an environment variable"),
         ] {
             let wanted: BTreeMap<_, _> =
                 [("llm.temperature".to_owned(), json!(0.1)), (key.to_owned(), value)].into();

@@ -257,7 +257,7 @@ impl ToolServer {
 mod tests {
     use super::*;
 
-    fn allowed(text: &str) -> String {
+    fn message(text: &str) -> String {
         let server: ToolServer = toml::from_str(text).unwrap();
         server.checked().unwrap_err().to_string()
     }
@@ -277,11 +277,17 @@ mod tests {
             ),
             (
                 "name = 'a'\nurl = 'http://a/'\nheaders = { Upgrade = 'b' }",
-                "by the protocol itself",
+                "set by the protocol: remove it",
             ),
-            ("name = 'a'\nurl = 'http://a/'\nargs = ['b']", "`args` and `env` are for programs"),
-            ("name = 'a'\nurl = 'http://a/'\nheaders = { Accept = 'b' }", "by the protocol itself"),
-            ("name = 'a'\nurl = 'http://a/'\nbearer = \"b\\n\"", "that no header may have"),
+            (
+                "name = 'a'\nurl = 'http://a/'\nargs = ['b']",
+                "`args` and `env` are for a `command` only",
+            ),
+            (
+                "name = 'a'\nurl = 'http://a/'\nheaders = { Accept = 'b' }",
+                "set by the protocol: remove it",
+            ),
+            ("name = 'a'\nurl = 'http://a/'\nbearer = \"b\\n\"", "that a header cannot contain"),
             ("name = 'a'\ncommand = 'b'\nbearer = 'c'", "are for a `url`"),
             ("name = 'a'\ncommand = 'b'\nenv = { 'x=y' = 'c' }", "`env`: `x=y`"),
             ("name = 'a'\ncommand = 'b'\ntimeout_ms = 1", "`timeout_ms` is 1"),
@@ -290,10 +296,10 @@ mod tests {
                 "`accept_defaults` is for MCP",
             ),
         ] {
-            let allowed = allowed(text);
+            let message = message(text);
             assert!(
-                allowed.starts_with("`tools.servers`, ") && allowed.contains(says),
-                "{allowed}"
+                message.starts_with("`tools.servers`, ") && message.contains(says),
+                "{message}"
             );
         }
     }

@@ -152,7 +152,7 @@ async fn what_cannot_be_used_changes_nothing() {
         (json!({"log": {"level": "hearken=debug,wran"}}), 400, "`log.level` is hearken=debug,wran"),
         (json!({"auth.admin_token": "x"}), 400, "cannot be changed while the server runs"),
         (json!({"llm.api_key": "x"}), 400, "what can: llm.model"),
-        (json!({"llm.model": "x"}), 409, "is set by the environment"),
+        (json!({"llm.model": "x"}), 409, "is set by an environment variable"),
         (json!({}), 400, "name at least one setting"),
         (json!([]), 400, "the body must be a JSON object, not an array"),
         (json!({"llm": {"model": "x"}, "llm.model": "y"}), 400, "`llm.model` stands twice"),

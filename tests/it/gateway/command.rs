@@ -81,7 +81,7 @@ async fn what_goes_wrong_is_told_with_its_remedy() {
     })
     .await;
     let (code, _, err) = chat(&[&locked.gateway_url(), "-m", "hello"]).await;
-    assert!(code == Some(2) && err.contains("wants a token"), "{err}");
+    assert!(code == Some(2) && err.contains("needs one: use --token"), "{err}");
     let token = ["--token", "the token of the tests"];
     let (code, out, _) =
         chat(&[&[&*locked.gateway_url(), "-m", "你好"], &token[..]].concat()).await;

@@ -43,8 +43,8 @@ async fn a_person_lists_tools_and_calls_one() {
     for (args, says) in [
         (&["call", "nobody", "echo"][..], "there is no source of tools `nobody`"),
         (&["call", "everything", "none"], "there is no tool `none`"),
-        (&["call", "everything", "echo", "[1]"], "the arguments are no JSON object"),
-        (&["call", "everything", "echo", "{"], "the arguments are no JSON"),
+        (&["call", "everything", "echo", "[1]"], "the arguments are not a JSON object"),
+        (&["call", "everything", "echo", "{"], "the arguments are not JSON"),
     ] {
         let (code, _, told) = run(args).await;
         assert!(code == Some(2) && told.contains(says), "{told}");
@@ -97,12 +97,15 @@ async fn a_person_adds_switches_and_removes_a_server() {
     one_device(&server, device, &run).await;
     one_session(&server, &run).await;
     for (args, says) in [
-        (&["disable", "none", "--device", device][..], "is called `none`: there are builtin, far"),
+        (
+            &["disable", "none", "--device", device][..],
+            "no source of tools `none`: use one of builtin, far",
+        ),
         (&["disable", "builtin", "--device", "x"], "no such device"),
         (&["disable", "none"], "there is no tool server `none`"),
         (&["disable", "builtin", "--session", "x"], "no session of this id is running"),
         (&["disable", "builtin", "--session", "x", "--device", device], "cannot be used with"),
-        (&["add", "far", address], "is called `far` already"),
+        (&["add", "far", address], "`far` is in use by another source"),
         (&["add", "near", address, "--bearer-env", "NOT_SET"], "the variable NOT_SET is not set"),
         (&["add", "near", address, "--header", "x"], "use NAME=VALUE"),
         (&["add", "near"], "required"),

@@ -96,7 +96,7 @@ async fn a_server_that_is_added_works_at_once_and_after_a_restart_until_it_is_re
     let said = called(&server, "pages", "echo", json!({"text": "hi"})).await;
     assert_eq!(said, (200, "pages: hi".into()));
     let (status, told) = refused(add(&server, settings).await);
-    assert!(status == 409 && told.contains("is called `pages` already"), "{told}");
+    assert!(status == 409 && told.contains("`pages` is in use by another source"), "{told}");
 
     let (status, shown) = switch(&server, "pages", false).await;
     assert_eq!((status, &shown["state"]), (200, &json!("disabled")));
@@ -175,7 +175,7 @@ async fn what_stands_in_the_configuration_is_switched_and_not_removed() {
     let server = start(&vendors, folder.path(), configured).await;
     until(&server, "far", "failed").await;
     let (status, told) = refused(remove(&server, "far").await);
-    assert!(status == 409 && told.contains("take it out there, or disable it"), "{told}");
+    assert!(status == 409 && told.contains("remove it there, or disable it"), "{told}");
     assert_eq!(switch(&server, "far", false).await.0, 200);
     server.stop().await;
     let server = start(&vendors, folder.path(), configured).await;

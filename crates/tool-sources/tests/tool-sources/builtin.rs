@@ -221,7 +221,12 @@ async fn a_service_that_fails_is_told_of_and_nothing_is_invented() {
         ),
         ("/search", 200, "[1]".into(), "the geocoding service gave an answer that cannot be read"),
         ("/search", 200, long, "the geocoding service gave an answer that cannot be read"),
-        ("/search", 500, String::new(), "the geocoding service cannot be reached (failed inside)"),
+        (
+            "/search",
+            500,
+            String::new(),
+            "the geocoding service cannot be reached (internal error of the provider)",
+        ),
         ("/forecast", 429, String::new(), "the weather service cannot be reached (rate limited)"),
         (
             "/forecast",

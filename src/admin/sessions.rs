@@ -200,12 +200,14 @@ impl AdminSessions {
     /// The store failed.
     pub async fn log_out(
         &self,
-        seated: &Administrator,
+        administrator: &Administrator,
         from: &str,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let name = format!("{SESSION}{}", seated.session);
-        self.store.change(&[(name, None)], &entry(&seated.who, "logged out", from, now)).await
+        let name = format!("{SESSION}{}", administrator.session);
+        self.store
+            .change(&[(name, None)], &entry(&administrator.who, "logged out", from, now))
+            .await
     }
 
     /// Verifies an access token and returns its administrator.
@@ -321,8 +323,8 @@ mod tests {
         let stolen = first.refresh(&next.refresh_token, "x", at(8)).await;
         assert!(matches!(stolen, Err(LoginError::Over)), "the session is over for both");
         let pair = first.log_in(USERNAME, PASSWORD, "x", at(9)).await.unwrap();
-        let seated = first.verify(&pair.access_token, at(9)).unwrap();
-        first.log_out(&seated, "x", at(10)).await.unwrap();
+        let administrator = first.verify(&pair.access_token, at(9)).unwrap();
+        first.log_out(&administrator, "x", at(10)).await.unwrap();
         let out = first.refresh(&pair.refresh_token, "x", at(11)).await;
         assert!(matches!(out, Err(LoginError::Over)));
         let late = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();

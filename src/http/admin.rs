@@ -50,7 +50,7 @@ fn from(request: &HttpRequest) -> String {
     desk_of(request).map(|desk| desk.address_of(request)).unwrap_or_default()
 }
 
-fn not_seated(error: &LoginError) -> Refusal {
+fn not_logged_in(error: &LoginError) -> Refusal {
     match error {
         LoginError::Store(error) => store_failed(error),
         error => refusal(Fault::Unauthorized, &error.to_string()),
@@ -59,14 +59,14 @@ fn not_seated(error: &LoginError) -> Refusal {
 
 impl Admin {
     /// Returns the session whose access token the request has.
-    pub(super) fn seated(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
+    pub(super) fn verified(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
         from_no_other_site(request)?;
         let token = bearer(request);
         if token.is_empty() {
             let about = "log in at /api/admin/login, and show the access token";
             return Err(refusal(Fault::Unauthorized, about));
         }
-        self.admin_sessions.verify(&token, Timestamp::now()).map_err(|error| not_seated(&error))
+        self.admin_sessions.verify(&token, Timestamp::now()).map_err(|error| not_logged_in(&error))
     }
 
     async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
@@ -108,12 +108,12 @@ pub(super) async fn log_in(
     admin.attempt(&request).await?;
     let LogIn { username, password } = json_body(payload).await?;
     let from = from(&request);
-    let seated = admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
-    let pair = seated.map_err(|error| {
+    let pair = admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
+    let pair = pair.map_err(|error| {
         if matches!(error, LoginError::Wrong) {
             tracing::warn!(from, "refused a log-in as administrator");
         }
-        not_seated(&error)
+        not_logged_in(&error)
     })?;
     Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
@@ -138,7 +138,7 @@ pub(super) async fn refresh(
     let Refresh { refresh_token } = json_body(payload).await?;
     let pair =
         admin.admin_sessions.refresh(&refresh_token, &from(&request), Timestamp::now()).await;
-    let pair = pair.map_err(|error| not_seated(&error))?;
+    let pair = pair.map_err(|error| not_logged_in(&error))?;
     Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
 

@@ -59,7 +59,7 @@ impl FromRequest for AdminSession {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let admin = state::<Admin>(request);
-        ready(admin.and_then(|admin| admin.seated(request)).map(Self))
+        ready(admin.and_then(|admin| admin.verified(request)).map(Self))
     }
 }
 
@@ -70,15 +70,17 @@ pub(super) struct JsonBody<T>(pub(super) T);
 /// one.
 pub(super) struct ChatBody<T>(pub(super) T);
 
-fn read<T: DeserializeOwned + 'static>(
+/// Reads the body, and puts it into this type of extractor.
+fn read<T: DeserializeOwned + 'static, Body: 'static>(
     request: &HttpRequest,
     payload: &mut Payload,
     fault: Fault,
-) -> LocalBoxFuture<'static, Result<T, Refusal>> {
+    body: fn(T) -> Body,
+) -> LocalBoxFuture<'static, Result<Body, Refusal>> {
     let payload = web::Payload::from_request(request, payload);
     Box::pin(async move {
         let payload = payload.await.map_err(|error| refusal(fault, &error.to_string()))?;
-        json_or(payload, fault).await
+        json_or(payload, fault).await.map(body)
     })
 }
 
@@ -87,8 +89,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for JsonBody<T> {
     type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let reading = read(request, payload, Fault::BadRequest);
-        Box::pin(async { reading.await.map(Self) })
+        read(request, payload, Fault::BadRequest, Self)
     }
 }
 
@@ -97,7 +98,6 @@ impl<T: DeserializeOwned + 'static> FromRequest for ChatBody<T> {
     type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let reading = read(request, payload, UNFIT);
-        Box::pin(async { reading.await.map(Self) })
+        read(request, payload, UNFIT, Self)
     }
 }

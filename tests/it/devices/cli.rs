@@ -90,9 +90,7 @@ async fn the_admin_token_is_asked_for_and_may_come_from_a_file() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
-    // A port that nobody listens on: bound, and given back.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let url = format!("http://127.0.0.1:{port}");
+    let url = format!("http://127.0.0.1:{}", hearken_test_support::free_port());
     let (code, _, told) = hearken(folder.path(), &["devices", "--url", &url]).await;
     assert_eq!(code, Some(2));
     assert!(told.contains("is the server running there? (--url)"), "{told}");

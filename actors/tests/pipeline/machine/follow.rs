@@ -9,7 +9,7 @@ use hearken_actors::testkit::Received;
 
 use super::events::{Hears, Mode};
 use super::judge::{Connection, Faults, fault};
-use super::outside::{MarkEffect, recognises};
+use super::outside::{ModelAct, recognises};
 use super::table::{About, Event, Model, State, Utterance};
 use super::trace::{Asked, Entry, Seen};
 use crate::ms;
@@ -468,7 +468,7 @@ impl Possible {
     fn asks(&mut self, asked: &Asked) -> bool {
         let speaks = matches!(self.model.state, State::Thinking | State::Speaking);
         self.to_ask = None;
-        self.silent = asked.round == 0 && asked.does == MarkEffect::Writes { sentences: 0 };
+        self.silent = asked.round == 0 && asked.does == ModelAct::Writes { sentences: 0 };
         speaks && self.model.about == About::Question
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hearken_actors::ports::{ChatMessage, Role};
 
 use super::judge::{AT_ONCE, Connection, Faults, Speech, fault};
-use super::outside::{MarkEffect, sentence};
+use super::outside::{ModelAct, sentence};
 use super::trace::{Asked, numbers};
 
 pub(super) fn check(connection: &Connection, faults: &mut Faults) {
@@ -101,7 +101,7 @@ fn remembered(connection: &Connection, at: Duration, asked: &Asked, faults: &mut
         let questions = numbers(&message.content, "question ");
         let same = |(_, a): &(Duration, &Asked)| a.questions == questions && a.k < k;
         let heard = connection.asked().filter(same).any(|(_, earlier)| {
-            earlier.does == MarkEffect::Calls || (0..3).any(|n| shown(sentence(earlier.k, n)))
+            earlier.does == ModelAct::Calls || (0..3).any(|n| shown(sentence(earlier.k, n)))
         });
         if !heard {
             let what = format!("prompt {k} holds {:?}, which nobody answered", message.content);

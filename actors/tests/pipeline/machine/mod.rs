@@ -34,7 +34,7 @@ const SEQUENCES: u32 = 3_000;
 /// Of which seed they are, unless the environment names one.
 const SEED: u64 = 7;
 
-/// MarkEffect this in virtual time.
+/// ModelAct this in virtual time.
 fn virtually<T>(work: impl Future<Output = T>) -> T {
     let clock = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -38,7 +38,7 @@ pub(crate) fn sentence(k: usize, n: usize) -> &'static str {
 
 /// What the model does with one prompt, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MarkEffect {
+pub(crate) enum ModelAct {
     Writes {
         sentences: usize,
     },
@@ -202,12 +202,12 @@ impl Plan for Outside {
     }
 }
 
-fn act(model: Model, k: usize, round: usize) -> (LlmAct, MarkEffect) {
+fn act(model: Model, k: usize, round: usize) -> (LlmAct, ModelAct) {
     let writes = |sentences: usize, each| {
         let pieces = (0..sentences).map(|n| sentence(k, n)).collect();
-        (LlmAct::Write(pieces, each), MarkEffect::Writes { sentences })
+        (LlmAct::Write(pieces, each), ModelAct::Writes { sentences })
     };
-    let calls = |calls| (LlmAct::Requests(calls), MarkEffect::Calls);
+    let calls = |calls| (LlmAct::Requests(calls), ModelAct::Calls);
     match model {
         Model::CallsEndlessly => calls(vec![request(Tool::Quick, 0)]),
         Model::Calls(tool) | Model::CallsOnly(tool) if round == 0 => calls(vec![request(tool, 0)]),
@@ -218,14 +218,12 @@ fn act(model: Model, k: usize, round: usize) -> (LlmAct, MarkEffect) {
         Model::Short | Model::Calls(_) | Model::CallsTwo => writes(1, ms(20)),
         Model::Long => writes(3, ms(100)),
         Model::Slow => writes(1, ms(3_000)),
-        Model::Fails(kind) => {
-            (LlmAct::Fail(kind, failing(kind)), MarkEffect::Fails { sentences: 0 })
-        }
+        Model::Fails(kind) => (LlmAct::Fail(kind, failing(kind)), ModelAct::Fails { sentences: 0 }),
         Model::Breaks => {
-            (LlmAct::Break(sentence(k, 0), Kind::Unavailable), MarkEffect::Fails { sentences: 1 })
+            (LlmAct::Break(sentence(k, 0), Kind::Unavailable), ModelAct::Fails { sentences: 1 })
         }
-        Model::Nothing => (LlmAct::Write(Vec::new(), ms(0)), MarkEffect::Fails { sentences: 0 }),
-        Model::Emoji => (LlmAct::Write(vec!["😊"], ms(20)), MarkEffect::Writes { sentences: 0 }),
+        Model::Nothing => (LlmAct::Write(Vec::new(), ms(0)), ModelAct::Fails { sentences: 0 }),
+        Model::Emoji => (LlmAct::Write(vec!["😊"], ms(20)), ModelAct::Writes { sentences: 0 }),
     }
 }
 

@@ -8,7 +8,7 @@ use hearken_actors::testkit::Received;
 use tokio::time::Instant;
 
 use super::events::Hears;
-use super::outside::MarkEffect;
+use super::outside::ModelAct;
 use super::table::Event;
 
 /// A prompt that the model got.
@@ -22,7 +22,7 @@ pub(crate) struct Asked {
     pub(crate) messages: Vec<ChatMessage>,
     /// The names of the tools that were offered.
     pub(crate) tools: Vec<String>,
-    pub(crate) does: MarkEffect,
+    pub(crate) does: ModelAct,
 }
 
 /// Something that happened.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::events::{Handling, Model, Tool, Voice};
 use super::judge::{AT_ONCE, Connection, Faults, Speech, fault};
-use super::outside::{MarkEffect, Outside, sentence};
+use super::outside::{ModelAct, Outside, sentence};
 use super::trace::{Asked, numbers};
 use crate::ms;
 
@@ -23,8 +23,8 @@ impl Turn<'_> {
     fn says(&self) -> Vec<String> {
         let sentences = self.rounds.iter().flat_map(|asked| {
             let count = match asked.does {
-                MarkEffect::Writes { sentences } | MarkEffect::Fails { sentences } => sentences,
-                MarkEffect::Calls => 0,
+                ModelAct::Writes { sentences } | ModelAct::Fails { sentences } => sentences,
+                ModelAct::Calls => 0,
             };
             (0..count).map(|n| sentence(asked.k, n).trim().to_owned())
         });
@@ -43,7 +43,7 @@ impl Turn<'_> {
         };
         (self.voice_fails() && !self.says().is_empty())
             || wordless
-            || self.rounds.iter().any(|asked| matches!(asked.does, MarkEffect::Fails { .. }))
+            || self.rounds.iter().any(|asked| matches!(asked.does, ModelAct::Fails { .. }))
     }
 }
 

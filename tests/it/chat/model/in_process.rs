@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_actors::chat::turns::RequestOptions as TurnAsk;
+use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{ChatError, ChatPiece, ChatService, ChatSettings};
 use hearken_actors::ports::{ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_actors::tasks::Tasks;
@@ -139,8 +139,8 @@ impl ChatInProcess {
         let request: ChatRequest =
             serde_json::from_value(json!({"message": said.text(), "stream": stream})).unwrap();
         let key = key.map(|key| RequestKey { name: format!("key-{key}"), hash: said.text() });
-        let ask = TurnAsk { key, out };
-        shown(Box::pin(self.service.chat(id, &request, ask)).await)
+        let options = RequestOptions { key, out };
+        shown(Box::pin(self.service.chat(id, &request, options)).await)
     }
 }
 

@@ -37,7 +37,7 @@ const WITHIN: Duration = Duration::from_secs(30);
 
 /// Who asks how, at once; one line of the table for each way of keeping sessions, without and with
 /// a tool.
-struct Crowd {
+struct Load {
     name: &'static str,
     clients: u32,
     /// A client asks this often; the server reads at most 100 frames a second of each.
@@ -48,8 +48,8 @@ struct Crowd {
     requests: u64,
 }
 
-const CROWDS: [Crowd; 3] = [
-    Crowd {
+const LOADS: [Load; 3] = [
+    Load {
         name: "1 connection",
         clients: 1,
         every: Duration::from_millis(25),
@@ -57,7 +57,7 @@ const CROWDS: [Crowd; 3] = [
         warming_requests: 50,
         requests: 1_000,
     },
-    Crowd {
+    Load {
         name: "100, one by one",
         clients: 100,
         every: Duration::from_secs(1),
@@ -65,7 +65,7 @@ const CROWDS: [Crowd; 3] = [
         warming_requests: 2,
         requests: 10,
     },
-    Crowd {
+    Load {
         name: "100, all at once",
         clients: 100,
         every: Duration::from_secs(1),
@@ -310,16 +310,16 @@ impl Client {
     }
 }
 
-/// Lets a crowd ask a new server, and prints what that added.
-async fn measure(model: &Model, crowd: &Crowd, store: Store, tool: bool) {
+/// Lets the clients of a load ask a new server, and prints what that added.
+async fn measure(model: &Model, load: &Load, store: Store, tool: bool) {
     let server = Server::start(model.address, store);
     let mut clients = Vec::new();
-    for _ in 0..crowd.clients {
+    for _ in 0..load.clients {
         clients.push(Client::connect(server.address, tool).await);
     }
-    let each = crowd.warming_requests + crowd.requests;
+    let each = load.warming_requests + load.requests;
     let begin = tokio::time::Instant::now() + Duration::from_millis(100);
-    let (every, apart) = (crowd.every, crowd.apart);
+    let (every, apart) = (load.every, load.apart);
     let mut asking = JoinSet::new();
     for (n, mut client) in (0..).zip(clients) {
         asking.spawn(async move {
@@ -337,10 +337,10 @@ async fn measure(model: &Model, crowd: &Crowd, store: Store, tool: bool) {
         });
     }
     let (took, clients): (Vec<_>, Vec<_>) = asking.join_all().await.into_iter().unzip();
-    let spent = model.spent(u64::from(crowd.clients) * each, if tool { 2 } else { 1 }).await;
+    let spent = model.spent(u64::from(load.clients) * each, if tool { 2 } else { 1 }).await;
     let mut added = Histogram::<u64>::new(3).unwrap();
     for (number, time) in took.into_iter().flatten() {
-        if number % each >= crowd.warming_requests {
+        if number % each >= load.warming_requests {
             let time = time.saturating_sub(spent[&number]);
             added.record(u64::try_from(time.as_nanos()).unwrap()).unwrap();
         }
@@ -355,7 +355,7 @@ async fn measure(model: &Model, crowd: &Crowd, store: Store, tool: bool) {
     let tools = if tool { "one" } else { "none" };
     println!(
         "{:<17} {tools:<5} {kept:<7} {:>8} {:>9.2} {:>9.2} {:>9.2}",
-        crowd.name,
+        load.name,
         added.len(),
         ms(0.5),
         ms(0.99),
@@ -373,10 +373,10 @@ async fn main() {
         "{:<17} {:<5} {:<7} {:>8} {:>9} {:>9} {:>9}",
         "", "tools", "kept", "requests", "p50", "p99", "most"
     );
-    for crowd in &CROWDS {
+    for load in &LOADS {
         for tool in [false, true] {
             for store in [Store::Memory, Store::Disk] {
-                measure(&model, crowd, store, tool).await;
+                measure(&model, load, store, tool).await;
             }
         }
     }

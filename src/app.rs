@@ -235,9 +235,9 @@ fn changing(
     Changing {
         dialogue: device_endpoint.pipeline.dialogue_settings().clone(),
         dialogue_of: |config| settings(config).dialogue,
-        gateway: clients.desk.settings.clone(),
-        gateway_idle: clients.desk.sessions.idle().clone(),
-        chat: chats.desk.settings.clone(),
+        gateway: clients.service.settings.clone(),
+        gateway_idle: clients.service.sessions.idle().clone(),
+        chat: chats.service.settings.clone(),
         museum: Arc::clone(&museum.museum),
         devices: device_endpoint.pipeline.device_registry().clone(),
         text_slots: connection_slots,

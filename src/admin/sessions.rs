@@ -294,7 +294,7 @@ mod tests {
             admin_sessions.verify(&pair.refresh_token, at(0)),
             Err(LoginError::Token)
         ));
-        let other = seats_of_another(&store);
+        let other = sessions_of_another(&store);
         assert!(matches!(other.verify(&pair.access_token, at(0)), Err(LoginError::Token)));
         // An unsigned token (algorithm `none`) must be refused.
         let bare = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.";
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    fn seats_of_another(store: &Arc<SqlStore>) -> AdminSessions {
+    fn sessions_of_another(store: &Arc<SqlStore>) -> AdminSessions {
         admin_sessions(store, "another secret")
     }
 

@@ -30,9 +30,9 @@ const ENGINES_EVERY: Duration = Duration::from_millis(200);
 /// Starts the periodic tasks of the frontends: removes expired sessions, purges deleted chat
 /// sessions, and applies changed settings of the store.
 pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
-    let texts = &services.clients.desk;
+    let texts = &services.clients.service;
     let (sessions, every) = (Arc::clone(&texts.sessions), texts.settings.get().sweep_every);
-    let chats = services.chats.desk.clone();
+    let chats = services.chats.service.clone();
     let museum = Arc::clone(&services.museum.museum);
     let settings = Arc::clone(&services.admin.settings);
     vec![

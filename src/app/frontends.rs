@@ -29,7 +29,7 @@ pub(super) fn build_text_clients(
         sessions = sessions.with_locks(cluster.locks());
     }
     let tools = tooling.sources.clone();
-    let desk = GatewayService {
+    let service = GatewayService {
         llm: models.spoken(config, "gateway", patient)?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, style| tools.conversation(session_id.as_str(), style)),
@@ -38,7 +38,7 @@ pub(super) fn build_text_clients(
         settings: settings.into(),
     };
     Ok(TextClients {
-        desk,
+        service,
         connection_slots: Arc::new(Semaphore::new(config.gateway.max_connections)),
         token: config.gateway.token.clone(),
         process: (*process).clone(),
@@ -51,7 +51,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
     let (settings, tools) = (config.chat_sessions(), tooling.sources.clone());
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
-    let desk = ChatService {
+    let service = ChatService {
         llm: models.patient(config, "chat", patient)?,
         store,
         state: state::state_server(&config.state)?,
@@ -66,7 +66,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         tasks: (*tasks).clone(),
     };
     let watch_slots = Arc::new(Semaphore::new(config.chat.max_watchers));
-    Ok(Chats { desk, token: config.chat.token.clone(), watch_slots, watching })
+    Ok(Chats { service, token: config.chat.token.clone(), watch_slots, watching })
 }
 
 /// Returns model settings whose only timeout is that of the whole request.

@@ -234,13 +234,13 @@ impl Chat {
 
     /// Executes a command.
     async fn obey(&mut self, order: Typed<'_>) -> anyhow::Result<()> {
-        let wish = match order {
+        let order = match order {
             Typed::New => json!({ "type": "start_session" }),
             Typed::End => json!({ "type": "end_session" }),
             Typed::Resume(id) if !id.is_empty() => resume(id),
             other => return self.tell(&other),
         };
-        self.gateway.send(&wish).await?;
+        self.gateway.send(&order).await?;
         // An error is shown already, and all goes on as before.
         self.answered("status").await.map(|_| ())
     }

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use super::auth::from_no_other_site;
 use super::extract::{AdminSession, JsonBody};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
-use super::middleware::{desk_of, too_often};
+use super::middleware::{middleware_state, too_often};
 use super::params;
 use super::request_identity::{bearer, json as json_body};
 use crate::admin::sessions::Administrator;
@@ -47,7 +47,7 @@ pub struct Admin {
 }
 
 fn from(request: &HttpRequest) -> String {
-    desk_of(request).map(|desk| desk.address_of(request)).unwrap_or_default()
+    middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
 }
 
 fn not_logged_in(error: &LoginError) -> Refusal {
@@ -285,8 +285,8 @@ pub(super) async fn metrics(
     let mut told = (admin.figures)();
     let (_, museum) = admin.museum.sessions(0, 1).await.map_err(|error| store_failed(&error))?;
     told.insert("museum_sessions".into(), museum.into());
-    if let Some(desk) = desk_of(&request) {
-        told.insert("http".into(), desk.traffic().shown());
+    if let Some(state) = middleware_state(&request) {
+        told.insert("http".into(), state.traffic().shown());
     }
     Ok(HttpResponse::Ok().json(told))
 }

@@ -14,7 +14,7 @@ use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
 use super::fault::{Refusal, refusal};
-use super::middleware::desk_of;
+use super::middleware::middleware_state;
 use super::request_identity::{Caller, bearer, bearer_in, shows};
 use crate::auth::{SecretFileError, TokenError, Tokens, load_or_create, same};
 use crate::config::{AuthConfig, AuthRequired};
@@ -211,7 +211,8 @@ pub(super) fn is_of_another_site(request: &HttpRequest) -> bool {
     let text = |name| request.headers().get(name).map(|v| v.to_str().unwrap_or_default());
     let Some(origin) = text(header::ORIGIN) else { return false };
     let site = origin.split_once("://").map_or(origin, |(_, site)| site);
-    Some(site) != text(header::HOST) && !desk_of(request).is_some_and(|desk| desk.lets_in(origin))
+    Some(site) != text(header::HOST)
+        && !middleware_state(request).is_some_and(|state| state.lets_in(origin))
 }
 
 #[cfg(test)]

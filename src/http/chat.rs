@@ -47,7 +47,7 @@ const STILL_THERE: std::time::Duration = std::time::Duration::from_secs(15);
 #[derive(Clone)]
 pub struct Chats {
     /// Service that executes requests.
-    pub desk: ChatService,
+    pub service: ChatService,
     /// Token that applications must send; empty allows everybody.
     pub token: Secret,
     /// Connection slots of event streams, one permit each.
@@ -96,7 +96,7 @@ pub(super) async fn create(
 ) -> Answer {
     let wanted = wanted.0.trimmed();
     wanted.check().map_err(|e| unfit(&e))?;
-    let session = chats.desk.create(wanted).await.map_err(|e| failed(&e))?;
+    let session = chats.service.create(wanted).await.map_err(|e| failed(&e))?;
     let session_id = session.id.as_str().to_owned();
     Ok(HttpResponse::Created().json(Created { session_id, session }))
 }
@@ -131,7 +131,7 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
     responses((status = 200, body = SessionsBody), Faults))]
 pub(super) async fn list(_: Application, request: HttpRequest, chats: web::Data<Chats>) -> Answer {
     let filter = filter(&request)?;
-    let page = chats.desk.sessions(&filter).await.map_err(|e| failed(&e))?;
+    let page = chats.service.sessions(&filter).await.map_err(|e| failed(&e))?;
     Ok(HttpResponse::Ok().json(SessionsBody { sessions: page.sessions, total: page.total }))
 }
 
@@ -139,7 +139,7 @@ pub(super) async fn list(_: Application, request: HttpRequest, chats: web::Data<
 #[utoipa::path(get, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = ChatSession), Faults))]
 pub(super) async fn get(_: Application, id: web::Path<String>, chats: web::Data<Chats>) -> Answer {
-    let session = chats.desk.session(&session_of(&id)).await.map_err(|e| failed(&e))?;
+    let session = chats.service.session(&session_of(&id)).await.map_err(|e| failed(&e))?;
     Ok(HttpResponse::Ok().json(session))
 }
 
@@ -148,7 +148,7 @@ macro_rules! change {
     ($(#[$doc:meta])* $name:ident, $told:literal) => {
         $(#[$doc])*
         pub(super) async fn $name(_: Application, id: web::Path<String>, chats: web::Data<Chats>) -> Answer {
-            chats.desk.$name(&session_of(&id)).await.map_err(|e| failed(&e))?;
+            chats.service.$name(&session_of(&id)).await.map_err(|e| failed(&e))?;
             Ok(HttpResponse::Ok().json(Done { message: $told.into() }))
         }
     };
@@ -188,7 +188,7 @@ pub(super) async fn messages(
 ) -> Answer {
     let limit = params::number(&request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(MESSAGES);
     let before = params::number(&request, "before", (1, i64::MAX), UNFIT)?;
-    let page = chats.desk.messages(&session_of(&id), before, limit).await;
+    let page = chats.service.messages(&session_of(&id), before, limit).await;
     Ok(HttpResponse::Ok().json(page.map_err(|e| failed(&e))?))
 }
 
@@ -230,10 +230,10 @@ pub(super) async fn chat(
     said.check(&id).map_err(|e| unfit(&e))?;
     let key = key(request.headers(), &id, &said)?;
     if said.stream {
-        return streamed(chats.desk.clone(), id, said, key).await;
+        return streamed(chats.service.clone(), id, said, key).await;
     }
     let ask = RequestOptions { key, out: None };
-    let answer = Box::pin(chats.desk.chat(&id, &said, ask)).await;
+    let answer = Box::pin(chats.service.chat(&id, &said, ask)).await;
     Ok(HttpResponse::Ok().json(answer.map_err(|e| failed(&e))?))
 }
 
@@ -249,14 +249,14 @@ struct StreamedAnswer {
 
 /// Starts a streamed answer. A failure before the first piece is an ordinary error response.
 async fn streamed(
-    desk: ChatService,
+    service: ChatService,
     id: SessionId,
     said: ChatRequest,
     key: Option<RequestKey>,
 ) -> Answer {
     let (out, mut pieces) = mpsc::channel(PIECES);
     let ask = RequestOptions { key, out: Some(out) };
-    let mut work: Work = Box::pin(async move { desk.chat(&id, &said, ask).await });
+    let mut work: Work = Box::pin(async move { service.chat(&id, &said, ask).await });
     let (first, work) = tokio::select! {
         biased;
         Some(piece) = pieces.recv() => (Some(piece), work),

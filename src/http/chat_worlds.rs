@@ -21,7 +21,7 @@ use super::request_identity::{body, query};
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
 
 async fn world(chats: &Chats, id: &str) -> Result<Map<String, Value>, Refusal> {
-    chats.desk.state(&session_of(id)).await.map_err(|e| failed(&e))
+    chats.service.state(&session_of(id)).await.map_err(|e| failed(&e))
 }
 
 /// Returns a session's world, as stored at the state server.
@@ -76,7 +76,7 @@ pub(super) async fn make_snapshot(
     let wanted = json::read_optional::<CreateSnapshot>(&bytes);
     let wanted = wanted.map_err(|e| unfit(&e.about("the body")))?.unwrap_or_default();
     wanted.check().map_err(|e| unfit(&e))?;
-    let made = chats.desk.make_snapshot(&session_of(&id), wanted).await;
+    let made = chats.service.make_snapshot(&session_of(&id), wanted).await;
     Ok(HttpResponse::Created().json(made.map_err(|e| failed(&e))?))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn snapshots(
     id: web::Path<String>,
     chats: web::Data<Chats>,
 ) -> Answer {
-    let snapshots = chats.desk.snapshots(&session_of(&id)).await.map_err(|e| failed(&e))?;
+    let snapshots = chats.service.snapshots(&session_of(&id)).await.map_err(|e| failed(&e))?;
     Ok(HttpResponse::Ok().json(SnapshotsBody { snapshots }))
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn go_back(
     chats: web::Data<Chats>,
 ) -> Answer {
     let (id, snapshot_id) = path.into_inner();
-    let back = chats.desk.restore_snapshot(&session_of(&id), &snapshot_id.to_lowercase()).await;
+    let back = chats.service.restore_snapshot(&session_of(&id), &snapshot_id.to_lowercase()).await;
     Ok(HttpResponse::Ok().json(back.map_err(|e| failed(&e))?))
 }
 
@@ -124,19 +124,19 @@ pub(super) async fn watch(
             &"`types` has at most 64 entries of 1 to 128 bytes, with commas between",
         ));
     }
-    let desk = &chats.desk;
-    let session = desk.session(&session_of(&id)).await.map_err(|e| failed(&e))?.id;
+    let service = &chats.service;
+    let session = service.session(&session_of(&id)).await.map_err(|e| failed(&e))?.id;
     let full = || refusal(Fault::Busy, "too many sessions are watched (`chat.max_watchers`)");
     let slot = Arc::clone(&chats.watch_slots).try_acquire_owned().map_err(|_| full())?;
     let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());
     let after = header.map(str::to_owned).or_else(|| query(&request, "last_event_id"));
     // A blank cursor means: from now on.
     let after = after.filter(|id| !id.trim().is_empty());
-    let watch = desk.events.watch(&session, after.as_deref()).await.map_err(|error| {
+    let watch = service.events.watch(&session, after.as_deref()).await.map_err(|error| {
         tracing::warn!(error, "cannot watch a session");
         refusal(Fault::Unavailable, "events cannot be had now")
     })?;
-    let process = desk.tasks.process().clone();
+    let process = service.tasks.process().clone();
     let actor = WatchActor::new(session, types, watch, chats.watching, slot, process);
     ws_link::upgrade(actor, &request, payload)
         .map_err(|_| refusal(Fault::BadRequest, "this is no WebSocket handshake"))

@@ -29,12 +29,12 @@ const MAX_NAME_CHARS: usize = 64;
 pub(super) async fn get(
     _: Operator,
     id: web::Path<String>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
     access: web::Data<AccessControl>,
 ) -> Answer {
     let device = access.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
     let device = device.ok_or_else(no_such_device)?;
-    Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
+    Ok(HttpResponse::Ok().json(api.registry.tools_of(&device)))
 }
 
 /// Body of the `PUT` requests.
@@ -69,12 +69,12 @@ pub(super) async fn put(
     _: Operator,
     id: web::Path<String>,
     off: JsonBody<Off>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
     let off = off.0.checked()?;
-    let device = desk.registry.set_off(&id_of(&id), &off).await;
+    let device = api.registry.set_off(&id_of(&id), &off).await;
     let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
-    Ok(HttpResponse::Ok().json(desk.registry.tools_of(&device)))
+    Ok(HttpResponse::Ok().json(api.registry.tools_of(&device)))
 }
 
 fn no_such_session() -> Refusal {
@@ -88,9 +88,9 @@ fn no_such_session() -> Refusal {
 pub(super) async fn get_session(
     _: Operator,
     id: web::Path<String>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
-    let tools = desk.registry.tools_of_session(&session_of(&id));
+    let tools = api.registry.tools_of_session(&session_of(&id));
     Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
 }
 
@@ -103,9 +103,9 @@ pub(super) async fn put_session(
     _: Operator,
     id: web::Path<String>,
     off: JsonBody<Off>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
     let off = off.0.checked()?;
-    let tools = desk.registry.set_session_off(&session_of(&id), off);
+    let tools = api.registry.set_session_off(&session_of(&id), off);
     Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
 }

@@ -274,7 +274,7 @@ pub(super) async fn change(
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
     let asked = Change::read(fields.0)?;
     let id = id_of(&id);
@@ -290,10 +290,10 @@ pub(super) async fn change(
         (None, ..) => access.store.device(&id).await,
     };
     if let (Some(agent), Ok(Some(_))) = (agent, &device) {
-        device = desk.registry.assign(&id, &agent).await;
+        device = api.registry.assign(&id, &agent).await;
     }
     if let (Some(prompt), Ok(Some(_))) = (prompt, &device) {
-        device = desk.registry.instruct(&id, &prompt).await;
+        device = api.registry.instruct(&id, &prompt).await;
     }
     let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
     let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
@@ -327,13 +327,13 @@ pub(super) async fn forget(
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
     let id = id_of(&id);
     if !access.store.forget(&id).await.map_err(|e| store_failed(&e))? {
         return Err(no_such_device());
     }
-    desk.registry.forget(&id);
+    api.registry.forget(&id);
     tracing::info!(device = %id, "deleted a device");
     if let Err(error) = device_orders::forgotten(&cluster, &device_endpoint, &id).await? {
         tracing::debug!(%error, "cannot disconnect a deleted device");

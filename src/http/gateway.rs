@@ -26,7 +26,7 @@ pub(super) const PAGE_PATH: &str = "/test_client.html";
 #[derive(Clone)]
 pub struct TextClients {
     /// Service that the clients' actors share.
-    pub desk: GatewayService,
+    pub service: GatewayService,
     /// Connection slots, one permit each.
     pub connection_slots: Arc<Semaphore>,
     /// Token that clients must send; empty allows everybody.
@@ -49,7 +49,7 @@ pub(super) async fn connect(
         return Ok(answer(Fault::Unauthorized, "text clients show `gateway.token`"));
     }
     let slot = Arc::clone(&clients.connection_slots).try_acquire_owned().ok();
-    let actor = TextClientActor::new(clients.desk.clone(), slot, clients.process.clone());
+    let actor = TextClientActor::new(clients.service.clone(), slot, clients.process.clone());
     match ws_link::upgrade_with_limit(actor, &request, payload, MAX_MESSAGE_BYTES) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, "this is no WebSocket handshake")),

@@ -20,20 +20,20 @@ const MAX_MESSAGE_BYTES: usize = 4 << 20;
 pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
     let token = query(&request, "token").unwrap_or_else(|| bearer(&request));
     // A `+` in a query means a space; our tokens contain neither.
-    let agent = desk.agents.agent(token.trim()).map_err(|error| {
+    let agent = api.agents.agent(token.trim()).map_err(|error| {
         refusal(Fault::Unauthorized, &format!("{error}; `hearken tools token` makes one"))
     })?;
-    let admitted = desk
+    let admitted = api
         .sources
         .endpoint()
         .admit(&agent)
         .map_err(|full| refusal(Fault::Busy, &full.to_string()))?;
     let socket =
-        WebSocketBridge::new(MAX_MESSAGE_BYTES, desk.process.clone(), |incoming, outgoing| {
+        WebSocketBridge::new(MAX_MESSAGE_BYTES, api.process.clone(), |incoming, outgoing| {
             Box::pin(async move {
                 let reason = admitted.serve(incoming, outgoing).await;
                 tracing::info!(reason, "a tool client disconnected");
@@ -46,7 +46,7 @@ pub(super) async fn connect(
 /// Returns the health of the endpoint and its number of clients (`GET /mcp_endpoint/health`).
 #[utoipa::path(get, path = "/mcp_endpoint/health", tag = "tools", params(("token" = Option<String>, Query,)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn health(desk: web::Data<ToolsApi>) -> HttpResponse {
-    let (tool_clients, agents) = desk.sources.endpoint().count();
+pub(super) async fn health(api: web::Data<ToolsApi>) -> HttpResponse {
+    let (tool_clients, agents) = api.sources.endpoint().count();
     HttpResponse::Ok().json(json!({"status": "ok", "tool_clients": tool_clients, "agents": agents}))
 }

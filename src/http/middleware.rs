@@ -94,14 +94,14 @@ impl MiddlewareState {
 }
 
 /// Returns the middleware state of a request.
-pub(super) fn desk_of(request: &HttpRequest) -> Option<&MiddlewareState> {
-    request.app_data::<web::Data<MiddlewareState>>().map(|desk| desk.get_ref())
+pub(super) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState> {
+    request.app_data::<web::Data<MiddlewareState>>().map(|state| state.get_ref())
 }
 
 /// Wraps an application in this middleware.
 pub fn behind<T>(
     app: App<T>,
-    desk: Arc<MiddlewareState>,
+    state: Arc<MiddlewareState>,
 ) -> App<
     impl ServiceFactory<
         ServiceRequest,
@@ -120,8 +120,8 @@ where
             InitError = (),
         > + 'static,
 {
-    let cors = desk.cors();
-    app.app_data(web::Data::from(desk))
+    let cors = state.cors();
+    app.app_data(web::Data::from(state))
         .wrap(from_fn(outliving::outliving))
         .wrap(from_fn(limited))
         .wrap(from_fn(recovered))
@@ -201,15 +201,15 @@ async fn logged(
     let begun = Instant::now();
     let method = request.method().clone();
     let path: String = request.path().chars().take(MAX_PATH_CHARS).collect();
-    let desk = request.app_data::<web::Data<MiddlewareState>>().cloned();
+    let state = request.app_data::<web::Data<MiddlewareState>>().cloned();
     let outcome = next.call(request).await;
     let took = begun.elapsed();
     let (status, route) = match &outcome {
         Ok(response) => (response.status(), response.request().match_pattern()),
         Err(error) => (error.as_response_error().status_code(), None),
     };
-    if let Some(desk) = desk {
-        desk.traffic.count(&method, route.as_deref(), status, took);
+    if let Some(state) = state {
+        state.traffic.count(&method, route.as_deref(), status, took);
     }
     let path = route.map_or(Cow::Owned(path), Cow::Owned);
     let (status, ms) = (status.as_u16(), took.as_millis());
@@ -259,10 +259,10 @@ async fn limited(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let desk = request.app_data::<web::Data<MiddlewareState>>().cloned();
-    if let Some(desk) = &desk
-        && let Some(limits) = &desk.limits
-        && let Err(wait) = limits.take(request.request(), desk.trust_proxy).await
+    let state = request.app_data::<web::Data<MiddlewareState>>().cloned();
+    if let Some(state) = &state
+        && let Some(limits) = &state.limits
+        && let Err(wait) = limits.take(request.request(), state.trust_proxy).await
     {
         return Ok(request.into_response(too_often(wait)));
     }

@@ -28,7 +28,7 @@ use utoipa::openapi::{RefOr, Response};
 use super::auth::is_of_another_site;
 use super::extract::state;
 use super::fault::{Answer, Refusal, refusals};
-use super::middleware::desk_of;
+use super::middleware::middleware_state;
 use super::request_identity::{body, session_of, shows};
 use crate::museum::{Museum, MuseumError};
 
@@ -135,7 +135,9 @@ impl MuseumClients {
         let Some(limit) = &self.limit else { return Ok(()) };
         let client = match session {
             Some(id) => format!("session {id}"),
-            None => desk_of(request).map(|desk| desk.address_of(request)).unwrap_or_default(),
+            None => {
+                middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
+            }
         };
         limit.take(&client).await.map_err(|wait| {
             let msg = "请求过于频繁，请稍后再试 (RATE_LIMITED)";

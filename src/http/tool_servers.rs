@@ -31,8 +31,8 @@ fn refused(error: ChangeError) -> Refusal {
 /// Lists every server with its settings, including disabled ones (`GET /api/tools/servers`).
 #[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn list(_: Operator, desk: web::Data<ToolsApi>) -> Answer {
-    Ok(HttpResponse::Ok().json(json!({"servers": desk.registry.servers()})))
+pub(super) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
+    Ok(HttpResponse::Ok().json(json!({"servers": api.registry.servers()})))
 }
 
 /// Adds a server permanently (`POST /api/tools/servers` with the keys of a `[[tools.servers]]`).
@@ -42,17 +42,17 @@ pub(super) async fn list(_: Operator, desk: web::Data<ToolsApi>) -> Answer {
 pub(super) async fn add(
     _: Operator,
     settings: JsonBody<ToolServer>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
-    let server = desk.registry.add(settings.0).await.map_err(refused)?;
+    let server = api.registry.add(settings.0).await.map_err(refused)?;
     Ok(HttpResponse::Created().json(server))
 }
 
 /// Returns a server (`GET /api/tools/servers/{name}`).
 #[utoipa::path(get, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn get(_: Operator, name: web::Path<String>, desk: web::Data<ToolsApi>) -> Answer {
-    Ok(HttpResponse::Ok().json(desk.registry.server(&name).map_err(refused)?))
+pub(super) async fn get(_: Operator, name: web::Path<String>, api: web::Data<ToolsApi>) -> Answer {
+    Ok(HttpResponse::Ok().json(api.registry.server(&name).map_err(refused)?))
 }
 
 /// Removes a server that was added (`DELETE /api/tools/servers/{name}`).
@@ -61,9 +61,9 @@ pub(super) async fn get(_: Operator, name: web::Path<String>, desk: web::Data<To
 pub(super) async fn remove(
     _: Operator,
     name: web::Path<String>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
-    desk.registry.remove(&name).await.map_err(refused)?;
+    api.registry.remove(&name).await.map_err(refused)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -82,8 +82,8 @@ pub(super) async fn switch(
     _: Operator,
     name: web::Path<String>,
     asked: JsonBody<Switch>,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
-    let server = desk.registry.switch(&name, asked.0.enabled).await.map_err(refused)?;
+    let server = api.registry.switch(&name, asked.0.enabled).await.map_err(refused)?;
     Ok(HttpResponse::Ok().json(server))
 }

@@ -72,10 +72,10 @@ pub(super) struct Call {
 /// Lists the sources of an agent with their states and tools (`GET /api/tools[?agent=NAME]`).
 #[utoipa::path(get, path = "/api/tools", tag = "tools", params(("agent" = Option<String>, Query,)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn list(_: Operator, request: HttpRequest, desk: web::Data<ToolsApi>) -> Answer {
+pub(super) async fn list(_: Operator, request: HttpRequest, api: web::Data<ToolsApi>) -> Answer {
     let agent = params::text(&request, "agent", Fault::BadRequest)?;
     let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
-    Ok(HttpResponse::Ok().json(desk.sources.inventory(&agent)))
+    Ok(HttpResponse::Ok().json(api.sources.inventory(&agent)))
 }
 
 /// Calls a tool and returns its answer (`POST /api/tools/call` with `{"source", "tool",
@@ -83,10 +83,10 @@ pub(super) async fn list(_: Operator, request: HttpRequest, desk: web::Data<Tool
 #[utoipa::path(post, path = "/api/tools/call", tag = "tools",
     request_body = Call,
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn call(_: Operator, call: JsonBody<Call>, desk: web::Data<ToolsApi>) -> Answer {
+pub(super) async fn call(_: Operator, call: JsonBody<Call>, api: web::Data<ToolsApi>) -> Answer {
     let call = call.0;
     let agent = call.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-    let Some(source) = desk.sources.named(agent, &call.source) else {
+    let Some(source) = api.sources.named(agent, &call.source) else {
         let about = format!("there is no source of tools `{}`", call.source);
         return Err(refusal(Fault::NotFound, &about));
     };

@@ -34,18 +34,18 @@ const NO_QUESTION: &str = "What is in this picture?";
 pub(super) async fn explain(
     request: HttpRequest,
     payload: web::Payload,
-    desk: web::Data<ToolsApi>,
+    api: web::Data<ToolsApi>,
 ) -> Answer {
     let caller = Caller::from_request(&request)?;
-    desk.cameras
+    api.cameras
         .check(&bearer(&request), caller.device_id.as_str())
         .map_err(|error| refusal(Fault::Unauthorized, &error.to_string()))?;
-    let Ok(_place) = desk.pictures.try_acquire() else {
+    let Ok(_place) = api.pictures.try_acquire() else {
         return Err(refusal(Fault::Busy, "too many pictures are looked at"));
     };
     let body = read(payload).await?;
     let picture = parts(&request, body).await?;
-    let described = desk.vision.describe(&picture.question, &picture.mime_type, &picture.bytes);
+    let described = api.vision.describe(&picture.question, &picture.mime_type, &picture.bytes);
     let answer = match described.await {
         Ok(words) => json!({"success": true, "response": words}),
         Err(error) => {

@@ -27,7 +27,7 @@ fn packets(samples: Vec<i16>) -> Vec<bytes::Bytes> {
     Sound { samples, rate_hz: UPLINK_RATE_HZ }.packets().unwrap()
 }
 
-fn crowd(url: &str, devices: u16, talking: usize) -> LoadScenario {
+fn scenario(url: &str, devices: u16, talking: usize) -> LoadScenario {
     let endpoint = |number: u16| {
         let [high, low] = number.to_be_bytes();
         Endpoint {
@@ -55,11 +55,11 @@ fn crowd(url: &str, devices: u16, talking: usize) -> LoadScenario {
     }
 }
 
-/// Runs the crowd until it has had this many turns.
-async fn until_turns(crowd: LoadScenario, turns: usize) -> Figures {
+/// Runs the scenario until it has had this many turns.
+async fn until_turns(scenario: LoadScenario, turns: usize) -> Figures {
     let end = CancellationToken::new();
     let done = end.clone();
-    run(crowd, end, move |figures| {
+    run(scenario, end, move |figures| {
         if figures.turns >= turns {
             done.cancel();
         }
@@ -85,11 +85,11 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
         config.hearing.silence = Duration::from_millis(400);
     })
     .await;
-    let figures = until_turns(crowd(&server.device_url(), 100, 100), 200).await;
+    let figures = until_turns(scenario(&server.device_url(), 100, 100), 200).await;
     all_is_well(&figures);
     assert!(figures.turns >= 200 && figures.first_audio.ms(0.99).is_some(), "{figures:?}");
 
-    let crowd = crowd(&server.device_url(), 1_000, 20);
+    let scenario = scenario(&server.device_url(), 1_000, 20);
     let (end, turns) = (CancellationToken::new(), Cell::new(0));
     let watching = async {
         let all =
@@ -104,7 +104,7 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
         end.cancel();
     };
     let look = |figures: &Figures| turns.set(figures.turns);
-    let (figures, ()) = tokio::join!(run(crowd, end.clone(), look), watching);
+    let (figures, ()) = tokio::join!(run(scenario, end.clone(), look), watching);
     all_is_well(&figures);
     eventually("an empty server", async || {
         (server.metric("hearken_connections").await < 0.5).then_some(())
@@ -134,7 +134,7 @@ async fn doubles_that_call(tool: &str, stop: CancellationToken) -> Addresses {
 }
 
 #[actix_web::test]
-async fn a_mixed_crowd_is_measured_before_doubles() {
+async fn a_mixed_load_is_measured_before_doubles() {
     let stop = CancellationToken::new();
     let at = doubles_that_call("self_get_device_status", stop.clone()).await;
     let vendors = Vendors::start().await;
@@ -145,12 +145,12 @@ async fn a_mixed_crowd_is_measured_before_doubles() {
         config.speaking.complexity = 0;
     })
     .await;
-    let mut crowd = crowd(&server.device_url(), 8, 3);
-    (crowd.interrupting, crowd.listening, crowd.mode) = (2, 2, ListenMode::Manual);
+    let mut scenario = scenario(&server.device_url(), 8, 3);
+    (scenario.interrupting, scenario.listening, scenario.mode) = (2, 2, ListenMode::Manual);
     let mut course = UsageSamples::begin(std::process::id()).unwrap();
     let end = CancellationToken::new();
     let done = end.clone();
-    let figures = run(crowd, end, move |figures| {
+    let figures = run(scenario, end, move |figures| {
         course.sample(figures.turns);
         if figures.turns >= 6 && figures.interrupted >= 4 {
             let used = course.used(Duration::ZERO, 8).unwrap();
@@ -192,11 +192,11 @@ async fn hangs_up() -> String {
 
 #[tokio::test]
 async fn whoever_is_hung_up_on_comes_again_without_waiting_for_the_answer() {
-    let mut crowd = crowd(&hangs_up().await, 1, 1);
-    crowd.mode = ListenMode::Manual;
+    let mut scenario = scenario(&hangs_up().await, 1, 1);
+    scenario.mode = ListenMode::Manual;
     let end = CancellationToken::new();
     let done = end.clone();
-    let twice = run(crowd, end, move |figures| {
+    let twice = run(scenario, end, move |figures| {
         if figures.closed >= 2 {
             done.cancel();
         }

@@ -29,12 +29,17 @@ const FOLDERS: [&str; 12] = [
 ];
 
 /// Words that were metaphors in names of ours, and some that say nothing.
-const BANNED_WORDS: [&str; 34] = [
+const BANNED_WORDS: [&str; 48] = [
     "alike",
     "canned",
     "chore",
     "chores",
+    "crowd",
+    "crowded",
+    "deed",
     "deeds",
+    "desk",
+    "desks",
     "doorman",
     "ears",
     "elsewhere",
@@ -44,16 +49,24 @@ const BANNED_WORDS: [&str; 34] = [
     "guests",
     "helper",
     "helpers",
+    "knock",
     "ledger",
     "looking",
     "manners",
     "misc",
+    "mood",
     "narrating",
     "narration",
+    "oddities",
+    "porter",
     "queuer",
     "remotes",
     "roster",
     "seal",
+    "seat",
+    "seated",
+    "seats",
+    "shelf",
     "sight",
     "tie",
     "turnstile",
@@ -64,6 +77,7 @@ const BANNED_WORDS: [&str; 34] = [
     "voicing",
     "wires",
     "wiring",
+    "wish",
 ];
 
 /// Every file below the root that belongs to the product, relative, with its text.

@@ -276,8 +276,8 @@ impl Pipeline {
 
     /// Creates the dialogue of a conversation, which remembers nothing yet.
     fn dialogue(&self, device_id: &DeviceId) -> Dialogue {
-        let (desk, asks) = (Arc::clone(&self.ports.style), device_id.clone());
-        let style: CurrentStyle = Arc::new(move || desk(&asks));
+        let (style_of, asks) = (Arc::clone(&self.ports.style), device_id.clone());
+        let style: CurrentStyle = Arc::new(move || style_of(&asks));
         Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
     }
 
@@ -299,9 +299,9 @@ impl Pipeline {
         session: Recipient<ToolsListed>,
     ) -> Addr<McpHostActor> {
         let settings = &self.settings.tools;
-        let vision = self.ports.vision.clone().map(|desk| {
+        let vision = self.ports.vision.clone().map(|vision_of| {
             let device_id = device_id.clone();
-            Arc::new(move || desk(&device_id)) as Arc<dyn Fn() -> Vision + Send + Sync>
+            Arc::new(move || vision_of(&device_id)) as Arc<dyn Fn() -> Vision + Send + Sync>
         });
         let (user_tools, introduction) = (settings.user_tools, settings.introduction.clone());
         let extras = Extras { vision, user_tools, introduction };

@@ -21,7 +21,7 @@ async fn check_18_a_second_socket_of_a_device_replaces_the_first() {
     first.until("closed 1008").await;
     assert_eq!(first.device_registry().connected().len(), 1);
     next_turn_works(&mut second).await;
-    // The seat is the second's: it must not be lost with the first.
+    // The place is the second's: it must not be lost with the first.
     first.pass(ms(1_000)).await;
     assert_eq!(second.device_registry().connected().len(), 1);
     let device_registry = second.device_registry().clone();

@@ -22,7 +22,7 @@ struct Talk {
 
 impl Conversation for Talk {
     async fn turn(&mut self, n: usize) -> TurnSeen {
-        self.instances.mind.asked.lock().unwrap().clear();
+        self.instances.model.asked.lock().unwrap().clear();
         let kind = ["plain", "server", "client"][n % 3];
         self.client.say(&format!("turn {n} {kind}"));
         let mut seen = TurnSeen::default();
@@ -46,9 +46,9 @@ impl Conversation for Talk {
                 _ => seen.events.push(name),
             }
         }
-        let asked = self.instances.mind.asked.lock().unwrap();
+        let asked = self.instances.model.asked.lock().unwrap();
         seen.prompts = asked.iter().map(|(_, prompt)| nameless(prompt.clone())).collect();
-        let rows = self.instances.shelf.rows.lock().unwrap();
+        let rows = self.instances.store.rows.lock().unwrap();
         let last = rows.values().max_by_key(|row| row.last_used).unwrap();
         let state: Value = serde_json::from_str(&last.state).unwrap();
         let messages: Vec<ChatMessage> = serde_json::from_value(state["messages"].clone()).unwrap();
@@ -88,7 +88,7 @@ async fn failed(talk: &mut Talk, kind: &str) {
 }
 
 async fn happens(talk: &mut Talk, event: &str) {
-    let sessions = talk.instances.desks[0].sessions.clone();
+    let sessions = talk.instances.services[0].sessions.clone();
     let session = talk.client.session.clone();
     match event {
         "a failure of the model" => failed(talk, "fail").await,
@@ -128,17 +128,17 @@ async fn happens(talk: &mut Talk, event: &str) {
             happens_reconnect(talk, &session).await;
         }
         "other settings" => {
-            let desk = &talk.instances.desks[0];
-            desk.sessions.idle().set(SHORT_IDLE);
-            let mut settings = (*desk.settings.get()).clone();
+            let service = &talk.instances.services[0];
+            service.sessions.idle().set(SHORT_IDLE);
+            let mut settings = (*service.settings.get()).clone();
             settings.temperature = 0.1;
-            desk.settings.set(settings);
+            service.settings.set(settings);
         }
         "a failure of the store" => {
-            talk.instances.shelf.fails.store(true, Ordering::Relaxed);
+            talk.instances.store.fails.store(true, Ordering::Relaxed);
             failed(talk, "fail").await;
             sessions.sweep().await.unwrap_err();
-            talk.instances.shelf.fails.store(false, Ordering::Relaxed);
+            talk.instances.store.fails.store(false, Ordering::Relaxed);
         }
         other => panic!("nobody knows {other}"),
     }

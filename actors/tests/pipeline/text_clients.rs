@@ -32,13 +32,13 @@ const PATIENCE: Duration = Duration::from_secs(400);
 
 /// Keeps sessions in memory, by the real clock.
 #[derive(Default)]
-struct Shelf(Mutex<HashMap<SessionId, KeptSession>>);
+struct MemoryStore(Mutex<HashMap<SessionId, KeptSession>>);
 
 /// Keeps nothing: its sessions live by the virtual clock alone.
-struct NoShelf;
+struct NoStore;
 
 #[async_trait]
-impl SessionStore for NoShelf {
+impl SessionStore for NoStore {
     async fn load(&self, _: &SessionId) -> Result<Option<KeptSession>, BoxError> {
         Ok(None)
     }
@@ -65,7 +65,7 @@ impl SessionStore for NoShelf {
 }
 
 #[async_trait]
-impl SessionStore for Shelf {
+impl SessionStore for MemoryStore {
     async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError> {
         Ok(self.0.lock().unwrap().get(id).cloned())
     }
@@ -152,13 +152,13 @@ impl Llm for Broken {
 
 /// One text client.
 struct Client {
-    desk: GatewayService,
+    service: GatewayService,
     script: Arc<Script>,
     socket: MemorySocket,
     session: String,
 }
 
-fn desk(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
+fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
     let settings = GatewaySettings::default();
     GatewayService {
         llm,
@@ -173,16 +173,16 @@ fn desk(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
 impl Client {
     async fn connect() -> Self {
         let script = Arc::<Script>::default();
-        let desk = desk(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoShelf));
-        Self::enter(desk, script, true).await
+        let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoStore));
+        Self::enter(service, script, true).await
     }
 
-    async fn enter(desk: GatewayService, script: Arc<Script>, answers_pings: bool) -> Self {
+    async fn enter(service: GatewayService, script: Arc<Script>, answers_pings: bool) -> Self {
         freeze();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let actor = TextClientActor::new(desk.clone(), Some(place), CancellationToken::new());
+        let actor = TextClientActor::new(service.clone(), Some(place), CancellationToken::new());
         let socket = MemorySocket::open(actor, answers_pings);
-        let mut client = Self { desk, script, socket, session: String::new() };
+        let mut client = Self { service, script, socket, session: String::new() };
         let connected = client.until("status/connected").await;
         client.session = connected["data"]["session_id"].as_str().unwrap().to_owned();
         client
@@ -246,7 +246,7 @@ async fn what_the_model_fails_with_is_told_and_a_mistake_of_ours_too() {
         assert_eq!(client.until("error").await["code"], code);
     }
     let mut client =
-        Client::enter(desk(Arc::new(Broken), Arc::new(NoShelf)), Arc::default(), true).await;
+        Client::enter(service(Arc::new(Broken), Arc::new(NoStore)), Arc::default(), true).await;
     for _ in 0..2 {
         client.say("hi");
         assert_eq!(client.until("error").await["code"], "INTERNAL_ERROR");
@@ -256,7 +256,7 @@ async fn what_the_model_fails_with_is_told_and_a_mistake_of_ours_too() {
 #[actix::test]
 async fn who_answers_no_ping_for_300_s_is_closed_and_who_does_stays() {
     let mut alive = Client::connect().await;
-    let mut silent = Client::enter(alive.desk.clone(), Arc::default(), false).await;
+    let mut silent = Client::enter(alive.service.clone(), Arc::default(), false).await;
     let (at, what) = silent.next().await;
     assert_eq!(what, Received::Closed(1000));
     assert!((300..=330).contains(&at.as_secs()), "{at:?}");
@@ -270,7 +270,7 @@ async fn a_session_lasts_an_hour_from_its_last_use() {
     let mut client = Client::connect().await;
     let (first, minute) = (client.session.clone(), Duration::from_secs(60));
     let sweeping = tokio::spawn({
-        let sessions = Arc::clone(&client.desk.sessions);
+        let sessions = Arc::clone(&client.service.sessions);
         async move { sessions.keep_sweeping(minute).await }
     });
     for _ in 0..3 {
@@ -291,7 +291,7 @@ async fn a_session_lasts_an_hour_from_its_last_use() {
 #[actix::test]
 async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
     let hour = Duration::from_secs(3_600);
-    let shelf = Arc::<Shelf>::default();
+    let store = Arc::<MemoryStore>::default();
     let state = r#"{"messages":[],"manner":{"system_prompt":"Be brief."}}"#;
     for (id, state, age) in [
         ("fresh", state, hour - Duration::from_secs(60)),
@@ -300,11 +300,11 @@ async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
     ] {
         let (id, last_used) = (SessionId::new(id), SystemTime::now() - age);
         let kept = KeptSession { id: id.clone(), state: state.into(), last_used };
-        shelf.0.lock().unwrap().insert(id, kept);
+        store.0.lock().unwrap().insert(id, kept);
     }
     let script = Arc::<Script>::default();
-    let desk = desk(Arc::new(ScriptedLlm(Arc::clone(&script))), shelf.clone());
-    let mut client = Client::enter(desk, script, true).await;
+    let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), store.clone());
+    let mut client = Client::enter(service, script, true).await;
     for (id, code) in [("old", "SESSION_ERROR"), ("spoilt", "INTERNAL_ERROR")] {
         client.send(&json!({"type": "start_session", "session_id": id}));
         assert_eq!(client.until("error").await["code"], code, "{id}");
@@ -314,8 +314,8 @@ async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
     client.say("hi");
     client.until("llm_response").await;
     assert_eq!(client.script.prompts.lock().unwrap()[0].messages[0].content, "Be brief.");
-    client.desk.sessions.sweep().await.unwrap();
-    let mut left: Vec<String> = shelf.0.lock().unwrap().keys().map(ToString::to_string).collect();
+    client.service.sessions.sweep().await.unwrap();
+    let mut left: Vec<String> = store.0.lock().unwrap().keys().map(ToString::to_string).collect();
     left.sort();
     assert_eq!(left, ["fresh", "spoilt"]);
 }
@@ -324,9 +324,9 @@ async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
 async fn a_tool_that_is_to_finish_outlives_its_cancelled_request() {
     let (script, done) = (Arc::<Script>::default(), Arc::<AtomicBool>::default());
     let lasting = Arc::new(Lasting(Arc::clone(&done)));
-    let mut desk = desk(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoShelf));
-    desk.tools = Arc::new(move |_, _| vec![lasting.clone()]);
-    let mut client = Client::enter(desk, script, true).await;
+    let mut service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoStore));
+    service.tools = Arc::new(move |_, _| vec![lasting.clone()]);
+    let mut client = Client::enter(service, script, true).await;
     client.script.llm.lock().unwrap().push_back(LlmAct::Call("", vec![("last", "{}")]));
     client.send(&json!({"type": "configure", "stream": true}));
     client.say("do it");
@@ -342,7 +342,7 @@ async fn a_tool_that_is_to_finish_outlives_its_cancelled_request() {
 #[actix::test]
 async fn a_request_ends_with_its_connection() {
     let mut client = Client::connect().await;
-    assert!(Arc::strong_count(&client.desk.llm) > 1);
+    assert!(Arc::strong_count(&client.service.llm) > 1);
     client.script.llm.lock().unwrap().push_back(LlmAct::Write(vec!["late"], ms(60_000)));
     client.say("hi");
     client.until("status/processing").await;
@@ -351,7 +351,7 @@ async fn a_request_ends_with_its_connection() {
     assert_eq!(what, Received::Gone);
     assert!(at < Duration::from_secs(2), "{at:?}");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(Arc::strong_count(&client.desk.llm), 1, "an actor outlived its connection");
+    assert_eq!(Arc::strong_count(&client.service.llm), 1, "an actor outlived its connection");
 }
 
 /// Locks that are always free.
@@ -371,8 +371,8 @@ impl SessionLocks for Free {
 #[actix::test]
 async fn a_session_that_others_went_on_with_is_taken_up_anew_and_once() {
     freeze();
-    let shelf = Arc::new(Shelf::default());
-    let sessions = Sessions::new(shelf, Duration::from_secs(60), 10).with_locks(Arc::new(Free));
+    let store = Arc::new(MemoryStore::default());
+    let sessions = Sessions::new(store, Duration::from_secs(60), 10).with_locks(Arc::new(Free));
     let first = Arc::clone(sessions.begin().session());
     sessions.keep(&first, &*sessions.lock_memory(&first).await).await.unwrap();
     tokio::time::advance(Duration::from_secs(61)).await;

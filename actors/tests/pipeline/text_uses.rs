@@ -35,8 +35,8 @@ impl Client {
     pub(crate) async fn connect(instances: &Instances, instance: usize) -> Self {
         freeze();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let desk = instances.desks[instance].clone();
-        let actor = TextClientActor::new(desk, Some(place), CancellationToken::new());
+        let service = instances.services[instance].clone();
+        let actor = TextClientActor::new(service, Some(place), CancellationToken::new());
         let mut client = Self { socket: MemorySocket::open(actor, true), session: String::new() };
         client.send(&json!({"type": "configure", "enable_context": true, "stream": true}));
         let tool =
@@ -103,13 +103,13 @@ async fn seconds(seconds: u64) {
 
 /// What the model was last asked, as roles and contents.
 fn last_prompt(instances: &Instances) -> Vec<String> {
-    let asked = instances.mind.asked.lock().unwrap();
+    let asked = instances.model.asked.lock().unwrap();
     let (_, prompt) = asked.last().unwrap();
     prompt.iter().map(|m| format!("{:?}: {}", m.role, m.content)).collect()
 }
 
 fn row(instances: &Instances, session: &str) -> Option<Vec<ChatMessage>> {
-    let rows = instances.shelf.rows.lock().unwrap();
+    let rows = instances.store.rows.lock().unwrap();
     let row = rows.get(&SessionId::new(session))?;
     let state: Value = serde_json::from_str(&row.state).unwrap();
     Some(serde_json::from_value(state["messages"].clone()).unwrap())
@@ -126,7 +126,7 @@ async fn a_sweep_during_a_long_turn_leaves_the_session_one() {
     first.say("think slower");
     first.until("status/processing").await;
     seconds(IDLE.as_secs() + 5).await;
-    instances.desks[0].sessions.sweep().await.unwrap();
+    instances.services[0].sessions.sweep().await.unwrap();
     second.say_in(&session, "and my name plain");
     first.until("llm_response").await;
     second.until("llm_response").await;
@@ -148,7 +148,7 @@ async fn requests_count_as_uses_when_they_come_and_when_they_fail() {
         first.say(&format!("q{n} fail"));
         assert_eq!(first.until_error().await["code"], "LLM_ERROR");
     }
-    instances.desks[0].sessions.sweep().await.unwrap();
+    instances.services[0].sessions.sweep().await.unwrap();
     second.resume(&first.session).await;
     assert!(row(&instances, &first.session).is_some(), "the store knows of the uses");
 }
@@ -176,7 +176,7 @@ async fn others_do_not_forget_what_is_used_here() {
     let session = here.session.clone();
     here.resume(&session).await;
     seconds(10).await;
-    instances.desks[1].sessions.sweep().await.unwrap();
+    instances.services[1].sessions.sweep().await.unwrap();
     here.say_in(&session, "two plain");
     here.until("llm_response").await;
     // So is a turn that takes longer than a session may be unused, and the wait for it.
@@ -187,8 +187,8 @@ async fn others_do_not_forget_what_is_used_here() {
     third.say_in(&session, "five plain");
     for _ in 0..4 {
         seconds(IDLE.as_secs() - 5).await;
-        instances.desks[1].sessions.sweep().await.unwrap();
-        instances.desks[0].sessions.sweep().await.unwrap();
+        instances.services[1].sessions.sweep().await.unwrap();
+        instances.services[0].sessions.sweep().await.unwrap();
     }
     for client in [&mut here, &mut there, &mut third] {
         client.until("llm_response").await;
@@ -201,7 +201,7 @@ async fn others_do_not_forget_what_is_used_here() {
 async fn what_is_in_use_does_not_leave_memory() {
     freeze();
     let instances = Instances::start(1);
-    let sessions = &instances.desks[0].sessions;
+    let sessions = &instances.services[0].sessions;
     let used = sessions.begin();
     let idle: Vec<SessionId> = (0..12_000).map(|_| sessions.begin().id().clone()).collect();
     let left = idle.iter().filter(|id| sessions.find_in_memory(id).is_some()).count();
@@ -374,7 +374,7 @@ async fn what_a_session_remembers_of_calls_is_whole_after_its_client_left() {
     let mut next = Client::connect(&instances, 0).await;
     next.resume(&session).await;
     next.ask("and now plain").await;
-    let asked = instances.mind.asked.lock().unwrap();
+    let asked = instances.model.asked.lock().unwrap();
     let (_, prompt) = asked.last().unwrap();
     let roles: Vec<Role> = prompt.iter().map(|m| m.role).collect();
     use Role::{Assistant, Tool, User};

@@ -126,10 +126,10 @@ impl McpServer {
             "tools/list" => Work::Answer(self.list(params)),
             "tools/call" => match self.check(params) {
                 Ok((name, arguments)) => Work::Call(name, arguments),
-                Err(_) if self.toolbox.oddities.ignores_unknown => return,
+                Err(_) if self.toolbox.quirks.ignores_unknown => return,
                 Err(why) => Work::Answer(Err(why)),
             },
-            _ if self.toolbox.oddities.ignores_unknown => return,
+            _ if self.toolbox.quirks.ignores_unknown => return,
             _ => Work::Answer(Err(format!("Method not implemented: {method}"))),
         };
         if self.jobs.len() < MOST_JOBS {
@@ -209,7 +209,7 @@ impl McpServer {
         }
         page.pop();
         page.push(']');
-        if !next.is_empty() || self.toolbox.oddities.empty_cursor {
+        if !next.is_empty() || self.toolbox.quirks.empty_cursor {
             page.push_str(&format!(",\"nextCursor\":\"{next}\""));
         }
         page.push('}');
@@ -268,8 +268,8 @@ impl McpServer {
     }
 
     fn answer(&mut self, at: Duration, id: i32, answer: Answer, out: &mut Vec<Outcome>) {
-        let Toolbox { oddities, .. } = &self.toolbox;
-        if oddities.silent {
+        let Toolbox { quirks, .. } = &self.toolbox;
+        if quirks.silent {
             return;
         }
         let text = match answer {
@@ -278,10 +278,10 @@ impl McpServer {
                 format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"message\":\"{why}\"}}}}")
             }
         };
-        if oddities.late.is_zero() {
+        if quirks.late.is_zero() {
             out.push(Outcome::Answer(text));
         } else {
-            self.late.push_back((at + oddities.late, text));
+            self.late.push_back((at + quirks.late, text));
         }
     }
 }
@@ -289,7 +289,7 @@ impl McpServer {
 impl Toolbox {
     /// Returns the result of a tool with this text, in the format of firmware.
     fn result(&self, text: &str) -> String {
-        let content = if self.oddities.picture_results {
+        let content = if self.quirks.picture_results {
             let picture = json!({"type": "image", "mimeType": "image/jpeg", "data": "/9j/"});
             format!("{{\"type\":\"image\",\"image\":{}}}", json!(picture.to_string()))
         } else {

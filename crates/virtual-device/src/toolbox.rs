@@ -17,7 +17,7 @@ pub struct Toolbox {
     /// Time for which each call blocks the main loop.
     pub call_takes: Duration,
     /// Deviations of other clients from firmware.
-    pub oddities: Quirks,
+    pub quirks: Quirks,
     /// Scripted tools of a test. One with the name of a firmware tool replaces it.
     pub scripted: Vec<ScriptedTool>,
 }
@@ -43,7 +43,7 @@ impl Default for Toolbox {
             camera: true,
             generated: 0,
             call_takes: Duration::from_millis(20),
-            oddities: Quirks::default(),
+            quirks: Quirks::default(),
             scripted: Vec::new(),
         }
     }

@@ -129,8 +129,8 @@ mod tests {
         assert_eq!(told["event"]["timestamp"], "2024-01-01T12:00:00Z");
         let error = read(WatchMessage::error("INVALID_REQUEST", "no"));
         assert_eq!(error["error"], json!({"code": "INVALID_REQUEST", "message": "no"}));
-        let wish = WatchRequest::decode(r#"{"type":"subscribe","types":["combat.*"]}"#);
-        assert_eq!(wish, Ok(WatchRequest::Subscribe { types: vec!["combat.*".into()] }));
+        let request = WatchRequest::decode(r#"{"type":"subscribe","types":["combat.*"]}"#);
+        assert_eq!(request, Ok(WatchRequest::Subscribe { types: vec!["combat.*".into()] }));
         for (text, told) in [
             ("[]", "the message must be a JSON object, not an array"),
             (r#"{"type":"sing"}"#, "`type` must be `subscribe` or `ping`, not `sing`"),

@@ -22,9 +22,9 @@ impl Small {
         let (tell, told) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
-                let desk = Arc::new(MiddlewareState::new(&config, true, &Cluster::alone()));
+                let state = Arc::new(MiddlewareState::new(&config, true, &Cluster::alone()));
                 let server = HttpServer::new(move || {
-                    behind(App::new(), Arc::clone(&desk))
+                    behind(App::new(), Arc::clone(&state))
                         .route("/api/panic", web::to(panics))
                         .route("/api/name/{it}", web::to(tells_its_name))
                         .route("/healthz", web::to(HttpResponse::Ok))

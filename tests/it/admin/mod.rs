@@ -2,7 +2,7 @@
 //! change while the server runs. Not for what a setting does beyond being used.
 
 mod changes;
-mod seat;
+mod sessions;
 
 use hearken::config::Config;
 use reqwest::{Client, Method};

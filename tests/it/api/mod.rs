@@ -80,9 +80,10 @@ async fn whatever_is_asked_the_server_keeps_to_its_description() {
     .await;
     let login = json!({"username": "admin", "password": PASSWORD});
     let http = reqwest::Client::new();
-    let seated = http.post(server.http_url("/api/admin/login")).json(&login).send().await.unwrap();
-    let seated: Value = seated.json().await.unwrap();
-    let token = seated["access_token"].as_str().expect("a token");
+    let logged_in =
+        http.post(server.http_url("/api/admin/login")).json(&login).send().await.unwrap();
+    let logged_in: Value = logged_in.json().await.unwrap();
+    let token = logged_in["access_token"].as_str().expect("a token");
     let folder = tempfile::tempdir().unwrap();
     let run = Command::new(peers.checker("schemathesis"))
         .args(["run", &server.http_url("/api/openapi.json")])

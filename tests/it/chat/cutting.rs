@@ -47,7 +47,7 @@ pub(crate) struct Servers<'a> {
 }
 
 /// A session in which one message is said, and somebody who watches it.
-struct Seat {
+struct WatchedSession {
     id: String,
     watcher: Socket,
     /// The server of the first request; others are asked later.
@@ -72,7 +72,7 @@ impl<'a> Servers<'a> {
         &self.all[at % self.all.len()]
     }
 
-    async fn seat(&self, at: usize) -> Seat {
+    async fn watched_session(&self, at: usize) -> WatchedSession {
         let wanted = json!({"name": "n", "creator_id": "c"});
         let url = format!("http://{}/api/sessions", self.address(at));
         let (status, made) = answer(self.http.post(url).json(&wanted)).await;
@@ -82,18 +82,18 @@ impl<'a> Servers<'a> {
         let url = format!("ws://{}/api/sessions/{id}/ws", self.address(at + 2));
         let mut watcher = connect_async(url).await.unwrap().0;
         frame(&mut watcher, SOON).await.expect("it is told that it is connected");
-        Seat { id, watcher, at }
+        WatchedSession { id, watcher, at }
     }
 
     /// Says it at one of the servers.
     fn say(
         &self,
-        seat: &Seat,
+        session: &WatchedSession,
         at: usize,
         key: Option<&str>,
         stream: bool,
     ) -> reqwest::RequestBuilder {
-        let url = format!("http://{}/api/sessions/{}/chat", self.address(at), seat.id);
+        let url = format!("http://{}/api/sessions/{}/chat", self.address(at), session.id);
         let asked = self.http.post(url).json(&json!({"message": HURT, "stream": stream}));
         let asked = asked.timeout(SOON);
         match key {
@@ -105,13 +105,13 @@ impl<'a> Servers<'a> {
     /// Says it and leaves at once when `leaves` resolves.
     async fn say_and_leave(
         &self,
-        seat: &Seat,
+        session: &WatchedSession,
         key: Option<&str>,
         stream: bool,
         leaves: impl Future<Output = ()>,
     ) {
         let asking = async {
-            let response = self.say(seat, seat.at, key, stream).send().await.unwrap();
+            let response = self.say(session, session.at, key, stream).send().await.unwrap();
             response.bytes().await.unwrap();
         };
         tokio::select! {
@@ -139,13 +139,14 @@ impl<'a> Servers<'a> {
     }
 
     /// Everything that a watcher was told, up to the session's end.
-    async fn told(&self, seat: &mut Seat) -> Vec<String> {
-        let url = format!("http://{}/api/sessions/{}/archive", self.address(seat.at), seat.id);
+    async fn told(&self, session: &mut WatchedSession) -> Vec<String> {
+        let url =
+            format!("http://{}/api/sessions/{}/archive", self.address(session.at), session.id);
         let (status, told) = answer(self.http.post(url)).await;
         assert_eq!(status, 200, "{told}");
         let mut kinds = Vec::new();
         loop {
-            let told = frame(&mut seat.watcher, SOON).await.expect("the socket lives");
+            let told = frame(&mut session.watcher, SOON).await.expect("the socket lives");
             match told["event"]["type"].as_str().unwrap() {
                 "session.archived" => return kinds,
                 kind => kinds.push(kind.to_owned()),
@@ -153,8 +154,9 @@ impl<'a> Servers<'a> {
         }
     }
 
-    async fn messages(&self, seat: &Seat) -> usize {
-        let url = format!("http://{}/api/sessions/{}/messages", self.address(seat.at), seat.id);
+    async fn messages(&self, session: &WatchedSession) -> usize {
+        let url =
+            format!("http://{}/api/sessions/{}/messages", self.address(session.at), session.id);
         let (status, told) = answer(self.http.get(url)).await;
         assert_eq!(status, 200, "{told}");
         let all = told["messages"].as_array().unwrap().len();
@@ -163,34 +165,35 @@ impl<'a> Servers<'a> {
     }
 
     /// Asks again under the same key, elsewhere and twice: one answer, one turn.
-    async fn asked_again(&self, mut seat: Seat, key: &str, when: &str) {
+    async fn asked_again(&self, mut session: WatchedSession, key: &str, when: &str) {
         let ask = async |at: usize, stream: bool| -> (u16, Value) {
-            answer(self.say(&seat, at, Some(key), stream)).await
+            answer(self.say(&session, at, Some(key), stream)).await
         };
-        let (status, first) = ask(seat.at + 1, false).await;
+        let (status, first) = ask(session.at + 1, false).await;
         assert_eq!(status, 200, "left {when}: {first}");
         let text = first["response"].as_str().unwrap();
         assert!(text.contains(r#""hp":999"#), "left {when}: {text}");
-        assert_eq!(ask(seat.at + 2, false).await, (200, first.clone()), "left {when}");
-        let (status, streamed) = ask(seat.at, true).await;
+        assert_eq!(ask(session.at + 2, false).await, (200, first.clone()), "left {when}");
+        let (status, streamed) = ask(session.at, true).await;
         let done = streamed.as_str().and_then(|body| body.strip_prefix("event: done\ndata: "));
         let done = done.unwrap_or_else(|| panic!("left {when}: not the answer alone: {streamed}"));
         let done: Value = serde_json::from_str(done).unwrap();
         assert_eq!((status, done), (200, first), "left {when}");
-        assert_eq!(self.worlds.hero(&seat.id), (999, 3), "left {when}: it is done once");
-        assert_eq!(self.messages(&seat).await, 4, "left {when}: it is kept once");
-        let told = self.told(&mut seat).await;
+        assert_eq!(self.worlds.hero(&session.id), (999, 3), "left {when}: it is done once");
+        assert_eq!(self.messages(&session).await, 4, "left {when}: it is kept once");
+        let told = self.told(&mut session).await;
         assert_eq!(told, ["character.hp_changed", "chat.answered"], "left {when}: told once");
     }
 
     /// The next message is answered, and all of the one before was done, or nothing.
-    async fn whole_or_nothing(&self, mut seat: Seat, when: &str) {
-        let url = format!("http://{}/api/sessions/{}/chat", self.address(seat.at + 1), seat.id);
+    async fn whole_or_nothing(&self, mut session: WatchedSession, when: &str) {
+        let url =
+            format!("http://{}/api/sessions/{}/chat", self.address(session.at + 1), session.id);
         let next = self.http.post(url).json(&json!({"message": "hello"})).timeout(SOON);
         let (status, told) = answer(next).await;
         assert_eq!((status, &told["response"]), (200, &json!("You said hello")), "left {when}");
-        let (hp, messages) = (self.worlds.hero(&seat.id).0, self.messages(&seat).await);
-        let told = self.told(&mut seat).await;
+        let (hp, messages) = (self.worlds.hero(&session.id).0, self.messages(&session).await);
+        let told = self.told(&mut session).await;
         match (hp, messages) {
             (1_000, 2) => assert_eq!(told, ["chat.answered"], "left {when}"),
             (999, 6) => {
@@ -203,10 +206,10 @@ impl<'a> Servers<'a> {
 
     /// Every moment of a turn, as they are seen from outside.
     async fn moments(&self) -> Vec<Cut> {
-        let (mut seat, before) = (self.seat(0).await, self.worlds.moments());
-        let (status, told) = answer(self.say(&seat, 0, None, false)).await;
+        let (mut session, before) = (self.watched_session(0).await, self.worlds.moments());
+        let (status, told) = answer(self.say(&session, 0, None, false)).await;
         assert_eq!(status, 200, "{told}");
-        self.told(&mut seat).await;
+        self.told(&mut session).await;
         let last = self.worlds.moments() - before;
         assert!(last >= 4, "a world is read and changed");
         let world = (1..=last).map(|n| Cut::World(n, 0));
@@ -219,12 +222,12 @@ impl<'a> Servers<'a> {
         for (n, cut) in self.moments().await.into_iter().enumerate() {
             for stream in [false, true] {
                 let when = format!("{cut:?}, stream {stream}");
-                let seat = self.seat(n).await;
-                self.say_and_leave(&seat, Some("k"), stream, self.at(cut)).await;
-                self.asked_again(seat, "k", &when).await;
-                let seat = self.seat(n).await;
-                self.say_and_leave(&seat, None, stream, self.at(cut)).await;
-                self.whole_or_nothing(seat, &when).await;
+                let session = self.watched_session(n).await;
+                self.say_and_leave(&session, Some("k"), stream, self.at(cut)).await;
+                self.asked_again(session, "k", &when).await;
+                let session = self.watched_session(n).await;
+                self.say_and_leave(&session, None, stream, self.at(cut)).await;
+                self.whole_or_nothing(session, &when).await;
             }
         }
     }
@@ -232,21 +235,21 @@ impl<'a> Servers<'a> {
     /// Leaves a slow turn after 50 ms, after 100 ms, and so on, each time in a session of its own.
     pub(crate) async fn leave_at_every_step(&self) {
         self.vendors.llm.set(Behaviour::Slow);
-        let (mut seat, begun) = (self.seat(0).await, Instant::now());
-        assert_eq!(answer(self.say(&seat, 0, None, false)).await.0, 200);
+        let (mut session, begun) = (self.watched_session(0).await, Instant::now());
+        assert_eq!(answer(self.say(&session, 0, None, false)).await.0, 200);
         let whole = begun.elapsed();
-        self.told(&mut seat).await;
-        let mut seats = Vec::new();
+        self.told(&mut session).await;
+        let mut all = Vec::new();
         let mut after = STEP;
         while after < whole + STEP {
             for stream in [false, true] {
-                seats.push((self.seat(seats.len()).await, after, stream));
+                all.push((self.watched_session(all.len()).await, after, stream));
             }
             after += STEP;
         }
-        let leaving = seats.into_iter().map(|(seat, after, stream)| async move {
-            self.say_and_leave(&seat, Some("k"), stream, tokio::time::sleep(after)).await;
-            self.asked_again(seat, "k", &format!("after {after:?}, stream {stream}")).await;
+        let leaving = all.into_iter().map(|(session, after, stream)| async move {
+            self.say_and_leave(&session, Some("k"), stream, tokio::time::sleep(after)).await;
+            self.asked_again(session, "k", &format!("after {after:?}, stream {stream}")).await;
         });
         let left = join_all(leaving).await.len();
         self.vendors.llm.set(Behaviour::Normal);

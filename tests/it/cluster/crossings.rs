@@ -148,7 +148,7 @@ async fn devices(cluster: &Instances) {
     }
     let stranger = "/api/devices/02:00:00:00:00:99/close";
     assert_eq!(ask(two, Method::POST, stranger, Value::Null).await.0, 404);
-    // It comes back to another instance, which takes the seat.
+    // It comes back to another instance, which takes the place.
     let mut again = device(three).await;
     assert_eq!(closed(&mut socket).await, Some(1008), "it was replaced");
     eventually("it is reached where it is now", || async {

@@ -3,7 +3,7 @@
 use hearken::config::AuthRequired;
 use serde_json::Value;
 
-use super::{CLIENT, DEVICE, boot, headers, knock};
+use super::{CLIENT, DEVICE, boot, headers, upgrade};
 use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;
 
@@ -112,7 +112,7 @@ async fn a_printed_token_opens_the_door() {
     let args = ["token", "--device-id", &upper, "--client-id", CLIENT, "--days", "1"];
     let (code, token, err) = hearken(folder.path(), &args).await;
     assert_eq!(code, Some(0), "{err}");
-    let (status, message) = knock(&server, &headers(DEVICE, CLIENT, Some(token.trim()))).await;
+    let (status, message) = upgrade(&server, &headers(DEVICE, CLIENT, Some(token.trim()))).await;
     assert_eq!(status, 101, "{message}");
     let args = ["token", "--device-id", "x", "--days", "31"];
     let (code, _, told) = hearken(folder.path(), &args).await;

@@ -11,7 +11,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::{CLIENT, DEVICE, SECRET, binding, guarded, headers, knock, shake, token};
+use super::{CLIENT, DEVICE, SECRET, binding, guarded, headers, shake, token, upgrade};
 use crate::support::app::{TestServer, Vendors};
 
 const DAY: i64 = 86_400;
@@ -29,7 +29,7 @@ async fn check_04_only_the_token_of_this_device_opens_the_door_until_it_expires(
     let server = TestServer::start(&vendors, guarded).await;
     let token = token(&server).await;
     let is = async |case: &str, headers: String, status: u16, about: &str| {
-        let (got, message) = knock(&server, &headers).await;
+        let (got, message) = upgrade(&server, &headers).await;
         assert_eq!(got, status, "{case}: {message}");
         assert!(message.contains(about), "{case}: {message}");
     };
@@ -62,7 +62,7 @@ async fn check_04_the_case_of_the_mac_address_does_not_matter() {
     for signed in [lower, upper] {
         let token = tokens.mint(signed, CLIENT, Timestamp::now()).unwrap();
         for sent in [lower, upper] {
-            let (status, message) = knock(&server, &headers(sent, CLIENT, Some(&token))).await;
+            let (status, message) = upgrade(&server, &headers(sent, CLIENT, Some(&token))).await;
             assert_eq!(status, 101, "{signed} {sent}: {message}");
         }
     }
@@ -99,7 +99,7 @@ async fn clients_that_cannot_set_headers_show_their_token_in_the_query() {
     }
     // Some put it into the header without its scheme.
     let bare = format!("{}Authorization: {token}\r\n", headers(DEVICE, CLIENT, None));
-    assert_eq!(knock(&server, &bare).await.0, 101);
+    assert_eq!(upgrade(&server, &bare).await.0, 101);
 }
 
 #[tokio::test]
@@ -110,13 +110,13 @@ async fn a_device_that_is_not_on_the_list_stays_out_even_with_a_token() {
         config.auth.allowed_devices = vec!["AA:BB:CC:DD:EE:FF".into()];
     })
     .await;
-    let (status, message) = knock(&server, &headers(DEVICE, CLIENT, Some(&aged(0)))).await;
+    let (status, message) = upgrade(&server, &headers(DEVICE, CLIENT, Some(&aged(0)))).await;
     assert_eq!(status, 403, "{message}");
     assert!(message.contains("auth.allowed_devices"), "{message}");
     let tokens = Tokens::new(&Secret::new(SECRET), Duration::from_secs(1));
     let token = tokens.mint("aa:bb:cc:dd:ee:ff", CLIENT, Timestamp::now()).unwrap();
     let listed = headers("aa:bb:cc:dd:ee:ff", CLIENT, Some(&token));
-    assert_eq!(knock(&server, &listed).await.0, 101);
+    assert_eq!(upgrade(&server, &listed).await.0, 101);
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn secrets_made_at_the_first_start_outlive_it() {
     let token = token(&server).await;
     server.stop().await;
     let again = TestServer::start(&vendors, kept).await;
-    let (status, message) = knock(&again, &headers(DEVICE, CLIENT, Some(&token))).await;
+    let (status, message) = upgrade(&again, &headers(DEVICE, CLIENT, Some(&token))).await;
     assert_eq!(status, 101, "{message}");
     assert!(folder.path().join("kept/admin_token").exists());
 }
@@ -168,12 +168,12 @@ async fn a_device_that_nobody_bound_hears_its_code_and_nothing_else() {
     let names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
     let digits: Vec<&str> = code.bytes().map(|b| names[usize::from(b - b'0')]).collect();
     assert!(said.contains(&digits.join(", ")), "{code}: {said}");
-    // A forged token is refused all the same, and nobody takes the seat of a bound device.
+    // A forged token is refused all the same, and nobody takes the place of a bound device.
     let forged = headers(DEVICE, CLIENT, Some("AAAA.17"));
-    assert_eq!(knock(&server, &forged).await.0, 401);
+    assert_eq!(upgrade(&server, &forged).await.0, 401);
     let (status, _) = super::read(super::bind(&server, &code).await).await;
     assert_eq!(status, 200);
-    let (status, message) = knock(&server, &headers(DEVICE, CLIENT, None)).await;
+    let (status, message) = upgrade(&server, &headers(DEVICE, CLIENT, None)).await;
     assert_eq!(status, 401, "a bound device has a token: {message}");
     let token = token(&server).await;
     let (head, _, stream) =

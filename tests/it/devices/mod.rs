@@ -129,7 +129,7 @@ async fn raw_get(server: &TestServer, path: &str, headers: &str) -> (String, Val
 }
 
 /// The status of a handshake, and what the server says of it.
-async fn knock(server: &TestServer, headers: &str) -> (u16, String) {
+async fn upgrade(server: &TestServer, headers: &str) -> (u16, String) {
     let (head, body, _) = shake(server, "/xiaozhi/v1/", headers).await;
     let status = head["http/1.1 ".len()..][..3].parse().unwrap();
     (status, body["error"]["message"].as_str().unwrap_or_default().to_owned())

@@ -33,12 +33,12 @@ const MOST: u64 = 3;
 const LASTS: i64 = 60;
 
 /// A model that does what the last word of a person tells it, once its gate is open.
-struct Mind {
+struct TestModel {
     asked: Mutex<Vec<Vec<ChatMessage>>>,
     gate: watch::Sender<bool>,
 }
 
-impl Llm for Mind {
+impl Llm for TestModel {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let last = prompt.messages.iter().rfind(|m| m.role == Role::User).unwrap();
         let words = last.content.clone();
@@ -47,7 +47,7 @@ impl Llm for Mind {
             let (id, name) = ("call_0".to_owned(), "wave".to_owned());
             Ok(LlmDelta::Call(ToolRequest { id, name, arguments: arguments.into() }))
         };
-        let fault = |kind| Err(ProviderError::because("mind", kind, "as it was told"));
+        let fault = |kind| Err(ProviderError::because("model", kind, "as it was told"));
         let kind = words.split(' ').next_back().unwrap();
         let told = match kind {
             "fail" => fault(ProviderErrorKind::Unavailable),
@@ -70,7 +70,7 @@ impl Llm for Mind {
 struct House {
     museum: Arc<Museum>,
     store: Arc<SqlStore>,
-    mind: Arc<Mind>,
+    model: Arc<TestModel>,
     seconds: Arc<AtomicI64>,
 }
 
@@ -89,20 +89,20 @@ impl House {
     }
 
     fn with(store: Arc<SqlStore>) -> Self {
-        let mind = Arc::new(Mind { asked: Mutex::default(), gate: watch::Sender::new(true) });
+        let model = Arc::new(TestModel { asked: Mutex::default(), gate: watch::Sender::new(true) });
         let seconds = Arc::new(AtomicI64::new(1_750_000_000));
         let time = Arc::clone(&seconds);
         let ports = MuseumPorts {
             clock: Arc::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap()),
-            llm: mind.clone(),
+            llm: model.clone(),
             store: store.clone(),
             locks: Arc::new(LocalLocks::new()),
             answers: None,
-            model: "mind".into(),
+            model: "model".into(),
             now: Arc::new(|| "noon".into()),
         };
         let museum = Arc::new(Museum::new(ports, settings(LASTS)));
-        Self { museum, store, mind, seconds }
+        Self { museum, store, model, seconds }
     }
 
     fn now(&self) -> i64 {
@@ -287,10 +287,10 @@ impl Play {
         if !self.is_live(session) || self.open.iter().any(|(busy, ..)| *busy == session) {
             return;
         }
-        self.house.mind.gate.send_replace(false);
+        self.house.model.gate.send_replace(false);
         let (words, id) = (self.words(kind), self.id(session));
         let (museum, request) = (Arc::clone(&self.house.museum), says(&words));
-        let asked = || self.house.mind.asked.lock().unwrap().len();
+        let asked = || self.house.model.asked.lock().unwrap().len();
         let before = asked();
         let parsing = tokio::spawn(async move { museum.parse(&id, request).await });
         while asked() == before && !parsing.is_finished() {
@@ -301,7 +301,7 @@ impl Play {
     }
 
     async fn answer(&mut self) {
-        self.house.mind.gate.send_replace(true);
+        self.house.model.gate.send_replace(true);
         for (session, words, parsing) in std::mem::take(&mut self.open) {
             let answered = parsing.await.unwrap();
             self.parsed(session, &words, answered);
@@ -330,7 +330,7 @@ impl Play {
 
     /// The model was told the last turns of the session, and no others.
     fn check_prompt(&self, session: usize, words: &str) {
-        let asked = self.house.mind.asked.lock().unwrap();
+        let asked = self.house.model.asked.lock().unwrap();
         let of = |prompt: &&Vec<ChatMessage>| prompt.iter().any(|m| m.content == words);
         let prompt = asked.iter().find(of).expect("it was asked");
         let mut told: Vec<(&str, String)> = Vec::new();
@@ -410,10 +410,10 @@ impl Visitor {
                 self.session = self.house.register().await.unwrap();
             }
             "a client that gave up waiting" => {
-                self.house.mind.gate.send_replace(false);
+                self.house.model.gate.send_replace(false);
                 let asked = museum.parse(&self.session, says("odd plain"));
                 tokio::time::timeout(Duration::from_millis(50), asked).await.unwrap_err();
-                self.house.mind.gate.send_replace(true);
+                self.house.model.gate.send_replace(true);
             }
             other => panic!("nobody knows {other}"),
         }
@@ -422,12 +422,12 @@ impl Visitor {
 
 impl Conversation for Visitor {
     async fn turn(&mut self, n: usize) -> TurnSeen {
-        self.house.mind.asked.lock().unwrap().clear();
+        self.house.model.asked.lock().unwrap().clear();
         let words = format!("turn {n} {}", ["plain", "call", "null"][n % 3]);
         let told = self.house.museum.parse(&self.session, says(&words)).await.unwrap();
         let kept = self.house.store.find(&self.session).await.unwrap().unwrap();
         TurnSeen {
-            prompts: self.house.mind.asked.lock().unwrap().clone(),
+            prompts: self.house.model.asked.lock().unwrap().clone(),
             answer: told.response,
             events: vec![format!("{:?} {:?}", told.operation, told.operation_params)],
             rows: kept.history.iter().map(ToString::to_string).collect(),

@@ -164,11 +164,11 @@ fn call(
     arguments: &Map<String, Value>,
     version: &Value,
 ) -> Result<Value, StorageError> {
-    let (deed, version) = storage.call(session, tool, arguments, version.as_i64())?;
+    let (outcome, version) = storage.call(session, tool, arguments, version.as_i64())?;
     let event = |(kind, about): (&str, Value)| {
         let (id, now) = (uuid::Uuid::new_v4(), Timestamp::now().to_string());
         json!({ "id": id, "type": kind, "data": about, "timestamp": now })
     };
-    let events: Vec<Value> = deed.events.into_iter().map(event).collect();
-    Ok(json!({ "result": deed.result, "version": version, "events": events }))
+    let events: Vec<Value> = outcome.events.into_iter().map(event).collect();
+    Ok(json!({ "result": outcome.result, "version": version, "events": events }))
 }

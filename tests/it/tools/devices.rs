@@ -75,16 +75,16 @@ async fn devices_with_oddities_are_all_served_at_once() {
     let vendors = asked_for_less().await;
     let server = TestServer::start(&vendors, patient).await;
     let none = Quirks::default;
-    let oddities = [
+    let quirks = [
         Quirks { empty_cursor: true, ..none() },
         Quirks { picture_results: true, ..none() },
         Quirks { ignores_unknown: true, ..none() },
         Quirks { late: Duration::from_millis(300), ..none() },
         Quirks { silent: true, ..none() },
     ];
-    let one = async |oddities: Quirks| {
-        let silent = oddities.silent;
-        let tools = Toolbox { oddities, ..Toolbox::default() };
+    let one = async |quirks: Quirks| {
+        let silent = quirks.silent;
+        let tools = Toolbox { quirks, ..Toolbox::default() };
         let mut person = Person::meet_with_tools(&server.device_url(), tools).await;
         if !silent {
             person.until_sent(r#""result":{"tools":["#).await;
@@ -94,7 +94,7 @@ async fn devices_with_oddities_are_all_served_at_once() {
         assert_eq!(person.board().volume, if silent { 70 } else { 35 });
         person
     };
-    let people = join_all(oddities.map(one)).await;
+    let people = join_all(quirks.map(one)).await;
     let mut results = results(&vendors);
     results.sort();
     let [picture, unknown, rest @ ..] = &results[..] else { panic!("{results:?}") };

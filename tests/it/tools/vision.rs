@@ -185,8 +185,8 @@ async fn told_of_a_picture(tweak: impl FnOnce(&mut Config)) -> String {
         tweak(config);
     })
     .await;
-    let oddities = Quirks { picture_results: true, ..Quirks::default() };
-    let tools = Toolbox { oddities, ..Toolbox::default() };
+    let quirks = Quirks { picture_results: true, ..Quirks::default() };
+    let tools = Toolbox { quirks, ..Toolbox::default() };
     let mut person = Person::meet_with_tools(&server.device_url(), tools).await;
     person.until_sent(r#""result":{"tools":["#).await;
     person.say(&SPEECH).await;

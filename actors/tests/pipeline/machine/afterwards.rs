@@ -261,7 +261,7 @@ fn events() -> Vec<Event> {
         Event::Cough,
         Event::Say,
         Event::Notice,
-        Event::Crowded(true),
+        Event::Busy(true),
         Event::SettingsReloaded,
         Event::SecondSocket,
         Event::SocketLost,
@@ -285,7 +285,7 @@ async fn each_event_at_each_stage(mode: Mode) {
             comes_to(&mut device, mode, stage).await;
             device.meets(event).await;
             device.pass(ms(200)).await;
-            device.meets(Event::Crowded(false)).await;
+            device.meets(Event::Busy(false)).await;
             found.extend(disturbed(&name, device, mode, &plain).await);
         }
     }

@@ -87,7 +87,7 @@ impl Device {
         self.opened = self.trace.now() - self.ring.now();
         (self.mode, self.ended, self.silent) = (None, false, false);
         self.trace.note(Seen::Connected);
-        self.trace.note(Seen::Crowded(!self.held.is_empty()));
+        self.trace.note(Seen::Busy(!self.held.is_empty()));
     }
 
     /// The device, or the server, does this.
@@ -220,7 +220,7 @@ impl Device {
             self.meets(*event).await;
             self.pass(ms(*then_ms)).await;
         }
-        self.crowded(false);
+        self.busy(false);
     }
 
     pub(crate) async fn meets(&mut self, event: Event) {
@@ -253,7 +253,7 @@ impl Device {
                 let notice = Downlink::Alert { status, message, emotion: Emotion::Happy };
                 self.order(DeviceOrder::Send(notice));
             }
-            Event::Crowded(crowded) => self.crowded(crowded),
+            Event::Busy(busy) => self.busy(busy),
             Event::SettingsReloaded => {
                 self.does(Row::Nothing);
                 let settings = self.ring.dialogue_settings();
@@ -311,7 +311,7 @@ impl Device {
     async fn server_stops(&mut self) {
         self.trace.note(Seen::Cut);
         self.does(Row::ServerStops);
-        self.crowded(false);
+        self.busy(false);
         self.ring.process.cancel();
         self.pass(ms(20)).await;
         let next = server::starts(&self.tools, &self.outside);
@@ -344,10 +344,10 @@ impl Device {
         }
     }
 
-    fn crowded(&mut self, crowded: bool) {
+    fn busy(&mut self, busy: bool) {
         self.held.clear();
-        self.trace.note(Seen::Crowded(crowded));
-        while crowded && let Some(place) = self.ring.admission().try_acquire() {
+        self.trace.note(Seen::Busy(busy));
+        while busy && let Some(place) = self.ring.admission().try_acquire() {
             self.held.push(place);
         }
     }

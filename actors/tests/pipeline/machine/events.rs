@@ -136,7 +136,7 @@ pub(crate) enum Event {
     /// A notice is pushed.
     Notice,
     /// The server has no room for turns until the next event, or has again.
-    Crowded(bool),
+    Busy(bool),
     SettingsReloaded,
     SecondSocket,
     SocketLost,
@@ -268,7 +268,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Cough),
         2 => Just(Event::Say),
         1 => Just(Event::Notice),
-        1 => any::<bool>().prop_map(Event::Crowded),
+        1 => any::<bool>().prop_map(Event::Busy),
         1 => Just(Event::SettingsReloaded),
         1 => Just(Event::SecondSocket),
         1 => Just(Event::SocketLost),

@@ -71,7 +71,7 @@ struct Follower {
     opened: Duration,
     possible: Vec<Possible>,
     wire: Wire,
-    crowded: bool,
+    busy: bool,
     /// When the device fell silent, and when it was heard last.
     silent_since: Option<Duration>,
     inbound: Duration,
@@ -114,7 +114,7 @@ impl Follower {
             opened,
             possible: vec![possible],
             wire: Wire::default(),
-            crowded: false,
+            busy: false,
             silent_since: None,
             inbound: opened,
             voice: 0,
@@ -131,12 +131,12 @@ impl Follower {
         self.wire.shown = 0;
         let events = moment.iter().filter(|e| matches!(e.seen, Seen::Event(_)));
         self.wire.crossed = events.count() > 1;
-        let crowded = moment.iter().filter_map(|e| match e.seen {
-            Seen::Crowded(crowded) => Some(crowded),
+        let busy = moment.iter().filter_map(|e| match e.seen {
+            Seen::Busy(busy) => Some(busy),
             _ => None,
         });
-        let crowded: Vec<_> = crowded.collect();
-        self.crowded |= crowded.contains(&true);
+        let busy: Vec<_> = busy.collect();
+        self.busy |= busy.contains(&true);
         let mut at = moment[0].at;
         for entry in moment {
             at = entry.at;
@@ -144,7 +144,7 @@ impl Follower {
             self.sees(at, &entry.seen);
         }
         self.passes(at);
-        self.crowded = crowded.last().copied().unwrap_or(self.crowded);
+        self.busy = busy.last().copied().unwrap_or(self.busy);
         let wire = &self.wire;
         self.possible.retain(|p| p.agrees(wire, at));
         for possible in &mut self.possible {
@@ -258,7 +258,7 @@ impl Follower {
             if let Some(utterance) = p.model.utterance
                 && model.state == State::Recognising
             {
-                if self.crowded && utterance.hears.is_some() {
+                if self.busy && utterance.hears.is_some() {
                     let mut refused = next.clone();
                     refused.will_tell(at, Event::NoRoom);
                     all.push(refused);
@@ -326,7 +326,7 @@ impl Follower {
                 self.possible.extend(before);
             }
             Event::Says | Event::Nothing => {}
-            Event::Types { .. } if self.crowded => {
+            Event::Types { .. } if self.busy => {
                 self.inbound = at;
                 let asked = std::mem::replace(&mut self.possible, before);
                 self.every(Event::Types { room: false }, at);

@@ -43,7 +43,7 @@ pub(crate) enum Seen {
     /// Nothing comes from the device any more, not even the answer to a ping.
     FellSilent,
     /// There is no room for turns, or there is again.
-    Crowded(bool),
+    Busy(bool),
     /// The device sends a packet of sound.
     Packet {
         voice: bool,

@@ -228,7 +228,7 @@ impl Oracle {
         let done = instances.turned_on.load(std::sync::atomic::Ordering::Relaxed);
         assert!(self.requests.iter().filter(called).count() as u64 <= done, "a call was not made");
         let mut turns: HashMap<&str, Vec<Turn>> = HashMap::new();
-        for (words, prompt) in instances.mind.asked.lock().unwrap().iter() {
+        for (words, prompt) in instances.model.asked.lock().unwrap().iter() {
             let request = self.requests.iter().find(|r| r.words == *words);
             let request = request.unwrap_or_else(|| panic!("nobody asked {words:?} alone"));
             let Some(id) = &request.session else { continue };
@@ -239,7 +239,7 @@ impl Oracle {
             }
             before.extend(kept(request));
         }
-        let rows = instances.shelf.rows.lock().unwrap();
+        let rows = instances.store.rows.lock().unwrap();
         for (id, known) in self.sessions.iter().filter(|(_, known)| !known.murky) {
             let row = rows.iter().find(|(kept, _)| kept.as_str() == *id).map(|(_, row)| row);
             let told = turns.get(id.as_str()).map_or([].as_slice(), Vec::as_slice);

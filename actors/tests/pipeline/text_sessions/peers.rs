@@ -94,20 +94,20 @@ impl Play {
             Step::Connect(peer) if self.peers[peer].socket.is_none() => self.connect(peer).await,
             Step::Connect(_) => {}
             Step::Sweep(instance) => {
-                let desks = &self.instances.desks;
+                let services = &self.instances.services;
                 // Where the store is down, memory is swept all the same.
-                desks[instance % desks.len()].sessions.sweep().await.unwrap_or_default();
+                services[instance % services.len()].sessions.sweep().await.unwrap_or_default();
             }
             Step::ShortIdle(short) => {
                 let idle = if short { SHORT_IDLE } else { IDLE };
                 self.oracle.idles(idle);
-                for desk in &self.instances.desks {
-                    desk.sessions.idle().set(idle);
+                for service in &self.instances.services {
+                    service.sessions.idle().set(idle);
                 }
             }
             Step::StoreFails(fails) => {
-                self.instances.shelf.fails.store(fails, Ordering::Relaxed);
-                self.instances.shelf.has_failed.fetch_or(fails, Ordering::Relaxed);
+                self.instances.store.fails.store(fails, Ordering::Relaxed);
+                self.instances.store.has_failed.fetch_or(fails, Ordering::Relaxed);
                 self.oracle.store(fails);
             }
             Step::Wait(time) => {
@@ -126,10 +126,10 @@ impl Play {
     }
 
     async fn connect(&mut self, peer: usize) {
-        let instance = peer % self.instances.desks.len();
+        let instance = peer % self.instances.services.len();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let desk = self.instances.desks[instance].clone();
-        let actor = TextClientActor::new(desk, Some(place), self.process.clone());
+        let service = self.instances.services[instance].clone();
+        let actor = TextClientActor::new(service, Some(place), self.process.clone());
         let socket = (MemorySocket::open(actor, true), Instant::now());
         self.peers[peer] = Peer { socket: Some(socket), instance, ..Peer::default() };
         self.send(peer, &json!({"type": "configure", "enable_context": true, "stream": true}));
@@ -359,7 +359,7 @@ impl Play {
             "SESSION_ERROR" => {
                 asking.named.as_ref().is_some_and(|id| asking.life != Life::Live || ended(id))
             }
-            "INTERNAL_ERROR" => self.instances.shelf.has_failed.load(Ordering::Relaxed),
+            "INTERNAL_ERROR" => self.instances.store.has_failed.load(Ordering::Relaxed),
             "LLM_ERROR" => matches!(kind, "fail" | "break" | "silent"),
             "TOOL_RESULT_TIMEOUT" => matches!(kind, "client" | "mixed"),
             _ => false,

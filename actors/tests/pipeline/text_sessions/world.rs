@@ -32,13 +32,13 @@ pub(crate) const MAX_MESSAGES: usize = 10;
 
 /// Keeps sessions for all instances, unless it is told to fail.
 #[derive(Default)]
-pub(crate) struct Shelf {
+pub(crate) struct MemoryStore {
     pub(crate) rows: Mutex<HashMap<SessionId, KeptSession>>,
     pub(crate) fails: AtomicBool,
     pub(crate) has_failed: AtomicBool,
 }
 
-impl Shelf {
+impl MemoryStore {
     /// A moment passes, and the store may be down.
     async fn works(&self) -> Result<(), BoxError> {
         tokio::time::sleep(ms(2)).await;
@@ -50,7 +50,7 @@ impl Shelf {
 }
 
 #[async_trait]
-impl SessionStore for Shelf {
+impl SessionStore for MemoryStore {
     async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError> {
         self.works().await?;
         Ok(self.rows.lock().unwrap().get(id).cloned())
@@ -115,7 +115,7 @@ impl SessionLocks for Locks {
 
 /// A model that does what the last words of a person tell it: `q7 slow`.
 #[derive(Default)]
-pub(crate) struct Mind {
+pub(crate) struct TestModel {
     /// What it was asked first for each request, by the request's words.
     pub(crate) asked: Mutex<Vec<(String, Vec<ChatMessage>)>>,
     calls: AtomicU64,
@@ -144,7 +144,7 @@ fn deeds(kind: &str) -> (Duration, &'static [(&'static str, &'static str)]) {
     }
 }
 
-impl Llm for Mind {
+impl Llm for TestModel {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let mut messages = prompt.messages;
         messages.retain(|m| m.role != Role::System);
@@ -158,7 +158,7 @@ impl Llm for Mind {
         let text = |text: String| Ok(LlmDelta::Text(text));
         let finished = Ok(LlmDelta::Finished { truncated: false, usage: None });
         let fault =
-            ProviderError::because("mind", ProviderErrorKind::Unavailable, "as it was told");
+            ProviderError::because("model", ProviderErrorKind::Unavailable, "as it was told");
         let (wait, calls) = if answers_tools { (ms(10), [].as_slice()) } else { deeds(&kind) };
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let call = |(n, (name, arguments)): (usize, &(&str, &str))| {
@@ -208,16 +208,16 @@ impl ToolSource for World {
 
 /// The instances of a server, and what they share.
 pub(crate) struct Instances {
-    pub(crate) desks: Vec<GatewayService>,
-    pub(crate) shelf: Arc<Shelf>,
-    pub(crate) mind: Arc<Mind>,
+    pub(crate) services: Vec<GatewayService>,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) model: Arc<TestModel>,
     /// Calls of the server's tool that ran to their end.
     pub(crate) turned_on: Arc<AtomicU64>,
 }
 
 impl Instances {
     pub(crate) fn start(count: usize) -> Self {
-        let (shelf, mind) = (Arc::<Shelf>::default(), Arc::<Mind>::default());
+        let (store, model) = (Arc::<MemoryStore>::default(), Arc::<TestModel>::default());
         let (locks, turned_on) = (Arc::<Locks>::default(), Arc::<AtomicU64>::default());
         let (began, day) = (Instant::now(), jiff::Timestamp::from_second(1_750_000_000).unwrap());
         let clock: Clock = Arc::new(move || {
@@ -225,13 +225,13 @@ impl Instances {
             let now = day.checked_add(past).unwrap();
             jiff::Timestamp::from_millisecond(now.as_millisecond()).unwrap()
         });
-        let desk = |_| {
+        let service = |_| {
             let sessions =
-                Sessions::new(shelf.clone(), IDLE, MAX_MESSAGES).with_clock(clock.clone());
+                Sessions::new(store.clone(), IDLE, MAX_MESSAGES).with_clock(clock.clone());
             let sessions = if count > 1 { sessions.with_locks(locks.clone()) } else { sessions };
             let world: Arc<dyn ToolSource> = Arc::new(World(turned_on.clone()));
             GatewayService {
-                llm: mind.clone(),
+                llm: model.clone(),
                 sessions: Arc::new(sessions),
                 tools: Arc::new(move |_, _| vec![Arc::clone(&world)]),
                 describer: None,
@@ -239,6 +239,6 @@ impl Instances {
                 settings: GatewaySettings::default().into(),
             }
         };
-        Self { desks: (0..count).map(desk).collect(), shelf: shelf.clone(), mind, turned_on }
+        Self { services: (0..count).map(service).collect(), store: store.clone(), model, turned_on }
     }
 }

@@ -132,13 +132,14 @@ impl<'a> Fields<'a> {
 
 fn max_tokens(fields: &Fields<'_>, limits: RequestLimits) -> Result<u32, BadRequest> {
     let range = || 1..=u64::from(u32::MAX);
-    let wish = match fields.integer("max_completion_tokens", range())? {
-        Some(wish) => Some(wish),
+    let asked = match fields.integer("max_completion_tokens", range())? {
+        Some(asked) => Some(asked),
         None => fields.integer("max_tokens", range())?,
     };
     let most = limits.most_max_tokens;
-    let wish = wish.map_or(limits.default_max_tokens, |wish| u32::try_from(wish).unwrap_or(most));
-    Ok(wish.min(most))
+    let asked =
+        asked.map_or(limits.default_max_tokens, |asked| u32::try_from(asked).unwrap_or(most));
+    Ok(asked.min(most))
 }
 
 fn sampling(fields: &Fields<'_>) -> Result<Sampling, BadRequest> {

@@ -238,9 +238,8 @@ fn a_reboot_by_tool_is_answered_first() {
 
 #[test]
 fn other_clients_are_odd_in_these_ways() {
-    let odd = |oddities| {
-        Bench::with(Toolbox { call_takes: Duration::ZERO, oddities, ..Toolbox::default() })
-    };
+    let odd =
+        |quirks| Bench::with(Toolbox { call_takes: Duration::ZERO, quirks, ..Toolbox::default() });
     let mut bench = odd(Quirks { empty_cursor: true, ..Quirks::default() });
     bench.request(0, 1, "tools/list", json!({}));
     assert_eq!(bench.answer()["result"]["nextCursor"], "");

@@ -41,7 +41,7 @@ pub(super) struct Http {
     upstreams: Upstreams,
     storage: Arc<Storage>,
     steps: Arc<Steps>,
-    seats: HashMap<SessionId, Seat>,
+    watchers: HashMap<SessionId, Watcher>,
     /// Sessions so far: each has a creator of its own.
     made: usize,
     restarts: usize,
@@ -49,7 +49,7 @@ pub(super) struct Http {
 }
 
 /// Somebody who watches a session.
-struct Seat {
+struct Watcher {
     creator: String,
     /// None where the session could not be watched since the server started.
     socket: Option<Socket>,
@@ -115,7 +115,7 @@ impl Http {
             upstreams,
             storage,
             steps,
-            seats: HashMap::new(),
+            watchers: HashMap::new(),
             made: 0,
             restarts: 0,
             kept,
@@ -145,9 +145,9 @@ impl Http {
     }
 
     async fn end(&mut self) {
-        for seat in self.seats.values_mut() {
-            seat.told.clear();
-            let Some(mut socket) = seat.socket.take() else { continue };
+        for watcher in self.watchers.values_mut() {
+            watcher.told.clear();
+            let Some(mut socket) = watcher.socket.take() else { continue };
             socket.close(None).await.unwrap();
             let closed = frame(&mut socket, SOON).await;
             assert!(closed.is_err(), "it is closed, not told {closed:?}");
@@ -192,7 +192,7 @@ impl Http {
             _ => {}
         }
         assert_eq!((status, &told["error"]["code"]), (404, &json!("SESSION_NOT_FOUND")), "{told}");
-        match self.deleted(Some(&self.seats[id].creator)).await {
+        match self.deleted(Some(&self.watchers[id].creator)).await {
             0 => Status::Forgotten,
             _ => Status::Deleted,
         }
@@ -263,12 +263,13 @@ impl System for Http {
         put_hero(&self.storage, &id);
         let (socket, complete) = self.watch(&id, "").await.unwrap();
         assert!(complete, "nothing has happened");
-        self.seats.insert(id.clone(), Seat { creator, socket: Some(socket), told: Vec::new() });
+        self.watchers
+            .insert(id.clone(), Watcher { creator, socket: Some(socket), told: Vec::new() });
         id
     }
 
     fn leave(&mut self, id: &SessionId) {
-        self.seats.remove(id);
+        self.watchers.remove(id);
     }
 
     fn hurt(&self, id: &SessionId) {
@@ -349,7 +350,7 @@ impl System for Http {
     }
 
     async fn resumes(&self, id: &SessionId, missed: usize) -> bool {
-        let before = &self.seats[id].told;
+        let before = &self.watchers[id].told;
         let Some(last) = before.len().checked_sub(missed + 1) else { return true };
         match (self.status(id).await, self.watch(id, &before[last].id).await) {
             (Status::Active | Status::Archived, Ok((mut socket, complete))) => {
@@ -371,18 +372,18 @@ impl System for Http {
             let (_, state) = self.get(&format!("/api/sessions/{}/state", id.as_str())).await;
             assert_eq!(state.as_object().map(hero), world, "{state}");
         }
-        if shown && self.seats[id].socket.is_none() {
+        if shown && self.watchers[id].socket.is_none() {
             let (socket, complete) = self.watch(id, "before-the-start").await.unwrap();
             assert!(!complete, "what was told before the server started is not known any more");
-            self.seats.get_mut(id).unwrap().socket = Some(socket);
+            self.watchers.get_mut(id).unwrap().socket = Some(socket);
         }
-        let seat = self.seats.get_mut(id).unwrap();
-        let from = seat.told.len();
-        if let Some(socket) = &mut seat.socket {
-            seat.told.extend(drained(socket).await);
+        let watcher = self.watchers.get_mut(id).unwrap();
+        let from = watcher.told.len();
+        if let Some(socket) = &mut watcher.socket {
+            watcher.told.extend(drained(socket).await);
         }
-        let events = seat.told[from..].iter().map(told).collect();
-        Seen { status, lines, world, told: seat.socket.is_some().then_some(events) }
+        let events = watcher.told[from..].iter().map(told).collect();
+        Seen { status, lines, world, told: watcher.socket.is_some().then_some(events) }
     }
 
     fn steps(&self) -> &Steps {

@@ -62,20 +62,20 @@ pub(super) trait System {
 }
 
 /// A session, and everything that may rightly be so of it.
-struct Seat {
+struct PlayedSession {
     id: SessionId,
     may: Vec<Known>,
 }
 
 /// Plays a sequence in sessions of its own.
 pub(super) async fn play(system: &mut impl System, events: &[Happens]) -> Result<(), String> {
-    let mut seats = Vec::new();
+    let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
-        seats.push(Seat { id: system.make().await, may: vec![Known::new()] });
+        sessions.push(PlayedSession { id: system.make().await, may: vec![Known::new()] });
     }
     let mut outcome = Ok(());
     for (n, event) in events.iter().enumerate() {
-        outcome = happen(system, &mut seats, *event).await;
+        outcome = happen(system, &mut sessions, *event).await;
         if let Err(why) = &mut outcome {
             *why = format!("event {n}, {event:?}: {why}");
             break;
@@ -83,114 +83,118 @@ pub(super) async fn play(system: &mut impl System, events: &[Happens]) -> Result
     }
     system.set(Trouble::None);
     system.is_idle().await?;
-    for seat in seats {
-        system.leave(&seat.id);
+    for played in sessions {
+        system.leave(&played.id);
     }
     outcome
 }
 
 async fn happen(
     system: &mut impl System,
-    seats: &mut [Seat],
+    sessions: &mut [PlayedSession],
     event: Happens,
 ) -> Result<(), String> {
     system.set(Trouble::None);
     match event {
         Happens::Asked(session, ask, trouble) => {
-            asked(system, &mut seats[session], ask, trouble).await
+            asked(system, &mut sessions[session], ask, trouble).await
         }
         Happens::Left { session, ask, trouble, steps, polls } => {
-            left(system, &mut seats[session], (ask, trouble), (steps, polls)).await
+            left(system, &mut sessions[session], (ask, trouble), (steps, polls)).await
         }
-        Happens::Both(session, one, other) => both(system, &mut seats[session], one, other).await,
+        Happens::Both(session, one, other) => {
+            both(system, &mut sessions[session], one, other).await
+        }
         Happens::Elsewhere(session) => {
-            let seat = &mut seats[session];
-            if system.look(&seat.id).await.world.is_none() {
+            let played = &mut sessions[session];
+            if system.look(&played.id).await.world.is_none() {
                 return Ok(());
             }
-            system.hurt(&seat.id);
-            seat.may.iter_mut().for_each(Known::hurt_elsewhere);
-            seat.look(system, true).await
+            system.hurt(&played.id);
+            played.may.iter_mut().for_each(Known::hurt_elsewhere);
+            played.look(system, true).await
         }
         Happens::Purged(undeletable) => {
-            system.purge(undeletable.map(|n| &seats[n].id), None).await;
-            for (n, seat) in seats.iter_mut().enumerate() {
-                seat.may =
-                    seat.may.iter().map(|k| k.after_purging(undeletable == Some(n))).collect();
-                seat.look(system, true).await?;
+            system.purge(undeletable.map(|n| &sessions[n].id), None).await;
+            for (n, played) in sessions.iter_mut().enumerate() {
+                played.may =
+                    played.may.iter().map(|k| k.after_purging(undeletable == Some(n))).collect();
+                played.look(system, true).await?;
             }
             Ok(())
         }
         Happens::PurgedWhileRestored(session) => {
-            let reply = system.purge(None, Some(&seats[session].id)).await;
+            let reply = system.purge(None, Some(&sessions[session].id)).await;
             let reply = reply.expect("it was restored, or not");
-            for (n, seat) in seats.iter_mut().enumerate() {
-                seat.purged((n == session).then_some(&reply));
-                seat.look(system, true).await.map_err(|why| format!("{reply:?}: {why}"))?;
+            for (n, played) in sessions.iter_mut().enumerate() {
+                played.purged((n == session).then_some(&reply));
+                played.look(system, true).await.map_err(|why| format!("{reply:?}: {why}"))?;
             }
             Ok(())
         }
         Happens::WatcherReturns(session, missed) => {
-            let complete = system.resumes(&seats[session].id, missed).await;
+            let complete = system.resumes(&sessions[session].id, missed).await;
             complete.then_some(()).ok_or_else(|| "the watcher missed something".into())
         }
         Happens::Made(session) => {
-            system.leave(&seats[session].id);
-            seats[session] = Seat { id: system.make().await, may: vec![Known::new()] };
-            seats[session].look(system, true).await
+            system.leave(&sessions[session].id);
+            sessions[session] = PlayedSession { id: system.make().await, may: vec![Known::new()] };
+            sessions[session].look(system, true).await
         }
     }
 }
 
 async fn asked(
     system: &mut impl System,
-    seat: &mut Seat,
+    played: &mut PlayedSession,
     ask: Ask,
     trouble: Trouble,
 ) -> Result<(), String> {
-    let (ask, trouble) = (seat.meant(ask), ask.meets(trouble));
+    let (ask, trouble) = (played.meant(ask), ask.meets(trouble));
     system.set(trouble);
-    let reply = system.ask(&seat.id, ask, &seat.snapshot(ask)).await;
+    let reply = system.ask(&played.id, ask, &played.snapshot(ask)).await;
     if let (Ask::Chat { said, .. }, Some(prompt)) = (ask, system.asked()) {
-        seat.keep(|known| known.asked(&prompt, said).map(|()| vec![known.clone()]))?;
+        played.keep(|known| known.asked(&prompt, said).map(|()| vec![known.clone()]))?;
     }
     system.set(Trouble::None);
     system.is_idle().await?;
-    seat.told(&reply, |known| known.after(ask, trouble, &reply))?;
-    seat.look(system, true).await.map_err(|why| format!("told {reply:?}, {why}"))
+    played.told(&reply, |known| known.after(ask, trouble, &reply))?;
+    played.look(system, true).await.map_err(|why| format!("told {reply:?}, {why}"))
 }
 
 async fn left(
     system: &mut impl System,
-    seat: &mut Seat,
+    played: &mut PlayedSession,
     (ask, trouble): (Ask, Trouble),
     steps: (usize, usize),
 ) -> Result<(), String> {
-    let (ask, trouble) = (seat.meant(ask), ask.meets(trouble));
+    let (ask, trouble) = (played.meant(ask), ask.meets(trouble));
     system.set(trouble);
-    let reply = system.ask_and_leave(&seat.id, ask, &seat.snapshot(ask), steps).await;
+    let reply = system.ask_and_leave(&played.id, ask, &played.snapshot(ask), steps).await;
     system.is_idle().await?;
     system.set(Trouble::None);
     match &reply {
-        Some(reply) => seat.told(reply, |known| known.after(ask, trouble, reply))?,
+        Some(reply) => played.told(reply, |known| known.after(ask, trouble, reply))?,
         None => {
-            let may = seat.may.iter().flat_map(|known| known.after_leaving(ask, trouble));
-            seat.may = may.collect();
+            let may = played.may.iter().flat_map(|known| known.after_leaving(ask, trouble));
+            played.may = may.collect();
         }
     }
-    seat.look(system, true).await
+    played.look(system, true).await
 }
 
 async fn both(
     system: &mut impl System,
-    seat: &mut Seat,
+    played: &mut PlayedSession,
     one: Ask,
     other: Ask,
 ) -> Result<(), String> {
-    let (one, other) = (seat.meant(one), seat.meant(other));
-    let (to_one, to_other) = (seat.snapshot(one), seat.snapshot(other));
-    let (first, second) =
-        tokio::join!(system.ask(&seat.id, one, &to_one), system.ask(&seat.id, other, &to_other));
+    let (one, other) = (played.meant(one), played.meant(other));
+    let (to_one, to_other) = (played.snapshot(one), played.snapshot(other));
+    let (first, second) = tokio::join!(
+        system.ask(&played.id, one, &to_one),
+        system.ask(&played.id, other, &to_other)
+    );
     system.is_idle().await?;
     let none = Trouble::None;
     let orders = |known: &Known| {
@@ -204,16 +208,16 @@ async fn both(
         }
         may
     };
-    let may: Vec<Known> = seat.may.iter().flat_map(orders).collect();
+    let may: Vec<Known> = played.may.iter().flat_map(orders).collect();
     if may.is_empty() {
-        return Err(format!("told {first:?} and {second:?}, in no order of {:?}", seat.may));
+        return Err(format!("told {first:?} and {second:?}, in no order of {:?}", played.may));
     }
-    seat.may = may;
-    let looked = seat.look(system, false).await;
+    played.may = may;
+    let looked = played.look(system, false).await;
     looked.map_err(|why| format!("told {first:?} and {second:?}, {why}"))
 }
 
-impl Seat {
+impl PlayedSession {
     fn meant(&self, ask: Ask) -> Ask {
         self.may.first().map_or(ask, |known| known.meant(ask))
     }

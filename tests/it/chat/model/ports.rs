@@ -167,7 +167,7 @@ fn away() -> StateError {
 }
 
 /// Events happen so many seconds after 1970 as the hero has hit points.
-fn outcome((deed, version): (CallOutcome, i64)) -> StateOutcome {
+fn outcome((done, version): (CallOutcome, i64)) -> StateOutcome {
     let event = |(kind, about): (&str, Value)| StateEvent {
         id: Some(uuid::Uuid::new_v4().to_string()),
         at: about["hp"].as_i64().and_then(|hp| Timestamp::from_second(hp).ok()),
@@ -175,9 +175,9 @@ fn outcome((deed, version): (CallOutcome, i64)) -> StateOutcome {
         data: about.as_object().cloned().unwrap_or_default(),
     };
     StateOutcome {
-        result: Value::Object(deed.result),
+        result: Value::Object(done.result),
         version: Some(version),
-        events: deed.events.into_iter().map(event).collect(),
+        events: done.events.into_iter().map(event).collect(),
         error: None,
     }
 }

@@ -172,7 +172,7 @@ async fn ask(
             }
             return Ok(Answer { words, call: None, truncated });
         };
-        match functions.check(&call) {
+        match functions.check(&call).await {
             Ok(arguments) => {
                 // The parsed arguments: an API may refuse the model's own `null` when it is sent
                 // back.

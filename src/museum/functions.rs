@@ -2,10 +2,11 @@
 //! validation of a model's calls against them. A call is never executed here.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use hearken_actors::ports::{OfferedTool, ToolRequest};
 use hearken_actors::tools::calls::arguments;
-use hearken_actors::tools::schema::Schema;
+use hearken_actors::tools::schema::{Schema, off_worker, weight};
 use hearken_proto::museum::Mistake;
 use serde_json::{Map, Value, json};
 
@@ -15,44 +16,56 @@ const MAX_FUNCTIONS: usize = 128;
 const MAX_NAME_CHARS: usize = 64;
 /// Longest description of a function, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
+/// Maximum memory of all functions of a client, about, in bytes.
+const MAX_BYTES: usize = 512 * 1_024;
 
-/// Functions of one client.
+/// Functions of one client. Their schemas are kept as JSON: a compiled one takes many times the
+/// memory, and is needed only when the model makes a call.
 pub(super) struct Functions {
     pub(super) offered: Arc<[OfferedTool]>,
-    schemas: Vec<Schema>,
 }
 
 impl Functions {
-    /// Parses functions as clients send them, or as they were stored.
+    /// Parses functions as clients send them, until this time.
     ///
     /// # Errors
     /// All mistakes in them.
-    pub(super) fn read(functions: &[Value]) -> Result<Self, Vec<Mistake>> {
+    pub(super) fn read(functions: &[Value], until: Instant) -> Result<Self, Vec<Mistake>> {
+        let whole = |wrong: String| Err(vec![Mistake::at(&["functions"], wrong)]);
         if functions.len() > MAX_FUNCTIONS {
-            let most = format!("has at most {MAX_FUNCTIONS} functions");
-            return Err(vec![Mistake::at(&["functions"], most)]);
+            return whole(format!("has at most {MAX_FUNCTIONS} functions"));
         }
-        let (mut offered, mut schemas) = (Vec::<OfferedTool>::new(), Vec::new());
-        let mut mistakes = Vec::new();
+        if functions.iter().map(weight).sum::<usize>() > MAX_BYTES {
+            return whole(format!("takes at most {} KiB of memory", MAX_BYTES / 1_024));
+        }
+        let (mut offered, mut mistakes) = (Vec::<OfferedTool>::new(), Vec::new());
         for (n, function) in functions.iter().enumerate() {
+            if Instant::now() >= until {
+                return whole("takes too long to check".into());
+            }
             match read(function) {
-                Ok((tool, _)) if offered.iter().any(|other| other.name == tool.name) => {
+                Ok(tool) if offered.iter().any(|other| other.name == tool.name) => {
                     let twice = format!("`{}` is there twice", tool.name);
                     mistakes.push(Mistake::at(&["functions", &n.to_string(), "name"], twice));
                 }
-                Ok((tool, schema)) => {
-                    offered.push(tool);
-                    schemas.push(schema);
-                }
+                Ok(tool) => offered.push(tool),
                 Err((field, wrong)) => {
                     mistakes.push(Mistake::at(&["functions", &n.to_string(), field], wrong));
                 }
             }
         }
-        if !mistakes.is_empty() {
-            return Err(mistakes);
-        }
-        Ok(Self { offered: offered.into(), schemas })
+        if mistakes.is_empty() { Ok(Self { offered: offered.into() }) } else { Err(mistakes) }
+    }
+
+    /// Returns functions that were checked before they were stored.
+    pub(super) fn from_stored(functions: &[Value]) -> Self {
+        let text = |function: &Value, name: &str| function[name].as_str().unwrap_or("").to_owned();
+        let tool = |function: &Value| OfferedTool {
+            name: text(function, "name"),
+            description: text(function, "description"),
+            parameters: function["parameters"].clone(),
+        };
+        Self { offered: functions.iter().map(tool).collect() }
     }
 
     /// Returns the functions in the uniform format for the store.
@@ -69,19 +82,25 @@ impl Functions {
     /// # Errors
     /// There is no such function, or its schema does not allow the arguments; the message is for
     /// the model.
-    pub(super) fn check(&self, call: &ToolRequest) -> Result<Map<String, Value>, String> {
-        let found = self.offered.iter().position(|tool| tool.name == call.name);
+    pub(super) async fn check(&self, call: &ToolRequest) -> Result<Map<String, Value>, String> {
+        let found = self.offered.iter().find(|tool| tool.name == call.name);
         let Some(found) = found else {
             return Err(format!("error: there is no function `{}`", call.name));
         };
         let arguments = arguments(&call.arguments).map_err(|error| format!("error: {error}"))?;
-        let checked = self.schemas[found].check(&arguments);
-        checked.map(|()| arguments).map_err(|error| format!("error: {error}"))
+        let parameters = found.parameters.clone();
+        let checking = off_worker(move |_| {
+            let schema = Schema::of_object(&parameters)?;
+            let checked = schema.check(&parameters, &arguments);
+            checked.map(|()| arguments).map_err(|error| error.to_string())
+        });
+        let checked = checking.await.map_err(|busy| busy.to_string()).flatten();
+        checked.map_err(|error| format!("error: {error}"))
     }
 }
 
 /// Parses one function, bare or as a tool. The error is the wrong field and a description.
-fn read(function: &Value) -> Result<(OfferedTool, Schema), (&'static str, String)> {
+fn read(function: &Value) -> Result<OfferedTool, (&'static str, String)> {
     let bare = match function.get("function") {
         Some(inner) if function["type"] == "function" => inner,
         _ => function,
@@ -112,20 +131,26 @@ fn read(function: &Value) -> Result<(OfferedTool, Schema), (&'static str, String
         None | Some(Value::Null) => json!({"type": "object"}),
         Some(schema) => schema.clone(),
     };
-    let schema = Schema::of_object(&parameters).map_err(|wrong| ("parameters", wrong))?;
+    Schema::of_object(&parameters).map_err(|wrong| ("parameters", wrong))?;
     if let Some(fields) = parameters.as_object_mut() {
         // Some models' APIs require this field, and some clients leave it out.
         fields.entry("properties").or_insert_with(|| json!({}));
     }
-    Ok((OfferedTool { name, description, parameters }, schema))
+    Ok(OfferedTool { name, description, parameters })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
+    fn read_all(functions: &[Value]) -> Result<Functions, Vec<Mistake>> {
+        Functions::read(functions, Instant::now() + Duration::from_secs(60))
+    }
+
     fn wrong(function: Value) -> String {
-        match Functions::read(&[function]) {
+        match read_all(&[function]) {
             Err(mistakes) => mistakes[0].to_string(),
             Ok(_) => "nothing".into(),
         }
@@ -137,10 +162,10 @@ mod tests {
             "type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}});
         let tool =
             json!({"type": "function", "function": {"name": "wave", "description": "waves"}});
-        let both = Functions::read(&[bare.clone(), tool]).unwrap();
+        let both = read_all(&[bare.clone(), tool]).unwrap();
         assert_eq!(both.to_stored()[0], bare);
         assert_eq!(both.to_stored()[1]["parameters"], json!({"type": "object", "properties": {}}));
-        assert!(Functions::read(&both.to_stored()).is_ok());
+        assert_eq!(Functions::from_stored(&both.to_stored()).to_stored(), both.to_stored());
         let with = |field: &str, value: Value| {
             let mut function = bare.clone();
             function[field] = value;
@@ -163,28 +188,43 @@ mod tests {
             assert!(told.starts_with("body.functions.0.parameters: `parameters` "), "{told}");
         }
         assert_eq!(wrong(json!("x")), "body.functions.0.: must be an object");
-        let twice = Functions::read(&[bare.clone(), bare]).err().unwrap();
+        let twice = read_all(&[bare.clone(), bare]).err().unwrap();
         assert_eq!(twice[0].to_string(), "body.functions.1.name: `move_to` is there twice");
     }
 
-    #[test]
-    fn calls_are_checked() {
-        let functions = Functions::read(&[json!({"name": "f", "description": "d", "parameters": {
+    #[tokio::test]
+    async fn calls_are_checked() {
+        let functions = read_all(&[json!({"name": "f", "description": "d", "parameters": {
             "type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}})])
         .unwrap();
-        let check = |name: &str, arguments: &str| {
+        let check = async |name: &str, arguments: &str| {
             let (id, name) = ("1".into(), name.to_owned());
-            functions.check(&ToolRequest { id, name, arguments: arguments.into() })
+            functions.check(&ToolRequest { id, name, arguments: arguments.into() }).await
         };
-        assert_eq!(check("f", "{\"x\": 1}").unwrap()["x"], 1);
-        assert_eq!(check("g", "{}").unwrap_err(), "error: there is no function `g`");
+        assert_eq!(check("f", "{\"x\": 1}").await.unwrap()["x"], 1);
+        assert_eq!(check("g", "{}").await.unwrap_err(), "error: there is no function `g`");
         for arguments in ["", "{}", "[1]", "{\"x\"", "{\"x\": \"1\"}"] {
-            assert!(check("f", arguments).unwrap_err().starts_with("error: "), "{arguments}");
+            assert!(check("f", arguments).await.unwrap_err().starts_with("error: "), "{arguments}");
         }
-        let bare = Functions::read(&[json!({"name": "wave", "description": "waves"})]).unwrap();
+        let bare = read_all(&[json!({"name": "wave", "description": "waves"})]).unwrap();
         for none in ["", " ", "{}", "null", "\"\"", "\"null\"", "\"{}\""] {
             let call = ToolRequest { id: "1".into(), name: "wave".into(), arguments: none.into() };
-            assert_eq!(bare.check(&call), Ok(Map::new()), "{none}");
+            assert_eq!(bare.check(&call).await, Ok(Map::new()), "{none}");
         }
+    }
+
+    #[test]
+    fn large_and_slow_functions_are_refused() {
+        let named = |n: usize| {
+            let texts: Vec<_> = (0..100).map(|m| format!("value {m}")).collect();
+            json!({"name": format!("f{n}"), "description": "d", "parameters":
+                {"type": "object", "properties": {"x": {"enum": texts}}}})
+        };
+        let many: Vec<Value> = (0..MAX_FUNCTIONS).map(named).collect();
+        let told = read_all(&many).err().unwrap()[0].to_string();
+        assert_eq!(told, "body.functions: takes at most 512 KiB of memory");
+        assert!(read_all(&many[..40]).is_ok());
+        let told = Functions::read(&many[..1], Instant::now()).err().unwrap()[0].to_string();
+        assert_eq!(told, "body.functions: takes too long to check");
     }
 }

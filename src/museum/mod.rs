@@ -1,6 +1,5 @@
 //! Service for museum clients: their sessions, and the answers to their users. Sessions are kept in
-//! the store, which alone decides if one has expired. The functions of a client never change within
-//! a session and are cached here. Not for HTTP.
+//! the store, which alone decides if one has expired. Not for HTTP.
 //!
 //! Reading order: this file, `functions`, `answers`.
 
@@ -16,6 +15,7 @@ use std::time::Duration;
 use hearken_actors::dialogue::LocalTime;
 use hearken_actors::ports::{BoxError, Llm, ProviderError, SessionLocks};
 use hearken_actors::reloadable::Reloadable;
+use hearken_actors::tools::schema::off_worker;
 use hearken_actors::wall_clock::Clock;
 use hearken_cluster::SharedCache;
 use hearken_proto::ids::SessionId;
@@ -30,8 +30,6 @@ pub use settings::MuseumSettings;
 use self::answers::Answer;
 use self::functions::Functions;
 
-/// Maximum number of sessions whose functions are cached.
-const REMEMBERED: u64 = 10_000;
 /// Maximum number of cached answers.
 const ANSWERS: u64 = 1_000;
 /// Interval at which expired sessions are removed.
@@ -98,7 +96,6 @@ pub struct MuseumPorts {
 pub struct Museum {
     ports: MuseumPorts,
     settings: Reloadable<MuseumSettings>,
-    functions: Cache<SessionId, Arc<Functions>>,
     answers: Option<Cache<[u8; 32], Arc<Answer>>>,
     /// Number of changes of the settings: a cached answer is valid only for the settings of its
     /// time.
@@ -119,7 +116,6 @@ impl Museum {
         let answers = Cache::builder().max_capacity(ANSWERS).time_to_live(kept_for).build();
         Self {
             ports,
-            functions: Cache::new(REMEMBERED),
             answers: Some(answers).filter(|_| !kept_for.is_zero()),
             settings: Reloadable::new(settings),
             settings_version: AtomicU64::new(0),
@@ -147,7 +143,9 @@ impl Museum {
     /// # Errors
     /// A function is invalid, there are too many sessions, or the store failed.
     pub async fn register(&self, request: Register) -> Result<MuseumSession, MuseumError> {
-        let functions = Functions::read(&request.functions).map_err(MuseumError::Wrong)?;
+        let wanted = request.functions;
+        let read = off_worker(move |until| Functions::read(&wanted, until)).await;
+        let functions = read.map_err(|_| MuseumError::Busy)?.map_err(MuseumError::Wrong)?;
         let now = self.now();
         let (_, sessions) = self.ports.store.list(now, 0, 0).await?;
         if sessions >= self.settings.get().max_sessions {
@@ -164,7 +162,6 @@ impl Museum {
             requests: 0,
         };
         self.ports.store.create(&session).await?;
-        self.functions.insert(session.id.clone(), Arc::new(functions)).await;
         self.registered.fetch_add(1, Ordering::Relaxed);
         tracing::info!(session = %session.id, functions = session.functions.len(), "a museum client registered");
         Ok(session)
@@ -187,7 +184,6 @@ impl Museum {
     pub async fn unregister(&self, id: &SessionId) -> Result<(), MuseumError> {
         let alive = self.alive(id).await;
         let removed = self.ports.store.remove(id).await?;
-        self.functions.invalidate(id).await;
         alive?;
         if removed { Ok(()) } else { Err(MuseumError::Gone) }
     }
@@ -233,7 +229,6 @@ impl Museum {
     /// # Errors
     /// The store failed.
     pub async fn end(&self, id: &SessionId) -> Result<bool, StoreError> {
-        self.functions.invalidate(id).await;
         self.ports.store.remove(id).await
     }
 
@@ -289,21 +284,10 @@ impl Museum {
         let lock = self.ports.locks.lock(&name, TURN_WAIT).await.map_err(MuseumError::Lock)?;
         let lock = lock.ok_or(MuseumError::Busy)?;
         let session = self.alive(id).await?;
-        let functions = self.functions_of(&session).await?;
+        let functions = Functions::from_stored(&session.functions);
         let answering = self.answer(&session, &functions, request);
         let answered = lock.lost.run_until_cancelled(answering).await;
         answered.unwrap_or(Err(MuseumError::Busy))
-    }
-
-    /// Returns the functions of a session's client, from the cache if possible.
-    async fn functions_of(&self, session: &MuseumSession) -> Result<Arc<Functions>, MuseumError> {
-        if let Some(known) = self.functions.get(&session.id).await {
-            return Ok(known);
-        }
-        let functions = Functions::read(&session.functions).map_err(MuseumError::Wrong)?;
-        let functions = Arc::new(functions);
-        self.functions.insert(session.id.clone(), Arc::clone(&functions)).await;
-        Ok(functions)
     }
 
     /// Removes expired sessions periodically. Never returns.

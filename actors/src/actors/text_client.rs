@@ -126,8 +126,11 @@ impl TextClientActor {
             }
             ClientMessage::EndSession => self.queue(Request::End, ctx),
             ClientMessage::RegisterTools { tools } => {
-                let registered = self.executor.tools.register(tools);
-                self.send(&registration(registered), ctx);
+                let registering = self.executor.tools.clone().register(tools).into_actor(self);
+                // The next messages may name these tools: they wait.
+                ctx.wait(registering.map(|registered, actor, ctx| {
+                    actor.send(&registration(registered), ctx);
+                }));
             }
             ClientMessage::ToolResult(result) => {
                 let call_id: String = result.call_id.chars().take(64).collect();

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use hearken_proto::gateway::{
@@ -15,10 +15,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::GatewaySettings;
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
-use crate::tools::schema::Schema;
+use crate::tools::schema::{Schema, off_worker, weight};
 
 /// Name of the source.
 pub(crate) const SOURCE: &str = "client";
+/// Maximum memory of all tools of a connection, about, in bytes.
+const MAX_TOOLS_BYTES: usize = 1024 * 1024;
 
 type Outcome = Result<Value, String>;
 
@@ -40,48 +42,22 @@ impl ClientTools {
         Self { settings, outbox, tools, pending: Pending::default() }
     }
 
-    /// Registers the valid tools. Returns one result for each tool.
-    pub(crate) fn register(
-        &self,
+    /// Registers the valid tools. Returns one result for each tool. Only one registration of a
+    /// connection may run at a time.
+    pub(crate) async fn register(
+        self,
         wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
     ) -> Vec<Registration> {
-        let mut slot = locked(&self.tools);
-        let mut tools = slot.to_vec();
-        let registrations = wanted
-            .into_iter()
-            .map(|tool| match tool.and_then(|tool| self.checked(tool, &tools)) {
-                Ok(tool) => {
-                    let name = tool.name.clone();
-                    tools.push(tool);
-                    Registration { name, status: "registered", error: None, code: None }
-                }
-                Err(ToolRefusal { name, code, error }) => {
-                    Registration { name, status: "failed", error: Some(error), code: Some(code) }
-                }
-            })
-            .collect();
-        *slot = tools.into();
-        registrations
-    }
-
-    fn checked(&self, tool: RegisteredTool, known: &[Tool]) -> Result<Tool, ToolRefusal> {
-        let RegisteredTool { name, description, parameters } = tool;
-        let refused = |code, error: String| Err(ToolRefusal { name: name.clone(), code, error });
-        let failed = ErrorCode::ToolRegistrationFailed;
-        if !self.settings.client_tools_enabled {
-            return refused(failed, "Client tools are disabled on this server".into());
+        let known = locked(&self.tools).to_vec();
+        let (settings, names) = (Arc::clone(&self.settings), names(&wanted));
+        let checked = off_worker(move |until| check_all(wanted, known, &settings, until)).await;
+        match checked {
+            Ok((tools, registrations)) => {
+                *locked(&self.tools) = tools.into();
+                registrations
+            }
+            Err(busy) => names.into_iter().map(|name| failed(name, &busy.to_string())).collect(),
         }
-        if known.iter().any(|t| t.name == name) {
-            return refused(failed, "Tool name already exists".into());
-        }
-        if known.len() >= self.settings.client_tools_max_count {
-            let most = self.settings.client_tools_max_count;
-            return refused(failed, format!("Too many tools: at most {most} per connection"));
-        }
-        if let Err(error) = Schema::of_object(&parameters) {
-            return refused(ErrorCode::InvalidToolParameters, error);
-        }
-        Ok(Tool { name, description, parameters, finishes: false })
     }
 
     /// Delivers a result to the call that waits for it. Returns false if no call waits.
@@ -89,6 +65,84 @@ impl ClientTools {
         let waits = locked(&self.pending).remove(&result.call_id);
         waits.is_some_and(|waits| waits.send(result.outcome).is_ok())
     }
+}
+
+/// Names of the tools that a client wants to register.
+fn names(wanted: &[Result<RegisteredTool, ToolRefusal>]) -> Vec<String> {
+    let name = |tool: &Result<RegisteredTool, ToolRefusal>| match tool {
+        Ok(tool) => tool.name.clone(),
+        Err(refusal) => refusal.name.clone(),
+    };
+    wanted.iter().map(name).collect()
+}
+
+fn failed(name: String, error: &str) -> Registration {
+    let code = Some(ErrorCode::ToolRegistrationFailed);
+    Registration { name, status: "failed", error: Some(error.to_owned()), code }
+}
+
+/// Adds the valid ones of the wanted tools to the known ones. Returns all tools, and one result for
+/// each wanted tool.
+fn check_all(
+    wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
+    mut tools: Vec<Tool>,
+    settings: &GatewaySettings,
+    until: Instant,
+) -> (Vec<Tool>, Vec<Registration>) {
+    let registrations = wanted
+        .into_iter()
+        .map(|tool| match tool.and_then(|tool| check(tool, &tools, settings, until)) {
+            Ok(tool) => {
+                let name = tool.name.clone();
+                tools.push(tool);
+                Registration { name, status: "registered", error: None, code: None }
+            }
+            Err(ToolRefusal { name, code, error }) => {
+                Registration { name, status: "failed", error: Some(error), code: Some(code) }
+            }
+        })
+        .collect();
+    (tools, registrations)
+}
+
+/// Checks one tool of a client, which has these tools already.
+fn check(
+    tool: RegisteredTool,
+    known: &[Tool],
+    settings: &GatewaySettings,
+    until: Instant,
+) -> Result<Tool, ToolRefusal> {
+    let RegisteredTool { name, description, parameters } = tool;
+    let refused = |code, error: String| Err(ToolRefusal { name: name.clone(), code, error });
+    let failed = ErrorCode::ToolRegistrationFailed;
+    if !settings.client_tools_enabled {
+        return refused(failed, "Client tools are disabled on this server".into());
+    }
+    if known.iter().any(|t| t.name == name) {
+        return refused(failed, "Tool name already exists".into());
+    }
+    if known.len() >= settings.client_tools_max_count {
+        let most = settings.client_tools_max_count;
+        return refused(failed, format!("Too many tools: at most {most} per connection"));
+    }
+    if Instant::now() >= until {
+        return refused(failed, "The tools of this message take too long to check".into());
+    }
+    let tool = Tool { name: name.clone(), description, parameters, finishes: false };
+    let taken: usize = known.iter().chain([&tool]).map(memory).sum();
+    if taken > MAX_TOOLS_BYTES {
+        let most = MAX_TOOLS_BYTES / 1_024;
+        return refused(failed, format!("Too large: all tools take at most {most} KiB of memory"));
+    }
+    if let Err(error) = Schema::of_object(&tool.parameters) {
+        return refused(ErrorCode::InvalidToolParameters, error);
+    }
+    Ok(tool)
+}
+
+/// Memory that a tool takes, about, in bytes.
+fn memory(tool: &Tool) -> usize {
+    tool.name.len() + tool.description.len() + weight(&tool.parameters)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -170,18 +224,21 @@ mod tests {
         (ClientTools::new(Arc::new(settings), outbox), sent)
     }
 
-    #[test]
-    fn each_tool_is_registered_or_refused_with_a_reason() {
+    #[tokio::test]
+    async fn each_tool_is_registered_or_refused_with_a_reason() {
         let (tools, _sent) = tools(2);
         let object = || json!({"type": "object"});
-        let told = tools.register(vec![
-            tool("a", object()),
-            tool("a", object()),
-            tool("b", json!({"type": "string"})),
-            tool("b", json!({"type": "object", "properties": 5})),
-            tool("b", object()),
-            tool("c", object()),
-        ]);
+        let told = tools
+            .clone()
+            .register(vec![
+                tool("a", object()),
+                tool("a", object()),
+                tool("b", json!({"type": "string"})),
+                tool("b", json!({"type": "object", "properties": 5})),
+                tool("b", object()),
+                tool("c", object()),
+            ])
+            .await;
         let errors: Vec<_> = told.iter().map(|r| r.error.as_deref().unwrap_or(r.status)).collect();
         assert_eq!(
             errors[..3],

@@ -144,7 +144,8 @@ impl Toolbox {
         let gone = || ToolError::Unavailable("it was taken away meanwhile".into());
         let slot = self.slot(source).ok_or_else(gone)?;
         let arguments = arguments(&request.arguments)?;
-        schema.get_or_init(|| Schema::from_tool(tool)).check(&arguments)?;
+        let schema = schema.get_or_init(|| Schema::of_server_tool(&tool.parameters));
+        schema.check(&tool.parameters, &arguments)?;
         let (id, name) = (request.id.clone(), tool.name.clone());
         Ok((slot, tool, ToolCall { id, name, arguments }))
     }

@@ -1,83 +1,125 @@
-//! Compiled schema of a tool for checking arguments. Not for handling wrong ones.
+//! Compiled schema of a tool for checking arguments, with limits on what a stranger's schema may
+//! cost. Not for handling wrong arguments.
 
-use jsonschema::Validator;
+mod limits;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
-use crate::ports::{Tool, ToolError};
+use crate::ports::ToolError;
+
+pub use limits::weight;
 
 /// Maximum number of reported mistakes.
 const MAX_MISTAKES: usize = 3;
+/// Longest text of a mistake, in characters: it may quote a whole argument or schema.
+const MAX_MISTAKE_CHARS: usize = 300;
+/// Largest compiled pattern, in bytes of memory.
+const MAX_COMPILED_BYTES: usize = 64 * 1024;
+/// Maximum number of steps that a pattern may go back in a text.
+const MAX_BACKTRACKS: usize = 10_000;
+
+/// Longest work on the schemas of one request.
+const MAX_WORK: Duration = Duration::from_secs(1);
+/// Longest wait for the work on the schemas of others.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+/// Works on schemas of strangers one after the other: they take at most one core.
+static WORKING: Semaphore = Semaphore::const_new(1);
 
 /// Compiled JSON Schema of a tool's arguments. Compiling costs far more than a check.
 pub struct Schema(Option<Validator>);
 
 impl Schema {
-    /// Compiles the tool's own schema. An invalid schema accepts everything: the tool may do its
-    /// own checks.
-    pub fn from_tool(tool: &Tool) -> Self {
-        let validator = jsonschema::validator_for(&tool.parameters);
-        if let Err(error) = &validator {
+    /// Compiles the schema that a tool's own server declares. One that is invalid or exceeds a
+    /// limit accepts everything: the tool may do its own checks.
+    pub fn of_server_tool(parameters: &Value) -> Self {
+        let compiled = compile(parameters);
+        if let Err(error) = &compiled {
             tracing::debug!(%error, "cannot use the schema of a tool");
         }
-        Self(validator.ok())
+        Self(compiled.ok())
     }
 
     /// Compiles the schema of an object.
     ///
     /// # Errors
-    /// Returns the reason if the value is not the schema of an object.
-    pub fn of_object(schema: &Value) -> Result<Self, String> {
-        if schema["type"] != "object" {
+    /// Returns the reason if the value is not the schema of an object, or exceeds a limit.
+    pub fn of_object(parameters: &Value) -> Result<Self, String> {
+        if parameters["type"] != "object" {
             return Err("`parameters` must be a JSON Schema of type object".into());
         }
-        match jsonschema::validator_for(schema) {
-            Ok(validator) => Ok(Self(Some(validator))),
-            Err(error) => {
-                let place = error.instance_path().to_string();
-                let wrong = format!("`parameters` is not a JSON Schema: {place} {error}");
-                Err(wrong.replace("  ", " "))
-            }
-        }
+        let compiled = compile(parameters)?;
+        limits::check_work(parameters, &Value::Object(Map::new())).map_err(
+            |_| "`parameters` is too complex: even empty arguments take too long to check",
+        )?;
+        Ok(Self(Some(compiled)))
     }
 
-    /// Checks arguments against the schema.
+    /// Checks arguments against the schema, which was compiled from these `parameters`.
     ///
     /// # Errors
-    /// [`ToolError::Arguments`] with some of the mistakes.
-    pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+    /// [`ToolError::Arguments`] with some of the mistakes, or if the check takes too long.
+    pub fn check(
+        &self,
+        parameters: &Value,
+        arguments: &Map<String, Value>,
+    ) -> Result<(), ToolError> {
         let Some(validator) = &self.0 else { return Ok(()) };
         let arguments = Value::Object(arguments.clone());
-        let mistakes: Vec<String> = validator
-            .iter_errors(&arguments)
-            .take(MAX_MISTAKES)
-            .map(|mistake| match mistake.instance_path().to_string() {
-                whole if whole.is_empty() => mistake.to_string(),
-                path => format!("{path}: {mistake}"),
-            })
-            .collect();
-        if mistakes.is_empty() { Ok(()) } else { Err(ToolError::Arguments(mistakes.join("; "))) }
+        limits::check_work(parameters, &arguments).map_err(ToolError::Arguments)?;
+        if validator.is_valid(&arguments) {
+            return Ok(());
+        }
+        let mistakes: Vec<String> =
+            validator.iter_errors(&arguments).take(MAX_MISTAKES).map(|m| told(&m, ": ")).collect();
+        Err(ToolError::Arguments(mistakes.join("; ")))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+/// Compiles a schema within the limits.
+fn compile(schema: &Value) -> Result<Validator, String> {
+    limits::check_size(schema).map_err(|limit| format!("`parameters` is too complex: {limit}"))?;
+    let patterns = PatternOptions::fancy_regex()
+        .size_limit(MAX_COMPILED_BYTES)
+        .dfa_size_limit(MAX_COMPILED_BYTES)
+        .backtrack_limit(MAX_BACKTRACKS);
+    let compiled = jsonschema::options().with_pattern_options(patterns).build(schema);
+    compiled.map_err(|error| format!("`parameters` is not a JSON Schema: {}", told(&error, " ")))
+}
 
-    use super::*;
+/// Describes a mistake in few words, after its place.
+fn told(mistake: &ValidationError<'_>, separator: &str) -> String {
+    let told = match mistake.instance_path().to_string() {
+        whole if whole.is_empty() => mistake.to_string(),
+        path => format!("{path}{separator}{mistake}"),
+    };
+    told.chars().take(MAX_MISTAKE_CHARS).collect()
+}
 
-    fn checked(parameters: Value, arguments: &Value) -> Result<(), ToolError> {
-        let (name, description) = ("t".into(), String::new());
-        let tool = Tool { name, description, parameters, finishes: false };
-        Schema::from_tool(&tool).check(arguments.as_object().unwrap())
-    }
+/// The work on a stranger's schemas was not begun: others take too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server is busy with the schemas of others")]
+pub struct Busy;
 
-    #[test]
-    fn mistakes_are_named_and_a_wrong_schema_checks_nothing() {
-        let number = json!({"properties": {"a": {"type": "number"}}, "required": ["b"]});
-        assert_eq!(checked(number.clone(), &json!({"a": 1, "b": null})), Ok(()));
-        let told = checked(number, &json!({"a": "x"})).unwrap_err().to_string();
-        assert!(told.contains("/a: \"x\" is not of type \"number\""), "{told}");
-        assert!(told.contains("; \"b\" is a required property") || told.contains("property; /a"));
-        assert_eq!(checked(json!({"type": 7}), &json!({"a": 1})), Ok(()));
-    }
+/// Works on schemas of a stranger off the worker threads. The work gets the time by which it must
+/// refuse what is left of it.
+///
+/// # Errors
+/// [`Busy`] if the work of others takes longer than 5 s.
+pub async fn off_worker<T: Send + 'static>(
+    work: impl FnOnce(Instant) -> T + Send + 'static,
+) -> Result<T, Busy> {
+    let slot = tokio::time::timeout(MAX_WAIT, WORKING.acquire()).await.map_err(|_| Busy)?;
+    let slot = slot.map_err(|_| Busy)?;
+    // The slot is kept to the end of the work, also if nobody waits for it any more.
+    let work = move || {
+        let _slot = slot;
+        work(Instant::now() + MAX_WORK)
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|_| Busy)
 }

@@ -12,10 +12,15 @@ use serde_json::{Value, json};
 const MAX_MS: u64 = 600_000;
 /// Name for requests without a route.
 const NO_ROUTE: &str = "(none)";
+/// Name for all methods that a client invents.
+const OTHER: &str = "other";
+
+/// Counts by method and route.
+type Routes = BTreeMap<(&'static str, String), Route>;
 
 /// Request statistics.
 #[derive(Default)]
-pub struct Traffic(Mutex<BTreeMap<(String, String), Route>>);
+pub struct Traffic(Mutex<Routes>);
 
 struct Route {
     by_status: BTreeMap<u16, u64>,
@@ -31,13 +36,13 @@ impl Route {
 }
 
 impl Traffic {
-    fn routes(&self) -> MutexGuard<'_, BTreeMap<(String, String), Route>> {
+    fn routes(&self) -> MutexGuard<'_, Routes> {
         // After a panic during counting, a count is too low at worst.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a finished request. Route patterns and methods are defined by the server: their
-    /// number is bounded.
+    /// Counts a finished request. The number of counts is bounded: route patterns are defined by
+    /// the server, and methods that no standard names count as one.
     pub(super) fn count(
         &self,
         method: &Method,
@@ -45,9 +50,8 @@ impl Traffic {
         status: StatusCode,
         took: Duration,
     ) {
-        let method =
-            if method.as_str().len() <= 7 && route.is_some() { method.as_str() } else { "" };
-        let key = (method.to_owned(), route.unwrap_or(NO_ROUTE).to_owned());
+        let method = if route.is_some() { known(method) } else { "" };
+        let key = (method, route.unwrap_or(NO_ROUTE).to_owned());
         let ms = u64::try_from(took.as_millis()).unwrap_or(MAX_MS);
         let mut routes = self.routes();
         let counts = routes.entry(key).or_insert_with(Route::new);
@@ -92,6 +96,22 @@ impl Traffic {
     }
 }
 
+/// Returns the name of a method under which it is counted.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::CONNECT => "CONNECT",
+        Method::OPTIONS => "OPTIONS",
+        Method::TRACE => "TRACE",
+        Method::PATCH => "PATCH",
+        _ => OTHER,
+    }
+}
+
 /// Returns the fraction of failed requests; `None` if there were no requests.
 fn rate(failed: u64, total: u64) -> f64 {
     #[allow(
@@ -128,5 +148,20 @@ mod tests {
         assert_eq!(shown["routes"][1]["took_ms"]["max"], 30);
         assert_eq!(shown["routes"][0]["route"], NO_ROUTE);
         assert_eq!(Traffic::default().shown()["error_rate"], 0.0);
+    }
+
+    #[test]
+    fn invented_methods_share_one_count() {
+        let traffic = Traffic::default();
+        for n in 0..20_000 {
+            let method = Method::from_bytes(format!("M{n}").as_bytes()).unwrap();
+            traffic.count(&method, Some("/healthz"), StatusCode::OK, Duration::ZERO);
+        }
+        traffic.count(&Method::PATCH, Some("/healthz"), StatusCode::OK, Duration::ZERO);
+        let shown = traffic.shown();
+        let routes = shown["routes"].as_array().unwrap();
+        let methods: Vec<_> = routes.iter().map(|route| &route["method"]).collect();
+        assert_eq!(methods, ["PATCH", OTHER]);
+        assert_eq!(routes[1]["requests"], 20_000);
     }
 }

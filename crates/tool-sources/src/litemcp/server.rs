@@ -257,7 +257,7 @@ fn prepare(
     let tool = tool(source, name).filter(|t| t.name == call.tool);
     let tool = tool.ok_or_else(|| ToolError::Unknown(call.tool.clone()))?;
     let arguments = arguments::by_name(&tool, &call.arguments)?;
-    Schema::from_tool(&tool).check(&arguments)?;
+    Schema::of_server_tool(&tool.parameters).check(&tool.parameters, &arguments)?;
     Ok(ports::ToolCall { id: uuid::Uuid::new_v4().to_string(), name: tool.name, arguments })
 }
 

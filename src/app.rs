@@ -2,6 +2,7 @@
 
 mod admin;
 mod background;
+mod exposure;
 mod frontends;
 mod listening;
 mod models;
@@ -144,6 +145,7 @@ pub fn start(
     ];
     let health = Health::new(states, metrics, cluster.clone(), process.clone());
     let frontends = frontends(&shared, devices, services, health);
+    exposure::log_exposure(config);
     let (server, address) = listening::listen(config, certificate.as_ref(), frontends)?;
     tooling.cameras.set_address(upload_url(config, address)?);
     let tools = tooling.sources;

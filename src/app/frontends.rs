@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::{Shared, llm, local_time};
 use crate::config::Config;
-use crate::http::{Chats, TextClients};
+use crate::http::{Chats, Face, TextClients};
 
 /// Builds the service of text clients. They wait for the model as long as the request may take: the
 /// timeout of the gateway's document is for the whole request, and there is none for the first
@@ -40,7 +40,11 @@ pub(super) fn build_text_clients(
     Ok(TextClients {
         service,
         connection_slots: Arc::new(Semaphore::new(config.gateway.max_connections)),
-        token: config.gateway.token.clone(),
+        face: Face {
+            section: "gateway",
+            token: config.gateway.token.clone(),
+            open_to_all: config.gateway.open_to_all,
+        },
         process: (*process).clone(),
     })
 }
@@ -66,7 +70,12 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         tasks: (*tasks).clone(),
     };
     let watch_slots = Arc::new(Semaphore::new(config.chat.max_watchers));
-    Ok(Chats { service, token: config.chat.token.clone(), watch_slots, watching })
+    let face = Face {
+        section: "chat",
+        token: config.chat.token.clone(),
+        open_to_all: config.chat.open_to_all,
+    };
+    Ok(Chats { service, face, watch_slots, watching })
 }
 
 /// Returns model settings whose only timeout is that of the whole request.

@@ -31,6 +31,7 @@ pub(super) fn listen(
 ) -> anyhow::Result<(Server, SocketAddr)> {
     let middleware = Arc::new(MiddlewareState::new(
         &config.http,
+        own_names(config),
         config.ota.trust_proxy,
         &frontends.health.cluster,
     ));
@@ -57,6 +58,13 @@ pub(super) fn listen(
     let server = server.with_context(taken)?;
     let address = *server.addrs().first().context("there is no address to listen on")?;
     Ok((server.run(), address))
+}
+
+/// Returns the names of this server in configured addresses.
+fn own_names(config: &Config) -> Vec<String> {
+    let urls = [&config.ota.websocket_url, &config.vision.url];
+    let name = |url: &String| Some(url::Url::parse(url).ok()?.host_str()?.to_owned());
+    urls.into_iter().filter_map(name).collect()
 }
 
 /// Sets socket options: small packets are sent at once, and a stalled peer is disconnected.

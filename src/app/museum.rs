@@ -9,7 +9,7 @@ use hearken_store::MuseumStore;
 
 use super::frontends::patient;
 use super::{Shared, local_time};
-use crate::http::MuseumClients;
+use crate::http::{Face, MuseumClients};
 use crate::museum::{Museum, MuseumPorts};
 
 /// Builds the service. Museum clients wait for the model as long as a request may take.
@@ -30,7 +30,11 @@ pub(super) fn build_museum(
     let limit = NonZeroU32::new(config.museum.requests_per_minute);
     Ok(MuseumClients {
         museum: Arc::new(Museum::new(ports, config.museum.clone())),
-        token: config.museum.token.clone(),
+        face: Face {
+            section: "museum",
+            token: config.museum.token.clone(),
+            open_to_all: config.museum.open_to_all,
+        },
         limit: limit.map(|n| cluster.limit("museum", n)),
     })
 }

@@ -37,11 +37,12 @@ impl Default for AuthConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthRequired {
-    /// Required unless the server listens on a loopback address only.
+    /// Required, except from devices on this machine if the server listens on a loopback address
+    /// only.
     #[default]
     Auto,
     /// Always required.
     Always,
-    /// Never required: everybody who reaches the port has access.
+    /// Never required: everybody who reaches the port has access to everything.
     Never,
 }

@@ -13,10 +13,14 @@ pub struct HttpConfig {
     /// Applies to every address, including the OTA address: a page that acts as a device boots
     /// there.
     pub cors_origins: Vec<String>,
+    /// Names of this server in addresses that clients use, such as `voice.example`; `*` for all. A
+    /// request for any other name is refused. Known without this: numeric addresses, `localhost`,
+    /// this machine's name, and the hosts in `cors_origins` and `ota.websocket_url`.
+    pub host_names: Vec<String>,
 }
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        Self { requests_per_minute: 600, cors_origins: Vec::new() }
+        Self { requests_per_minute: 600, cors_origins: Vec::new(), host_names: Vec::new() }
     }
 }

@@ -15,7 +15,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::auth::from_no_other_site;
 use super::extract::{AdminSession, JsonBody};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::middleware::{middleware_state, too_often};
@@ -60,7 +59,6 @@ fn not_logged_in(error: &LoginError) -> Refusal {
 impl Admin {
     /// Returns the session whose access token the request has.
     pub(super) fn verified(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
-        from_no_other_site(request)?;
         let token = bearer(request);
         if token.is_empty() {
             let about = "log in at /api/admin/login, and show the access token";
@@ -70,7 +68,6 @@ impl Admin {
     }
 
     async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
-        from_no_other_site(request)?;
         self.attempts.take(&from(request)).await.map_err(|wait| too_often(wait).into())
     }
 

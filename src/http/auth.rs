@@ -7,14 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use actix_web::http::header;
 use hearken_base::Secret;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
 use super::fault::{Refusal, refusal};
-use super::middleware::middleware_state;
+use super::peer::Peer;
 use super::request_identity::{Caller, bearer, bearer_in, shows};
 use crate::auth::{SecretFileError, TokenError, Tokens, load_or_create, same};
 use crate::config::{AuthConfig, AuthRequired};
@@ -26,8 +25,10 @@ pub const ADMIN_TOKEN_FILE: &str = "admin_token";
 
 /// Access rules.
 pub struct Auth {
-    /// Keys for checking tokens; `None` if no token is required.
+    /// Keys for checking tokens; `None` if nobody needs one.
     keys: Option<Keys>,
+    /// True if devices on this machine need no token, because no other machine reaches the server.
+    open_to_machine: bool,
     /// Allowed device ids in lower case; empty allows all.
     allowed: HashSet<String>,
 }
@@ -35,6 +36,17 @@ pub struct Auth {
 struct Keys {
     tokens: Tokens,
     admin: Secret,
+}
+
+/// Group of routes that their document leaves open.
+#[derive(Debug, Clone)]
+pub struct Face {
+    /// Section of its settings.
+    pub section: &'static str,
+    /// Token that its clients must send; empty to accept everybody near.
+    pub token: Secret,
+    /// True to accept clients of every network without a token.
+    pub open_to_all: bool,
 }
 
 /// State of a device's token.
@@ -98,29 +110,27 @@ impl Auth {
     /// # Errors
     /// A secret can neither be read nor stored.
     pub fn new(config: &AuthConfig, host: &str, data_dir: &Path) -> Result<Self, SecretFileError> {
-        let required = match config.required {
-            AuthRequired::Auto => !is_loopback(host),
-            AuthRequired::Always => true,
-            AuthRequired::Never => false,
+        let keys = match config.required {
+            AuthRequired::Never => None,
+            AuthRequired::Auto | AuthRequired::Always => {
+                let admin = admin_token(config, data_dir)?;
+                Some(Keys { tokens: tokens(config, data_dir)?, admin })
+            }
         };
-        let keys = if required {
-            let admin = admin_token(config, data_dir)?;
-            Some(Keys { tokens: tokens(config, data_dir)?, admin })
-        } else {
-            None
-        };
+        let open_to_machine = config.required == AuthRequired::Auto && is_loopback(host);
         let allowed = config.allowed_devices.iter().map(|id| id.trim().to_lowercase());
-        Ok(Self { keys, allowed: allowed.filter(|id| !id.is_empty()).collect() })
+        Ok(Self { keys, open_to_machine, allowed: allowed.filter(|id| !id.is_empty()).collect() })
     }
 
-    /// Returns true if devices need a token, and users the admin token.
-    pub fn required(&self) -> bool {
-        self.keys.is_some()
+    /// Returns the keys of devices' tokens, unless this request needs no token.
+    fn device_keys(&self, request: &HttpRequest) -> Option<&Keys> {
+        let open = self.open_to_machine && Peer::of(request) == Peer::Machine;
+        self.keys.as_ref().filter(|_| !open)
     }
 
     /// Returns true if a device must send its id.
-    pub(super) fn needs_id(&self) -> bool {
-        self.required() || !self.allowed.is_empty()
+    pub(super) fn needs_id(&self, request: &HttpRequest) -> bool {
+        self.device_keys(request).is_some() || !self.allowed.is_empty()
     }
 
     /// Checks that the device is on the list of allowed devices, if there is one.
@@ -131,16 +141,23 @@ impl Auth {
         Err(refusal(Fault::Forbidden, "this device is not in `auth.allowed_devices`"))
     }
 
-    /// Creates a token for a device; empty if none is required.
-    pub(super) fn mint(&self, caller: &Caller, now: Timestamp) -> String {
+    /// Creates a token for a device; empty if this request needs none.
+    pub(super) fn mint(&self, request: &HttpRequest, caller: &Caller, now: Timestamp) -> String {
         let device_id = caller.device_id.as_str();
-        let token = self.keys.as_ref().map(|k| k.tokens.mint(device_id, &caller.client_id, now));
+        let token =
+            self.device_keys(request).map(|k| k.tokens.mint(device_id, &caller.client_id, now));
         token.flatten().unwrap_or_default()
     }
 
     /// Checks the token of a device.
-    pub(super) fn standing(&self, caller: &Caller, token: &str, now: Timestamp) -> TokenState {
-        let Some(keys) = &self.keys else { return TokenState::Known };
+    pub(super) fn standing(
+        &self,
+        request: &HttpRequest,
+        caller: &Caller,
+        token: &str,
+        now: Timestamp,
+    ) -> TokenState {
+        let Some(keys) = self.device_keys(request) else { return TokenState::Known };
         let device_id = caller.device_id.as_str();
         match keys.tokens.check(token, device_id, &caller.client_id, now) {
             Ok(()) => TokenState::Known,
@@ -148,48 +165,66 @@ impl Auth {
         }
     }
 
-    /// Checks that the request has the admin token, and does not come from a page of another site
-    /// in a user's browser.
+    /// Checks that the request has the admin token, also on this machine.
     pub(super) fn admin(&self, request: &HttpRequest) -> Result<(), Refusal> {
-        from_no_other_site(request)?;
-        let Some(keys) = &self.keys else { return Ok(()) };
-        let token = bearer(request);
-        if token.is_empty() {
-            return Err(refusal(Fault::Unauthorized, "the admin token is missing"));
-        }
-        if !same(&token, keys.admin.expose()) {
-            return Err(refusal(Fault::Unauthorized, "the admin token is wrong"));
-        }
-        Ok(())
-    }
-
-    /// Checks that the request has this token of applications, if there is one, and does not come
-    /// from a page of another site.
-    pub(super) fn application(&self, request: &HttpRequest, token: &Secret) -> Result<(), Refusal> {
-        from_no_other_site(request)?;
-        if shows(request, token) {
+        if self.is_admin(request) {
             return Ok(());
         }
-        Err(refusal(Fault::Unauthorized, "applications show `chat.token`"))
+        let about = match bearer(request).as_str() {
+            "" => "the admin token is missing",
+            _ => "the admin token is wrong",
+        };
+        Err(refusal(Fault::Unauthorized, about))
+    }
+
+    /// Returns true if the request has the admin token, or none is required.
+    fn is_admin(&self, request: &HttpRequest) -> bool {
+        self.keys.as_ref().is_none_or(|keys| same(&bearer(request), keys.admin.expose()))
+    }
+
+    /// Checks that the request comes from this machine or its network, or has the admin token.
+    pub(super) fn near(&self, request: &HttpRequest) -> Result<(), Refusal> {
+        if Peer::of(request) == Peer::Elsewhere { self.admin(request) } else { Ok(()) }
+    }
+
+    /// Checks that the request may use an open group of routes: with its token or the admin token;
+    /// without a token, if none is configured, from this machine and its network.
+    ///
+    /// # Errors
+    /// Returns what is missing.
+    pub(super) fn face(&self, request: &HttpRequest, face: &Face) -> Result<(), String> {
+        let Face { section, token, open_to_all } = face;
+        if !token.is_empty() {
+            let admitted = shows(request, token) || self.keys.is_some() && self.is_admin(request);
+            return if admitted { Ok(()) } else { Err(format!("send `{section}.token`")) };
+        }
+        if *open_to_all || Peer::of(request) != Peer::Elsewhere || self.is_admin(request) {
+            return Ok(());
+        }
+        Err(format!(
+            "requests from other networks send `{section}.token`, which is not set, or the admin \
+             token (see `{section}.open_to_all`)"
+        ))
     }
 
     /// Checks that the request may use our tools: with the admin token, or a device's own token, in
-    /// one of these headers; and not from a page of another site.
+    /// one of these headers.
     pub(super) fn tool_user(
         &self,
         request: &HttpRequest,
         headers: &[&str],
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        from_no_other_site(request)?;
-        let Some(keys) = &self.keys else { return Ok(()) };
+        let Some(keys) = self.device_keys(request) else { return Ok(()) };
         let tokens = headers.iter().map(|name| bearer_in(request, name));
         let tokens: Vec<String> = tokens.filter(|token| !token.is_empty()).collect();
         if tokens.iter().any(|token| same(token, keys.admin.expose())) {
             return Ok(());
         }
         if let Ok(caller) = Caller::from_request(request)
-            && tokens.iter().any(|token| self.standing(&caller, token, now) == TokenState::Known)
+            && tokens
+                .iter()
+                .any(|token| self.standing(request, &caller, token, now) == TokenState::Known)
         {
             return self.allows(&caller.device_id);
         }
@@ -198,53 +233,99 @@ impl Auth {
     }
 }
 
-pub(super) fn from_no_other_site(request: &HttpRequest) -> Result<(), Refusal> {
-    if is_of_another_site(request) {
-        return Err(refusal(Fault::Forbidden, "the request comes from a page of another site"));
-    }
-    Ok(())
-}
-
-/// Returns true if the request comes from a page of another site. A browser sends the page's origin
-/// in `Origin`; other programs send none.
-pub(super) fn is_of_another_site(request: &HttpRequest) -> bool {
-    let text = |name| request.headers().get(name).map(|v| v.to_str().unwrap_or_default());
-    let Some(origin) = text(header::ORIGIN) else { return false };
-    let site = origin.split_once("://").map_or(origin, |(_, site)| site);
-    Some(site) != text(header::HOST)
-        && !middleware_state(request).is_some_and(|state| state.lets_in(origin))
-}
-
 #[cfg(test)]
 mod tests {
+    use actix_web::test::TestRequest;
+
     use super::*;
 
-    #[test]
-    fn only_a_loopback_address_needs_no_token_by_itself() {
-        let folder = tempfile::tempdir().unwrap();
-        let required = |required, host: &str| {
-            let config = AuthConfig { required, ..AuthConfig::default() };
-            Auth::new(&config, host, folder.path()).unwrap().required()
+    const ADMIN: &str = "the admin token of tests";
+
+    fn auth(required: AuthRequired, host: &str, folder: &Path) -> Auth {
+        let admin_token = Secret::new(ADMIN);
+        let config = AuthConfig { required, admin_token, ..AuthConfig::default() };
+        Auth::new(&config, host, folder).unwrap()
+    }
+
+    fn request(from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
+        let request = TestRequest::default().peer_addr(format!("{from}:1").parse().unwrap());
+        let with = |request: TestRequest, (name, value): &(_, _)| {
+            TestRequest::insert_header(request, (*name, *value))
         };
+        headers.iter().fold(request, with).to_http_request()
+    }
+
+    #[test]
+    fn only_a_device_on_the_same_machine_needs_no_token_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let needs = |required, host: &str, request: &HttpRequest| {
+            auth(required, host, folder.path()).needs_id(request)
+        };
+        let local = request("127.0.0.1", &[]);
+        let forwarded = request("127.0.0.1", &[("x-forwarded-for", "127.0.0.1")]);
         for host in ["127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost"] {
-            assert!(!required(AuthRequired::Auto, host), "{host}");
-            assert!(required(AuthRequired::Always, host), "{host}");
+            assert!(!needs(AuthRequired::Auto, host, &local), "{host}");
+            assert!(needs(AuthRequired::Auto, host, &forwarded), "{host}");
+            assert!(needs(AuthRequired::Always, host, &local), "{host}");
         }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "both secrets are kept");
         for host in ["0.0.0.0", "::", "192.168.1.2", "hearken.local", "localhost.evil"] {
-            assert!(required(AuthRequired::Auto, host), "{host}");
-            assert!(!required(AuthRequired::Never, host), "{host}");
+            assert!(needs(AuthRequired::Auto, host, &local), "{host}");
+            assert!(!needs(AuthRequired::Never, host, &local), "{host}");
         }
     }
 
     #[test]
-    fn nothing_is_kept_where_nothing_is_needed() {
+    fn the_admin_token_is_asked_for_on_this_machine_too() {
         let folder = tempfile::tempdir().unwrap();
-        Auth::new(&AuthConfig::default(), "127.0.0.1", folder.path()).unwrap();
+        let auth_of = |required| auth(required, "127.0.0.1", folder.path());
+        let bearer = format!("Bearer {ADMIN}");
+        let with = request("127.0.0.1", &[("authorization", &bearer)]);
+        let wrong = request("127.0.0.1", &[("authorization", "Bearer x")]);
+        let without = request("127.0.0.1", &[]);
+        for required in [AuthRequired::Auto, AuthRequired::Always] {
+            assert!(auth_of(required).admin(&with).is_ok());
+            assert!(auth_of(required).admin(&wrong).is_err());
+            assert!(auth_of(required).admin(&without).is_err());
+        }
+        assert!(auth_of(AuthRequired::Never).admin(&without).is_ok());
+        let near = |request: &HttpRequest| auth_of(AuthRequired::Auto).near(request).is_ok();
+        assert!(near(&without) && near(&request("192.168.1.9", &[])) && near(&with));
+        assert!(!near(&request("203.0.113.9", &[])));
+    }
+
+    #[test]
+    fn an_open_face_is_open_to_its_network() {
+        let folder = tempfile::tempdir().unwrap();
+        let auth = auth(AuthRequired::Auto, "0.0.0.0", folder.path());
+        let admits = |token: &str, open_to_all: bool, request: &HttpRequest| {
+            let face = Face { section: "gateway", token: Secret::new(token), open_to_all };
+            auth.face(request, &face).is_ok()
+        };
+        let near =
+            [request("127.0.0.1", &[]), request("192.168.1.9", &[]), request("10.0.0.1", &[])];
+        let forwarded = request("127.0.0.1", &[("x-forwarded-for", "192.168.1.9")]);
+        let far = request("203.0.113.9", &[]);
+        assert!(near.iter().all(|request| admits("", false, request)));
+        assert!(!admits("", false, &forwarded) && !admits("", false, &far));
+        assert!(admits("", true, &forwarded) && admits("", true, &far));
+        let bearer = format!("Bearer {ADMIN}");
+        let admin = request("203.0.113.9", &[("authorization", &bearer)]);
+        assert!(admits("", false, &admin) && admits("t", false, &admin));
+        assert!(near.iter().all(|request| !admits("t", true, request)));
+        assert!(admits("t", false, &request("203.0.113.9", &[("authorization", "Bearer t")])));
+    }
+
+    #[test]
+    fn secrets_are_kept_unless_they_are_configured() {
+        let folder = tempfile::tempdir().unwrap();
         let secret = Secret::new("a secret of some length");
         let config =
             AuthConfig { secret: secret.clone(), admin_token: secret, ..AuthConfig::default() };
         Auth::new(&config, "0.0.0.0", folder.path()).unwrap();
+        let never = AuthConfig { required: AuthRequired::Never, ..AuthConfig::default() };
+        Auth::new(&never, "0.0.0.0", folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        Auth::new(&AuthConfig::default(), "127.0.0.1", folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

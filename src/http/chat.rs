@@ -12,7 +12,6 @@ use hearken_actors::actors::event_stream::WatchSettings;
 use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{ChatError, ChatPiece, ChatService};
 use hearken_actors::ports::{RequestKey, SessionFilter};
-use hearken_base::Secret;
 use hearken_proto::chat::{
     ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,
     SessionsBody, check_user,
@@ -26,6 +25,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
 
+use super::auth::Face;
 use super::extract::{Application, ChatBody};
 use super::fault::{Answer, FaultBody, Faults, Refusal, refusal};
 use super::params;
@@ -48,8 +48,8 @@ const STILL_THERE: std::time::Duration = std::time::Duration::from_secs(15);
 pub struct Chats {
     /// Service that executes requests.
     pub service: ChatService,
-    /// Token that applications must send; empty allows everybody.
-    pub token: Secret,
+    /// Rule of access.
+    pub face: Face,
     /// Connection slots of event streams, one permit each.
     pub watch_slots: Arc<Semaphore>,
     /// Settings of event streams.

@@ -95,7 +95,7 @@ async fn admit(
 ) -> Result<Admitted, Refusal> {
     let access = &device_endpoint.access;
     let caller = match Caller::from_request(request) {
-        Err(refusal) if access.auth.needs_id() || access.ota.binding => return Err(refusal),
+        Err(refusal) if access.auth.needs_id(request) || access.ota.binding => return Err(refusal),
         // A device without an id gets a unique one: another device without an id does not replace
         // it.
         Err(_) => Caller {
@@ -106,7 +106,7 @@ async fn admit(
     };
     access.auth.allows(&caller.device_id)?;
     let now = Timestamp::now();
-    let standing = access.auth.standing(&caller, &bearer(request), now);
+    let standing = access.auth.standing(request, &caller, &bearer(request), now);
     let refused = |error: TokenError| {
         tracing::info!(device = %caller.device_id, %error, "refused a device");
         refusal(Fault::Unauthorized, &error.to_string())

@@ -18,7 +18,10 @@ use crate::admin::sessions::Administrator;
 /// Somebody with the admin token, or anybody where no token is required.
 pub(super) struct Operator;
 
-/// Application with `chat.token`, or any application where none is set.
+/// Somebody on this machine or in its network, or with the admin token.
+pub(super) struct Near;
+
+/// Application that may use chat sessions.
 pub(super) struct Application;
 
 /// Session of an administrator who is logged in.
@@ -40,6 +43,16 @@ impl FromRequest for Operator {
     }
 }
 
+impl FromRequest for Near {
+    type Error = Refusal;
+    type Future = Ready<Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let access = state::<AccessControl>(request);
+        ready(access.and_then(|access| access.auth.near(request)).map(|()| Self))
+    }
+}
+
 impl FromRequest for Application {
     type Error = Refusal;
     type Future = Ready<Result<Self, Refusal>>;
@@ -47,7 +60,8 @@ impl FromRequest for Application {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let checked = || {
             let chats = state::<Chats>(request)?;
-            state::<AccessControl>(request)?.auth.application(request, &chats.token)
+            let admitted = state::<AccessControl>(request)?.auth.face(request, &chats.face);
+            admitted.map_err(|missing| refusal(Fault::Unauthorized, &missing))
         };
         ready(checked().map(|()| Self))
     }

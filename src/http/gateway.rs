@@ -8,13 +8,13 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::actors::text_client::{MAX_MESSAGE_BYTES, TextClientActor};
 use hearken_actors::gateway::GatewayService;
 use hearken_actors::ws_link;
-use hearken_base::Secret;
 use hearken_proto::fault::Fault;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::AccessControl;
+use super::auth::Face;
 use super::fault::answer;
-use super::request_identity::shows;
 
 /// Test page that connects to the gateway.
 const PAGE: &str = include_str!("../../web/test_client.html");
@@ -29,8 +29,8 @@ pub struct TextClients {
     pub service: GatewayService,
     /// Connection slots, one permit each.
     pub connection_slots: Arc<Semaphore>,
-    /// Token that clients must send; empty allows everybody.
-    pub token: Secret,
+    /// Rule of access.
+    pub face: Face,
     /// Token of the process; connections end when it is cancelled.
     pub process: CancellationToken,
 }
@@ -41,12 +41,13 @@ pub(super) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
     clients: web::Data<TextClients>,
+    access: web::Data<AccessControl>,
 ) -> Result<HttpResponse, actix_web::Error> {
     if !request.headers().contains_key(header::UPGRADE) {
         return Ok(HttpResponse::SeeOther().insert_header((header::LOCATION, PAGE_PATH)).finish());
     }
-    if !shows(&request, &clients.token) {
-        return Ok(answer(Fault::Unauthorized, "text clients show `gateway.token`"));
+    if let Err(missing) = access.auth.face(&request, &clients.face) {
+        return Ok(answer(Fault::Unauthorized, &missing));
     }
     let slot = Arc::clone(&clients.connection_slots).try_acquire_owned().ok();
     let actor = TextClientActor::new(clients.service.clone(), slot, clients.process.clone());

@@ -7,6 +7,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::extract::Near;
+
 /// The content type of Prometheus's text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -64,6 +66,6 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
 /// Returns every metric of the process in Prometheus's text format; contains nothing that users
 /// said.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, body = String, content_type = "text/plain")))]
-pub(super) async fn metrics(health: web::Data<Health>) -> HttpResponse {
+pub(super) async fn metrics(_: Near, health: web::Data<Health>) -> HttpResponse {
     HttpResponse::Ok().content_type(EXPOSITION).body(health.metrics.render())
 }

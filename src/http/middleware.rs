@@ -1,8 +1,10 @@
 //! Middleware before every route, from the outside in: rewrites `/api/v1` to `/api`, gives the
-//! request an id, logs it, applies CORS, recovers from panics, limits the rate of requests, and
-//! runs requests with side effects to their end. Authorisation is in the routes.
+//! request an id, logs it, checks its host and origin, applies CORS, recovers from panics, limits
+//! the rate of requests, and runs requests with side effects to their end. Authorisation is in the
+//! routes.
 
 pub mod limits;
+mod origin;
 mod outliving;
 pub mod traffic;
 
@@ -26,6 +28,7 @@ use serde_json::json;
 use tracing::Instrument as _;
 
 use self::limits::Limits;
+use self::origin::OriginRules;
 use self::traffic::Traffic;
 use super::fault::answer;
 use crate::config::HttpConfig;
@@ -41,20 +44,25 @@ const PREFLIGHT_SECONDS: usize = 3_600;
 
 /// State of the middleware.
 pub struct MiddlewareState {
-    /// Allowed origins as configured, without a slash at the end.
-    origins: Vec<String>,
+    origins: OriginRules,
     limits: Option<Limits>,
     trust_proxy: bool,
     traffic: Arc<Traffic>,
 }
 
 impl MiddlewareState {
-    /// Creates the state from the configuration. Behind a trusted proxy, client addresses are taken
-    /// from its header. All instances of the server share the rate limits.
-    pub fn new(config: &HttpConfig, trust_proxy: bool, cluster: &Cluster) -> Self {
-        let origins = config.cors_origins.iter();
+    /// Creates the state from the configuration. `names` are names of this server besides the
+    /// configured ones. Behind a trusted proxy, client addresses are taken from its header. All
+    /// instances of the server share the rate limits.
+    pub fn new(
+        config: &HttpConfig,
+        names: impl IntoIterator<Item = String>,
+        trust_proxy: bool,
+        cluster: &Cluster,
+    ) -> Self {
+        let names: Vec<String> = config.host_names.iter().cloned().chain(names).collect();
         Self {
-            origins: origins.map(|o| o.trim_end_matches('/').to_ascii_lowercase()).collect(),
+            origins: OriginRules::new(&names, &config.cors_origins),
             limits: Limits::new(config.requests_per_minute, cluster),
             trust_proxy,
             traffic: Arc::default(),
@@ -64,11 +72,6 @@ impl MiddlewareState {
     /// Returns the request statistics.
     pub fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
-    }
-
-    /// Returns true if pages of this origin may send requests.
-    pub(super) fn lets_in(&self, origin: &str) -> bool {
-        self.origins.iter().any(|known| known == "*" || origin.eq_ignore_ascii_case(known))
     }
 
     /// Returns the address of a client, as a key for rate limits.
@@ -83,13 +86,13 @@ impl MiddlewareState {
             .allow_any_header()
             .expose_headers([REQUEST_ID, header::RETRY_AFTER])
             .max_age(PREFLIGHT_SECONDS);
-        for origin in &self.origins {
+        for origin in self.origins.origins() {
             cors = match origin.as_str() {
                 "*" => cors.allow_any_origin().send_wildcard(),
                 origin => cors.allowed_origin(origin),
             };
         }
-        Condition::new(!self.origins.is_empty(), cors)
+        Condition::new(!self.origins.origins().is_empty(), cors)
     }
 }
 
@@ -126,6 +129,7 @@ where
         .wrap(from_fn(limited))
         .wrap(from_fn(recovered))
         .wrap(cors)
+        .wrap(from_fn(from_known_origin))
         .wrap(from_fn(logged))
         .wrap(from_fn(named))
         .wrap(from_fn(aliased))
@@ -252,6 +256,21 @@ async fn recovered(
         tracing::error!("a request panicked");
         Err(Panicked(id).into())
     })
+}
+
+/// Refuses requests for the names of others, and of pages of other sites.
+async fn from_known_origin(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let state = request.app_data::<web::Data<MiddlewareState>>().cloned();
+    if let Some(state) = &state
+        && let Err(error) = state.origins.check(request.request())
+    {
+        tracing::debug!(%error, "refused a request");
+        return Ok(request.into_response(answer(Fault::Forbidden, &error.to_string())));
+    }
+    next.call(request).await.map(ServiceResponse::map_into_boxed_body)
 }
 
 /// Refuses requests of a client that exceeds its rate limit.

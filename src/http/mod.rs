@@ -21,6 +21,7 @@ mod museum;
 pub mod openapi;
 mod ota;
 mod params;
+mod peer;
 mod request_identity;
 mod tool_servers;
 mod tools_api;
@@ -33,7 +34,7 @@ use actix_web::web::{self, ServiceConfig};
 use hearken_store::DeviceStore;
 
 pub use admin::Admin;
-pub use auth::{ADMIN_TOKEN_FILE, Auth, admin_token, secret, tokens};
+pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, admin_token, secret, tokens};
 pub use chat::Chats;
 pub use device::DeviceEndpoint;
 pub use device_orders::order_handler;

@@ -13,7 +13,6 @@ use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use futures_util::future::LocalBoxFuture;
 use hearken_actors::wall_clock::now;
-use hearken_base::Secret;
 use hearken_cluster::RateLimit;
 use hearken_proto::ids::SessionId;
 use hearken_proto::json;
@@ -25,11 +24,12 @@ use serde_json::Value;
 use utoipa::IntoResponses;
 use utoipa::openapi::{RefOr, Response};
 
-use super::auth::is_of_another_site;
+use super::AccessControl;
+use super::auth::Face;
 use super::extract::state;
 use super::fault::{Answer, Refusal, refusals};
 use super::middleware::middleware_state;
-use super::request_identity::{body, session_of, shows};
+use super::request_identity::{body, session_of};
 use crate::museum::{Museum, MuseumError};
 
 /// Longest body, in bytes; 128 functions with long descriptions fit.
@@ -42,8 +42,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub struct MuseumClients {
     /// Service that executes requests.
     pub museum: Arc<Museum>,
-    /// Token that clients must send; empty allows everybody.
-    pub token: Secret,
+    /// Rule of access.
+    pub face: Face,
     /// Rate limit; `None` for no limit.
     pub limit: Option<Arc<dyn RateLimit>>,
 }
@@ -115,18 +115,14 @@ fn wrong(mistakes: Vec<Mistake>) -> Refusal {
 }
 
 impl MuseumClients {
-    /// Checks origin, token and rate limit of a request.
+    /// Checks token and rate limit of a request.
     async fn let_in(
         &self,
         request: &HttpRequest,
         session: Option<&SessionId>,
     ) -> Result<(), Refusal> {
-        if is_of_another_site(request) {
-            let msg = "其他网站的页面不能访问，除非在 http.cors_origins 中配置 (FORBIDDEN)";
-            return Err(refused(StatusCode::FORBIDDEN, msg, Vec::new()).into());
-        }
-        if !shows(request, &self.token) {
-            let msg = "需要 museum.token 访问令牌 (UNAUTHORIZED)";
+        if let Err(missing) = state::<AccessControl>(request)?.auth.face(request, &self.face) {
+            let msg = format!("需要 museum.token 访问令牌 (UNAUTHORIZED: {missing})");
             let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
             let challenge = HeaderValue::from_static("Bearer realm=\"museum\"");
             told.headers_mut().insert(WWW_AUTHENTICATE, challenge);

@@ -145,7 +145,7 @@ pub(super) async fn check(
     };
     let token = match &activation {
         Some(_) => String::new(),
-        None => access.auth.mint(&caller, now),
+        None => access.auth.mint(&request, &caller, now),
     };
     let mut answer = json!({
         "server_time": access.ota.time(now),

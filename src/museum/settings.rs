@@ -22,8 +22,11 @@ const SYSTEM_PROMPT: &str = "你是博物馆里的智能讲解员，陪伴观众
 pub struct MuseumSettings {
     /// True to accept museum clients.
     pub enabled: bool,
-    /// Bearer token of clients, which may also be `token` in the URL; empty to accept everybody.
+    /// Bearer token of clients, which may also be `token` in the URL; empty to accept everybody near.
     pub token: Secret,
+    /// True to accept clients of every network without a token. Otherwise only those on this
+    /// machine and in its private networks need none.
+    pub open_to_all: bool,
     /// Instructions for the model; `{scene_type}`, `{spirit_id}`, `{client_type}` and
     /// `{current_time}` are filled in.
     pub system_prompt: String,
@@ -52,6 +55,7 @@ impl Default for MuseumSettings {
         Self {
             enabled: true,
             token: Secret::default(),
+            open_to_all: false,
             system_prompt: SYSTEM_PROMPT.into(),
             temperature: 0.7,
             max_tokens: 1_024,

@@ -36,6 +36,9 @@ pub struct ChatSettings {
     /// Bearer token of applications, which may also be `token` in the URL; empty to accept
     /// everybody.
     pub token: Secret,
+    /// True to accept clients of every network without a token. Otherwise only those on this
+    /// machine and in its private networks need none.
+    pub open_to_all: bool,
     /// Instructions for the model; `{session_name}`, `{state}`, `{tools}` and `{current_time}` are
     /// filled in.
     pub system_prompt: String,
@@ -82,6 +85,7 @@ impl Default for ChatSettings {
         Self {
             enabled: true,
             token: Secret::default(),
+            open_to_all: false,
             system_prompt: SYSTEM_PROMPT.into(),
             max_iterations: 10,
             history: 50,

@@ -25,8 +25,11 @@ const SYSTEM_PROMPT: &str = "你是一个名为\"听语AI\"的语音助手。请
 pub struct GatewaySettings {
     /// True to accept text clients.
     pub enabled: bool,
-    /// Bearer token of clients, which may also be `token` in the URL; empty to accept everybody.
+    /// Bearer token of clients, which may also be `token` in the URL; empty to accept everybody near.
     pub token: Secret,
+    /// True to accept clients of every network without a token. Otherwise only those on this
+    /// machine and in its private networks need none.
+    pub open_to_all: bool,
     /// Maximum number of connections; a further one is closed with 1013.
     pub max_connections: usize,
     /// Interval of WebSocket pings.
@@ -75,6 +78,7 @@ impl Default for GatewaySettings {
         Self {
             enabled: true,
             token: Secret::default(),
+            open_to_all: false,
             max_connections: 100,
             ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(300),

@@ -22,7 +22,8 @@ impl Small {
         let (tell, told) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
-                let state = Arc::new(MiddlewareState::new(&config, true, &Cluster::alone()));
+                let names = ["h".to_owned()];
+                let state = Arc::new(MiddlewareState::new(&config, names, true, &Cluster::alone()));
                 let server = HttpServer::new(move || {
                     behind(App::new(), Arc::clone(&state))
                         .route("/api/panic", web::to(panics))

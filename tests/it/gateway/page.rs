@@ -22,7 +22,9 @@ async fn a_person_tries_the_gateway_in_a_browser() {
     let vendors = vendors().await;
     vendors.llm.set(Behaviour::Slow);
     let server = TestServer::start(&vendors, |config| {
-        config.gateway.client_tool_timeout = Duration::from_secs(2)
+        config.gateway.client_tool_timeout = Duration::from_secs(2);
+        // The origin of a page opened from disk is `null`, as that of any sandboxed page.
+        config.http.cors_origins = vec!["*".into()];
     })
     .await;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/test_client.html");

@@ -114,7 +114,7 @@ async fn a_refused_handshake_takes_no_place() {
     let server = TestServer::start(&vendors, |config| config.server.max_connections = 1).await;
     for _ in 0..3 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
-        let request = "GET /xiaozhi/v1/ HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
+        let request = "GET /xiaozhi/v1/ HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
                        Connection: Upgrade\r\nSec-WebSocket-Version: 99\r\n\
                        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
         stream.write_all(request.as_bytes()).await.unwrap();

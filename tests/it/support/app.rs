@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use hearken::app;
-use hearken::config::Config;
+use hearken::config::{AuthRequired, Config};
 use hearken_engines::supervise::Engine;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
 use tokio::sync::oneshot;
@@ -76,6 +76,8 @@ impl Vendors {
         // Each server keeps its own.
         config.server.data_dir = tempfile::tempdir_in(self.kept.path()).unwrap().keep();
         config.embedded.enabled = false;
+        // Tests of access ask for tokens; all others need none.
+        config.auth.required = AuthRequired::Never;
         // They ask the world.
         config.tools.builtin.enabled.clear();
         config.hearing.silence = Duration::from_millis(400);

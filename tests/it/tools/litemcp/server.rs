@@ -216,7 +216,6 @@ async fn only_who_may_use_tools_is_let_in() {
         (&[("Authorization", "Bearer wrong")], 403),
         (&[("Authorization", device)], 403),
         (&[("Authorization", device), ("Device-Id", "02:00:00:00:00:02")], 403),
-        (&[("Authorization", admin), ("Origin", "http://elsewhere")], 403),
         (&[("Authorization", admin)], 200),
         (&[("Authentication", admin)], 200),
         (&[("Authentication", "Bearer wrong"), ("Authorization", admin)], 200),

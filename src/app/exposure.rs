@@ -1,0 +1,99 @@
+//! Table of what is open to whom, logged at the start. Not for the rules, which `http::Auth` has.
+
+use hearken_base::Secret;
+
+use crate::config::{AuthRequired, Config};
+
+/// Who may use a group of routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admitted {
+    /// Clients with the token of this key.
+    Token(&'static str),
+    /// Devices on this machine; others with the token that the OTA address gives.
+    DevicesNear,
+    /// Everybody on this machine and in its private networks; others with the admin token.
+    Near,
+    /// Everybody who reaches the port.
+    Everybody,
+}
+
+impl Admitted {
+    fn told(self) -> String {
+        match self {
+            Self::Token(key) => format!("clients with `{key}`"),
+            Self::DevicesNear => "devices on this machine; others with a device's token".into(),
+            Self::Near => {
+                "this machine and its private networks; others with the admin token".into()
+            }
+            Self::Everybody => "everybody".into(),
+        }
+    }
+}
+
+/// Returns each group of routes that is enabled, and who may use it.
+fn exposure(config: &Config) -> Vec<(&'static str, Admitted)> {
+    let never = config.auth.required == AuthRequired::Never;
+    let face =
+        |key, token: &Secret, open_to_all: bool| match (token.is_empty(), open_to_all || never) {
+            (false, _) => Admitted::Token(key),
+            (true, true) => Admitted::Everybody,
+            (true, false) => Admitted::Near,
+        };
+    let devices = match config.auth.required {
+        AuthRequired::Never => Admitted::Everybody,
+        AuthRequired::Always => Admitted::Token("a device's token"),
+        AuthRequired::Auto => Admitted::DevicesNear,
+    };
+    let (gateway, chat, museum) = (&config.gateway, &config.chat, &config.museum);
+    let admin = if never { Admitted::Everybody } else { Admitted::Token("auth.admin_token") };
+    let near = if never { Admitted::Everybody } else { Admitted::Near };
+    let rows = [
+        ("devices", true, devices),
+        (
+            "text clients",
+            gateway.enabled,
+            face("gateway.token", &gateway.token, gateway.open_to_all),
+        ),
+        ("chat sessions", chat.enabled, face("chat.token", &chat.token, chat.open_to_all)),
+        ("museum clients", museum.enabled, face("museum.token", &museum.token, museum.open_to_all)),
+        ("management of devices and tools", true, admin),
+        ("administration", config.admin.enabled, Admitted::Token("admin.password")),
+        ("metrics", true, near),
+    ];
+    rows.into_iter().filter(|(_, enabled, _)| *enabled).map(|(name, _, to)| (name, to)).collect()
+}
+
+/// Logs what is open to whom.
+pub(super) fn log_exposure(config: &Config) {
+    for (part, admitted) in exposure(config) {
+        let open_to = admitted.told();
+        if admitted == Admitted::Everybody {
+            tracing::warn!(part, open_to, "access");
+        } else {
+            tracing::info!(part, open_to, "access");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_open_to_everybody_is_so_by_an_explicit_setting() {
+        let mut config = Config::default();
+        let everybody = |config: &Config| {
+            let open = exposure(config).into_iter().filter(|(_, to)| *to == Admitted::Everybody);
+            open.map(|(part, _)| part).collect::<Vec<_>>()
+        };
+        assert!(everybody(&config).is_empty());
+        config.gateway.open_to_all = true;
+        assert_eq!(everybody(&config), ["text clients"]);
+        config.gateway.token = Secret::new("t");
+        assert!(everybody(&config).is_empty());
+        config.auth.required = AuthRequired::Never;
+        let open =
+            ["devices", "chat sessions", "museum clients", "management of devices and tools"];
+        assert_eq!(everybody(&config)[..4], open);
+    }
+}

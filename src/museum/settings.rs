@@ -22,7 +22,8 @@ const SYSTEM_PROMPT: &str = "你是博物馆里的智能讲解员，陪伴观众
 pub struct MuseumSettings {
     /// True to accept museum clients.
     pub enabled: bool,
-    /// Bearer token of clients, which may also be `token` in the URL; empty to accept everybody near.
+    /// Bearer token of clients, which may also be `token` in the URL; empty to accept
+    /// everybody near.
     pub token: Secret,
     /// True to accept clients of every network without a token. Otherwise only those on this
     /// machine and in its private networks need none.

@@ -34,7 +34,7 @@ pub struct ChatSettings {
     /// True to accept applications.
     pub enabled: bool,
     /// Bearer token of applications, which may also be `token` in the URL; empty to accept
-    /// everybody.
+    /// everybody near.
     pub token: Secret,
     /// True to accept clients of every network without a token. Otherwise only those on this
     /// machine and in its private networks need none.

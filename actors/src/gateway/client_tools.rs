@@ -89,11 +89,13 @@ fn check_all(
     settings: &GatewaySettings,
     until: Instant,
 ) -> (Vec<Tool>, Vec<Registration>) {
+    let mut taken: usize = tools.iter().map(memory).sum();
     let registrations = wanted
         .into_iter()
-        .map(|tool| match tool.and_then(|tool| check(tool, &tools, settings, until)) {
+        .map(|tool| match tool.and_then(|tool| check(tool, (&tools, taken), settings, until)) {
             Ok(tool) => {
                 let name = tool.name.clone();
+                taken += memory(&tool);
                 tools.push(tool);
                 Registration { name, status: "registered", error: None, code: None }
             }
@@ -105,10 +107,10 @@ fn check_all(
     (tools, registrations)
 }
 
-/// Checks one tool of a client, which has these tools already.
+/// Checks one tool of a client, which has these tools already; they take this memory.
 fn check(
     tool: RegisteredTool,
-    known: &[Tool],
+    (known, taken): (&[Tool], usize),
     settings: &GatewaySettings,
     until: Instant,
 ) -> Result<Tool, ToolRefusal> {
@@ -129,8 +131,7 @@ fn check(
         return refused(failed, "The tools of this message take too long to check".into());
     }
     let tool = Tool { name: name.clone(), description, parameters, finishes: false };
-    let taken: usize = known.iter().chain([&tool]).map(memory).sum();
-    if taken > MAX_TOOLS_BYTES {
+    if taken + memory(&tool) > MAX_TOOLS_BYTES {
         let most = MAX_TOOLS_BYTES / 1_024;
         return refused(failed, format!("Too large: all tools take at most {most} KiB of memory"));
     }
@@ -222,6 +223,22 @@ mod tests {
         let settings =
             GatewaySettings { client_tools_max_count: max_count, ..GatewaySettings::default() };
         (ClientTools::new(Arc::new(settings), outbox), sent)
+    }
+
+    #[tokio::test]
+    async fn tools_that_take_too_much_memory_are_refused() {
+        let (tools, _sent) = tools(50);
+        let properties: serde_json::Map<_, _> =
+            (0..1_500).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+        let large = |name: &str| tool(name, json!({"type": "object", "properties": properties}));
+        let told = tools.clone().register(vec![large("a"), large("b")]).await;
+        assert_eq!([told[0].status, told[1].status], ["registered"; 2]);
+        // What earlier messages registered counts, too.
+        let told = tools.clone().register(vec![large("c"), large("d"), large("e")]).await;
+        let error = told[2].error.as_deref();
+        assert_eq!(error, Some("Too large: all tools take at most 1024 KiB of memory"));
+        let told = tools.register(vec![tool("f", json!({"type": "object"}))]).await;
+        assert_eq!(told[0].status, "registered", "a small one has room");
     }
 
     #[tokio::test]

@@ -25,7 +25,8 @@ const SYSTEM_PROMPT: &str = "你是一个名为\"听语AI\"的语音助手。请
 pub struct GatewaySettings {
     /// True to accept text clients.
     pub enabled: bool,
-    /// Bearer token of clients, which may also be `token` in the URL; empty to accept everybody near.
+    /// Bearer token of clients, which may also be `token` in the URL; empty to accept
+    /// everybody near.
     pub token: Secret,
     /// True to accept clients of every network without a token. Otherwise only those on this
     /// machine and in its private networks need none.

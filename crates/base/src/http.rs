@@ -47,8 +47,9 @@ pub fn builder(base: &Url, connect_timeout: Duration) -> reqwest::ClientBuilder 
     builder
 }
 
-fn is_loopback(base: &Url) -> bool {
-    match base.host() {
+/// Returns true if the URL names this machine: `localhost` or a loopback address.
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
         Some(Host::Domain(name)) => name == "localhost",

@@ -10,7 +10,8 @@ use std::net::IpAddr;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
-use url::{Host, Url};
+use hearken_base::http::is_loopback;
+use url::Url;
 
 /// Domains of networks without a name in the public DNS, in which this machine may have its name
 /// (RFC 6762, RFC 8375).
@@ -80,11 +81,9 @@ impl OriginRules {
 
     /// Returns true for a name of ours. A numeric address is no name that a stranger can give us.
     fn is_ours(&self, host: &str) -> bool {
-        is_address(host) || is_localhost(host) || self.has(host)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.names.contains(name) || self.names.contains(ANY)
+        is_address(host)
+            || is_localhost(host)
+            || [host, ANY].iter().any(|name| self.names.contains(*name))
     }
 
     /// Returns true if pages of this origin may send requests to us under this name: pages of this
@@ -95,18 +94,12 @@ impl OriginRules {
             return true;
         }
         let Ok(url) = Url::parse(origin) else { return false };
-        if url.scheme() == "file" {
+        if url.scheme() == "file" || is_loopback(&url) {
             return true;
         }
-        match url.host() {
-            Some(Host::Ipv4(address)) if address.is_loopback() => true,
-            Some(Host::Ipv6(address)) if address.is_loopback() => true,
-            Some(host) => {
-                let host = host.to_string();
-                is_localhost(&host) || self.names.contains(&host) || own == Some(&*host)
-            }
-            None => false,
-        }
+        url.host_str().is_some_and(|host| {
+            is_localhost(host) || self.names.contains(host) || own == Some(host)
+        })
     }
 }
 

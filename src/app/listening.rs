@@ -10,10 +10,11 @@ use actix_web::dev::Server;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
+use hearken_base::Secret;
 use socket2::SockRef;
 
 use super::{Frontends, threads};
-use crate::config::Config;
+use crate::config::{AuthRequired, Config};
 use crate::http::{self, MiddlewareState};
 use crate::tls::Certificate;
 
@@ -32,6 +33,7 @@ pub(super) fn listen(
     let middleware = Arc::new(MiddlewareState::new(
         &config.http,
         own_names(config),
+        tokens(config)?,
         config.ota.trust_proxy,
         &frontends.health.cluster,
     ));
@@ -65,6 +67,15 @@ fn own_names(config: &Config) -> Vec<String> {
     let urls = [&config.ota.websocket_url, &config.vision.url];
     let name = |url: &String| Some(url::Url::parse(url).ok()?.host_str()?.to_owned());
     urls.into_iter().filter_map(name).collect()
+}
+
+/// Returns the tokens of administrators and applications.
+fn tokens(config: &Config) -> anyhow::Result<Vec<Secret>> {
+    let mut tokens = vec![config.chat.token.clone(), config.museum.token.clone()];
+    if config.auth.required != AuthRequired::Never {
+        tokens.push(http::admin_token(&config.auth, &config.server.data_dir)?);
+    }
+    Ok(tokens)
 }
 
 /// Sets socket options: small packets are sent at once, and a stalled peer is disconnected.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Maximum number of requests of one client to `/api` in a minute; further ones get 429. 0 for
+    /// Maximum number of requests of one address to `/api` in a minute; further ones get 429. 0 for
     /// no limit.
     pub requests_per_minute: u32,
     /// Origins whose pages may send requests, such as `https://museum.example`; `*` for all.

@@ -22,6 +22,7 @@ use actix_web::http::{StatusCode, Uri};
 use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{App, Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError, web};
 use futures_util::FutureExt as _;
+use hearken_base::Secret;
 use hearken_cluster::Cluster;
 use hearken_proto::fault::Fault;
 use serde_json::json;
@@ -52,18 +53,20 @@ pub struct MiddlewareState {
 
 impl MiddlewareState {
     /// Creates the state from the configuration. `names` are names of this server besides the
-    /// configured ones. Behind a trusted proxy, client addresses are taken from its header. All
-    /// instances of the server share the rate limits.
+    /// configured ones, `tokens` those of administrators and applications. Behind a trusted proxy,
+    /// client addresses are taken from its header. All instances of the server share the rate
+    /// limits.
     pub fn new(
         config: &HttpConfig,
         names: impl IntoIterator<Item = String>,
+        tokens: Vec<Secret>,
         trust_proxy: bool,
         cluster: &Cluster,
     ) -> Self {
         let names: Vec<String> = config.host_names.iter().cloned().chain(names).collect();
         Self {
             origins: OriginRules::new(&names, &config.cors_origins),
-            limits: Limits::new(config.requests_per_minute, cluster),
+            limits: Limits::new(config.requests_per_minute, tokens, cluster),
             trust_proxy,
             traffic: Arc::default(),
         }

@@ -1,35 +1,41 @@
 //! Rate limits of clients: identification of a client, and the counting. Not for guesses of
 //! secrets, which are counted where the secrets are checked.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
+use hearken_base::Secret;
 use hearken_cluster::{Cluster, RateLimit};
-use sha2::{Digest as _, Sha256};
 
+use crate::auth::same;
 use crate::http::request_identity::{bearer, session_of};
 
-/// Factor between the limit of an address and that of one client.
+/// Factor between the limit of an address whose clients send a valid token and that of one client.
 const CLIENTS_AN_ADDRESS: u32 = 10;
 
-/// Rate limits of `/api`. A client is identified by its session or its token, which are not
-/// verified yet. For that reason its address has a limit too, which is several times larger.
+/// Rate limits of `/api`. A client is its address: anybody can invent any number of session ids and
+/// tokens. Only a client that sends a valid token, such as a backend with many users, is identified
+/// by its session. Its address then has a limit too, which is several times larger.
 pub(super) struct Limits {
     client: Arc<dyn RateLimit>,
     address: Arc<dyn RateLimit>,
+    tokens: Vec<Secret>,
 }
 
 impl Limits {
-    /// Creates the limits; `None` if there is no limit.
-    pub(super) fn new(per_minute: u32, cluster: &Cluster) -> Option<Self> {
+    /// Creates the limits; `None` if there is no limit. `tokens` are those of administrators and
+    /// applications; empty ones are left out.
+    pub(super) fn new(per_minute: u32, tokens: Vec<Secret>, cluster: &Cluster) -> Option<Self> {
         let client = NonZeroU32::new(per_minute)?;
         let address = client.saturating_mul(NonZeroU32::new(CLIENTS_AN_ADDRESS)?);
         Some(Self {
             client: cluster.limit("client", client),
             address: cluster.limit("address", address),
+            tokens: tokens.into_iter().filter(|token| !token.is_empty()).collect(),
         })
     }
 
@@ -43,36 +49,43 @@ impl Limits {
             return Ok(());
         }
         let address = address_of(request, trust_proxy);
-        match name_of(request) {
+        match session_of(request).filter(|_| self.has_valid_token(request)) {
             None => self.client.take(&address).await,
-            Some(name) => {
+            Some(session) => {
                 self.address.take(&address).await?;
-                self.client.take(&name).await
+                self.client.take(&format!("session {session}")).await
             }
         }
     }
-}
 
-/// Returns the identity that a client claims, if any. A token is stored as a hash only.
-fn name_of(request: &HttpRequest) -> Option<String> {
-    if let Some(session) = session_of(request) {
-        return Some(format!("session {session}"));
+    fn has_valid_token(&self, request: &HttpRequest) -> bool {
+        let sent = bearer(request);
+        self.tokens.iter().any(|token| same(&sent, token.expose()))
     }
-    let token = bearer(request);
-    (!token.is_empty()).then(|| format!("token {:x}", Sha256::digest(token)))
 }
 
 /// Returns the address of a client: behind a trusted proxy the last address in the proxy's header,
-/// which the proxy itself has seen.
+/// which the proxy itself has seen. An IPv6 client is its /64 network, of which it has all
+/// addresses.
 pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
     let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
     let forwarded = forwarded.and_then(|v| v.to_str().ok()?.rsplit(',').next().map(str::trim));
-    match forwarded.filter(|address| !address.is_empty() && address.len() <= 64) {
-        Some(address) => format!("address {address}"),
+    let forwarded = forwarded.filter(|address| !address.is_empty() && address.len() <= 64);
+    match forwarded.map(|address| (address, address.parse())) {
+        Some((_, Ok(address))) => format!("address {}", network_of(address)),
+        Some((name, Err(_))) => format!("address {name}"),
         None => match request.peer_addr() {
-            Some(peer) => format!("address {}", peer.ip()),
+            Some(peer) => format!("address {}", network_of(peer.ip())),
             None => "address".into(),
         },
+    }
+}
+
+/// Returns an address without the part that its owner chooses freely.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
@@ -82,20 +95,54 @@ mod tests {
 
     use super::*;
 
+    fn request(from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
+        let request = TestRequest::with_uri("/api/v1/sessions");
+        let request = request.peer_addr(format!("{from}:1").parse().unwrap());
+        let with = |request: TestRequest, (name, value): &(_, _)| {
+            TestRequest::insert_header(request, (*name, *value))
+        };
+        headers.iter().fold(request, with).to_http_request()
+    }
+
+    #[tokio::test]
+    async fn invented_sessions_and_tokens_do_not_raise_the_limit() {
+        let limits =
+            Limits::new(2, vec![Secret::new("valid"), Secret::new("")], &Cluster::alone()).unwrap();
+        let mut admitted = [0, 0, 0];
+        for n in 0..10 {
+            let session = ("session-id", &*format!("s{n}"));
+            let invented = ("authorization", &*format!("Bearer t{n}"));
+            let valid = ("authorization", "Bearer valid");
+            for (i, (from, headers)) in [
+                ("192.0.2.1", vec![session]),
+                ("192.0.2.2", vec![session, invented]),
+                ("192.0.2.3", vec![session, valid]),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                admitted[i] +=
+                    i32::from(limits.take(&request(from, &headers), false).await.is_ok());
+            }
+        }
+        assert_eq!(admitted, [2, 2, 10]);
+    }
+
     #[test]
-    fn a_client_is_its_session_then_its_token_then_its_address() {
-        let request = || TestRequest::default().peer_addr("192.0.2.7:1".parse().unwrap());
-        let token = request().insert_header(("authorization", "Bearer t"));
-        let both = request()
-            .insert_header(("authorization", "Bearer t"))
-            .insert_header(("session-id", "s"));
-        assert_eq!(name_of(&both.to_http_request()).as_deref(), Some("session s"));
-        let named = name_of(&token.to_http_request()).unwrap();
-        assert!(named.starts_with("token ") && named.len() > 60, "{named}");
-        let forwarded = request().insert_header(("x-forwarded-for", "203.0.113.1, 198.51.100.2"));
-        let forwarded = forwarded.to_http_request();
-        assert_eq!(name_of(&forwarded), None);
+    fn an_address_is_what_its_owner_cannot_choose() {
+        let forwarded = [("x-forwarded-for", "203.0.113.1, 198.51.100.2")];
+        let forwarded = request("192.0.2.7", &forwarded);
         assert_eq!(address_of(&forwarded, false), "address 192.0.2.7");
         assert_eq!(address_of(&forwarded, true), "address 198.51.100.2");
+        for (from, address) in [
+            ("[2001:db8::1]", "address 2001:db8::"),
+            ("[2001:db8::ffff:1:2:3]", "address 2001:db8::"),
+            ("[2001:db8:0:1::1]", "address 2001:db8:0:1::"),
+            ("[::ffff:192.0.2.7]", "address 192.0.2.7"),
+        ] {
+            assert_eq!(address_of(&request(from, &[]), false), address, "{from}");
+        }
+        let forwarded = [("x-forwarded-for", "2001:db8::2")];
+        assert_eq!(address_of(&request("192.0.2.7", &forwarded), true), "address 2001:db8::");
     }
 }

@@ -9,6 +9,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::device_registry::DeviceRegistry;
 use hearken_cluster::Cluster;
 use hearken_proto::fault::Fault;
+use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_proto::json;
 use hearken_store::Device;
@@ -30,8 +31,6 @@ const PAGE: u32 = 100;
 const MAX_PAGE: u32 = 1_000;
 /// Longest name of a device, in characters.
 const MAX_NAME_CHARS: usize = 64;
-/// Longest instructions for a device, in characters.
-const MAX_PROMPT_CHARS: usize = 8_000;
 /// Maximum number of wrong codes within [`GUESSES_FOR`]; then all codes are refused.
 const MAX_GUESSES: u32 = 10;
 /// Period in which wrong codes are counted.
@@ -311,8 +310,9 @@ fn agent_of(text: &str) -> Result<String, Refusal> {
 /// Validates instructions, which may have several lines; empty if there are none.
 fn prompt_of(text: &str) -> Result<String, Refusal> {
     let text = text.trim();
-    if text.chars().count() > MAX_PROMPT_CHARS {
-        let about = format!("a `system_prompt` has at most {MAX_PROMPT_CHARS} characters");
+    if text.chars().count() > MAX_SYSTEM_PROMPT_CHARS {
+        let most = MAX_SYSTEM_PROMPT_CHARS;
+        let about = format!("a `system_prompt` has at most {most} characters");
         return Err(refusal(Fault::BadRequest, &about));
     }
     Ok(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect())

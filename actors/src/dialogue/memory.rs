@@ -1,6 +1,6 @@
 //! The messages that a dialogue remembers: the person's words, tool calls with their results, and
-//! the part of the answers that was played back. Forgets whole turns, oldest first. Not for the
-//! rest of the prompt, nor for storing messages.
+//! the part of the answers that was played back. Forgets whole turns, oldest first, when there are
+//! too many messages or bytes. Not for the rest of the prompt, nor for storing messages.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,6 +16,9 @@ const HAN_PER_SECOND: f64 = 4.5;
 const LATIN_PER_SECOND: f64 = 15.0;
 /// Maximum length of older unanswered words, together with the newest, in bytes.
 const UNANSWERED_BYTES: usize = 16 << 10;
+/// Maximum size of the remembered messages, in bytes. The words and the answer of the last turn are
+/// remembered whatever their size.
+const MOST_BYTES: usize = 256 << 10;
 
 /// Messages that a dialogue remembers, in order.
 #[derive(Debug, Clone, Default)]
@@ -109,14 +112,13 @@ impl Memory {
     /// Forgets whole turns, oldest first. If the last turn alone is too long, forgets its first
     /// rounds of calls. A round goes with its results: a model's API refuses one without the other.
     fn forget(&mut self) {
-        let max = self.max_messages;
         let is = |role: Role| move |m: &ChatMessage| m.role == role;
-        while self.messages.len() > max
+        while self.is_too_long()
             && let Some(turn) = self.messages.iter().skip(1).position(is(Role::User))
         {
             self.messages.drain(..=turn);
         }
-        while self.messages.len() > max
+        while self.is_too_long()
             && let Some(calls) = self.messages.iter().position(|m| !m.calls.is_empty())
         {
             let results = self.messages[calls].calls.len();
@@ -124,6 +126,11 @@ impl Memory {
         }
         let first = self.messages.iter().position(is(Role::User)).unwrap_or(self.messages.len());
         self.messages.drain(..first);
+    }
+
+    fn is_too_long(&self) -> bool {
+        let bytes = self.messages.iter().map(ChatMessage::size_bytes).sum::<usize>();
+        self.messages.len() > self.max_messages || bytes > MOST_BYTES
     }
 }
 
@@ -203,4 +210,22 @@ fn join(text: &mut String, next: &str) {
         text.push(' ');
     }
     text.push_str(next);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_turns_are_forgotten_when_there_are_too_many_bytes() {
+        let mut memory = Memory::new(10, Vec::new());
+        for n in 0..4 {
+            let user = Some(format!("{n}{}", "x".repeat(MOST_BYTES / 3)));
+            let said = vec![Said { text: "yes".into(), remembered: true }];
+            let record = TurnRecord { user, said, rounds: Vec::new(), end: TurnEnd::Completed };
+            assert!(memory.commit(&record, PlayedBack::ALL));
+        }
+        let first: Vec<_> = memory.messages().iter().map(|m| &m.content[..1]).collect();
+        assert_eq!(first, ["2", "y", "3", "y"]);
+    }
 }

@@ -153,7 +153,7 @@ impl RequestExecutor {
     }
 
     /// Sets the instructions of the connection's session. If that session has ended, begins
-    /// another.
+    /// another. Nothing is stored of a session before its first turn.
     async fn instruct(&self, mut own: Conversation, system_prompt: String) -> Conversation {
         let sessions = &self.service.sessions;
         loop {
@@ -164,7 +164,9 @@ impl RequestExecutor {
                 continue;
             }
             used.style().system_prompt = system_prompt;
-            self.keep(&used, &memory).await;
+            if used.is_stored() {
+                self.keep(&used, &memory).await;
+            }
             return own;
         }
     }

@@ -1,5 +1,5 @@
-//! One session of a text client: its memory, its conversation style and its use. Not for finding,
-//! storing or ending it: see [`super::sessions`].
+//! One session of a text client: its memory, its conversation style, its use and its size. Not for
+//! finding, storing, evicting or ending it: see [`super::sessions`].
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,10 @@ use hearken_proto::ids::SessionId;
 use tokio::time::Instant;
 
 use crate::dialogue::{ConversationStyle, Memory, SharedStyle};
-use crate::ports::SessionLock;
+use crate::ports::{ChatMessage, SessionLock};
+
+/// Estimated size of a session without content, in bytes.
+const EMPTY_BYTES: usize = 512;
 
 /// One text session.
 pub struct TextSession {
@@ -24,6 +27,10 @@ pub struct TextSession {
     known: Mutex<Option<SystemTime>>,
     /// Time of the last use that the store was informed of.
     reported: Mutex<Option<SystemTime>>,
+    /// Size when it was last measured, in bytes.
+    bytes: AtomicUsize,
+    /// Size of all sessions in memory, in bytes; contains the size of this one.
+    all_bytes: Arc<AtomicUsize>,
     ended: AtomicBool,
     /// Set when the store has removed the session.
     pub(super) forgotten: AtomicBool,
@@ -39,8 +46,9 @@ impl TextSession {
         memory: Memory,
         style: ConversationStyle,
         known: Option<SystemTime>,
+        all_bytes: &Arc<AtomicUsize>,
     ) -> Self {
-        Self {
+        let session = Self {
             id,
             style: Arc::new(Mutex::new(style)),
             memory: tokio::sync::Mutex::new(memory),
@@ -48,9 +56,26 @@ impl TextSession {
             used: Mutex::new(Instant::now()),
             known: Mutex::new(known),
             reported: Mutex::new(known),
+            bytes: AtomicUsize::new(0),
+            all_bytes: Arc::clone(all_bytes),
             ended: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
-        }
+        };
+        let bytes = session.memory.try_lock().map_or(0, |memory| session.measured(&memory));
+        session.set_bytes(bytes);
+        session
+    }
+
+    /// Returns the estimated size with this memory, in bytes.
+    fn measured(&self, memory: &Memory) -> usize {
+        let messages: usize = memory.messages().iter().map(ChatMessage::size_bytes).sum();
+        EMPTY_BYTES + self.style().system_prompt.len() + messages
+    }
+
+    fn set_bytes(&self, bytes: usize) {
+        self.all_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        self.all_bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// Returns the id.
@@ -99,6 +124,11 @@ impl TextSession {
         *locked(&self.known)
     }
 
+    /// Reports whether the store has the session.
+    pub(super) fn is_stored(&self) -> bool {
+        self.known().is_some()
+    }
+
     pub(super) fn set_known(&self, last_used: SystemTime) {
         *locked(&self.known) = Some(last_used);
         self.record_use(last_used);
@@ -113,6 +143,12 @@ impl TextSession {
     /// memory.
     pub(super) fn record_use(&self, used: SystemTime) {
         *locked(&self.reported) = Some(used);
+    }
+}
+
+impl Drop for TextSession {
+    fn drop(&mut self) {
+        self.set_bytes(0);
     }
 }
 
@@ -148,8 +184,9 @@ impl Drop for InUse {
     }
 }
 
-/// Exclusive access to a session's memory.
+/// Exclusive access to a session's memory. Measures the session when it is dropped.
 pub struct LockedMemory<'a> {
+    pub(super) session: &'a TextSession,
     pub(super) memory: tokio::sync::MutexGuard<'a, Memory>,
     /// Lock of the session, if other instances serve the same sessions.
     pub(super) _lock: Option<SessionLock>,
@@ -166,5 +203,11 @@ impl Deref for LockedMemory<'_> {
 impl std::ops::DerefMut for LockedMemory<'_> {
     fn deref_mut(&mut self) -> &mut Memory {
         &mut self.memory
+    }
+}
+
+impl Drop for LockedMemory<'_> {
+    fn drop(&mut self) {
+        self.session.set_bytes(self.session.measured(&self.memory));
     }
 }

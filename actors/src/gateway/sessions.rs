@@ -1,8 +1,8 @@
 //! Sessions of text clients: access to them and their expiry. A session outlives its connections
 //! and, through its store, the server. Not for answering.
 //!
-//! - Sessions in memory are a cache of the store. Sessions that were never answered exist only in
-//!   memory.
+//! - Sessions in memory are a cache of the store, bounded by number and size. Sessions that were
+//!   never answered exist only in memory.
 //! - A session in use does not expire. It is not swept from memory. No instance removes it from the
 //!   store either, because each use is reported to the store.
 //! - A request in a session holds its memory. Other connections wait.
@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
@@ -29,6 +29,9 @@ use crate::wall_clock::{self, Clock};
 const OTHERS_FINISH: Duration = Duration::from_secs(120);
 /// Maximum number of sessions in memory. Above it, the ones unused for longest are evicted.
 const MOST_IN_MEMORY: usize = 10_000;
+/// Maximum size of all sessions in memory, in bytes. Above it, the ones unused for longest are
+/// evicted. Sessions that a connection holds are counted, but stay.
+const MOST_BYTES_IN_MEMORY: usize = 64 << 20;
 /// Time for which an ended session is remembered as ended. This stops a request that has just
 /// loaded it from the store.
 const KNOWN_AS_ENDED: Duration = Duration::from_secs(60);
@@ -56,6 +59,8 @@ struct StoredSession {
 /// All text sessions.
 pub struct Sessions {
     live: Mutex<HashMap<SessionId, Arc<TextSession>>>,
+    /// Size of all sessions that exist, in bytes.
+    bytes: Arc<AtomicUsize>,
     store: Arc<dyn SessionStore>,
     /// Locks, if other instances serve the same sessions.
     locks: Option<Arc<dyn SessionLocks>>,
@@ -77,6 +82,7 @@ impl Sessions {
     ) -> Self {
         Self {
             live: Mutex::default(),
+            bytes: Arc::default(),
             store,
             locks: None,
             idle: idle.into(),
@@ -117,19 +123,33 @@ impl Sessions {
     /// Begins a new session.
     pub fn begin(&self) -> InUse {
         let memory = Memory::new(self.max_messages, Vec::new());
-        let session =
-            TextSession::new(SessionId::random(), memory, ConversationStyle::default(), None);
+        let session = self.session(SessionId::random(), memory, ConversationStyle::default(), None);
         let session = Arc::new(session);
         let mut live = self.lock_with_room();
         live.insert(session.id().clone(), Arc::clone(&session));
         InUse::from_session(&session)
     }
 
+    fn session(
+        &self,
+        id: SessionId,
+        memory: Memory,
+        style: ConversationStyle,
+        known: Option<SystemTime>,
+    ) -> TextSession {
+        TextSession::new(id, memory, style, known, &self.bytes)
+    }
+
     /// Locks the sessions in memory and makes room for one more.
     fn lock_with_room(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<TextSession>>> {
         let mut live = locked(&self.live);
-        if live.len() >= MOST_IN_MEMORY {
-            evict(&mut live);
+        let has_room = |live: &HashMap<_, _>, of: usize, most: usize| {
+            let bytes = self.bytes.load(Ordering::Relaxed);
+            live.len() < MOST_IN_MEMORY / of * most && bytes < MOST_BYTES_IN_MEMORY / of * most
+        };
+        if !has_room(&live, 1, 1) {
+            // Ten percent less, so that the next session does not evict again.
+            evict(&mut live, |live| has_room(live, 10, 9));
         }
         live
     }
@@ -170,7 +190,7 @@ impl Sessions {
     /// somebody ended it. If the store or the locks fail, uses the memory of this instance.
     pub async fn lock_memory<'a>(&self, session: &'a TextSession) -> LockedMemory<'a> {
         let mut memory = session.memory.lock().await;
-        let Some(locks) = &self.locks else { return LockedMemory { memory, _lock: None } };
+        let Some(locks) = &self.locks else { return LockedMemory { session, memory, _lock: None } };
         let name = format!("text:{}", session.id());
         let lock = loop {
             match locks.lock(&name, OTHERS_FINISH).await {
@@ -190,7 +210,7 @@ impl Sessions {
                 tracing::warn!(error, session = %session.id(), "cannot load a session from the store");
             }
         }
-        LockedMemory { memory, _lock: lock }
+        LockedMemory { session, memory, _lock: lock }
     }
 
     /// Updates a session to the version that other instances have stored.
@@ -228,7 +248,7 @@ impl Sessions {
         let StoredSession { messages, style } =
             serde_json::from_str(&kept.state).map_err(|e| SessionUnavailable::Store(e.into()))?;
         let memory = Memory::new(self.max_messages, messages);
-        let session = TextSession::new(id.clone(), memory, style, Some(kept.last_used));
+        let session = self.session(id.clone(), memory, style, Some(kept.last_used));
         // Another request may have loaded or ended it meanwhile.
         let mut live = self.lock_with_room();
         let session = live.entry(id.clone()).or_insert_with(|| Arc::new(session));
@@ -257,6 +277,8 @@ impl Sessions {
             self.store.keep(&kept).await?;
         }
         session.set_known(kept.last_used);
+        // It may have grown, and may now be evicted when its turn comes.
+        drop(self.lock_with_room());
         if session.has_ended() {
             // Ended while it was being stored.
             self.store.forget(session.id()).await?;
@@ -371,12 +393,18 @@ impl Sessions {
     }
 }
 
-/// Evicts a tenth of the sessions that no connection holds, those unused for longest.
-fn evict(live: &mut HashMap<SessionId, Arc<TextSession>>) {
+/// Evicts sessions that no connection holds, those unused for longest, until there is room.
+fn evict(
+    live: &mut HashMap<SessionId, Arc<TextSession>>,
+    has_room: impl Fn(&HashMap<SessionId, Arc<TextSession>>) -> bool,
+) {
     let free = live.values().filter(|session| Arc::strong_count(session) == 1);
     let mut ages: Vec<_> = free.map(|s| (s.unused_for(), s.id().clone())).collect();
     ages.sort_unstable_by(|a, b| b.cmp(a));
-    for (_, id) in ages.drain(..ages.len().div_ceil(10)) {
+    for (_, id) in ages {
+        if has_room(live) {
+            return;
+        }
         live.remove(&id);
     }
 }

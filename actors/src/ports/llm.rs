@@ -95,6 +95,15 @@ impl ChatMessage {
         Self { calls, ..Self::new(Role::Assistant, content) }
     }
 
+    /// Returns the estimated size in memory, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let call = |call: &ToolRequest| {
+            size_of::<ToolRequest>() + call.id.len() + call.name.len() + call.arguments.len()
+        };
+        let calls: usize = self.calls.iter().map(call).sum();
+        size_of::<Self>() + self.content.len() + self.answers.len() + calls
+    }
+
     /// Creates the result message of a call.
     pub fn result(id: impl Into<String>, content: impl Into<String>) -> Self {
         Self { answers: id.into(), ..Self::new(Role::Tool, content) }

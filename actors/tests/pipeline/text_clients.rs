@@ -381,3 +381,45 @@ async fn a_session_that_others_went_on_with_is_taken_up_anew_and_once() {
     assert!(!Arc::ptr_eq(&first, second.session()), "what was in memory here is over");
     assert!(Arc::ptr_eq(second.session(), sessions.find(first.id()).await.unwrap().session()));
 }
+
+#[actix::test]
+async fn idle_sessions_in_memory_are_bounded_in_bytes_and_come_back_from_the_store() {
+    const SESSIONS: usize = 3_000;
+    const PROMPT_BYTES: usize = 32_000;
+    freeze();
+    let sessions = Sessions::new(Arc::new(MemoryStore::default()), Duration::from_secs(60), 10);
+    let mut ids = Vec::new();
+    for _ in 0..SESSIONS {
+        let session = sessions.begin();
+        let memory = sessions.lock_memory(&session).await;
+        session.style().system_prompt = "x".repeat(PROMPT_BYTES);
+        sessions.keep(&session, &memory).await.unwrap();
+        ids.push(session.id().clone());
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    let in_memory = ids.iter().filter(|id| sessions.find_in_memory(id).is_some()).count();
+    assert!(in_memory * PROMPT_BYTES <= 64 << 20, "{in_memory} sessions are in memory");
+    assert!(in_memory * PROMPT_BYTES >= 50 << 20, "only {in_memory} sessions are in memory");
+    assert!(sessions.find_in_memory(&ids[SESSIONS - 1]).is_some(), "the newest stays");
+    assert!(sessions.find_in_memory(&ids[0]).is_none(), "the oldest is evicted");
+    let again = sessions.find(&ids[0]).await.unwrap();
+    assert_eq!(again.style().system_prompt.len(), PROMPT_BYTES);
+}
+
+#[actix::test]
+async fn nothing_of_a_session_is_stored_before_its_first_turn() {
+    freeze();
+    let store = Arc::new(MemoryStore::default());
+    let script = Arc::<Script>::default();
+    let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), store.clone());
+    let mut client = Client::enter(service, script, true).await;
+    let id = SessionId::new(client.session.clone());
+    client.send(&json!({"type": "configure", "system_prompt": "Be brief."}));
+    client.send(&json!({"type": "start_session", "session_id": client.session}));
+    client.until("status/connected").await;
+    assert_eq!(store.load(&id).await.unwrap(), None);
+    client.say("one plain");
+    client.until("llm_response").await;
+    let kept = store.load(&id).await.unwrap().unwrap();
+    assert!(kept.state.contains("Be brief."), "{}", kept.state);
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ErrorCode, MAX_TOKENS};
+use super::{ErrorCode, MAX_SYSTEM_PROMPT_CHARS, MAX_TOKENS};
 use crate::ids::SessionId;
 use crate::json::{self, mismatch};
 
@@ -190,12 +190,18 @@ impl Fields {
                 return invalid(reason);
             }
         };
+        let system_prompt = self.text("system_prompt")?;
+        let chars = system_prompt.as_ref().map_or(0, |text| text.chars().count());
+        if chars > MAX_SYSTEM_PROMPT_CHARS {
+            let most = MAX_SYSTEM_PROMPT_CHARS;
+            return invalid(format!("`system_prompt` must have at most {most} characters"));
+        }
         Ok(Configure {
             temperature,
             max_tokens,
             enable_context: self.flag("enable_context")?,
             stream: self.flag("stream")?,
-            system_prompt: self.text("system_prompt")?,
+            system_prompt,
         })
     }
 
@@ -359,6 +365,14 @@ mod tests {
         let (name, schema) =
             (Some(ErrorCode::ToolRegistrationFailed), Some(ErrorCode::InvalidToolParameters));
         assert_eq!(codes, [None, name, name, schema, schema, name]);
+    }
+
+    #[test]
+    fn instructions_have_at_most_8000_characters() {
+        let of = |chars| format!(r#"{{"type": "configure", "system_prompt": "{chars}"}}"#);
+        assert!(read(&of("好".repeat(8_000))).is_ok());
+        let told = "`system_prompt` must have at most 8000 characters";
+        assert_eq!(refused(&of("x".repeat(8_001))), told);
     }
 
     proptest! {

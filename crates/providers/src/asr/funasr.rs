@@ -21,11 +21,15 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
+use super::transcript;
 use crate::balance::Probe;
 use crate::settings::{AsrSettings, FunAsrMode, ms};
 use crate::ws::{Endpoint, Incoming, Socket};
 
 const PROVIDER: &str = "funasr";
+/// Size of the segments of an utterance, above which further ones are dropped: it is longer than
+/// any transcript.
+const MAX_SEGMENTS_BYTES: usize = 16 << 10;
 
 /// Time without a message after which a `2pass` result counts as the last one.
 const SETTLE: Duration = Duration::from_millis(800);
@@ -137,7 +141,7 @@ impl AsrStream for Utterance {
                 },
             }
         }
-        Ok(Transcript { text: join(&self.segments) })
+        Ok(transcript(&join(&self.segments)))
     }
 }
 
@@ -153,8 +157,12 @@ impl Utterance {
         let answer: Answer = serde_json::from_str(&text)
             .map_err(|_| self.endpoint.violated("a message that is no result of the recogniser"))?;
         let heard = meaning(self.mode, &answer);
-        if heard != ResultKind::Nothing && !answer.text.trim().is_empty() {
-            self.segments.push(answer.text.trim().to_owned());
+        let segment = answer.text.trim();
+        if heard != ResultKind::Nothing && !segment.is_empty() {
+            let known: usize = self.segments.iter().map(String::len).sum();
+            if known <= MAX_SEGMENTS_BYTES {
+                self.segments.push(segment.to_owned());
+            }
         }
         Ok(heard)
     }

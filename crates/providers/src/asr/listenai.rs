@@ -21,7 +21,7 @@ use hearken_proto::speech::asr::{AsrCommand, AsrEvent, AudioFormat, SAMPLE_RATE_
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{language, max_samples};
+use super::{language, max_samples, transcript};
 use crate::balance::Probe;
 use crate::pool::{Lease, Pool};
 use crate::settings::{AsrSettings, ms};
@@ -143,7 +143,7 @@ impl AsrStream for Batch {
         }
         let text = concluded?;
         self.lease.give_back();
-        Ok(Transcript { text })
+        Ok(transcript(&text))
     }
 }
 

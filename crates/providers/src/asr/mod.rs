@@ -5,10 +5,28 @@ pub mod funasr;
 pub mod listenai;
 pub mod openai;
 
-use hearken_actors::ports::UtteranceSpec;
+use hearken_actors::ports::{Transcript, UtteranceSpec};
 
 /// Samples per millisecond of the port's audio: 16 kHz.
 const SAMPLES_PER_MS: u64 = 16;
+
+/// Longest transcript, in characters: more than a quarter of an hour of speech. A recogniser that
+/// sends more has failed, and its text must not fill the device, the model and the memory.
+const MAX_TRANSCRIPT_CHARS: usize = 4_000;
+
+/// Returns the transcript of this text, cut at its longest length.
+fn transcript(text: &str) -> Transcript {
+    let text = text.trim();
+    let end = text.char_indices().nth(MAX_TRANSCRIPT_CHARS).map_or(text.len(), |(at, _)| at);
+    if end < text.len() {
+        tracing::warn!(
+            bytes = text.len(),
+            kept = end,
+            "cut the text of the recogniser, because it is too long: check the recogniser"
+        );
+    }
+    Transcript { text: text[..end].to_owned() }
+}
 
 /// Returns the primary part of the language tag in lower case, from the utterance or else from the
 /// settings; none if both are empty.
@@ -26,6 +44,13 @@ pub(super) fn max_samples(max_utterance_ms: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transcript_is_cut_between_characters() {
+        assert_eq!(transcript(" 你好 ").text, "你好");
+        assert_eq!(transcript(&"好".repeat(4_000)).text.chars().count(), 4_000);
+        assert_eq!(transcript(&"好".repeat(1 << 20)).text.chars().count(), 4_000);
+    }
 
     #[test]
     fn the_utterances_language_goes_before_the_settings() {

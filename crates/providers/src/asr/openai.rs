@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::{language, max_samples};
+use super::{language, max_samples, transcript};
 use crate::balance::Probe;
 use crate::settings::{AsrSettings, ms};
 
@@ -115,7 +115,7 @@ impl AsrStream for Upload {
             let why = "the answer is not JSON with a `text`";
             ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why)
         })?;
-        Ok(Transcript { text: answer.text.trim().to_owned() })
+        Ok(transcript(&answer.text))
     }
 }
 

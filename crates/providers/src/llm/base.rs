@@ -18,6 +18,9 @@ use crate::settings::{LlmSettings, ms};
 
 /// Longest response body, in bytes: a hundred times the size of a spoken answer.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
+/// Longest line of a response body, in bytes: a whole answer fits. The parser reads a line anew
+/// with each piece of it that comes.
+const MAX_LINE_BYTES: usize = 256 << 10;
 
 /// API server with its model's known properties.
 pub(super) struct Base {
@@ -75,15 +78,41 @@ impl Base {
         if !response.status().is_success() {
             return Err(web::refused(self.provider, response).await);
         }
-        let body = web::bounded(response, MAX_ANSWER_BYTES).bytes_stream();
+        let mut line_bytes = 0;
+        let body = web::bounded(response, MAX_ANSWER_BYTES).bytes_stream().map(move |piece| {
+            let piece = piece.map_err(|_| BodyError::BrokenOff)?;
+            line_bytes = longest_line(line_bytes, &piece).ok_or(BodyError::LineTooLong)?;
+            Ok(piece)
+        });
         Ok(Events { provider: self.provider, events: body.eventsource().boxed() })
     }
+}
+
+/// Reason why a response body cannot be read.
+enum BodyError {
+    BrokenOff,
+    LineTooLong,
+}
+
+/// Returns the bytes of the last line after one more piece. `None` if a line is too long.
+fn longest_line(before: usize, piece: &[u8]) -> Option<usize> {
+    let mut line = before;
+    for part in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+        line += part.len();
+        if line > MAX_LINE_BYTES {
+            return None;
+        }
+        if part.ends_with(b"\n") || part.ends_with(b"\r") {
+            line = 0;
+        }
+    }
+    Some(line)
 }
 
 /// Events of an answer. Dropping them closes the request.
 pub(super) struct Events {
     provider: &'static str,
-    events: BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>>,
+    events: BoxStream<'static, Result<Event, EventStreamError<BodyError>>>,
 }
 
 impl Events {
@@ -98,7 +127,10 @@ impl Events {
         match event {
             None => Ok(None),
             Some(Ok(event)) => Ok(Some(event.data)),
-            Some(Err(EventStreamError::Transport(_))) => Err(self.broken_off()),
+            Some(Err(EventStreamError::Transport(BodyError::BrokenOff))) => Err(self.broken_off()),
+            Some(Err(EventStreamError::Transport(BodyError::LineTooLong))) => {
+                Err(violated(self.provider, "a line of the answer is too long"))
+            }
             // The error's text may repeat the user's words.
             Some(Err(EventStreamError::Utf8(_) | EventStreamError::Parser(_))) => {
                 Err(violated(self.provider, "the answer is no stream of events"))
@@ -116,4 +148,18 @@ impl Events {
 /// Builds the error for a server that violates its protocol.
 pub(super) fn violated(provider: &'static str, what: &'static str) -> ProviderError {
     ProviderError::because(provider, ProviderErrorKind::Protocol, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_across_pieces() {
+        assert_eq!(longest_line(0, b"data: x"), Some(7));
+        assert_eq!(longest_line(7, b"y\r\n\ndata"), Some(4));
+        assert_eq!(longest_line(MAX_LINE_BYTES, b"\n"), None);
+        assert_eq!(longest_line(MAX_LINE_BYTES - 1, b"\ndata"), Some(4));
+        assert_eq!(longest_line(MAX_LINE_BYTES - 4, b"data: x\n"), None);
+    }
 }

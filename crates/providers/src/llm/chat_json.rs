@@ -26,6 +26,8 @@ use super::openai::PROVIDER;
 
 /// Most calls of one answer. Further ones are ignored.
 const MAX_CALLS: usize = 64;
+/// Longest arguments of all calls of one answer, in bytes.
+const MAX_ARGUMENTS_BYTES: usize = 256 << 10;
 
 /// Builds the JSON of the request: async-openai's types, with corrections for compatible servers.
 pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
@@ -139,6 +141,10 @@ impl AnswerParser for AnswerAssembler {
             Some(error) => Err(provider_error(error)),
             None => {
                 self.chunk(&chunk);
+                let arguments = self.calls.iter().map(|call| call.request.arguments.len());
+                if arguments.sum::<usize>() > MAX_ARGUMENTS_BYTES {
+                    return Err(violated(PROVIDER, "the arguments of the calls are too long"));
+                }
                 Ok(())
             }
         }

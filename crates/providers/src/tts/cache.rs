@@ -2,10 +2,10 @@
 //!
 //! - Only complete sentences are stored. A hit returns the same pieces.
 //! - Beyond the limit in bytes, the least recently used entries are dropped. Warmed phrases do not
-//!   count towards the limit and stay.
+//!   count towards the limit and stay; they have limits of their own.
 //! - Two concurrent requests for the same text both go to the synthesiser; one result is stored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
@@ -13,6 +13,13 @@ use hearken_actors::ports::{Line, Pcm, ProviderError, Tts};
 
 /// Approximate size of an entry besides its audio and text, in bytes.
 const ENTRY_BYTES: usize = 128;
+
+/// Longest audio of a warmed phrase, in seconds.
+const MAX_PHRASE_SECONDS: u64 = 30;
+/// Largest audio of a warmed phrase, in bytes: 30 s at 48 kHz.
+const MAX_PHRASE_BYTES: usize = 30 * 48_000 * 2;
+/// Largest size of all warmed phrases, in bytes.
+const MAX_PINNED_BYTES: usize = 64 << 20;
 
 /// Synthesiser with a cache.
 pub struct CachedTts {
@@ -28,7 +35,8 @@ impl CachedTts {
     }
 
     /// Synthesises phrases into the cache and keeps them permanently: they can be spoken even if
-    /// the synthesiser is down. Phrases in the cache cost nothing: repeated calls are cheap.
+    /// the synthesiser is down. Phrases in the cache cost nothing: repeated calls are cheap. A
+    /// phrase whose audio is too long is told in the log, and left to its use.
     ///
     /// # Errors
     /// Returns the first failure of the synthesiser. The other phrases are still tried.
@@ -36,20 +44,43 @@ impl CachedTts {
         let mut failed = None;
         for phrase in phrases {
             let text: Arc<str> = phrase.as_str().into();
-            if lock(&self.memory).pin(&text) {
+            if lock(&self.memory).needs_no_warming(&text) {
                 continue;
             }
-            let spoken = self.inner.speak(Line { text: text.clone() });
-            match spoken.try_collect::<Vec<Pcm>>().await {
-                Ok(pieces) => {
+            match self.synthesise(text.clone()).await {
+                Ok(Some(pieces)) => {
                     let mut memory = lock(&self.memory);
                     pieces.iter().for_each(|pcm| memory.note_rate(pcm));
                     memory.store(text, pieces.into(), true);
+                }
+                Ok(None) => {
+                    tracing::warn!(
+                        phrase = %text,
+                        max_seconds = MAX_PHRASE_SECONDS,
+                        "a fixed phrase is not kept, because its audio is too long: check the voice, or shorten the phrase"
+                    );
+                    lock(&self.memory).refused.insert(text);
                 }
                 Err(e) => failed = failed.or(Some(e)),
             }
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Synthesises a phrase. `None` if its audio is too long to be kept.
+    async fn synthesise(&self, text: Arc<str>) -> Result<Option<Vec<Pcm>>, ProviderError> {
+        let room = MAX_PINNED_BYTES.saturating_sub(lock(&self.memory).pinned_bytes);
+        let mut spoken = self.inner.speak(Line { text });
+        let (mut pieces, mut bytes, mut ms) = (Vec::new(), 0, 0);
+        while let Some(pcm) = spoken.try_next().await? {
+            bytes += size_of_val(&*pcm.samples) + size_of::<Pcm>();
+            ms += pcm.samples.len() as u64 * 1_000 / u64::from(pcm.sample_rate_hz.max(1));
+            if bytes > MAX_PHRASE_BYTES.min(room) || ms > MAX_PHRASE_SECONDS * 1_000 {
+                return Ok(None);
+            }
+            pieces.push(pcm);
+        }
+        Ok(Some(pieces))
     }
 }
 
@@ -123,6 +154,10 @@ struct Memory {
     rate_hz: Option<u32>,
     /// Size of all entries that are not pinned.
     bytes: usize,
+    /// Size of all pinned entries.
+    pinned_bytes: usize,
+    /// Phrases that are too long to be kept.
+    refused: HashSet<Arc<str>>,
     /// Number of uses, to find the least recently used entries.
     clock: u64,
     entries: HashMap<Arc<str>, Entry>,
@@ -147,12 +182,14 @@ impl Memory {
         Some(entry.pieces.clone())
     }
 
-    /// Pins the entry of this text. Returns false if there is none.
-    fn pin(&mut self, text: &str) -> bool {
-        let Some(entry) = self.entries.get_mut(text) else { return false };
-        if !entry.pinned {
+    /// Pins the entry of this text, if there is one. Returns false if the text is to be
+    /// synthesised.
+    fn needs_no_warming(&mut self, text: &str) -> bool {
+        let Some(entry) = self.entries.get_mut(text) else { return self.refused.contains(text) };
+        if !entry.pinned && self.pinned_bytes + entry.bytes <= MAX_PINNED_BYTES {
             entry.pinned = true;
             self.bytes -= entry.bytes;
+            self.pinned_bytes += entry.bytes;
         }
         true
     }
@@ -166,12 +203,12 @@ impl Memory {
         self.clock += 1;
         let before = self.entries.get(&text);
         let pinned = pinned || before.is_some_and(|entry| entry.pinned);
-        if let Some(entry) = before.filter(|entry| !entry.pinned) {
-            self.bytes -= entry.bytes;
+        if let Some(entry) = before {
+            let used = if entry.pinned { &mut self.pinned_bytes } else { &mut self.bytes };
+            *used -= entry.bytes;
         }
-        if !pinned {
-            self.bytes += bytes;
-        }
+        let used = if pinned { &mut self.pinned_bytes } else { &mut self.bytes };
+        *used += bytes;
         self.entries.insert(text, Entry { pieces, bytes, used: self.clock, pinned });
         while self.bytes > self.max_bytes && self.forget_oldest() {}
     }
@@ -277,6 +314,42 @@ mod tests {
         assert_eq!(counting.asked.load(Ordering::SeqCst), 2);
         assert!(cache.warm(&phrases).await.is_err());
         assert_eq!(counting.asked.load(Ordering::SeqCst), 3, "only the failed one is tried again");
+    }
+
+    /// Synthesiser that does not end.
+    struct Endless(AtomicUsize);
+
+    impl Tts for Endless {
+        fn speak(&self, _: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            let second = Pcm { samples: vec![0; 16_000].into(), sample_rate_hz: 16_000 };
+            stream::repeat_with(move || Ok(second.clone())).boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_phrase_that_is_too_long_is_not_kept_and_not_tried_again() {
+        let endless = Arc::new(Endless(AtomicUsize::new(0)));
+        let cache = CachedTts::new(endless.clone(), 1 << 20);
+        for _ in 0..2 {
+            cache.warm(&["w".into()]).await.unwrap();
+        }
+        assert_eq!(endless.0.load(Ordering::SeqCst), 1);
+        assert_eq!(lock(&cache.memory).pinned_bytes, 0);
+        let mut spoken = cache.speak(Line { text: "w".into() });
+        assert!(spoken.next().await.is_some(), "it is synthesised when it is used");
+    }
+
+    #[tokio::test]
+    async fn warmed_phrases_are_bounded_together() {
+        let cache = CachedTts::new(Arc::new(Counting::default()), 0);
+        lock(&cache.memory).pinned_bytes = MAX_PINNED_BYTES - 2_000;
+        let phrases: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+        cache.warm(&phrases).await.unwrap();
+        let memory = lock(&cache.memory);
+        assert!(memory.pinned_bytes <= MAX_PINNED_BYTES);
+        assert_eq!(memory.entries.len() + memory.refused.len(), 9);
+        assert!(!memory.entries.is_empty() && !memory.refused.is_empty());
     }
 
     #[tokio::test]

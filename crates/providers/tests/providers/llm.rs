@@ -8,7 +8,9 @@ use hearken_actors::ports::{
     ToolRequest, Usage,
 };
 use hearken_providers::LlmSettings;
-use hearken_test_support::vendors::{Behaviour, OpenAiChat, nowhere};
+use hearken_test_support::vendors::{Behaviour, OpenAiChat, nowhere, read_request};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
 
 use super::{check_failure, failures};
 
@@ -220,6 +222,28 @@ async fn each_failure_has_its_kind_and_one_attempt() {
     check_failure(Instant::now(), hear(&short).await, failure);
     let refused = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
     check_failure(Instant::now(), hear(&settings(nowhere("http").await)).await, refused);
+}
+
+#[tokio::test]
+async fn an_endless_line_is_refused_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    let vendor = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await.unwrap();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: ";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut written = 0;
+        while stream.write_all(&[b'x'; 1 << 14]).await.is_ok() {
+            written += 1_usize << 14;
+        }
+        written
+    });
+    let heard = hear(&settings(base)).await;
+    assert_eq!(heard.unwrap_err().kind, ProviderErrorKind::Protocol);
+    // The rest is in the buffers of the socket.
+    let written = vendor.await.unwrap();
+    assert!(written < 16 << 20, "{written} bytes");
 }
 
 #[tokio::test]

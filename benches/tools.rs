@@ -20,6 +20,7 @@ use actix_web::{App, HttpResponse, HttpServer, web};
 use hdrhistogram::Histogram;
 use hearken_actors::ports::{ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
+use hearken_actors::ws_link::HeldText;
 use hearken_tool_sources::{
     Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Servers, Sources, ToolServer,
 };
@@ -226,13 +227,26 @@ fn sources(servers: &[ToolServer], endpoint: &Endpoint, process: &CancellationTo
     Sources::new(builtin, remotes, endpoint.clone())
 }
 
+/// Gives the messages the type of those that a socket holds.
+fn held(mut told: mpsc::Receiver<String>) -> mpsc::Receiver<HeldText> {
+    let (to, from) = mpsc::channel(64);
+    tokio::spawn(async move {
+        while let Some(text) = told.recv().await {
+            if to.send(HeldText::from(text)).await.is_err() {
+                break;
+            }
+        }
+    });
+    from
+}
+
 async fn over_frames(process: &CancellationToken) -> Ways {
     let (ask, told) = framed_server();
     let bare = Bare.serve(Frames(ask, told)).await.unwrap();
     let endpoint = Endpoint::new(WITHIN);
     let (ask, told) = framed_server();
     let guest = endpoint.admit(DEFAULT_AGENT).unwrap();
-    tokio::spawn(guest.serve(told, ask));
+    tokio::spawn(guest.serve(held(told), ask));
     Ways::to("frames", bare, &sources(&[], &endpoint, process)).await
 }
 

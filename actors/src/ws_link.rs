@@ -2,7 +2,7 @@
 //! only way in which such a socket ends. Not for the content of messages.
 //!
 //! Reading order: this file, `context` (what an actor writes to), `frames` (what it reads),
-//! `ending` (the bytes on the wire and the closing handshake).
+//! `budget` (how much of it may wait), `ending` (the bytes on the wire and the closing handshake).
 //!
 //! - Whichever side closes, both send a Close frame, ours after all that was written before it;
 //!   then the TCP connection ends. The actor itself stops at once and frees all that it holds.
@@ -10,6 +10,7 @@
 //!   dropped.
 //! - A peer that drops the connection, or half of it, gets no Close.
 
+mod budget;
 mod context;
 mod ending;
 mod frames;
@@ -27,6 +28,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use hearken_proto::fault::Fault;
 
+pub use self::budget::{HeldText, SharedBudget, SocketBudget};
 pub use self::context::SocketContext;
 pub use self::frames::SocketFrame;
 
@@ -176,7 +178,25 @@ pub fn upgrade_with_limit<A>(
 where
     A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
 {
-    Ok(ws::handshake(request)?.streaming(Outbound::open(actor, payload, max_bytes)))
+    Ok(ws::handshake(request)?.streaming(Outbound::open(actor, payload, max_bytes, None)))
+}
+
+/// Answers a WebSocket handshake as `upgrade_with_limit` does. The socket is not read while this
+/// budget is used up.
+///
+/// # Errors
+/// Fails if the request is no WebSocket handshake.
+pub fn upgrade_with_budget<A>(
+    actor: A,
+    request: &HttpRequest,
+    payload: actix_web::web::Payload,
+    max_bytes: usize,
+    budget: SocketBudget,
+) -> Result<HttpResponse, HandshakeError>
+where
+    A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
+{
+    Ok(ws::handshake(request)?.streaming(Outbound::open(actor, payload, max_bytes, Some(budget))))
 }
 
 /// Starts the actor on a stream of raw WebSocket bytes, without a handshake. Returns the stream of
@@ -189,5 +209,5 @@ where
     A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
     S: Stream<Item = Result<Bytes, PayloadError>> + Unpin + 'static,
 {
-    Outbound::open(actor, bytes, MAX_MESSAGE_BYTES)
+    Outbound::open(actor, bytes, MAX_MESSAGE_BYTES, None)
 }

@@ -11,7 +11,7 @@ use actix_web::http::header::UPGRADE;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
 use hearken_actors::ports::{ToolError, ToolSource};
-use hearken_actors::ws_link;
+use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_proto::litemcp::{TOKEN_HEADERS, ToolCall, VERSION};
@@ -24,12 +24,17 @@ use super::AccessControl;
 use super::extract::state;
 use super::fault::{Answer, Refusal, refusal};
 use super::request_identity::body;
-use super::websocket_bridge::WebSocketBridge;
+use super::websocket_bridge::{MessageLimits, WebSocketBridge};
 
 /// Path of a tool.
 pub(super) const PATH: &str = "/litemcp/{tool}";
 /// Longest message, and longest body, of a client, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// Size of the messages that one WebSocket client has in calls or waiting, above which it is not
+/// read, in bytes.
+const CONNECTION_BYTES: usize = 2 << 20;
+/// Size of the messages that all of them have, in bytes.
+const ALL_BYTES: usize = 32 << 20;
 /// Maximum number of WebSocket clients.
 const SOCKETS: usize = 64;
 /// Maximum number of concurrent calls over HTTP.
@@ -41,6 +46,7 @@ const PLACE_WITHIN: Duration = Duration::from_secs(1);
 pub struct LiteMcp {
     sources: Vec<Arc<dyn ToolSource>>,
     sockets: Arc<Semaphore>,
+    budget: Arc<SharedBudget>,
     calls: Arc<Semaphore>,
     process: CancellationToken,
 }
@@ -52,6 +58,7 @@ impl LiteMcp {
         Self {
             sources,
             sockets: Arc::new(Semaphore::new(SOCKETS)),
+            budget: SharedBudget::new(ALL_BYTES),
             calls: Arc::new(Semaphore::new(CALLS)),
             process,
         }
@@ -108,14 +115,18 @@ fn connected(
     let slot =
         slot(&tools.sockets).ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
     let process = tools.process.clone();
-    let socket = WebSocketBridge::new(MAX_MESSAGE_BYTES, process, |questions, answers| {
+    let limits = MessageLimits {
+        message: MAX_MESSAGE_BYTES,
+        connection: CONNECTION_BYTES,
+        all: &tools.budget,
+    };
+    let socket = WebSocketBridge::new(&limits, process, |questions, answers| {
         Box::pin(async move {
             let _slot = slot;
             tool.serve(questions, answers).await;
         })
     });
-    ws_link::upgrade_with_limit(socket, request, payload, MAX_MESSAGE_BYTES)
-        .map_err(|_| refusal(Fault::BadRequest, "this is no proper WebSocket handshake"))
+    socket.open(request, payload, "this is no proper WebSocket handshake")
 }
 
 fn slot(slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {

@@ -4,17 +4,20 @@
 //! on top.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
 use serde_json::json;
 
 use super::fault::{Answer, Faults, refusal};
 use super::request_identity::{bearer, query};
 use super::tools_api::ToolsApi;
-use super::websocket_bridge::WebSocketBridge;
+use super::websocket_bridge::{MessageLimits, WebSocketBridge};
 
 /// Longest message of a tool client, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Size of one client's messages that wait, above which it is not read, in bytes.
+const CONNECTION_BYTES: usize = 4 << 20;
+/// Size of all clients' messages that wait, in bytes.
+pub(super) const ALL_BYTES: usize = 64 << 20;
 
 /// Opens the WebSocket of a tool client (`GET /mcp_endpoint/mcp/?token=...`).
 pub(super) async fn connect(
@@ -32,15 +35,18 @@ pub(super) async fn connect(
         .endpoint()
         .admit(&agent)
         .map_err(|full| refusal(Fault::Busy, &full.to_string()))?;
-    let socket =
-        WebSocketBridge::new(MAX_MESSAGE_BYTES, api.process.clone(), |incoming, outgoing| {
-            Box::pin(async move {
-                let reason = admitted.serve(incoming, outgoing).await;
-                tracing::info!(reason, "a tool client disconnected");
-            })
-        });
-    ws_link::upgrade_with_limit(socket, &request, payload, MAX_MESSAGE_BYTES)
-        .map_err(|_| refusal(Fault::BadRequest, "this address speaks WebSocket only"))
+    let limits = MessageLimits {
+        message: MAX_MESSAGE_BYTES,
+        connection: CONNECTION_BYTES,
+        all: &api.endpoint_budget,
+    };
+    let socket = WebSocketBridge::new(&limits, api.process.clone(), |incoming, outgoing| {
+        Box::pin(async move {
+            let reason = admitted.serve(incoming, outgoing).await;
+            tracing::info!(reason, "a tool client disconnected");
+        })
+    });
+    socket.open(&request, payload, "this address speaks WebSocket only")
 }
 
 /// Returns the health of the endpoint and its number of clients (`GET /mcp_endpoint/health`).

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::ports::{ImageDescriber, ToolCall, ToolContent, ToolError, ToolOutput};
+use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
 use hearken_providers::Vision;
 use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT, Registry, Sources, VisionTokens};
@@ -16,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, refusal};
-use super::params;
+use super::{mcp_endpoint, params};
 
 /// Maximum number of pictures described at once, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;
@@ -35,6 +36,8 @@ pub struct ToolsApi {
     pub(super) vision: Vision,
     /// Slots for pictures, one permit each.
     pub(super) pictures: Arc<Semaphore>,
+    /// Budget of the messages of tool clients that connect.
+    pub(super) endpoint_budget: Arc<SharedBudget>,
     /// Token of the process, cancelled at shutdown.
     pub(super) process: CancellationToken,
 }
@@ -50,7 +53,8 @@ impl ToolsApi {
         process: CancellationToken,
     ) -> Self {
         let pictures = Arc::new(Semaphore::new(PICTURES_AT_ONCE));
-        Self { sources, registry, agents, cameras, vision, pictures, process }
+        let endpoint_budget = SharedBudget::new(mcp_endpoint::ALL_BYTES);
+        Self { sources, registry, agents, cameras, vision, pictures, endpoint_budget, process }
     }
 
     /// Returns the describer of pictures, for conversations too; `None` if no model is configured.

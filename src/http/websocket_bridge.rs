@@ -1,21 +1,29 @@
 //! Bridge between a WebSocket of text messages and two bounded queues, one in and one out, which a
-//! handler reads and writes. Not for the contents of messages.
+//! handler reads and writes. A socket whose messages hold too many bytes is not read. Not for the contents of messages.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, StreamHandler};
+use actix_web::{HttpRequest, web};
 use futures_util::StreamExt as _;
-use hearken_actors::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
+use hearken_actors::ws_link::{
+    self, HeldText, Inbound, Incoming, SharedBudget, SocketBudget, SocketContext, SocketFrame,
+};
 use hearken_proto::fault::Fault;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-/// Capacity of each queue; a peer that floods the inbound queue is disconnected.
-const LANE: usize = 64;
+use super::fault::{Answer, refusal};
+
+/// Capacity of the inbound queue; a peer that floods it is disconnected.
+const INCOMING: usize = 64;
+/// Capacity of the outbound queue; the handler waits while it is full.
+const OUTGOING: usize = 4;
 /// Interval of pings to the peer.
 const PING_EVERY: Duration = Duration::from_secs(10);
 /// Idle time after which a peer without any message or pong is disconnected.
@@ -25,7 +33,17 @@ const DEAD_AFTER: Duration = Duration::from_secs(35);
 pub(super) type Attending = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Function that starts the handler on these queues.
-type Begin = Box<dyn FnOnce(mpsc::Receiver<String>, mpsc::Sender<String>) -> Attending>;
+type Begin = Box<dyn FnOnce(mpsc::Receiver<HeldText>, mpsc::Sender<String>) -> Attending>;
+
+/// Limits of the messages of one socket, in bytes.
+pub(super) struct MessageLimits<'a> {
+    /// Longest message.
+    pub(super) message: usize,
+    /// Size of the messages that a connection holds, above which it is not read.
+    pub(super) connection: usize,
+    /// Budget of all connections.
+    pub(super) all: &'a Arc<SharedBudget>,
+}
 
 /// Text message for the peer.
 struct Outgoing(String);
@@ -35,7 +53,9 @@ pub(super) struct WebSocketBridge {
     begin: Option<Begin>,
     inbound: Inbound,
     /// Queue of messages from the peer.
-    incoming: Option<mpsc::Sender<String>>,
+    incoming: Option<mpsc::Sender<HeldText>>,
+    max_message_bytes: usize,
+    budget: SocketBudget,
     last_heard: Instant,
     process: CancellationToken,
 }
@@ -43,20 +63,34 @@ pub(super) struct WebSocketBridge {
 type Ctx = SocketContext<WebSocketBridge>;
 
 impl WebSocketBridge {
-    /// Creates a bridge for messages of at most `max_message_bytes` bytes. It ends when `process`
-    /// is cancelled.
+    /// Creates a bridge. It ends when `process` is cancelled.
     pub(super) fn new(
-        max_message_bytes: usize,
+        limits: &MessageLimits<'_>,
         process: CancellationToken,
-        begin: impl FnOnce(mpsc::Receiver<String>, mpsc::Sender<String>) -> Attending + 'static,
+        begin: impl FnOnce(mpsc::Receiver<HeldText>, mpsc::Sender<String>) -> Attending + 'static,
     ) -> Self {
         Self {
             begin: Some(Box::new(begin)),
-            inbound: Inbound::with_limit(max_message_bytes),
+            inbound: Inbound::with_limit(limits.message),
             incoming: None,
+            max_message_bytes: limits.message,
+            budget: SocketBudget::new(limits.connection, limits.all),
             last_heard: Instant::now(),
             process,
         }
+    }
+
+    /// Answers the handshake and starts the bridge, or refuses a request that is no handshake with
+    /// this text.
+    pub(super) fn open(
+        self,
+        request: &HttpRequest,
+        payload: web::Payload,
+        no_handshake: &str,
+    ) -> Answer {
+        let (max_bytes, budget) = (self.max_message_bytes, self.budget.clone());
+        ws_link::upgrade_with_budget(self, request, payload, max_bytes, budget)
+            .map_err(|_| refusal(Fault::BadRequest, no_handshake))
     }
 
     fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
@@ -66,7 +100,7 @@ impl WebSocketBridge {
 
     fn take(&mut self, text: String, ctx: &mut Ctx) {
         let Some(lane) = &self.incoming else { return };
-        match lane.try_send(text) {
+        match lane.try_send(self.budget.hold(text)) {
             // The queue is closed: the handler is about to end, which closes the socket.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => self.leave(Fault::Busy, ctx),
@@ -79,8 +113,8 @@ impl Actor for WebSocketBridge {
 
     fn started(&mut self, ctx: &mut Ctx) {
         let Some(begin) = self.begin.take() else { return ctx.stop() };
-        let (to_whom, incoming) = mpsc::channel(LANE);
-        let (outgoing, from_whom) = mpsc::channel(LANE);
+        let (to_whom, incoming) = mpsc::channel(INCOMING);
+        let (outgoing, from_whom) = mpsc::channel(OUTGOING);
         self.incoming = Some(to_whom);
         ctx.add_stream(ReceiverStream::new(from_whom).map(Outgoing));
         // Owned by this actor: dropped with it.
@@ -89,6 +123,10 @@ impl Actor for WebSocketBridge {
         let ended = wrap_future::<_, Self>(self.process.clone().cancelled_owned());
         ctx.spawn(ended.map(|(), act, ctx| act.leave(Fault::GoingAway, ctx)));
         ctx.run_interval(PING_EVERY, |act, ctx| {
+            if act.budget.is_used_up() {
+                // Its pongs are not read.
+                act.last_heard = Instant::now();
+            }
             if act.last_heard.elapsed() >= DEAD_AFTER {
                 tracing::info!(
                     "the peer of a WebSocket of tools disconnected without a Close frame"

@@ -14,6 +14,7 @@ use futures_util::Stream;
 use hearken_proto::fault::Fault;
 use tokio::time::{Sleep, sleep};
 
+use super::budget::SocketBudget;
 use super::frames::{Frames, Reader};
 use super::{CLOSE_WITHIN, SocketContext, SocketFrame, close};
 
@@ -43,9 +44,9 @@ where
     A: Actor<Context = SocketContext<A>> + StreamHandler<SocketFrame>,
     S: Stream<Item = Result<Bytes, PayloadError>> + Unpin + 'static,
 {
-    pub(super) fn open(actor: A, bytes: S, max_bytes: usize) -> Self {
+    pub(super) fn open(actor: A, bytes: S, max_bytes: usize, budget: Option<SocketBudget>) -> Self {
         let reader = Rc::new(RefCell::new(Reader::new(bytes, max_bytes)));
-        let running = SocketContext::run(actor, Frames(Rc::clone(&reader)));
+        let running = SocketContext::run(actor, Frames { reader: Rc::clone(&reader), budget });
         Self { reader, state: State::Open(running) }
     }
 

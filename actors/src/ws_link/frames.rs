@@ -12,6 +12,8 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::Stream;
 use hearken_proto::fault::Fault;
 
+use super::budget::SocketBudget;
+
 /// Most bytes in a control frame (RFC 6455, section 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
 /// Lowest opcode of a control frame.
@@ -192,8 +194,11 @@ fn reason(payload: &[u8]) -> Result<Option<CloseReason>, Fault> {
     Parser::try_parse_close_payload(payload).map_err(|_| Fault::Protocol)
 }
 
-/// Stream of a reader's frames, for its actor.
-pub(super) struct Frames<S>(pub(super) Rc<RefCell<Reader<S>>>);
+/// Stream of a reader's frames, for its actor. Waits while the budget is used up.
+pub(super) struct Frames<S> {
+    pub(super) reader: Rc<RefCell<Reader<S>>>,
+    pub(super) budget: Option<SocketBudget>,
+}
 
 impl<S> Stream for Frames<S>
 where
@@ -202,6 +207,9 @@ where
     type Item = SocketFrame;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SocketFrame>> {
-        self.0.borrow_mut().poll_frame(cx)
+        if let Some(budget) = &self.budget {
+            ready!(budget.poll_room(cx));
+        }
+        self.reader.borrow_mut().poll_frame(cx)
     }
 }

@@ -11,6 +11,7 @@ use hearken_actors::ports::{
     LocalToolClient, RemoteToolClient, ToolCall, ToolClients, ToolError, ToolOutput,
     ToolSource as _,
 };
+use hearken_actors::ws_link::HeldText;
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::{mpsc, watch};
@@ -223,7 +224,7 @@ impl AdmittedClient {
     /// end.
     pub async fn serve(
         self,
-        incoming: mpsc::Receiver<String>,
+        incoming: mpsc::Receiver<HeldText>,
         outgoing: mpsc::Sender<String>,
     ) -> String {
         let transport = Frames { incoming, outgoing: Some(outgoing), read: Vec::new() };
@@ -275,7 +276,7 @@ fn named(given: &str) -> String {
 
 /// Transport of rmcp over the text frames of a socket.
 struct Frames {
-    incoming: mpsc::Receiver<String>,
+    incoming: mpsc::Receiver<HeldText>,
     outgoing: Option<mpsc::Sender<String>>,
     /// Messages of a batch, the last first.
     read: Vec<RxJsonRpcMessage<RoleClient>>,

@@ -9,6 +9,7 @@ use futures_util::SinkExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use hearken_actors::ports::{self, Tool, ToolError, ToolSource};
 use hearken_actors::tools::schema::Schema;
+use hearken_actors::ws_link::HeldText;
 use hearken_base::Secret;
 use hearken_proto::litemcp::{self, Body, CallResult, Envelope, ToolCall, VERSION};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -127,13 +128,18 @@ impl LiteMcpServer {
     }
 
     /// Answers the requests of one connection until it has no more and all are answered. Dropping
-    /// the future cancels its calls.
-    pub async fn serve(self, mut requests: mpsc::Receiver<String>, answers: mpsc::Sender<String>) {
+    /// the future cancels its calls. A request counts against its connection's budget until its
+    /// answer is queued.
+    pub async fn serve(
+        self,
+        mut requests: mpsc::Receiver<HeldText>,
+        answers: mpsc::Sender<String>,
+    ) {
         let mut ids = Ids::default();
         let mut calls = FuturesUnordered::new();
         let mut open = true;
         while open || !calls.is_empty() {
-            let answer = tokio::select! {
+            let (answer, _held) = tokio::select! {
                 text = requests.recv(), if open && calls.len() < CALLS_AT_ONCE => match text {
                     None => {
                         open = false;
@@ -141,11 +147,12 @@ impl LiteMcpServer {
                     }
                     Some(text) => match self.parse(&text, &mut ids) {
                         None => continue,
-                        Some(ParsedRequest::Answer(answer)) => answer,
+                        Some(ParsedRequest::Answer(answer)) => (answer, text),
                         Some(ParsedRequest::Call(id, call)) => {
                             let server = self.clone();
                             calls.push(async move {
-                                Body::Result(server.call(call).await.result).encode(id)
+                                let result = server.call(call).await.result;
+                                (Body::Result(result).encode(id), text)
                             });
                             continue;
                         }
@@ -212,7 +219,7 @@ impl LiteMcpServer {
         let (answers, mut from_server) = mpsc::channel(QUEUE);
         let reading = async move {
             while let Some(frame) = input.next().await {
-                if to_server.send(frame?).await.is_err() {
+                if to_server.send(HeldText::from(frame?)).await.is_err() {
                     break;
                 }
             }

@@ -171,6 +171,29 @@ async fn who_asks_too_much_is_closed() {
     assert_eq!(hear(&mut long).await, Err(Some(1009)));
 }
 
+/// Hundred messages of almost the largest size: held at once, they would be 90 MiB.
+#[tokio::test]
+async fn large_messages_wait_in_the_socket_until_others_are_answered() {
+    const MESSAGES: i64 = 100;
+    let server = OwnServer::start(AuthRequired::Never).await;
+    let (mut asking, mut answers) = dial(&server, "subtract").await.split();
+    let asks = async {
+        for id in 0..MESSAGES {
+            let call = subtract(id, json!(["x".repeat(900_000), "1"])).to_string();
+            asking.send(Message::text(call)).await.unwrap();
+        }
+    };
+    let heard = async {
+        let mut answered = 0;
+        while answered < MESSAGES {
+            let message = answers.next().await.unwrap().unwrap();
+            assert!(!message.is_close(), "closed after {answered}");
+            answered += i64::from(message.is_text());
+        }
+    };
+    tokio::join!(asks, heard);
+}
+
 #[tokio::test]
 async fn http_statuses_say_what_came_of_a_request() {
     let server = OwnServer::start(AuthRequired::Never).await;

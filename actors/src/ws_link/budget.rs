@@ -1,0 +1,141 @@
+//! Bounds the bytes of messages that were read from sockets and are not yet handled: of one
+//! connection, and of all connections of a kind. A socket that has used up its budget is not read.
+//! Not for queues, nor for the largest message.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+
+/// Estimated size of a message beside its text, in bytes.
+const MESSAGE_BYTES: usize = 64;
+
+/// Budget of all connections of a kind.
+#[derive(Debug)]
+pub struct SharedBudget {
+    used: AtomicUsize,
+    max_bytes: usize,
+}
+
+impl SharedBudget {
+    /// Creates a budget of `max_bytes` bytes. A connection that holds nothing may read one message
+    /// beyond it, so that nobody waits for others alone.
+    pub fn new(max_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { used: AtomicUsize::new(0), max_bytes })
+    }
+}
+
+/// Budget of one connection; clones share it.
+#[derive(Debug, Clone)]
+pub struct SocketBudget(Arc<Used>);
+
+#[derive(Debug)]
+struct Used {
+    bytes: AtomicUsize,
+    max_bytes: usize,
+    all: Arc<SharedBudget>,
+    /// Reader of the socket, while it waits.
+    reader: AtomicWaker,
+}
+
+impl SocketBudget {
+    /// Creates the budget of a connection that is not read while it holds `max_bytes` bytes.
+    pub fn new(max_bytes: usize, all: &Arc<SharedBudget>) -> Self {
+        let (bytes, reader) = (AtomicUsize::new(0), AtomicWaker::new());
+        Self(Arc::new(Used { bytes, max_bytes, all: Arc::clone(all), reader }))
+    }
+
+    /// Counts a message until it is dropped.
+    pub fn hold(&self, text: String) -> HeldText {
+        let bytes = text.len() + MESSAGE_BYTES;
+        self.0.bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.0.all.used.fetch_add(bytes, Ordering::SeqCst);
+        HeldText { text, _held: Some(Held { bytes, budget: self.clone() }) }
+    }
+
+    /// Reports whether the socket is not read now.
+    pub fn is_used_up(&self) -> bool {
+        let own = self.0.bytes.load(Ordering::SeqCst);
+        let all = &self.0.all;
+        own >= self.0.max_bytes || (own > 0 && all.used.load(Ordering::SeqCst) >= all.max_bytes)
+    }
+
+    /// Is ready once the socket may be read.
+    pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.is_used_up() {
+            return Poll::Ready(());
+        }
+        self.0.reader.register(cx.waker());
+        // A message may have been dropped just before.
+        if self.is_used_up() { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+/// Text of a message, which counts against its connection's budget until it is dropped.
+#[derive(Debug)]
+pub struct HeldText {
+    text: String,
+    _held: Option<Held>,
+}
+
+impl From<String> for HeldText {
+    /// Creates a message without a budget.
+    fn from(text: String) -> Self {
+        Self { text, _held: None }
+    }
+}
+
+impl Deref for HeldText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    bytes: usize,
+    budget: SocketBudget,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Used { bytes, all, reader, .. } = &*self.budget.0;
+        bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        all.used.fetch_sub(self.bytes, Ordering::SeqCst);
+        reader.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn is_ready(budget: &SocketBudget) -> bool {
+        budget.poll_room(&Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_connection_is_not_read_while_its_budget_or_that_of_all_is_used_up() {
+        let all = SharedBudget::new(3_000);
+        let (one, other) = (SocketBudget::new(2_000, &all), SocketBudget::new(2_000, &all));
+        let held = one.hold("x".repeat(1_900));
+        assert!(is_ready(&one));
+        let more = one.hold("x".repeat(100));
+        assert!(!is_ready(&one));
+        assert!(is_ready(&other));
+        let others = other.hold("x".repeat(1_000));
+        assert!(!is_ready(&other), "all hold too much");
+        drop(others);
+        assert!(is_ready(&other), "who holds nothing may read one message");
+        drop(held);
+        assert!(is_ready(&one));
+        drop(more);
+        assert_eq!(all.used.load(Ordering::SeqCst), 0);
+    }
+}

@@ -14,6 +14,7 @@ pub mod dialogue;
 pub mod gateway;
 mod lifetime;
 pub mod metrics;
+pub mod paced_log;
 pub mod ports;
 pub mod reloadable;
 pub mod settings;

@@ -54,6 +54,7 @@ pub(crate) struct ActorMetrics {
     pub(crate) underruns: Counter,
     pub(crate) socket_stalls: Counter,
     pub(crate) turns: Turns,
+    pub(crate) unstored: Counter,
     pub(crate) running_turns: Gauge,
     pub(crate) turn_limit: Gauge,
     pub(crate) strained: Gauge,
@@ -186,6 +187,7 @@ impl ActorMetrics {
                 refused: turns("refused"),
                 failed: turns("failed"),
             },
+            unstored: counter!("hearken_text_sessions_unstored_total"),
             running_turns: gauge!("hearken_turns_running"),
             turn_limit: gauge!("hearken_turns_limit"),
             strained: gauge!("hearken_strained"),
@@ -307,6 +309,7 @@ fn describe() {
     let busy = "utilisation of the busiest encoding thread, 0 to 1, averaged over 5 s";
     gauge("hearken_encoding_busy_ratio", busy);
     counter("hearken_turns_total", "turns, by outcome");
+    counter("hearken_text_sessions_unstored_total", "failures to store a text client's session");
     counter(
         LANE_DROPS,
         "items dropped because a lane was full; uplink packets are counted in hearken_uplink_packets_total",

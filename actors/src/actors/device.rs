@@ -28,6 +28,7 @@ use crate::actors::messages::{
 };
 use crate::device_registry::Registration;
 use crate::metrics::{ActivityState, actor_metrics};
+use crate::paced_log::PacedLog;
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{Inbound, Incoming, SocketContext, SocketFrame};
 
@@ -73,6 +74,8 @@ impl DeviceActor {
             last_ping: now,
             last_voice: now,
             dropped_in_a_row: 0,
+            text_frames: (now, 0),
+            warnings: PacedLog::default(),
             microphone_open: false,
             leaving: false,
             forgets: 0,

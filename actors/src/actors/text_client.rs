@@ -21,6 +21,7 @@ use crate::gateway::client_tools::ClientTools;
 use crate::gateway::requests::{Conversation, Preferences, Request, RequestExecutor};
 use crate::gateway::{GatewayService, InUse};
 use crate::metrics::actor_metrics;
+use crate::paced_log::PacedLog;
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
@@ -75,7 +76,8 @@ impl TextClientActor {
         let tools = ClientTools::new(service.settings.get(), outbox.clone());
         let turns = TurnFactory::new(process);
         let connection = turns.connection().clone();
-        let executor = RequestExecutor { service, tools, outbox, connection };
+        let executor =
+            RequestExecutor { service, tools, outbox, connection, warnings: PacedLog::default() };
         Self {
             turns,
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),

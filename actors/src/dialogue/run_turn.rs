@@ -12,6 +12,10 @@ use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolReq
 use crate::tools::names::nearest;
 use crate::tools::{Offer, Toolbox};
 
+/// Largest size of what the model writes in one turn, text and calls, in bytes. A model that keeps
+/// to its maximum number of tokens stays far below.
+const MAX_WRITTEN_BYTES: usize = 256 << 10;
+
 /// Dependencies of one turn.
 pub struct TurnDependencies<'a> {
     /// The language model.
@@ -139,7 +143,7 @@ pub(crate) async fn answer(
     message_repair::repair(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
     let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
-    let mut until = None;
+    let (mut until, mut room) = (None, MAX_WRITTEN_BYTES);
     loop {
         let late = until.is_some_and(|until| Instant::now() >= until);
         if rounds.len() >= settings.max_rounds && output.must_end_by_itself() {
@@ -150,7 +154,7 @@ pub(crate) async fn answer(
         prompt.tools = offer.tools().clone();
         prompt.tool_choice = if may_call { ToolChoice::Auto } else { ToolChoice::None };
         output.asks(&mut prompt);
-        let said = converse(output, prompt.clone(), llm).await?;
+        let said = converse(output, prompt.clone(), llm, &mut room).await?;
         if said.calls.is_empty() || !may_call || output.is_over() {
             if !said.calls.is_empty() && !may_call {
                 tracing::warn!(turn = %output.turn().id, rounds = rounds.len(), "the model did not stop calling tools");
@@ -203,10 +207,12 @@ struct Written {
     calls: Vec<ToolRequest>,
 }
 
+/// Reads one response of the model, of at most `room` bytes. What would follow is not read.
 async fn converse(
     output: &mut impl TurnOutput,
     prompt: Prompt,
     llm: &dyn Llm,
+    room: &mut usize,
 ) -> Result<Written, TurnError> {
     let mut deltas = llm.reply(prompt);
     let mut written = Written { text: String::new(), calls: Vec::new() };
@@ -216,6 +222,16 @@ async fn converse(
             () = output.turn().cancelled() => return Ok(written),
             delta = deltas.next() => delta,
         };
+        let bytes = match &delta {
+            Some(Ok(LlmDelta::Text(text))) => text.len(),
+            Some(Ok(LlmDelta::Call(call))) => call.name.len() + call.arguments.len(),
+            _ => 0,
+        };
+        let Some(left) = room.checked_sub(bytes) else {
+            tracing::warn!(turn = %output.turn().id, max_bytes = MAX_WRITTEN_BYTES, "stopped reading the model's answer, because it is too long");
+            break;
+        };
+        *room = left;
         match delta {
             Some(Ok(LlmDelta::Text(text))) => {
                 written.text.push_str(&text);

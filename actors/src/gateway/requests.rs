@@ -20,6 +20,7 @@ use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::metrics::actor_metrics;
+use crate::paced_log::PacedLog;
 use crate::ports::{
     ChatMessage, ImageDescriber, Llm, Prompt, ProviderErrorKind, Role, ToolError, ToolSource,
 };
@@ -114,6 +115,8 @@ pub(crate) struct RequestExecutor {
     pub(crate) outbox: mpsc::Sender<ServerMessage>,
     /// Cancelled when the client has left.
     pub(crate) connection: CancellationToken,
+    /// Warnings about requests of this connection.
+    pub(crate) warnings: PacedLog,
 }
 
 impl RequestExecutor {
@@ -141,7 +144,7 @@ impl RequestExecutor {
                     }
                     Err(unavailable) => unavailable,
                 };
-                self.send(unavailable_session(&unavailable)).await;
+                self.send(self.unavailable_session(&unavailable)).await;
                 own
             }
             Request::End => {
@@ -183,7 +186,7 @@ impl RequestExecutor {
                 Some(id) => match sessions.find(id).await {
                     Ok(found) => (self.conversation_in(own, &found), found),
                     Err(unavailable) => {
-                        self.send(unavailable_session(&unavailable)).await;
+                        self.send(self.unavailable_session(&unavailable)).await;
                         return own;
                     }
                 },
@@ -196,7 +199,9 @@ impl RequestExecutor {
             let last = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(Some(last)) => last,
                 Ok(None) if question.session_id.is_none() => continue,
-                Ok(None) => unavailable_session(&SessionUnavailable::Unknown(used.id().clone())),
+                Ok(None) => {
+                    self.unavailable_session(&SessionUnavailable::Unknown(used.id().clone()))
+                }
                 Err(_) => {
                     tracing::error!(session = %used.id(), "a request panicked");
                     let message = "Something went wrong inside the server";
@@ -245,7 +250,9 @@ impl RequestExecutor {
 
     async fn end(&self, session: &TextSession) -> InUse {
         if let Err(error) = self.service.sessions.end(session).await {
-            tracing::warn!(error, session = %session.id(), "cannot delete an ended session from the store");
+            self.warnings.log(|left_out| {
+                tracing::warn!(error, session = %session.id(), left_out, "cannot delete an ended session from the store");
+            });
         }
         let next = self.service.sessions.begin();
         let (session_id, ended_session_id) = (next.id().clone(), session.id().clone());
@@ -255,13 +262,36 @@ impl RequestExecutor {
 
     async fn note_use(&self, session: &TextSession) {
         if let Err(error) = self.service.sessions.note_use(session).await {
-            tracing::warn!(error, session = %session.id(), "cannot store the time of use of a session");
+            self.warnings.log(|left_out| {
+                tracing::warn!(error, session = %session.id(), left_out, "cannot store the time of use of a session");
+            });
         }
     }
 
-    async fn keep(&self, session: &TextSession, memory: &Memory) {
-        if let Err(error) = self.service.sessions.keep(session, memory).await {
-            tracing::warn!(error, session = %session.id(), "cannot store a session");
+    /// Stores a session. Returns false if the store failed: the session continues in memory alone.
+    async fn keep(&self, session: &TextSession, memory: &Memory) -> bool {
+        let kept = self.service.sessions.keep(session, memory).await;
+        if let Err(error) = &kept {
+            actor_metrics().unstored.increment(1);
+            self.warnings.log(|left_out| {
+                tracing::warn!(error, session = %session.id(), left_out, "cannot store a session");
+            });
+        }
+        kept.is_ok()
+    }
+
+    /// Returns the error message for an unavailable session.
+    fn unavailable_session(&self, unavailable: &SessionUnavailable) -> ServerMessage {
+        match unavailable {
+            SessionUnavailable::Unknown(_) => {
+                ServerMessage::error(ErrorCode::SessionError, unavailable.to_string())
+            }
+            SessionUnavailable::Store(error) => {
+                self.warnings.log(|left_out| {
+                    tracing::warn!(error, left_out, "cannot load a session from the store");
+                });
+                ServerMessage::error(ErrorCode::InternalError, unavailable.to_string())
+            }
         }
     }
 
@@ -295,27 +325,43 @@ impl RequestExecutor {
         // The last words of a cancelled request were sent, too.
         output.parts.end_part();
         let TextOutput { parts: Parts { content, said, .. }, calls, .. } = output;
-        let (end, last) = match outcome {
+        let (end, mut last) = match outcome {
             _ if !turn.is_live() => (TurnEnd::Interrupted, cancelled(content, calls)),
             Ok(()) => {
-                let last =
-                    ServerMessage::LlmResponse { content, tool_calls: calls, cancelled: false };
+                let last = ServerMessage::LlmResponse {
+                    content,
+                    tool_calls: calls,
+                    cancelled: false,
+                    unstored: false,
+                };
                 (TurnEnd::Completed, last)
             }
             Err(error) => {
-                let last = failed(&error, &calls);
+                let last = self.failure(&error, &calls);
                 (TurnEnd::Failed(error), last)
             }
         };
         actor_metrics().turns.count(&end);
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
         if self.commit(&mut memory, &record, *preferences) {
-            // Stored before the client receives the answer.
-            self.keep(session, &memory).await;
+            // Stored before the client receives the answer, or the answer says that it is not.
+            let is_stored = self.keep(session, &memory).await;
+            if let ServerMessage::LlmResponse { unstored, .. } = &mut last {
+                *unstored = !is_stored;
+            }
         } else {
             self.note_use(session).await;
         }
         Some(last)
+    }
+
+    /// Logs a failed turn, and returns its error message.
+    fn failure(&self, error: &TurnError, calls: &[CallShown]) -> ServerMessage {
+        let cause = std::error::Error::source(error).map(tracing::field::display);
+        self.warnings.log(|left_out| {
+            tracing::warn!(%error, cause, left_out, "a request failed");
+        });
+        failed(error, calls)
     }
 
     /// Stores the parts of a turn that must be remembered. Returns false if the memory does not
@@ -389,26 +435,12 @@ impl RequestExecutor {
 }
 
 fn cancelled(content: String, tool_calls: Vec<CallShown>) -> ServerMessage {
-    ServerMessage::LlmResponse { content, tool_calls, cancelled: true }
-}
-
-/// Returns the error message for an unavailable session.
-pub(crate) fn unavailable_session(unavailable: &SessionUnavailable) -> ServerMessage {
-    match unavailable {
-        SessionUnavailable::Unknown(_) => {
-            ServerMessage::error(ErrorCode::SessionError, unavailable.to_string())
-        }
-        SessionUnavailable::Store(error) => {
-            tracing::warn!(error, "cannot load a session from the store");
-            ServerMessage::error(ErrorCode::InternalError, unavailable.to_string())
-        }
-    }
+    ServerMessage::LlmResponse { content, tool_calls, cancelled: true, unstored: false }
 }
 
 /// Returns the error message for a failed turn. If a tool failed and the model said nothing, the
 /// tool's failure is reported.
 fn failed(error: &TurnError, calls: &[hearken_proto::gateway::CallShown]) -> ServerMessage {
-    tracing::warn!(%error, cause = std::error::Error::source(error).map(tracing::field::display), "a request failed");
     let failure = calls.last().filter(|call| matches!(error, TurnError::NoWords) && !call.success);
     if let Some(call) = failure {
         return ServerMessage::Error {

@@ -89,7 +89,7 @@ impl MemorySocket {
         let answering = Rc::clone(&answers);
         actix::spawn(async move {
             let mut out = std::pin::pin!(out);
-            let mut codec = Codec::new().client_mode();
+            let mut codec = Codec::new().max_size(1 << 20).client_mode();
             let mut buffer = BytesMut::new();
             while let Some(Ok(bytes)) = out.next().await {
                 buffer.extend_from_slice(&bytes);

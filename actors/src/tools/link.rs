@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::repair::{self, Extras};
 use crate::actors::messages::DeviceOrder;
+use crate::paced_log::PacedLog;
 
 /// Capacity of the queue of messages from a device. When it is full, the newest is dropped.
 pub const INBOUND: usize = 32;
@@ -44,6 +45,7 @@ pub struct DeviceLink {
     extras: Extras,
     /// Message that the device sent before there was a link.
     first: Option<Value>,
+    warnings: PacedLog,
 }
 
 impl DeviceLink {
@@ -56,7 +58,7 @@ impl DeviceLink {
         extras: Extras,
     ) -> Self {
         let base = next_id.load(Ordering::Relaxed);
-        Self { device, inbound, next_id, base, extras, first: None }
+        Self { device, inbound, next_id, base, extras, first: None, warnings: PacedLog::default() }
     }
 
     /// Returns the link with a first message, which it reads before all others.
@@ -95,7 +97,9 @@ impl DeviceLink {
         match serde_json::from_str(&repaired.to_string()) {
             Ok(message) => Some(message),
             Err(error) => {
-                tracing::warn!(%error, "cannot read an MCP message of the device");
+                self.warnings.log(|left_out| {
+                    tracing::warn!(%error, left_out, "cannot read an MCP message of the device");
+                });
                 let error = json!({"message": "the device's answer cannot be read"});
                 serde_json::from_value(repair::failed(id?, &error)).ok()
             }

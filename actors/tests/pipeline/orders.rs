@@ -123,3 +123,16 @@ async fn a_visitor_with_a_notice_hears_it_and_nothing_else() {
     assert!(connection.script.prompts.lock().unwrap().is_empty(), "the model was asked");
     connection.hang_up().await;
 }
+
+#[actix::test]
+async fn a_device_that_sends_too_many_text_frames_is_closed_and_others_are_not() {
+    let mut ring = listening("auto").await;
+    for _ in 0..3 {
+        // Far more than a device sends, but within the limit.
+        (0..500).for_each(|_| ring.text("not JSON"));
+        ring.pass(ms(10_000)).await;
+    }
+    next_turn_works(&mut ring).await;
+    (0..1_000).for_each(|_| ring.text("not JSON"));
+    ring.until("closed 1008").await;
+}

@@ -253,6 +253,50 @@ async fn what_the_model_fails_with_is_told_and_a_mistake_of_ours_too() {
     }
 }
 
+/// Store that is down.
+struct DeadStore;
+
+#[async_trait]
+impl SessionStore for DeadStore {
+    async fn load(&self, _: &SessionId) -> Result<Option<KeptSession>, BoxError> {
+        Err("down".into())
+    }
+
+    async fn keep(&self, _: &KeptSession) -> Result<(), BoxError> {
+        Err("down".into())
+    }
+
+    async fn renew(&self, _: &KeptSession) -> Result<bool, BoxError> {
+        Err("down".into())
+    }
+
+    async fn touch(&self, _: &SessionId, _: SystemTime) -> Result<bool, BoxError> {
+        Err("down".into())
+    }
+
+    async fn forget(&self, _: &SessionId) -> Result<(), BoxError> {
+        Err("down".into())
+    }
+
+    async fn forget_unused(&self, _: SystemTime) -> Result<u64, BoxError> {
+        Err("down".into())
+    }
+}
+
+#[actix::test]
+async fn an_answer_that_could_not_be_stored_says_so() {
+    for (store, told) in [
+        (Arc::new(DeadStore) as Arc<dyn SessionStore>, json!(false)),
+        (Arc::new(MemoryStore::default()), Value::Null),
+    ] {
+        let script = Arc::<Script>::default();
+        let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), store);
+        let mut client = Client::enter(service, script, true).await;
+        client.say("one plain");
+        assert_eq!(client.until("llm_response").await["stored"], told);
+    }
+}
+
 #[actix::test]
 async fn who_answers_no_ping_for_300_s_is_closed_and_who_does_stays() {
     let mut alive = Client::connect().await;
@@ -422,4 +466,14 @@ async fn nothing_of_a_session_is_stored_before_its_first_turn() {
     client.until("llm_response").await;
     let kept = store.load(&id).await.unwrap().unwrap();
     assert!(kept.state.contains("Be brief."), "{}", kept.state);
+}
+
+#[actix::test]
+async fn a_model_that_does_not_stop_writing_is_not_read_further() {
+    let mut client = Client::connect().await;
+    let piece: &str = "word ".repeat(20_000).leak();
+    client.script.llm.lock().unwrap().push_back(LlmAct::Write(vec![piece; 20], ms(1)));
+    client.say("hi");
+    let content = client.until("llm_response").await["content"].as_str().unwrap().len();
+    assert!((100_000..=256 << 10).contains(&content), "{content} bytes");
 }

@@ -122,6 +122,8 @@ pub enum ServerMessage {
         tool_calls: Vec<CallShown>,
         /// Set if the client cancelled the request. The text is incomplete then.
         cancelled: bool,
+        /// Set if the session could not be stored: a restart of the server loses the turn.
+        unstored: bool,
     },
     /// Report of a call of a server's tool.
     ToolCall {
@@ -201,10 +203,13 @@ impl ServerMessage {
             Self::LlmDelta { content } => {
                 written("llm_delta", fields! { content: content }, timestamp)
             }
-            Self::LlmResponse { content, tool_calls, cancelled } => {
+            Self::LlmResponse { content, tool_calls, cancelled, unstored } => {
                 let mut body = fields! { content: content, tool_calls: tool_calls, is_final: true };
                 if *cancelled {
                     body.insert("cancelled".into(), true.into());
+                }
+                if *unstored {
+                    body.insert("stored".into(), false.into());
                 }
                 written("llm_response", body, timestamp)
             }

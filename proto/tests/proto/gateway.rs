@@ -42,6 +42,7 @@ variants!(SERVER_MESSAGES, server_message_name, ServerMessage, {
     ServerMessage::Status(Status::WaitingForTools(_)) => "status waiting_for_tools",
     ServerMessage::Status(Status::Idle { .. }) => "status idle",
     ServerMessage::LlmDelta { .. } => "llm_delta",
+    ServerMessage::LlmResponse { unstored: true, .. } => "llm_response unstored",
     ServerMessage::LlmResponse { cancelled: false, .. } => "llm_response",
     ServerMessage::LlmResponse { cancelled: true, .. } => "llm_response cancelled",
     ServerMessage::ToolCall { success: true, .. } => "tool_call",
@@ -132,7 +133,8 @@ fn refused() -> Registration {
 }
 
 fn response(content: &str, tool_calls: Vec<CallShown>, cancelled: bool) -> ServerMessage {
-    ServerMessage::LlmResponse { content: content.into(), tool_calls, cancelled }
+    let content = content.into();
+    ServerMessage::LlmResponse { content, tool_calls, cancelled, unstored: false }
 }
 
 fn tool_call(result: Value, success: bool) -> ServerMessage {
@@ -156,6 +158,12 @@ fn written() -> Vec<(&'static str, ServerMessage)> {
         tool_name: "device.light.turn_on".into(),
         arguments: object(json!({"room": "客厅", "brightness": 0.5})),
     };
+    let unstored = ServerMessage::LlmResponse {
+        content: "明天有雨，请带伞。".into(),
+        tool_calls: Vec::new(),
+        cancelled: false,
+        unstored: true,
+    };
     let mut some_refused = registered();
     some_refused.push(refused());
     let error = ServerMessage::Error {
@@ -172,6 +180,7 @@ fn written() -> Vec<(&'static str, ServerMessage)> {
         ("llm_response", response("明天有雨，请带伞。", Vec::new(), false)),
         ("llm_response_with_calls", response("灯 \"客厅\" 没有打开。", calls(), false)),
         ("llm_response_cancelled", response("明天", Vec::new(), true)),
+        ("llm_response_unstored", unstored),
         ("tool_call", tool_call(json!({"condition": "Rain", "temperature": 9}), true)),
         ("tool_call_failed", tool_call(json!({"error": "no such city"}), false)),
         ("tool_callback", callback),

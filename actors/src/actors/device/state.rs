@@ -17,6 +17,7 @@ use crate::admission::Admission;
 use crate::audio::playout::{PlayedBack, Playout};
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
+use crate::paced_log::PacedLog;
 use crate::ports::RecordingSink;
 use crate::settings::{DeviceSettings, SpeakingSettings};
 
@@ -82,6 +83,9 @@ pub(super) struct ConnectionState {
     pub(super) last_ping: Instant,
     pub(super) last_voice: Instant,
     pub(super) dropped_in_a_row: u32,
+    /// Start of the current counting interval, and number of text frames in it.
+    pub(super) text_frames: (Instant, u32),
+    pub(super) warnings: PacedLog,
     /// True while the farewell is spoken; interrupting it keeps the connection open.
     pub(super) leaving: bool,
     /// Number of `Forget` orders sent.

@@ -1,5 +1,7 @@
 //! Messages from a device, and the socket's reactions. Not for messages to the device.
 
+use std::time::Duration;
+
 use actix::dev::SendError;
 use bytes::Bytes;
 use hearken_proto::device::{
@@ -19,15 +21,25 @@ use crate::ws_link::{self, SocketContext};
 /// connection is closed.
 const MAX_DROPPED_IN_A_ROW: u32 = 64;
 
+/// Maximum number of text frames in each [`COUNTED_FOR`]. Firmware sends a few for each turn, and
+/// its tools some hundred when it connects.
+const MAX_TEXT_FRAMES: u32 = 600;
+const COUNTED_FOR: Duration = Duration::from_secs(10);
+
 type Ctx = SocketContext<DeviceActor>;
 
 impl DeviceActor {
     pub(super) fn text(&mut self, text: String, ctx: &mut Ctx) {
+        if !self.count_text_frame() {
+            tracing::warn!(max = MAX_TEXT_FRAMES, within = ?COUNTED_FOR, "closing: the device sends too many text frames");
+            return self.leave(Fault::RateLimited, ctx);
+        }
         let message = match Uplink::decode(&text) {
             Ok(message) => message,
             Err(error) => {
-                tracing::warn!(%error, bytes = text.len(), "cannot read a text frame");
-                return;
+                return self.state.warnings.log(|left_out| {
+                    tracing::warn!(%error, bytes = text.len(), left_out, "cannot read a text frame");
+                });
             }
         };
         if let Some(sink) = &mut self.connection.sink {
@@ -48,8 +60,20 @@ impl DeviceActor {
             Uplink::Goodbye => ws_link::close_normally(ctx),
             Uplink::Mcp { payload } => self.pass_to_host(DeviceToolMessage::Mcp(payload)),
             Uplink::Iot(report) => self.pass_to_host(DeviceToolMessage::Iot(report)),
-            Uplink::Unknown { kind } => tracing::warn!(kind, "ignored a message of unknown type"),
+            Uplink::Unknown { kind } => self.state.warnings.log(|left_out| {
+                tracing::warn!(kind, left_out, "ignored a message of unknown type");
+            }),
         }
+    }
+
+    /// Counts a text frame. Returns false after too many.
+    fn count_text_frame(&mut self) -> bool {
+        let (since, frames) = &mut self.state.text_frames;
+        if since.elapsed() >= COUNTED_FOR {
+            (*since, *frames) = (Instant::now(), 0);
+        }
+        *frames += 1;
+        *frames <= MAX_TEXT_FRAMES
     }
 
     fn hello(&mut self, hello: &Hello, ctx: &mut Ctx) {
@@ -70,7 +94,9 @@ impl DeviceActor {
         let sent = self.links.as_ref().map(|w| w.said.try_send(said));
         if let Some(Err(error @ SendError::Full(_))) = sent {
             actor_metrics().drops.tools.increment(1);
-            tracing::warn!(%error, "dropped a tool message of the device");
+            self.state.warnings.log(|left_out| {
+                tracing::warn!(%error, left_out, "dropped a tool message of the device");
+            });
         }
     }
 

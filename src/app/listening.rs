@@ -15,6 +15,7 @@ use socket2::SockRef;
 
 use super::{Frontends, threads};
 use crate::config::{AuthRequired, Config};
+use crate::http::kept_connections::watch;
 use crate::http::{self, MiddlewareState};
 use crate::tls::Certificate;
 
@@ -42,12 +43,18 @@ pub(super) fn listen(
         http::behind(App::new(), Arc::clone(&middleware))
             .configure(|services| frontends.routes(services))
     };
+    let next_request = config.http.next_request;
     let at = (config.server.host.as_str(), config.server.port);
     let taken =
         || format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1);
     let server = HttpServer::new(factory)
         .workers(threads(config).0)
-        .on_connect(|connection, _| tune(connection))
+        .on_connect(move |connection, extensions| {
+            if let Some(stream) = tcp(connection) {
+                tune(stream);
+                watch(stream, extensions, next_request);
+            }
+        })
         // A client that closes its side does not wait for the response: its request is cancelled.
         .h1_allow_half_closed(false)
         .disable_signals()
@@ -78,10 +85,14 @@ fn tokens(config: &Config) -> anyhow::Result<Vec<Secret>> {
     Ok(tokens)
 }
 
-/// Sets socket options: small packets are sent at once, and a stalled peer is disconnected.
-fn tune(connection: &dyn std::any::Any) {
+/// Returns the TCP stream of a connection, with TLS or without.
+fn tcp(connection: &dyn std::any::Any) -> Option<&TcpStream> {
     let secure = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
-    let Some(stream) = connection.downcast_ref::<TcpStream>().or_else(secure) else { return };
+    connection.downcast_ref::<TcpStream>().or_else(secure)
+}
+
+/// Sets socket options: small packets are sent at once, and a stalled peer is disconnected.
+fn tune(stream: &TcpStream) {
     let socket = SockRef::from(stream);
     let tuned = socket.set_tcp_nodelay(true);
     if let Err(error) = tuned.and_then(|()| socket.set_tcp_user_timeout(Some(SOCKET_STALL))) {

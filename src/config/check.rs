@@ -127,6 +127,7 @@ fn state(config: &Config) -> Result<(), ConfigError> {
 /// Checks `[http]`, `[admin]` and `[tls]`.
 fn http(config: &Config) -> Result<(), ConfigError> {
     within("http.requests_per_minute", config.http.requests_per_minute, 0, 1_000_000)?;
+    within("http.next_request_ms", in_ms(config.http.next_request), 100, 600_000)?;
     for origin in &config.http.cors_origins {
         let site = url::Url::parse(origin).ok().filter(|url| {
             matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.query().is_none()

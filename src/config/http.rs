@@ -1,8 +1,11 @@
 //! Section `[http]`. Not for access control, which is `[auth]`.
 
+use std::time::Duration;
+
+use hearken_actors::settings::ms;
 use serde::{Deserialize, Serialize};
 
-/// Section `[http]`: rate limit and allowed origins of requests.
+/// Section `[http]`: limits and allowed origins of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
@@ -17,10 +20,19 @@ pub struct HttpConfig {
     /// request for any other name is refused. Known without this: numeric addresses, `localhost`,
     /// this machine's name, and the hosts in `cors_origins` and `ota.websocket_url`.
     pub host_names: Vec<String>,
+    /// Maximum time from the end of one request of a connection to the whole head of its next one;
+    /// then the connection is closed.
+    #[serde(rename = "next_request_ms", with = "ms")]
+    pub next_request: Duration,
 }
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        Self { requests_per_minute: 600, cors_origins: Vec::new(), host_names: Vec::new() }
+        Self {
+            requests_per_minute: 600,
+            cors_origins: Vec::new(),
+            host_names: Vec::new(),
+            next_request: Duration::from_secs(15),
+        }
     }
 }

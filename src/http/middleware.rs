@@ -1,4 +1,4 @@
-//! Middleware before every route, from the outside in: rewrites `/api/v1` to `/api`, gives the
+//! Middleware before every route, from the outside in: counts requests in progress, rewrites `/api/v1` to `/api`, gives the
 //! request an id, logs it, checks its host and origin, applies CORS, recovers from panics, limits
 //! the rate of requests, and runs requests with side effects to their end. Authorisation is in the
 //! routes.
@@ -32,6 +32,7 @@ use self::limits::Limits;
 use self::origin::OriginRules;
 use self::traffic::Traffic;
 use super::fault::answer;
+use super::kept_connections::counted;
 use crate::config::HttpConfig;
 
 /// Header of a request's id, in both directions.
@@ -136,6 +137,7 @@ where
         .wrap(from_fn(logged))
         .wrap(from_fn(named))
         .wrap(from_fn(aliased))
+        .wrap(from_fn(counted))
 }
 
 /// Rewrites `/api/v1/...` to `/api/...`.

@@ -14,6 +14,7 @@ mod fault;
 mod firmware;
 mod gateway;
 mod health;
+pub mod kept_connections;
 mod litemcp;
 mod mcp_endpoint;
 pub mod middleware;

@@ -2,5 +2,6 @@
 //! requests and of addresses. Not for what a route answers.
 
 mod bodies;
+mod kept_connections;
 mod rules;
 mod tls;

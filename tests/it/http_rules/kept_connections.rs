@@ -1,0 +1,70 @@
+//! Connections that are kept between requests, over sockets of our own.
+
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::support::app::{TestServer, Vendors};
+
+const LIMIT: Duration = Duration::from_millis(300);
+
+async fn server(vendors: &Vendors) -> TestServer {
+    TestServer::start(vendors, |config| config.http.next_request = LIMIT).await
+}
+
+async fn connect(server: &TestServer) -> TcpStream {
+    let url = url::Url::parse(&server.http_url("/")).unwrap();
+    TcpStream::connect(("127.0.0.1", url.port().unwrap())).await.unwrap()
+}
+
+/// Asks for the health once, and reads the whole answer.
+async fn ask(socket: &mut TcpStream) {
+    socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    loop {
+        assert!(socket.read_buf(&mut answer).await.unwrap() > 0, "the connection was closed");
+        let text = String::from_utf8_lossy(&answer);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        if body.len() >= length.parse::<usize>().unwrap() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_later_request_that_does_not_come_to_its_end_is_closed() {
+    let vendors = Vendors::start().await;
+    let server = server(&vendors).await;
+    let mut socket = connect(&server).await;
+    ask(&mut socket).await;
+    // The first byte ends the wait of actix-http for the next request.
+    socket.write_all(b"GET /heal").await.unwrap();
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest)).await;
+    ended.expect("the connection is closed").ok();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_in_use_stays_and_a_socket_too() {
+    let vendors = Vendors::start().await;
+    let server = server(&vendors).await;
+    let mut socket = connect(&server).await;
+    let mut client = connect_async(server.http_url("/").replace("http", "ws")).await.unwrap().0;
+    client.next().await.unwrap().unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < 4 * LIMIT {
+        ask(&mut socket).await;
+    }
+    client.send(Message::text(r#"{"type": "ping"}"#)).await.unwrap();
+    let pong = client.next().await.unwrap().unwrap().into_text().unwrap();
+    assert!(pong.contains("pong"), "{pong}");
+    drop((client, socket));
+    server.stop().await;
+}

@@ -20,19 +20,19 @@ use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::admission::cores;
 use hearken_actors::dialogue::LocalTime;
 use hearken_actors::settings::PipelineSettings;
+use hearken_actors::slots::Slots;
 use hearken_actors::tasks::Tasks;
 use hearken_base::priority::lower_priority;
 use hearken_cluster::Cluster;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
 use hearken_providers::tts::CachedTts;
-use hearken_providers::{LlmSettings, Vision};
+use hearken_providers::{DEVICE_FACE, LlmSettings, Vision};
 use hearken_store::{DeviceStore, SqlStore, ToolStore};
 use hearken_tool_sources::{
     AgentTokens, Builtin, Cameras, Endpoint, Registry, Servers, Sources, VisionTokens,
 };
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -66,8 +66,8 @@ pub struct Running {
     pub address: SocketAddr,
     server: Server,
     supervisor: Supervisor,
-    /// Connection slots of devices and of text clients, and their number.
-    connection_slots: [(Arc<Semaphore>, usize); 2],
+    /// Connection slots of devices and of text clients.
+    connection_slots: [Slots; 2],
     /// Running requests with side effects, and the server's shutdown token.
     tasks: Tasks,
     /// Background tasks, aborted when serving ends.
@@ -139,10 +139,8 @@ pub fn start(
         tokio::spawn(govern),
     ]);
     background.extend(certificate.clone().map(|c| tokio::spawn(c.reload_loop())));
-    let connection_slots = [
-        (Arc::clone(&devices.connection_slots), config.server.max_connections),
-        (Arc::clone(&services.clients.connection_slots), config.gateway.max_connections),
-    ];
+    let connection_slots =
+        [devices.connection_slots.clone(), services.clients.connection_slots.clone()];
     let health = Health::new(states, metrics, cluster.clone(), process.clone());
     let frontends = frontends(&shared, devices, services, health);
     exposure::log_exposure(config);
@@ -175,7 +173,10 @@ fn build_devices(
     let language = settings.dialogue.language;
     Ok(DeviceEndpoint {
         pipeline: Pipeline::new(ports, settings, audio_pool, process.clone()),
-        connection_slots: Arc::new(Semaphore::new(config.server.max_connections)),
+        connection_slots: Slots::with_share(
+            config.server.max_connections,
+            config.http.address_percent,
+        ),
         recorder: recorder(&config.server.record_dir)?,
         access: access(config, store)?,
         language,
@@ -210,7 +211,7 @@ fn frontends(
         device_endpoint: devices,
         health,
         tools_api: Arc::clone(&tooling.api),
-        own_tools: own_tools(&tooling.sources, shared.process),
+        own_tools: own_tools(shared),
         clients: Some(clients).filter(|_| config.gateway.enabled),
         chats: Some(chats).filter(|_| config.chat.enabled),
         museum: Some(museum).filter(|_| config.museum.enabled),
@@ -233,7 +234,6 @@ fn changing(
     chats: &Chats,
     museum: &MuseumClients,
 ) -> Changing {
-    let connection_slots = Arc::clone(&clients.connection_slots);
     Changing {
         dialogue: device_endpoint.pipeline.dialogue_settings().clone(),
         dialogue_of: |config| settings(config).dialogue,
@@ -242,7 +242,7 @@ fn changing(
         chat: chats.service.settings.clone(),
         museum: Arc::clone(&museum.museum),
         devices: device_endpoint.pipeline.device_registry().clone(),
-        text_slots: connection_slots,
+        text_slots: clients.connection_slots.clone(),
     }
 }
 
@@ -292,8 +292,10 @@ impl Frontends {
 }
 
 /// Creates the LiteMCP service of the built-in tools.
-fn own_tools(tools: &Sources, process: &CancellationToken) -> Arc<LiteMcp> {
-    Arc::new(LiteMcp::new(vec![Arc::new(tools.builtin().clone())], process.clone()))
+fn own_tools(shared: &Shared<'_>) -> Arc<LiteMcp> {
+    let builtin = Arc::new(shared.tooling.sources.builtin().clone());
+    let percent = shared.config.http.address_percent;
+    Arc::new(LiteMcp::new(vec![builtin], percent, shared.process.clone()))
 }
 
 /// Builds the ports of conversations.
@@ -305,7 +307,7 @@ fn build_ports(
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
         asr: hearken_providers::asr(&config.asr)?,
-        llm: models.spoken(config, "device", llm)?,
+        llm: models.spoken(config, DEVICE_FACE, llm)?,
         tts,
         tools: tooling.sources.lookup(),
         vision: Some(tooling.cameras.lookup()),
@@ -400,7 +402,9 @@ fn build_tooling(
     let tokens = VisionTokens::new(&secret);
     let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
     let (changes, process) = (registry.clone(), process.clone());
-    let api = ToolsApi::new(sources.clone(), changes, agents, tokens.clone(), vision, process);
+    let percent = config.http.address_percent;
+    let api =
+        ToolsApi::new(sources.clone(), changes, agents, tokens.clone(), vision, percent, process);
     Ok(Tooling { sources, registry, api: Arc::new(api), cameras: Cameras::new(tokens) })
 }
 
@@ -462,16 +466,12 @@ impl Running {
 /// Waits for the shutdown, then for the end of all connections and of the requests with side
 /// effects, with time limits. Connections end by their own tokens and release their slots. Requests
 /// with side effects must end before their threads do.
-async fn end(handle: ServerHandle, connection_slots: [(Arc<Semaphore>, usize); 2], tasks: Tasks) {
+async fn end(handle: ServerHandle, connection_slots: [Slots; 2], tasks: Tasks) {
     tasks.process().cancelled().await;
     let begun = Instant::now();
     let all = async {
-        for (connection_slots, connections) in &connection_slots {
-            let all = connection_slots
-                .acquire_many(u32::try_from(*connections).unwrap_or(u32::MAX))
-                .await;
-            // The semaphores are never closed.
-            all.map(tokio::sync::SemaphorePermit::forget).unwrap_or_default();
+        for slots in &connection_slots {
+            slots.drain().await;
         }
     };
     let closed = tokio::time::timeout(Duration::from_secs(2), all);

@@ -18,6 +18,7 @@ pub mod paced_log;
 pub mod ports;
 pub mod reloadable;
 pub mod settings;
+pub mod slots;
 pub mod tasks;
 #[cfg(feature = "testkit")]
 pub mod testkit;

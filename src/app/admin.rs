@@ -10,11 +10,11 @@ use hearken_actors::device_registry::DeviceRegistry;
 use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::reloadable::Reloadable;
+use hearken_actors::slots::Slots;
 use hearken_cluster::LocalLimit;
 use hearken_providers::CostTracker;
 use hearken_store::SettingsStore;
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
 
 use super::models::Models;
 use crate::admin::{AdminSessions, RuntimeSettings, SettingsUser};
@@ -42,7 +42,7 @@ pub(super) struct Changing {
     /// Registry of devices and connection slots of text clients, used only for counting
     /// connections.
     pub(super) devices: DeviceRegistry,
-    pub(super) text_slots: Arc<Semaphore>,
+    pub(super) text_slots: Slots,
 }
 
 impl Changing {
@@ -91,7 +91,7 @@ pub(super) fn build_admin(
     };
     let lasts = [a.access_token_ms, a.refresh_token_ms].map(Duration::from_millis);
     let admin_sessions = AdminSessions::new(&secret, password, lasts.into(), Arc::clone(&store));
-    let figures = figures(config, &changing, models.costs());
+    let figures = figures(&changing, models.costs());
     let museum = Arc::clone(&changing.museum);
     let uses = models.take_uses().into_iter().chain(changing.uses()).collect();
     let settings = Arc::new(RuntimeSettings::new(config.clone(), Arc::clone(&store), uses));
@@ -101,15 +101,13 @@ pub(super) fn build_admin(
 
 /// Returns a function for the numbers of connections, and the cost of the models by frontend.
 fn figures(
-    config: &Config,
     changing: &Changing,
     costs: &CostTracker,
 ) -> Arc<dyn Fn() -> Map<String, Value> + Send + Sync> {
-    let (devices, slots) = (changing.devices.clone(), Arc::clone(&changing.text_slots));
-    let (most, costs) = (config.gateway.max_connections, costs.clone());
+    let (devices, slots) = (changing.devices.clone(), changing.text_slots.clone());
+    let costs = costs.clone();
     Arc::new(move || {
-        let texts = most.saturating_sub(slots.available_permits());
-        let counted = [("devices", devices.connected().len()), ("text_clients", texts)];
+        let counted = [("devices", devices.connected().len()), ("text_clients", slots.in_use())];
         let counted = counted.into_iter().map(|(name, count)| (name.to_owned(), count.into()));
         counted.chain([("llm".to_owned(), json!(costs.figures()))]).collect()
     })

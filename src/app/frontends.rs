@@ -7,9 +7,9 @@ use hearken_actors::chat::ChatService;
 use hearken_actors::dialogue::SharedStyle;
 use hearken_actors::gateway::{GatewayService, Sessions};
 use hearken_actors::ports::{ChatStore, SessionStore};
+use hearken_actors::slots::Slots;
 use hearken_providers::LlmSettings;
 use hearken_providers::state;
-use tokio::sync::Semaphore;
 
 use super::{Shared, llm, local_time};
 use crate::config::Config;
@@ -39,7 +39,10 @@ pub(super) fn build_text_clients(
     };
     Ok(TextClients {
         service,
-        connection_slots: Arc::new(Semaphore::new(config.gateway.max_connections)),
+        connection_slots: Slots::with_share(
+            config.gateway.max_connections,
+            config.http.address_percent,
+        ),
         face: Face {
             section: "gateway",
             token: config.gateway.token.clone(),
@@ -69,7 +72,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         settings: settings.into(),
         tasks: (*tasks).clone(),
     };
-    let watch_slots = Arc::new(Semaphore::new(config.chat.max_watchers));
+    let watch_slots = Slots::with_share(config.chat.max_watchers, config.http.address_percent);
     let face = Face {
         section: "chat",
         token: config.chat.token.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hearken_actors::ports::Llm;
 use hearken_base::SettingError;
-use hearken_providers::{ChainOptions, CostTracker, Findings, LlmSettings};
+use hearken_providers::{CallLimits, ChainOptions, CostTracker, Findings, LlmSettings};
 
 use crate::admin::{ReloadableLlm, SettingsUser};
 use crate::config::Config;
@@ -17,6 +17,7 @@ pub(super) struct Models {
     uses: RefCell<Vec<SettingsUser>>,
     costs: CostTracker,
     findings: Findings,
+    call_limits: CallLimits,
 }
 
 impl Models {
@@ -27,11 +28,7 @@ impl Models {
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        self.live(
-            config,
-            ChainOptions::spoken(face, &self.costs).with_known(&self.findings),
-            settings,
-        )
+        self.live(config, ChainOptions::spoken(face, &self.costs), settings)
     }
 
     /// Builds the model of a frontend for programs, which can wait longer.
@@ -41,11 +38,7 @@ impl Models {
         face: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        self.live(
-            config,
-            ChainOptions::patient(face, &self.costs).with_known(&self.findings),
-            settings,
-        )
+        self.live(config, ChainOptions::patient(face, &self.costs), settings)
     }
 
     fn live(
@@ -54,6 +47,7 @@ impl Models {
         asker: ChainOptions,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
+        let asker = asker.sharing(&self.findings, &self.call_limits);
         let build = move |config: &Config| hearken_providers::llm_for(&settings(config), &asker);
         let model = ReloadableLlm::new(build(config)?);
         self.uses.borrow_mut().push(model.follows(config.llm.clone(), build));

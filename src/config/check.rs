@@ -127,6 +127,10 @@ fn state(config: &Config) -> Result<(), ConfigError> {
 /// Checks `[http]`, `[admin]` and `[tls]`.
 fn http(config: &Config) -> Result<(), ConfigError> {
     within("http.requests_per_minute", config.http.requests_per_minute, 0, 1_000_000)?;
+    within("http.boots_per_minute", config.http.boots_per_minute, 0, 1_000_000)?;
+    within("http.upgrades_per_minute", config.http.upgrades_per_minute, 0, 1_000_000)?;
+    within("http.requests_at_once", config.http.requests_at_once, 1, 100_000)?;
+    within("http.address_percent", config.http.address_percent, 1, 100)?;
     within("http.next_request_ms", in_ms(config.http.next_request), 100, 600_000)?;
     for origin in &config.http.cors_origins {
         let site = url::Url::parse(origin).ok().filter(|url| {

@@ -1,8 +1,6 @@
 //! REST API of chat sessions for applications: creating, listing and messages. Not for their worlds
 //! and snapshots, nor for event streams.
 
-use std::sync::Arc;
-
 use actix_web::http::header::{CACHE_CONTROL, HeaderMap};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
@@ -12,6 +10,7 @@ use hearken_actors::actors::event_stream::WatchSettings;
 use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{ChatError, ChatPiece, ChatService};
 use hearken_actors::ports::{RequestKey, SessionFilter};
+use hearken_actors::slots::Slots;
 use hearken_proto::chat::{
     ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,
     SessionsBody, check_user,
@@ -21,7 +20,7 @@ use hearken_proto::ids::SessionId;
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
 
@@ -50,8 +49,8 @@ pub struct Chats {
     pub service: ChatService,
     /// Rule of access.
     pub face: Face,
-    /// Connection slots of event streams, one permit each.
-    pub watch_slots: Arc<Semaphore>,
+    /// Connection slots of event streams.
+    pub watch_slots: Slots,
     /// Settings of event streams.
     pub watching: WatchSettings,
 }

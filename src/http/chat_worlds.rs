@@ -1,8 +1,6 @@
 //! REST API of chat sessions' worlds and of snapshots to return to, and the WebSocket of a
 //! session's events. Not for messages.
 
-use std::sync::Arc;
-
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::actors::event_stream::{WatchActor, fits};
 use hearken_actors::ws_link;
@@ -14,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::chat::{Chats, UNFIT, failed, session_of, unfit};
 use super::extract::Application;
 use super::fault::{Answer, Faults, Refusal, refusal};
+use super::middleware::slot_of;
 use super::params;
 use super::request_identity::{body, query};
 
@@ -126,8 +125,8 @@ pub(super) async fn watch(
     }
     let service = &chats.service;
     let session = service.session(&session_of(&id)).await.map_err(|e| failed(&e))?.id;
-    let full = || refusal(Fault::Busy, "too many sessions are watched (`chat.max_watchers`)");
-    let slot = Arc::clone(&chats.watch_slots).try_acquire_owned().map_err(|_| full())?;
+    let full = |full| refusal(Fault::Busy, &format!("watchers (`chat.max_watchers`): {full}"));
+    let slot = slot_of(&request, &chats.watch_slots).map_err(full)?;
     let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());
     let after = header.map(str::to_owned).or_else(|| query(&request, "last_event_id"));
     // A blank cursor means: from now on.

@@ -8,16 +8,17 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::actors::device::DeviceConnection;
 use hearken_actors::actors::pipeline::Pipeline;
 use hearken_actors::dialogue::phrases::Language;
+use hearken_actors::slots::Slots;
 use hearken_actors::ws_link;
 use hearken_proto::device::Framing;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
 
 use super::AccessControl;
 use super::auth::TokenState;
 use super::fault::{Refusal, answer, refusal, store_failed};
+use super::middleware::slot_of;
 use super::request_identity::{Caller, bearer, given};
 use crate::auth::TokenError;
 use crate::recorder::{Recorder, RecordingMeta};
@@ -27,8 +28,8 @@ use crate::recorder::{Recorder, RecordingMeta};
 pub struct DeviceEndpoint {
     /// Factory of the devices' actors.
     pub pipeline: Pipeline,
-    /// Connection slots, one permit each.
-    pub connection_slots: Arc<Semaphore>,
+    /// Connection slots.
+    pub connection_slots: Slots,
     /// Recorder of sessions, if recording is on.
     pub recorder: Option<Arc<Recorder>>,
     /// Access control.
@@ -59,9 +60,12 @@ pub(super) async fn connect(
         Ok(admitted) => admitted,
         Err(refusal) => return Ok(refusal.into()),
     };
-    let Ok(slot) = Arc::clone(&device_endpoint.connection_slots).try_acquire_owned() else {
-        hearken_actors::metrics::connection_refused();
-        return Ok(answer(Fault::Busy, "too many devices are connected"));
+    let slot = match slot_of(&request, &device_endpoint.connection_slots) {
+        Ok(slot) => slot,
+        Err(full) => {
+            hearken_actors::metrics::connection_refused();
+            return Ok(answer(Fault::Busy, &format!("connections of devices: {full}")));
+        }
     };
     let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);
     let meta = RecordingMeta {

@@ -1,20 +1,19 @@
 //! Handshake of text clients at `/`, and the page for trying them. Not for their messages, which
 //! the actor handles.
 
-use std::sync::Arc;
-
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::actors::text_client::{MAX_MESSAGE_BYTES, TextClientActor};
 use hearken_actors::gateway::GatewayService;
+use hearken_actors::slots::Slots;
 use hearken_actors::ws_link;
 use hearken_proto::fault::Fault;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::AccessControl;
 use super::auth::Face;
 use super::fault::answer;
+use super::middleware::slot_of;
 
 /// Test page that connects to the gateway.
 const PAGE: &str = include_str!("../../web/test_client.html");
@@ -27,8 +26,8 @@ pub(super) const PAGE_PATH: &str = "/test_client.html";
 pub struct TextClients {
     /// Service that the clients' actors share.
     pub service: GatewayService,
-    /// Connection slots, one permit each.
-    pub connection_slots: Arc<Semaphore>,
+    /// Connection slots.
+    pub connection_slots: Slots,
     /// Rule of access.
     pub face: Face,
     /// Token of the process; connections end when it is cancelled.
@@ -49,7 +48,7 @@ pub(super) async fn connect(
     if let Err(missing) = access.auth.face(&request, &clients.face) {
         return Ok(answer(Fault::Unauthorized, &missing));
     }
-    let slot = Arc::clone(&clients.connection_slots).try_acquire_owned().ok();
+    let slot = slot_of(&request, &clients.connection_slots).ok();
     let actor = TextClientActor::new(clients.service.clone(), slot, clients.process.clone());
     match ws_link::upgrade_with_limit(actor, &request, payload, MAX_MESSAGE_BYTES) {
         Ok(response) => Ok(response),

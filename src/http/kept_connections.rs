@@ -4,21 +4,20 @@
 //! their own, nor for requests in progress.
 
 use std::net::Shutdown;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use actix_web::Error;
-use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::body::BoxBody;
 use actix_web::dev::{Extensions, ServiceRequest, ServiceResponse};
 use actix_web::http::StatusCode;
 use actix_web::middleware::Next;
 use actix_web::rt::net::TcpStream;
-use bytes::Bytes;
 use socket2::{SockRef, Socket};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::held_body::hold;
 
 /// Connection that is watched.
 #[derive(Clone)]
@@ -102,8 +101,7 @@ pub(super) async fn counted(
         progress.0.0.lock().socket = None;
         return Ok(response);
     }
-    let counted = |_: &mut _, body| BoxBody::new(CountedBody { body, _progress: progress });
-    Ok(response.map_body(counted))
+    Ok(hold(response, progress))
 }
 
 struct RequestInProgress(KeptConnection);
@@ -120,26 +118,5 @@ impl Drop for RequestInProgress {
         let mut state = self.0.0.lock();
         state.requests -= 1;
         state.idle_since = Instant::now();
-    }
-}
-
-/// Body of an answer, whose request is in progress until it is written.
-struct CountedBody {
-    body: BoxBody,
-    _progress: RequestInProgress,
-}
-
-impl MessageBody for CountedBody {
-    type Error = <BoxBody as MessageBody>::Error;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
-    }
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.body).poll_next(cx)
     }
 }

@@ -11,18 +11,20 @@ use actix_web::http::header::UPGRADE;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
 use hearken_actors::ports::{ToolError, ToolSource};
+use hearken_actors::slots::Slots;
 use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_proto::litemcp::{TOKEN_HEADERS, ToolCall, VERSION};
 use hearken_tool_sources::litemcp::{CallOutcome, LiteMcpServer};
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::AccessControl;
 use super::extract::state;
 use super::fault::{Answer, Refusal, refusal};
+use super::middleware::slot_of;
 use super::request_identity::body;
 use super::websocket_bridge::{MessageLimits, WebSocketBridge};
 
@@ -45,7 +47,7 @@ const PLACE_WITHIN: Duration = Duration::from_secs(1);
 /// Service that offers our own tools to LiteMCP clients.
 pub struct LiteMcp {
     sources: Vec<Arc<dyn ToolSource>>,
-    sockets: Arc<Semaphore>,
+    sockets: Slots,
     budget: Arc<SharedBudget>,
     calls: Arc<Semaphore>,
     process: CancellationToken,
@@ -54,10 +56,14 @@ pub struct LiteMcp {
 impl LiteMcp {
     /// Creates the service with every tool of these sources; of two tools with one name, the first.
     /// Ends when `process` is cancelled.
-    pub fn new(sources: Vec<Arc<dyn ToolSource>>, process: CancellationToken) -> Self {
+    pub fn new(
+        sources: Vec<Arc<dyn ToolSource>>,
+        address_percent: u8,
+        process: CancellationToken,
+    ) -> Self {
         Self {
             sources,
-            sockets: Arc::new(Semaphore::new(SOCKETS)),
+            sockets: Slots::with_share(SOCKETS, address_percent),
             budget: SharedBudget::new(ALL_BYTES),
             calls: Arc::new(Semaphore::new(CALLS)),
             process,
@@ -112,8 +118,8 @@ fn connected(
     payload: web::Payload,
     tools: &LiteMcp,
 ) -> Answer {
-    let slot =
-        slot(&tools.sockets).ok_or_else(|| refusal(Fault::Busy, "too many clients use tools"))?;
+    let full = |full| refusal(Fault::Busy, &format!("sockets of LiteMCP: {full}"));
+    let slot = slot_of(request, &tools.sockets).map_err(full)?;
     let process = tools.process.clone();
     let limits = MessageLimits {
         message: MAX_MESSAGE_BYTES,
@@ -127,10 +133,6 @@ fn connected(
         })
     });
     socket.open(request, payload, "this is no proper WebSocket handshake")
-}
-
-fn slot(slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    Arc::clone(slots).try_acquire_owned().ok()
 }
 
 /// Calls the tool (`POST /litemcp/{tool}`).

@@ -1,6 +1,6 @@
 //! Middleware before every route, from the outside in: counts requests in progress, rewrites `/api/v1` to `/api`, gives the
 //! request an id, logs it, checks its host and origin, applies CORS, recovers from panics, limits
-//! the rate of requests, and runs requests with side effects to their end. Authorisation is in the
+//! what one address may ask for, and runs requests with side effects to their end. Authorisation is in the
 //! routes.
 
 pub mod limits;
@@ -22,16 +22,18 @@ use actix_web::http::{StatusCode, Uri};
 use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{App, Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError, web};
 use futures_util::FutureExt as _;
+use hearken_actors::slots::{NoSlot, Slot, Slots};
 use hearken_base::Secret;
 use hearken_cluster::Cluster;
 use hearken_proto::fault::Fault;
 use serde_json::json;
 use tracing::Instrument as _;
 
-use self::limits::Limits;
+use self::limits::{Limits, OverLimit};
 use self::origin::OriginRules;
 use self::traffic::Traffic;
 use super::fault::answer;
+use super::held_body::hold;
 use super::kept_connections::counted;
 use crate::config::HttpConfig;
 
@@ -47,8 +49,7 @@ const PREFLIGHT_SECONDS: usize = 3_600;
 /// State of the middleware.
 pub struct MiddlewareState {
     origins: OriginRules,
-    limits: Option<Limits>,
-    trust_proxy: bool,
+    limits: Limits,
     traffic: Arc<Traffic>,
 }
 
@@ -67,8 +68,7 @@ impl MiddlewareState {
         let names: Vec<String> = config.host_names.iter().cloned().chain(names).collect();
         Self {
             origins: OriginRules::new(&names, &config.cors_origins),
-            limits: Limits::new(config.requests_per_minute, tokens, cluster),
-            trust_proxy,
+            limits: Limits::new(config, tokens, trust_proxy, cluster),
             traffic: Arc::default(),
         }
     }
@@ -80,7 +80,17 @@ impl MiddlewareState {
 
     /// Returns the address of a client, as a key for rate limits.
     pub(super) fn address_of(&self, request: &HttpRequest) -> String {
-        limits::address_of(request, self.trust_proxy)
+        self.limits.address_of(request)
+    }
+
+    /// Returns true if the limits of an address do not hold for a client.
+    pub(super) fn is_trusted(&self, request: &HttpRequest) -> bool {
+        self.limits.is_trusted(request)
+    }
+
+    /// Returns the address whose share of slots a client takes; `None` if it is exempt.
+    fn limited_address_of(&self, request: &HttpRequest) -> Option<String> {
+        (!self.is_trusted(request)).then(|| self.address_of(request))
     }
 
     fn cors(&self) -> Condition<Cors> {
@@ -103,6 +113,15 @@ impl MiddlewareState {
 /// Returns the middleware state of a request.
 pub(super) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState> {
     request.app_data::<web::Data<MiddlewareState>>().map(|state| state.get_ref())
+}
+
+/// Takes one of these slots for the client of a request, of which its address has a share.
+///
+/// # Errors
+/// No slot is free for it.
+pub(super) fn slot_of(request: &HttpRequest, slots: &Slots) -> Result<Slot, NoSlot> {
+    let state = middleware_state(request);
+    slots.take(state.and_then(|state| state.limited_address_of(request)).as_deref())
 }
 
 /// Wraps an application in this middleware.
@@ -278,19 +297,31 @@ async fn from_known_origin(
     next.call(request).await.map(ServiceResponse::map_into_boxed_body)
 }
 
-/// Refuses requests of a client that exceeds its rate limit.
+/// Refuses requests of an address that exceeds its limits. The slot of a request in progress is
+/// kept until its answer is written, and until its work has ended.
 async fn limited(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let state = request.app_data::<web::Data<MiddlewareState>>().cloned();
-    if let Some(state) = &state
-        && let Some(limits) = &state.limits
-        && let Err(wait) = limits.take(request.request(), state.trust_proxy).await
-    {
-        return Ok(request.into_response(too_often(wait)));
+    let Some(state) = state else { return next.call(request).await };
+    match state.limits.admit(request.request()).await {
+        Ok(None) => next.call(request).await,
+        Ok(Some(slot)) => {
+            let slot = Arc::new(slot);
+            request.extensions_mut().insert(Arc::clone(&slot));
+            Ok(hold(next.call(request).await?, slot))
+        }
+        Err(OverLimit::TooOften(wait)) => Ok(request.into_response(too_often(wait))),
+        Err(OverLimit::TooManyAtOnce) => Ok(request.into_response(too_many_at_once())),
     }
-    next.call(request).await
+}
+
+/// Builds the response for an address with too many requests in progress.
+fn too_many_at_once() -> HttpResponse {
+    let mut response = answer(Fault::RateLimited, "too many requests of this address at once");
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 /// Builds the response for a client that exceeds its rate limit.

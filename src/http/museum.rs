@@ -129,11 +129,12 @@ impl MuseumClients {
             return Err(told.into());
         }
         let Some(limit) = &self.limit else { return Ok(()) };
-        let client = match session {
-            Some(id) => format!("session {id}"),
-            None => {
-                middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
-            }
+        // A session id in a header can be invented: it is a client only if an application vouches
+        // for it.
+        let client = match (session, middleware_state(request)) {
+            (Some(id), Some(state)) if state.is_trusted(request) => format!("session {id}"),
+            (_, Some(state)) => state.address_of(request),
+            (_, None) => String::new(),
         };
         limit.take(&client).await.map_err(|wait| {
             let msg = "请求过于频繁，请稍后再试 (RATE_LIMITED)";

@@ -19,7 +19,7 @@ const FORWARDING: [&str; 9] = [
 
 /// Place of a request's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub enum Peer {
     /// This machine.
     Machine,
     /// A private network of this machine: RFC 1918, unique local and link-local addresses.
@@ -38,7 +38,8 @@ impl Peer {
         request.peer_addr().map_or(Self::Elsewhere, |peer| Self::at(peer.ip()))
     }
 
-    fn at(address: IpAddr) -> Self {
+    /// Returns the place of an address.
+    pub fn at(address: IpAddr) -> Self {
         match address.to_canonical() {
             near if near.is_loopback() => Self::Machine,
             IpAddr::V4(v4) if v4.is_private() || v4.is_link_local() => Self::Network,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::ports::{ImageDescriber, ToolCall, ToolContent, ToolError, ToolOutput};
+use hearken_actors::slots::Slots;
 use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
 use hearken_providers::Vision;
 use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT, Registry, Sources, VisionTokens};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
@@ -34,8 +34,8 @@ pub struct ToolsApi {
     pub(super) cameras: VisionTokens,
     /// Model that describes pictures.
     pub(super) vision: Vision,
-    /// Slots for pictures, one permit each.
-    pub(super) pictures: Arc<Semaphore>,
+    /// Slots for pictures.
+    pub(super) pictures: Slots,
     /// Budget of the messages of tool clients that connect.
     pub(super) endpoint_budget: Arc<SharedBudget>,
     /// Token of the process, cancelled at shutdown.
@@ -50,9 +50,10 @@ impl ToolsApi {
         agents: AgentTokens,
         cameras: VisionTokens,
         vision: Vision,
+        address_percent: u8,
         process: CancellationToken,
     ) -> Self {
-        let pictures = Arc::new(Semaphore::new(PICTURES_AT_ONCE));
+        let pictures = Slots::with_share(PICTURES_AT_ONCE, address_percent);
         let endpoint_budget = SharedBudget::new(mcp_endpoint::ALL_BYTES);
         Self { sources, registry, agents, cameras, vision, pictures, endpoint_budget, process }
     }

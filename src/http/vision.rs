@@ -13,6 +13,7 @@ use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
 
 use super::fault::{Answer, Refusal, refusal};
+use super::middleware::slot_of;
 use super::request_identity::{Caller, bearer};
 use super::tools_api::ToolsApi;
 
@@ -40,9 +41,8 @@ pub(super) async fn explain(
     api.cameras
         .check(&bearer(&request), caller.device_id.as_str())
         .map_err(|error| refusal(Fault::Unauthorized, &error.to_string()))?;
-    let Ok(_place) = api.pictures.try_acquire() else {
-        return Err(refusal(Fault::Busy, "too many pictures are looked at"));
-    };
+    let full = |full| refusal(Fault::Busy, &format!("pictures at once: {full}"));
+    let _slot = slot_of(&request, &api.pictures).map_err(full)?;
     let body = read(payload).await?;
     let picture = parts(&request, body).await?;
     let described = api.vision.describe(&picture.question, &picture.mime_type, &picture.bytes);

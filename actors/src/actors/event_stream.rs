@@ -11,12 +11,12 @@ use actix::{Actor, ActorContext as _, AsyncContext as _, StreamHandler};
 use hearken_proto::chat::{Event, WatchMessage, WatchRequest, matches};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::Watch;
+use crate::slots::Slot;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
 /// Maximum number of types in a filter, and maximum length of a type.
@@ -45,7 +45,7 @@ pub struct WatchActor {
     unfit: u32,
     last_heard: Instant,
     process: CancellationToken,
-    _place: OwnedSemaphorePermit,
+    _slot: Slot,
     span: tracing::Span,
 }
 
@@ -63,7 +63,7 @@ impl WatchActor {
         types: Vec<String>,
         watch: Watch,
         settings: WatchSettings,
-        slot: OwnedSemaphorePermit,
+        slot: Slot,
         process: CancellationToken,
     ) -> Self {
         let span = tracing::info_span!("watcher", session = %session);
@@ -76,7 +76,7 @@ impl WatchActor {
             unfit: 0,
             last_heard: Instant::now(),
             process,
-            _place: slot,
+            _slot: slot,
             span,
         }
     }

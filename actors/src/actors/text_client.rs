@@ -11,7 +11,7 @@ use actix::{Actor, ActorContext as _, AsyncContext as _, Running, StreamHandler}
 use hearken_proto::fault::Fault;
 use hearken_proto::gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,7 @@ use crate::gateway::requests::{Conversation, Preferences, Request, RequestExecut
 use crate::gateway::{GatewayService, InUse};
 use crate::metrics::actor_metrics;
 use crate::paced_log::PacedLog;
+use crate::slots::Slot;
 use crate::turn_factory::TurnFactory;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
@@ -56,7 +57,7 @@ pub struct TextClientActor {
     messages: Option<mpsc::Receiver<ServerMessage>>,
     /// Connection slot, released when the connection and its last request have ended. `None` if no
     /// slot was free.
-    slot: Option<Arc<OwnedSemaphorePermit>>,
+    slot: Option<Arc<Slot>>,
     span: tracing::Span,
 }
 
@@ -65,11 +66,7 @@ type Ctx = SocketContext<TextClientActor>;
 impl TextClientActor {
     /// Creates an actor that ends with `process`. Without a slot (`slot`), the connection is
     /// closed at once, and the client is asked to try again later.
-    pub fn new(
-        service: GatewayService,
-        slot: Option<OwnedSemaphorePermit>,
-        process: CancellationToken,
-    ) -> Self {
+    pub fn new(service: GatewayService, slot: Option<Slot>, process: CancellationToken) -> Self {
         let session = service.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);

@@ -18,10 +18,10 @@ use hearken_actors::ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
     SessionLocks, SessionStore, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
 };
+use hearken_actors::slots::Slots;
 use hearken_actors::testkit::{LlmAct, MemorySocket, Received, Script, ScriptedLlm};
 use hearken_proto::ids::SessionId;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -179,8 +179,8 @@ impl Client {
 
     async fn enter(service: GatewayService, script: Arc<Script>, answers_pings: bool) -> Self {
         freeze();
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let actor = TextClientActor::new(service.clone(), Some(place), CancellationToken::new());
+        let slot = Slots::new(1, 1).take(None).unwrap();
+        let actor = TextClientActor::new(service.clone(), Some(slot), CancellationToken::new());
         let socket = MemorySocket::open(actor, answers_pings);
         let mut client = Self { service, script, socket, session: String::new() };
         let connected = client.until("status/connected").await;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use actix_http::ws::Message;
 use hearken_actors::actors::text_client::TextClientActor;
 use hearken_actors::ports::{ChatMessage, Role};
+use hearken_actors::slots::Slots;
 use hearken_actors::testkit::{MemorySocket, Received};
 use hearken_proto::ids::SessionId;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -34,9 +34,9 @@ impl Client {
     /// One of this instance, with two tools of its own.
     pub(crate) async fn connect(instances: &Instances, instance: usize) -> Self {
         freeze();
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let slot = Slots::new(1, 1).take(None).unwrap();
         let service = instances.services[instance].clone();
-        let actor = TextClientActor::new(service, Some(place), CancellationToken::new());
+        let actor = TextClientActor::new(service, Some(slot), CancellationToken::new());
         let mut client = Self { socket: MemorySocket::open(actor, true), session: String::new() };
         client.send(&json!({"type": "configure", "enable_context": true, "stream": true}));
         let tool =

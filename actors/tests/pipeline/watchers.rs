@@ -3,16 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix_http::ws::Message;
 use hearken_actors::actors::event_stream::{WatchActor, WatchSettings};
 use hearken_actors::ports::Watch;
+use hearken_actors::slots::Slots;
 use hearken_actors::testkit::{MemorySocket, Received};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(400);
 struct Watched {
     socket: MemorySocket,
     events: Option<mpsc::Sender<Event>>,
-    places: Arc<Semaphore>,
+    slots: Slots,
     process: CancellationToken,
 }
 
@@ -45,14 +45,14 @@ impl Watched {
             ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(60),
         };
-        let (places, process) = (Arc::new(Semaphore::new(1)), CancellationToken::new());
+        let (slots, process) = (Slots::new(1, 1), CancellationToken::new());
         let watch = Watch { complete: true, missed, events };
-        let place = Arc::clone(&places).try_acquire_owned().unwrap();
+        let slot = slots.take(None).unwrap();
         let types = vec!["a.*".to_owned()];
         let actor =
-            WatchActor::new(SessionId::new("s"), types, watch, settings, place, process.clone());
+            WatchActor::new(SessionId::new("s"), types, watch, settings, slot, process.clone());
         let socket = MemorySocket::open(actor, answers_pings);
-        Self { socket, events: Some(sender), places, process }
+        Self { socket, events: Some(sender), slots, process }
     }
 
     /// The next message by its name, an event by its type, and when it came.
@@ -77,13 +77,13 @@ async fn what_was_missed_comes_before_what_happens_now() {
 }
 
 #[actix::test]
-async fn who_falls_silent_is_gone_after_a_minute_and_gives_up_the_place() {
+async fn who_falls_silent_is_gone_after_a_minute_and_gives_up_the_slot() {
     freeze();
     let mut watched = Watched::open(false, Vec::new());
     assert_eq!(watched.next().await.0, "connected");
     assert_eq!(watched.next().await, ("closed 1000".into(), 60));
     assert_eq!(watched.next().await.0, "gone");
-    assert_eq!(watched.places.available_permits(), 1);
+    assert_eq!(watched.slots.in_use(), 0);
     assert!(watched.events.unwrap().is_closed(), "nobody waits for it");
 }
 

@@ -31,9 +31,10 @@ use tts::CachedTts;
 use tts::listenai::ListenAiTts;
 use tts::openai::OpenAiTts;
 
+pub use llm::call_limit::CallLimits;
 pub use llm::cost_tracker::{CostTracker, LlmFigures};
 pub use llm::fields::Findings;
-pub use llm::model_chain::{ChainOptions, llm, llm_for};
+pub use llm::model_chain::{ChainOptions, DEVICE_FACE, llm, llm_for};
 pub use settings::{
     AsrSettings, FallbackSettings, FunAsrMode, LlmProvider, LlmSettings, PoolSettings, TtsSettings,
 };

@@ -177,6 +177,9 @@ pub struct LlmSettings {
     pub timeout_ms: u64,
     /// Time after the first attempt in which a failed request is retried, only before any words.
     pub retry_within_ms: u64,
+    /// Maximum number of calls at once, of all clients together; a further one waits. One in four
+    /// is for devices alone.
+    pub max_calls: usize,
     /// Set to prefetch the common beginning of a conversation's prompts when a device has listed
     /// its tools.
     pub read_ahead: bool,
@@ -208,6 +211,7 @@ impl Default for LlmSettings {
             idle_timeout_ms: 20_000,
             timeout_ms: 120_000,
             retry_within_ms: 10_000,
+            max_calls: 200,
             read_ahead: false,
             usage: true,
             extra: Table::new(),
@@ -251,6 +255,9 @@ pub struct FallbackSettings {
     /// Time after the first attempt in which a failed request is retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_within_ms: Option<u64>,
+    /// Maximum number of calls at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<usize>,
     /// Set to request the token usage at the end of each answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<bool>,
@@ -282,6 +289,7 @@ impl FallbackSettings {
             idle_timeout_ms: self.idle_timeout_ms.unwrap_or(first.idle_timeout_ms),
             timeout_ms: self.timeout_ms.unwrap_or(first.timeout_ms),
             retry_within_ms: self.retry_within_ms.unwrap_or(first.retry_within_ms),
+            max_calls: self.max_calls.unwrap_or(first.max_calls),
             read_ahead: false,
             usage: self.usage.unwrap_or(first.usage),
             extra: self.extra.clone(),

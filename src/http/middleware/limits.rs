@@ -1,5 +1,5 @@
-//! Rate limits of clients: identification of a client, and the counting. Not for guesses of
-//! secrets, which are counted where the secrets are checked.
+//! Limits of an address: rates of requests, of boots and of WebSocket handshakes, and requests in
+//! progress. Not for guesses of secrets, which are counted where the secrets are checked.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -8,59 +8,128 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
+use hearken_actors::slots::{Slot, Slots};
 use hearken_base::Secret;
 use hearken_cluster::{Cluster, RateLimit};
 
-use crate::auth::same;
-use crate::http::request_identity::{bearer, session_of};
+use crate::config::HttpConfig;
+use crate::http::peer::Peer;
+use crate::http::request_identity::{session_of, shows};
 
 /// Factor between the limit of an address whose clients send a valid token and that of one client.
 const CLIENTS_AN_ADDRESS: u32 = 10;
+/// Beginning of the paths of booting devices: the report, the activation and the images.
+const OTA_PATH: &str = "/xiaozhi/ota";
+/// Paths of which requests in progress are not counted: who watches the server must see it when it
+/// is busy, and their answers need nothing else of it.
+const UNCOUNTED: [&str; 2] = ["/healthz", "/metrics"];
 
-/// Rate limits of `/api`. A client is its address: anybody can invent any number of session ids and
-/// tokens. Only a client that sends a valid token, such as a backend with many users, is identified
-/// by its session. Its address then has a limit too, which is several times larger.
+/// Limits of one address. A client is its address: anybody can invent any number of session ids and
+/// tokens. Exempt, but from the rate of requests to `/api`, are programs on this machine and clients
+/// with a valid token.
 pub(super) struct Limits {
+    /// Requests to `/api`; `None` for no limit.
+    api: Option<ApiLimits>,
+    /// Requests of booting devices; `None` for no limit.
+    boots: Option<Arc<dyn RateLimit>>,
+    /// WebSocket handshakes; `None` for no limit.
+    upgrades: Option<Arc<dyn RateLimit>>,
+    /// Requests in progress.
+    requests: Slots,
+    tokens: Vec<Secret>,
+    trust_proxy: bool,
+}
+
+/// Rate limits of `/api`. A client that sends a valid token, such as a backend with many users, is
+/// identified by its session. Its address then has a limit too, which is several times larger.
+struct ApiLimits {
     client: Arc<dyn RateLimit>,
     address: Arc<dyn RateLimit>,
-    tokens: Vec<Secret>,
+}
+
+/// Refusal of a request.
+#[derive(Debug)]
+pub(super) enum OverLimit {
+    /// Requests come too often; the time after which the next may come.
+    TooOften(Duration),
+    /// Too many requests of this address are in progress.
+    TooManyAtOnce,
 }
 
 impl Limits {
-    /// Creates the limits; `None` if there is no limit. `tokens` are those of administrators and
-    /// applications; empty ones are left out.
-    pub(super) fn new(per_minute: u32, tokens: Vec<Secret>, cluster: &Cluster) -> Option<Self> {
-        let client = NonZeroU32::new(per_minute)?;
-        let address = client.saturating_mul(NonZeroU32::new(CLIENTS_AN_ADDRESS)?);
-        Some(Self {
-            client: cluster.limit("client", client),
-            address: cluster.limit("address", address),
+    /// Creates the limits. `tokens` are those of administrators and applications; empty ones are
+    /// left out. Behind a trusted proxy, addresses are taken from its header.
+    pub(super) fn new(
+        config: &HttpConfig,
+        tokens: Vec<Secret>,
+        trust_proxy: bool,
+        cluster: &Cluster,
+    ) -> Self {
+        let limit = |name, per_minute| Some(cluster.limit(name, NonZeroU32::new(per_minute)?));
+        let for_address = config.requests_per_minute.saturating_mul(CLIENTS_AN_ADDRESS);
+        let clients = limit("client", config.requests_per_minute);
+        let addresses = limit("address", for_address);
+        Self {
+            api: clients.zip(addresses).map(|(client, address)| ApiLimits { client, address }),
+            boots: limit("boot", config.boots_per_minute),
+            upgrades: limit("upgrade", config.upgrades_per_minute),
+            requests: Slots::new(usize::MAX, config.requests_at_once),
             tokens: tokens.into_iter().filter(|token| !token.is_empty()).collect(),
-        })
+            trust_proxy,
+        }
     }
 
-    /// Counts one request, unless its kind is exempt. The error is the time to wait.
-    pub(super) async fn take(
-        &self,
-        request: &HttpRequest,
-        trust_proxy: bool,
-    ) -> Result<(), Duration> {
-        if !request.path().starts_with("/api/") || request.headers().contains_key(header::UPGRADE) {
-            return Ok(());
+    /// Counts one request, unless its kind is exempt, and returns its slot among those in progress.
+    pub(super) async fn admit(&self, request: &HttpRequest) -> Result<Option<Slot>, OverLimit> {
+        let (path, trusted) = (request.path(), self.is_trusted(request));
+        let upgrade = request.headers().contains_key(header::UPGRADE);
+        if upgrade && !trusted {
+            self.take(self.upgrades.as_ref(), request).await?;
+        } else if path.starts_with(OTA_PATH) && !trusted {
+            self.take(self.boots.as_ref(), request).await?;
+        } else if path.starts_with("/api/") && !upgrade {
+            self.take_api(request).await?;
         }
-        let address = address_of(request, trust_proxy);
+        if upgrade || trusted || UNCOUNTED.contains(&path) {
+            return Ok(None);
+        }
+        let slot = self.requests.take(Some(&self.address_of(request)));
+        slot.map(Some).map_err(|_| OverLimit::TooManyAtOnce)
+    }
+
+    async fn take(
+        &self,
+        limit: Option<&Arc<dyn RateLimit>>,
+        request: &HttpRequest,
+    ) -> Result<(), OverLimit> {
+        let Some(limit) = limit else { return Ok(()) };
+        limit.take(&self.address_of(request)).await.map_err(OverLimit::TooOften)
+    }
+
+    async fn take_api(&self, request: &HttpRequest) -> Result<(), OverLimit> {
+        let Some(api) = &self.api else { return Ok(()) };
         match session_of(request).filter(|_| self.has_valid_token(request)) {
-            None => self.client.take(&address).await,
+            None => self.take(Some(&api.client), request).await,
             Some(session) => {
-                self.address.take(&address).await?;
-                self.client.take(&format!("session {session}")).await
+                self.take(Some(&api.address), request).await?;
+                let session = format!("session {session}");
+                api.client.take(&session).await.map_err(OverLimit::TooOften)
             }
         }
     }
 
+    /// Returns the address of a client.
+    pub(super) fn address_of(&self, request: &HttpRequest) -> String {
+        address_of(request, self.trust_proxy)
+    }
+
+    /// Returns true for programs on this machine, and clients with a valid token.
+    pub(super) fn is_trusted(&self, request: &HttpRequest) -> bool {
+        Peer::of(request) == Peer::Machine || self.has_valid_token(request)
+    }
+
     fn has_valid_token(&self, request: &HttpRequest) -> bool {
-        let sent = bearer(request);
-        self.tokens.iter().any(|token| same(&sent, token.expose()))
+        self.tokens.iter().any(|token| shows(request, token))
     }
 }
 
@@ -82,7 +151,7 @@ pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
 }
 
 /// Returns an address without the part that its owner chooses freely.
-fn network_of(address: IpAddr) -> IpAddr {
+pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 @ IpAddr::V4(_) => v4,
@@ -95,8 +164,17 @@ mod tests {
 
     use super::*;
 
+    fn limits(config: &HttpConfig) -> Limits {
+        let tokens = vec![Secret::new("valid"), Secret::new("")];
+        Limits::new(config, tokens, false, &Cluster::alone())
+    }
+
     fn request(from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
-        let request = TestRequest::with_uri("/api/v1/sessions");
+        request_to("/api/v1/sessions", from, headers)
+    }
+
+    fn request_to(path: &str, from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
+        let request = TestRequest::with_uri(path);
         let request = request.peer_addr(format!("{from}:1").parse().unwrap());
         let with = |request: TestRequest, (name, value): &(_, _)| {
             TestRequest::insert_header(request, (*name, *value))
@@ -106,8 +184,7 @@ mod tests {
 
     #[tokio::test]
     async fn invented_sessions_and_tokens_do_not_raise_the_limit() {
-        let limits =
-            Limits::new(2, vec![Secret::new("valid"), Secret::new("")], &Cluster::alone()).unwrap();
+        let limits = limits(&HttpConfig { requests_per_minute: 2, ..HttpConfig::default() });
         let mut admitted = [0, 0, 0];
         for n in 0..10 {
             let session = ("session-id", &*format!("s{n}"));
@@ -121,11 +198,63 @@ mod tests {
             .into_iter()
             .enumerate()
             {
-                admitted[i] +=
-                    i32::from(limits.take(&request(from, &headers), false).await.is_ok());
+                admitted[i] += i32::from(limits.admit(&request(from, &headers)).await.is_ok());
             }
         }
         assert_eq!(admitted, [2, 2, 10]);
+    }
+
+    /// Sends 20 requests of each of three clients, all of the kind that is limited to 3: a stranger,
+    /// one with a valid token, and a program on this machine. Returns how many were admitted.
+    async fn admitted(config: HttpConfig, path: &str, header: (&'static str, &str)) -> [usize; 3] {
+        let limits = limits(&config);
+        let mut admitted = [0; 3];
+        let mut in_progress = Vec::new();
+        for _ in 0..20 {
+            let valid = ("authorization", "Bearer valid");
+            for (i, request) in [
+                request_to(path, "192.0.2.1", &[header]),
+                request_to(path, "192.0.2.2", &[header, valid]),
+                request_to(path, "127.0.0.1", &[header]),
+            ]
+            .iter()
+            .enumerate()
+            {
+                if let Ok(slot) = limits.admit(request).await {
+                    admitted[i] += 1;
+                    in_progress.push(slot);
+                }
+            }
+        }
+        admitted
+    }
+
+    #[tokio::test]
+    async fn a_stranger_has_limits_of_each_kind_and_who_is_trusted_has_none() {
+        let none = || HttpConfig {
+            requests_per_minute: 0,
+            boots_per_minute: 0,
+            upgrades_per_minute: 0,
+            requests_at_once: 1_000,
+            ..HttpConfig::default()
+        };
+        let (plain, upgrade) = (("x", "y"), ("upgrade", "websocket"));
+        let boots = HttpConfig { boots_per_minute: 3, ..none() };
+        for path in ["/xiaozhi/ota/", "/xiaozhi/ota", "/xiaozhi/ota/activate"] {
+            assert_eq!(admitted(boots.clone(), path, plain).await, [3, 20, 20], "{path}");
+        }
+        let upgrades = HttpConfig { upgrades_per_minute: 3, ..none() };
+        for path in ["/", "/xiaozhi/v1/", "/api/sessions/x/ws", "/xiaozhi/ota/"] {
+            assert_eq!(admitted(upgrades.clone(), path, upgrade).await, [3, 20, 20], "{path}");
+        }
+        let at_once = HttpConfig { requests_at_once: 3, ..none() };
+        for path in ["/api/sessions", "/vision/explain", "/xiaozhi/ota/", "/test_client.html"] {
+            assert_eq!(admitted(at_once.clone(), path, plain).await, [3, 20, 20], "{path}");
+        }
+        for path in UNCOUNTED {
+            assert_eq!(admitted(at_once.clone(), path, plain).await, [20; 3], "{path}");
+        }
+        assert_eq!(admitted(none(), "/xiaozhi/ota/", upgrade).await, [20; 3]);
     }
 
     #[test]

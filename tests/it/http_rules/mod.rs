@@ -4,4 +4,5 @@
 mod bodies;
 mod kept_connections;
 mod rules;
+mod shares;
 mod tls;

@@ -137,7 +137,7 @@ impl OwnServer {
                 let store = hearken_store::open(&Secret::default(), folder.path()).unwrap();
                 let access = AccessControl::new(auth, OtaRules::new(&config.ota).unwrap(), store);
                 let access = web::Data::new(access);
-                let tools = Arc::new(LiteMcp::new(vec![own], token.clone()));
+                let tools = Arc::new(LiteMcp::new(vec![own], 100, token.clone()));
                 let app = move || {
                     let tools = Arc::clone(&tools);
                     App::new().app_data(access.clone()).configure(|s| litemcp_routes(s, tools))

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use actix::{Addr, Recipient};
 use hearken_proto::device::{Framing, ListenMode};
 use hearken_proto::ids::DeviceId;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::DeviceActor;
@@ -20,6 +20,7 @@ use crate::dialogue::Turn;
 use crate::paced_log::PacedLog;
 use crate::ports::RecordingSink;
 use crate::settings::{DeviceSettings, SpeakingSettings};
+use crate::slots::Slot;
 
 /// Channels and recipients that connect a socket to its pipeline, created once the actor has an
 /// address.
@@ -50,7 +51,7 @@ pub struct DeviceConnection {
     /// Notice to speak instead of a conversation: a device with a notice is not listened to.
     pub notice: Option<String>,
     /// Connection slot; released when the actor is dropped.
-    pub slot: Option<OwnedSemaphorePermit>,
+    pub slot: Option<Slot>,
 }
 
 /// Settings and shared parts of a device's socket.

@@ -2,15 +2,14 @@
 //! against the oracle. Not for what is right, which the oracle knows.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use actix_http::ws::Message;
 use futures_util::FutureExt as _;
 use hearken_actors::actors::text_client::TextClientActor;
+use hearken_actors::slots::Slots;
 use hearken_actors::testkit::{MemorySocket, Received};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -127,9 +126,9 @@ impl Play {
 
     async fn connect(&mut self, peer: usize) {
         let instance = peer % self.instances.services.len();
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let slot = Slots::new(1, 1).take(None).unwrap();
         let service = self.instances.services[instance].clone();
-        let actor = TextClientActor::new(service, Some(place), self.process.clone());
+        let actor = TextClientActor::new(service, Some(slot), self.process.clone());
         let socket = (MemorySocket::open(actor, true), Instant::now());
         self.peers[peer] = Peer { socket: Some(socket), instance, ..Peer::default() };
         self.send(peer, &json!({"type": "configure", "enable_context": true, "stream": true}));

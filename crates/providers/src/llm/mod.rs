@@ -3,6 +3,7 @@
 mod answering;
 pub mod anthropic;
 mod base;
+pub mod call_limit;
 mod chat_json;
 mod clock;
 pub mod cost_tracker;

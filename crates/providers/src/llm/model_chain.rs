@@ -10,6 +10,7 @@ use hearken_base::{
 use url::Url;
 
 use super::anthropic::AnthropicLlm;
+use super::call_limit::{CallLimits, LimitedLlm};
 use super::cost_tracker::{CostTracker, CountingLlm, PricedLlm, Prices};
 use super::extra;
 use super::fields::{self, Findings};
@@ -18,6 +19,12 @@ use crate::fallback::{DeadlineLlm, Fallback};
 use crate::metrics::MeasuredLlm;
 use crate::retry::{RetryPolicy, Retrying};
 use crate::settings::{LlmProvider, LlmSettings, ms};
+
+/// Name of the frontend of devices.
+pub const DEVICE_FACE: &str = "device";
+
+/// Most calls at once that can be configured.
+const MAX_CALLS: usize = 100_000;
 
 /// Most fallbacks after the first model.
 const MAX_FALLBACKS: usize = 8;
@@ -34,23 +41,35 @@ pub struct ChainOptions {
     pub costs: CostTracker,
     /// Known properties of the models.
     pub findings: Findings,
+    /// Limits of the calls at once, which frontends share.
+    pub call_limits: CallLimits,
 }
 
 impl ChainOptions {
     /// Options for spoken conversations and text clients.
     pub fn spoken(face: &'static str, costs: &CostTracker) -> Self {
-        Self { face, patient: false, costs: costs.clone(), findings: Findings::default() }
+        Self { face, patient: false, costs: costs.clone(), ..Self::unshared() }
     }
 
     /// Options for applications.
     pub fn patient(face: &'static str, costs: &CostTracker) -> Self {
-        Self { face, patient: true, costs: costs.clone(), findings: Findings::default() }
+        Self { face, patient: true, costs: costs.clone(), ..Self::unshared() }
     }
 
-    /// Returns the options with shared knowledge of the models.
+    fn unshared() -> Self {
+        Self {
+            face: DEVICE_FACE,
+            patient: false,
+            costs: CostTracker::default(),
+            findings: Findings::default(),
+            call_limits: CallLimits::default(),
+        }
+    }
+
+    /// Returns the options with shared knowledge of the models, and shared limits of their calls.
     #[must_use]
-    pub fn with_known(self, findings: &Findings) -> Self {
-        Self { findings: findings.clone(), ..self }
+    pub fn sharing(self, findings: &Findings, call_limits: &CallLimits) -> Self {
+        Self { findings: findings.clone(), call_limits: call_limits.clone(), ..self }
     }
 }
 
@@ -59,7 +78,7 @@ impl ChainOptions {
 /// # Errors
 /// A setting cannot be used. Names its key, its value and the accepted values.
 pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
-    llm_for(settings, &ChainOptions::spoken("device", &CostTracker::default()))
+    llm_for(settings, &ChainOptions::unshared())
 }
 
 /// Builds the language models of the settings: `llm.base_url` and, if it fails before its first
@@ -118,6 +137,9 @@ fn one(
         output: settings.price_per_million_output,
     };
     let (face, costs) = (options.face, options.costs.clone());
+    let limit = options.call_limits.of(url.as_str(), &settings.model, settings.max_calls);
+    let patience = ms(settings.first_token_timeout_ms);
+    let inner = Arc::new(LimitedLlm { inner, limit, face, patience });
     let inner = Arc::new(MeasuredLlm::new(inner, place));
     let inner = Arc::new(Retrying::new(inner, policy));
     Ok(Arc::new(PricedLlm { inner, prices, face, costs }))
@@ -132,6 +154,9 @@ fn check(settings: &LlmSettings) -> Result<Url, SettingError> {
         }
     };
     check_key("llm.api_key", &settings.api_key)?;
+    if !(1..=MAX_CALLS).contains(&settings.max_calls) {
+        return Err(SettingError::value("llm.max_calls", settings.max_calls, "1 to 100000"));
+    }
     check_times(&[
         ("llm.connect_timeout_ms", settings.connect_timeout_ms),
         ("llm.first_token_timeout_ms", settings.first_token_timeout_ms),

@@ -7,7 +7,7 @@ use hearken_actors::ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
-use hearken_providers::LlmSettings;
+use hearken_providers::{CallLimits, LlmSettings};
 use hearken_test_support::vendors::{Behaviour, OpenAiChat, nowhere, read_request};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
@@ -340,8 +340,11 @@ async fn a_newer_model_is_asked_as_it_wants_to_be() {
     let settings = settings(stub.url());
     for requests in [3, 4] {
         // What one face found out, the others know.
-        let llm =
-            hearken_providers::llm_for(&settings, &asker.clone().with_known(&findings)).unwrap();
+        let llm = hearken_providers::llm_for(
+            &settings,
+            &asker.clone().sharing(&findings, &CallLimits::default()),
+        )
+        .unwrap();
         check_reply(&llm.reply(prompt()).try_collect::<Vec<_>>().await.unwrap());
         assert_eq!(stub.seen().requests, requests);
     }

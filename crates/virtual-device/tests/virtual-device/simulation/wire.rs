@@ -14,10 +14,11 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use hearken_actors::actors::device::DeviceConnection;
 use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::slots::Slots;
 use hearken_actors::ws_link;
 use hearken_proto::device::Framing;
 use hearken_proto::ids::DeviceId;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::codec::{Decoder as _, Encoder as _};
@@ -33,7 +34,7 @@ const PLACES: usize = 64;
 pub(crate) struct Server {
     pipeline: Pipeline,
     ports: Ports,
-    places: Arc<Semaphore>,
+    slots: Slots,
     /// How often each port is held when nobody is connected.
     held: [usize; 3],
 }
@@ -43,8 +44,7 @@ impl Server {
         let process = CancellationToken::new();
         let audio = AudioPool::current_thread();
         let pipeline = Pipeline::new(ports.clone(), plan.settings.clone(), audio, process);
-        let mut server =
-            Self { pipeline, ports, places: Arc::new(Semaphore::new(PLACES)), held: [0; 3] };
+        let mut server = Self { pipeline, ports, slots: Slots::new(PLACES, PLACES), held: [0; 3] };
         server.held = server.holds();
         server
     }
@@ -56,7 +56,7 @@ impl Server {
 
     /// Connections whose socket actor lives.
     pub(crate) fn connections(&self) -> usize {
-        PLACES - self.places.available_permits()
+        self.slots.in_use()
     }
 
     /// No actor lives.
@@ -152,13 +152,13 @@ pub(crate) struct Wire {
 impl Wire {
     /// Connects. `epoch` is when the household began.
     pub(crate) fn connect(server: &Server, plan: &Plan, dice: &mut Dice, epoch: Instant) -> Self {
-        let place = Arc::clone(&server.places).try_acquire_owned().expect("a place is free");
+        let slot = server.slots.take(None).expect("a slot is free");
         let visitor = DeviceConnection {
             device_id: DeviceId::new("02:00:00:00:00:01"),
             framing: Framing::from_version(plan.framing),
             sink: None,
             notice: None,
-            slot: Some(place),
+            slot: Some(slot),
         };
         let (up, bytes) = mpsc::unbounded_channel();
         let actor = server.pipeline.device(visitor);

@@ -24,5 +24,6 @@ mod recordings;
 mod server;
 mod sockets;
 mod store_command;
+mod strangers;
 mod support;
 mod tools;

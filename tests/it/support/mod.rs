@@ -3,4 +3,5 @@
 
 pub(crate) mod app;
 pub(crate) mod command;
+pub(crate) mod process;
 pub(crate) mod slow_worlds;

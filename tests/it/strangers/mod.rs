@@ -1,0 +1,247 @@
+//! What a stranger may cost: every public route and socket is driven with its worst input, against
+//! the program in a process of its own, and what that keeps in memory and on disk and how long it
+//! holds a worker is measured. SECURITY.md has the table. Not for what is answered.
+
+mod mutations;
+mod over_http;
+mod over_sockets;
+mod soak;
+mod stranger;
+
+use std::any::Any;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, join_all};
+use hearken_test_support::variable;
+use serde_json::{Value, json};
+
+use self::stranger::{Stranger, read, send_all};
+use crate::support::app::{REPLY, Vendors};
+use crate::support::process::ServerProcess;
+
+/// What an act leaves open, such as a socket, until its attack has ended.
+type Held = Option<Box<dyn Any + Send>>;
+
+/// A worst input.
+#[derive(Clone, Copy)]
+struct Attack {
+    /// Where it is sent.
+    route: &'static str,
+    /// What is sent.
+    input: &'static str,
+    /// One act of it, which is repeated.
+    act: fn(Stranger) -> BoxFuture<'static, Held>,
+}
+
+/// What an attack cost.
+struct Cost {
+    acts: usize,
+    /// Resident memory while it went on, and after it, above that of before; KiB.
+    peak_kib: u64,
+    kept_kib: u64,
+    /// Growth of the data folder and the log, KiB.
+    disk_kib: u64,
+    /// Longest time to an answer of `/healthz`.
+    stall: Duration,
+}
+
+/// Strangers at once, each at an address of its own.
+const STRANGERS: usize = 8;
+/// Most things held open by each.
+const MOST_HELD: usize = 100;
+/// Duration of each attack, unless the environment says another, in milliseconds.
+const ATTACK_MS: u64 = 1_000;
+/// Most memory during an attack, and kept after it. Allocators keep what they will use again.
+const MOST_PEAK_KIB: u64 = 160 << 10;
+const MOST_KEPT_KIB: u64 = 32 << 10;
+/// Most growth on disk by an attack; the log takes a part.
+const MOST_DISK_KIB: u64 = 16 << 10;
+/// Longest wait for memory to be given back.
+const SETTLED_WITHIN: Duration = Duration::from_secs(15);
+/// Longest wait for `/healthz`, with everything on two cores that others use, too.
+const LONGEST_STALL: Duration = Duration::from_millis(500);
+
+/// Schemas that are expensive to compile or to check.
+fn worst_schemas() -> Vec<Value> {
+    let pattern =
+        |pattern: &str| json!({"type": "object", "properties": {"a": {"pattern": pattern}}});
+    let properties = |count: usize, one: &dyn Fn(usize) -> Value| {
+        let all: serde_json::Map<_, _> = (0..count).map(|n| (format!("p{n}"), one(n))).collect();
+        json!({"type": "object", "properties": all})
+    };
+    let doubled = |levels: usize| {
+        let level = |n: usize| {
+            let next = json!({"$ref": format!("#/$defs/l{}", n + 1)});
+            (format!("l{n}"), json!({"allOf": [next, next]}))
+        };
+        let mut all: serde_json::Map<_, _> = (0..levels).map(level).collect();
+        all.insert(format!("l{levels}"), json!({"type": "string"}));
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/l0"}}, "$defs": all})
+    };
+    let mut nested = json!({"type": "string"});
+    for _ in 0..60 {
+        nested = json!({"type": "object", "properties": {"a": nested}});
+    }
+    vec![
+        pattern("((a{0,100}){0,100}){0,100}"),
+        properties(400, &|n| json!({"pattern": format!("\\w{{{}}}\\p{{L}}{{500}}", 900 + n)})),
+        pattern("(a+)+$"),
+        doubled(28),
+        nested,
+        json!({"type": "object", "properties": {"a": {"$ref": "http://203.0.113.9/schema"}}}),
+        properties(2_000, &|n| json!({"enum": [n, n.to_string()], "description": "d".repeat(10)})),
+    ]
+}
+
+/// Measures the longest time to an answer of `/healthz`, from a thread of its own.
+struct HealthProbe {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<Duration>,
+}
+
+impl HealthProbe {
+    fn start(server: SocketAddr) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut longest = Duration::ZERO;
+            while !stopping.load(Ordering::Relaxed) {
+                longest = longest.max(answered(server));
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+            longest
+        });
+        Self { stop, thread }
+    }
+
+    fn end(self) -> Duration {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the health is answered")
+    }
+}
+
+/// Asks for the health on a connection of its own, and returns how long that took.
+fn answered(server: SocketAddr) -> Duration {
+    let begun = Instant::now();
+    let mut stream = TcpStream::connect(server).expect("the server accepts");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the health is answered");
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    begun.elapsed()
+}
+
+/// Repeats an act from several addresses for some time, and holds what it leaves open until the
+/// end. Returns the number of acts.
+async fn attack(server: SocketAddr, attack: Attack, length: Duration) -> usize {
+    let until = tokio::time::Instant::now() + length;
+    let one = |number: usize| async move {
+        let (stranger, mut held) = (Stranger::new(server, number), Vec::new());
+        let mut acts = 0;
+        while tokio::time::Instant::now() < until && held.len() < MOST_HELD {
+            acts += 1;
+            let act = tokio::time::timeout_at(until, (attack.act)(stranger.clone()));
+            held.extend(act.await.ok().flatten());
+        }
+        tokio::time::sleep_until(until).await;
+        (acts, held)
+    };
+    let all = join_all((0..STRANGERS).map(one)).await;
+    all.iter().map(|(acts, _)| acts).sum()
+}
+
+/// Talks as an ordinary text client and an application do, and is answered. The first time, what all
+/// share is loaded, such as the tokenizer.
+async fn ordinary_turn(server: SocketAddr) {
+    let client = Stranger::new(server, 60_000);
+    let id = over_http::chat_session(&client).await.expect("an application makes a session");
+    let message = json!({"message": "hello", "player_id": "p"}).to_string();
+    let path = format!("/api/sessions/{id}/chat");
+    let (status, told) = client.ask(reqwest::Method::POST, &path, &[], message).await;
+    assert_eq!(status, 200, "{told}");
+    let mut socket = client.open("/", &[]).await.expect("an ordinary client connects");
+    let request = json!({"type": "text_input", "text": "hello"}).to_string();
+    send_all(&mut socket, [tokio_tungstenite::tungstenite::Message::text(request)]).await;
+    let texts = read(&mut socket, 10).await;
+    assert!(texts.iter().any(|text| text.contains(REPLY[1])), "{texts:?}");
+}
+
+/// Waits until memory has fallen to what is kept: connections end, what was theirs is freed, and the
+/// allocator gives it back within ten seconds.
+async fn settled(server: &ServerProcess, before: u64) -> u64 {
+    let until = Instant::now() + SETTLED_WITHIN;
+    let mut ticks = tokio::time::interval(Duration::from_millis(100));
+    let mut least = u64::MAX;
+    while least > before + MOST_KEPT_KIB && Instant::now() < until {
+        ticks.tick().await;
+        least = least.min(server.resident_kib());
+    }
+    least.saturating_sub(before)
+}
+
+async fn measured(server: &ServerProcess, one: Attack, length: Duration) -> Cost {
+    let (before, disk) = (server.resident_kib(), server.disk_kib());
+    server.forget_peak();
+    let probe = HealthProbe::start(server.address);
+    let acts = attack(server.address, one, length).await;
+    let stall = probe.end();
+    let peak_kib = server.peak_kib().saturating_sub(before);
+    ordinary_turn(server.address).await;
+    let kept_kib = settled(server, before).await;
+    Cost { acts, peak_kib, kept_kib, disk_kib: server.disk_kib().saturating_sub(disk), stall }
+}
+
+/// A server that strangers reach: every face is open, and devices get tokens by booting.
+async fn open_server(vendors: &Vendors) -> ServerProcess {
+    let env = [
+        ("HEARKEN__OTA__TRUST_PROXY", "true"),
+        ("HEARKEN__GATEWAY__OPEN_TO_ALL", "true"),
+        ("HEARKEN__CHAT__OPEN_TO_ALL", "true"),
+        ("HEARKEN__MUSEUM__OPEN_TO_ALL", "true"),
+        ("HEARKEN__AUTH__REQUIRED", "always"),
+        ("HEARKEN__TOOLS__BUILTIN__ENABLED", "get_current_time"),
+    ];
+    ServerProcess::start(vendors, &env).await
+}
+
+#[actix_web::test]
+async fn what_the_worst_input_of_each_route_costs_has_a_bound() {
+    let vendors = Vendors::start().await;
+    let server = open_server(&vendors).await;
+    let length = variable("HEARKEN_ATTACK_MS").and_then(|ms| ms.parse().ok()).unwrap_or(ATTACK_MS);
+    for _ in 0..3 {
+        ordinary_turn(server.address).await;
+    }
+    let mut failed = Vec::new();
+    for one in over_http::ATTACKS.iter().chain(over_sockets::ATTACKS) {
+        let cost = measured(&server, *one, Duration::from_millis(length)).await;
+        let row = format!(
+            "| `{}` | {} | {} | {} | {} | {} | {} |",
+            one.route,
+            one.input,
+            cost.acts,
+            cost.peak_kib,
+            cost.kept_kib,
+            cost.disk_kib,
+            cost.stall.as_millis()
+        );
+        eprintln!("{row}");
+        let bounded = cost.peak_kib <= MOST_PEAK_KIB
+            && cost.kept_kib <= MOST_KEPT_KIB
+            && cost.disk_kib <= MOST_DISK_KIB
+            && cost.stall <= LONGEST_STALL;
+        if !bounded || cost.acts == 0 {
+            failed.push(row);
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "over its bounds (acts, KiB at most, kept, disk, ms):\n{}",
+        failed.join("\n")
+    );
+}

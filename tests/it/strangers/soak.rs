@@ -1,0 +1,114 @@
+//! Strangers of every kind at once, for a while, with ordinary devices talking: seconds in the tests,
+//! an hour by `scripts/strangers`. Memory stays flat, and no turn is lost. Not for what one input
+//! costs.
+
+use std::process::Output;
+use std::sync::atomic::AtomicUsize;
+
+use tokio::process::Command;
+
+use super::*;
+
+/// Attacks at the same time.
+const AT_ONCE: usize = 4;
+/// Duration of one attack.
+const EACH: Duration = Duration::from_secs(3);
+/// Length of the short run; `HEARKEN_SOAK_MINUTES` is that of the long one.
+const SHORT: Duration = Duration::from_secs(20);
+/// Devices that talk meanwhile.
+const DEVICES: &str = "5";
+/// Most growth of memory from the first fifth of a long run to its last, in KiB.
+const MOST_GROWTH_KIB: u64 = 48 << 10;
+
+/// What is seen of the server in each of five parts of the run.
+#[derive(Default, Clone, Copy)]
+struct Part {
+    least_kib: u64,
+    most_kib: u64,
+    open_files: usize,
+    stall: Duration,
+}
+
+/// Lets the strangers' threads run only when nobody else wants a core: they are another machine's.
+fn of_another_machine() {
+    rustix::process::nice(19).ok();
+}
+
+/// Plays one attack after the other until the end, beginning with this one.
+async fn strangers(server: SocketAddr, first: usize, until: Instant, acts: &AtomicUsize) {
+    let all: Vec<Attack> =
+        over_http::ATTACKS.iter().chain(over_sockets::ATTACKS).copied().collect();
+    let mut next = first * all.len() / AT_ONCE;
+    while Instant::now() < until {
+        acts.fetch_add(attack(server, all[next % all.len()], EACH).await, Ordering::Relaxed);
+        next += 1;
+    }
+}
+
+/// Ordinary devices that talk from 2 s on until a little before the end.
+async fn devices(server: &ServerProcess, length: Duration) -> Output {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/audio/en_amiable.jsonl");
+    Command::new(env!("CARGO_BIN_EXE_hearken"))
+        .args(["load", recording, "--json", "--devices", DEVICES, "--ramp", "1"])
+        .args(["--url", &format!("ws://{}/xiaozhi/v1/", server.address)])
+        .args(["--pid", &server.pid().to_string()])
+        .args(["--for", &length.as_secs().saturating_sub(8).to_string()])
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap()
+}
+
+/// Looks at the server until the end, in five parts of the same length.
+async fn watched(server: &ServerProcess, length: Duration) -> [Part; 5] {
+    let mut parts = [Part { least_kib: u64::MAX, ..Part::default() }; 5];
+    for part in &mut parts {
+        let until = tokio::time::Instant::now() + length / 5;
+        let probe = HealthProbe::start(server.address);
+        while tokio::time::Instant::now() < until {
+            let kib = server.resident_kib();
+            part.least_kib = part.least_kib.min(kib);
+            part.most_kib = part.most_kib.max(kib);
+            part.open_files = part.open_files.max(server.open_files());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        part.stall = probe.end();
+    }
+    parts
+}
+
+#[actix_web::test]
+async fn strangers_of_every_kind_at_once_cost_nobody_a_turn() {
+    let vendors = Vendors::start().await;
+    let server = open_server(&vendors).await;
+    let minutes = variable("HEARKEN_SOAK_MINUTES").and_then(|m| m.parse().ok());
+    let length = minutes.map_or(SHORT, |minutes: u64| Duration::from_secs(60 * minutes));
+    let until = Instant::now() + length;
+    let (address, acts) = (server.address, Arc::new(AtomicUsize::new(0)));
+    let threads: Vec<_> = (0..AT_ONCE)
+        .map(|first| {
+            let acts = Arc::clone(&acts);
+            std::thread::spawn(move || {
+                of_another_machine();
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.unwrap().block_on(strangers(address, first, until, &acts));
+            })
+        })
+        .collect();
+    let (loaded, parts) = tokio::join!(devices(&server, length), watched(&server, length));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let told = String::from_utf8_lossy(&loaded.stdout).into_owned();
+    let figures: Value = serde_json::from_str(&told).unwrap_or_default();
+    eprintln!("{} acts; devices: {}", acts.load(Ordering::Relaxed), figures["figures"]);
+    for part in parts {
+        let Part { least_kib, most_kib, open_files, stall } = part;
+        eprintln!("| {least_kib} | {most_kib} | {open_files} | {} |", stall.as_millis());
+    }
+    assert!(loaded.status.success(), "{told}{}", String::from_utf8_lossy(&loaded.stderr));
+    assert!(!server.log().contains("panicked"), "a request panicked");
+    ordinary_turn(server.address).await;
+    if minutes.is_some() {
+        let grown = parts[4].least_kib.saturating_sub(parts[0].least_kib);
+        assert!(grown <= MOST_GROWTH_KIB, "memory grew by {grown} KiB");
+    }
+}

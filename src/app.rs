@@ -2,6 +2,7 @@
 
 mod admin;
 mod background;
+mod data_folder;
 mod exposure;
 mod frontends;
 mod listening;
@@ -107,6 +108,7 @@ pub fn start(
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
+    data_folder::tighten(&config.server.data_dir);
     let store = hearken_store::open(&config.store.url, &config.server.data_dir)?;
     let cluster = Cluster::start(&config.redis, &process)?;
     let tooling = build_tooling(config, Arc::clone(&store) as _, &process)?;
@@ -392,7 +394,7 @@ fn build_tooling(
 ) -> anyhow::Result<Tooling> {
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
     let vision = Vision::new(&config.vision)?;
-    let environment = env::for_children(&ProcessEnv);
+    let environment = env::for_tool_servers(&ProcessEnv);
     let remotes = Servers::start(&config.tools.servers, &environment, process)?;
     let builtin = Builtin::new(&config.tools.builtin, &config.time_zone())?;
     let sources = Sources::new(builtin, remotes, Endpoint::new(config.tools.endpoint_timeout));

@@ -35,7 +35,7 @@ use actix_web::web::{self, ServiceConfig};
 use hearken_store::DeviceStore;
 
 pub use admin::Admin;
-pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, admin_token, secret, tokens};
+pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
 pub use chat::Chats;
 pub use device::DeviceEndpoint;
 pub use device_orders::order_handler;

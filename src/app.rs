@@ -44,8 +44,8 @@ use self::models::Models;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
-    self, AccessControl, Admin, Auth, Chats, DeviceEndpoint, Health, LiteMcp, MuseumClients,
-    OtaRules, TextClients, ToolsApi,
+    self, AccessControl, Admin, Auth, Chats, Dependencies, DeviceEndpoint, Health, LiteMcp,
+    MuseumClients, OtaRules, TextClients, ToolsApi,
 };
 use crate::recorder::Recorder;
 use crate::telemetry;
@@ -108,13 +108,13 @@ pub fn start(
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
-    data_folder::tighten(&config.server.data_dir);
-    let store = hearken_store::open(&config.store.url, &config.server.data_dir)?;
+    let store = data_folder::open_store(config)?;
     let cluster = Cluster::start(&config.redis, &process)?;
     let tooling = build_tooling(config, Arc::clone(&store) as _, &process)?;
     let (models, tasks) = (Models::default(), tasks(config, &process));
     let tts = hearken_providers::tts(&config.tts)?;
     let ports = build_ports(config, tts.clone(), &tooling, &models)?;
+    let dependencies = Dependencies::new(&ports, Arc::clone(&store) as _);
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
     let audio_pool = AudioPool::new(threads(config).1, lower_priority);
     let devices =
@@ -145,12 +145,11 @@ pub fn start(
         (Arc::clone(&devices.connection_slots), config.server.max_connections),
         (Arc::clone(&services.clients.connection_slots), config.gateway.max_connections),
     ];
-    let health = Health::new(states, metrics, cluster.clone(), process.clone());
+    let health = Health::new(states, metrics, cluster.clone(), dependencies, process.clone());
     let frontends = frontends(&shared, devices, services, health);
     exposure::log_exposure(config);
     let (server, address) = listening::listen(config, certificate.as_ref(), frontends)?;
     tooling.cameras.set_address(upload_url(config, address)?);
-    let tools = tooling.sources;
     Ok(Running {
         address,
         server,
@@ -159,7 +158,7 @@ pub fn start(
         tasks,
         background,
         store,
-        tools,
+        tools: tooling.sources,
         cluster,
     })
 }

@@ -40,7 +40,7 @@ pub use chat::Chats;
 pub use device::DeviceEndpoint;
 pub use device_orders::order_handler;
 pub use gateway::TextClients;
-pub use health::Health;
+pub use health::{Dependencies, Health};
 pub use litemcp::{LiteMcp, litemcp_routes};
 pub use middleware::{MiddlewareState, behind};
 pub use museum::MuseumClients;
@@ -162,6 +162,7 @@ pub fn routes(
         .route(key, web::put().to(devices::provision))
         .route(key, web::delete().to(devices::unprovision))
         .route("/healthz", web::get().to(health::healthz))
+        .route("/readyz", web::get().to(health::readyz))
         .route("/metrics", web::get().to(health::metrics))
         .default_service(web::to(fault::not_found));
 }

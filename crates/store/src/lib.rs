@@ -174,6 +174,9 @@ pub trait DeviceStore: Send + Sync {
 
     /// Closes the store's connections.
     async fn close(&self);
+
+    /// Checks that it can be read and written now.
+    async fn check_usable(&self) -> Result<(), StoreError>;
 }
 
 /// Opens the store at this address; empty is `hearken.db` in the data folder. The connection is

@@ -8,6 +8,7 @@ mod handshake;
 mod limits;
 mod many_connections;
 pub(crate) mod person;
+mod readiness;
 mod recording;
 mod replay_json;
 mod secrets;

@@ -212,6 +212,21 @@ impl SqlStore {
         Ok(StoreTransaction { transaction: self.pool.begin_with(begin).await?, _permit: permit })
     }
 
+    /// Begins a transaction that writes, reads one value and rolls back. Fails if the file was
+    /// deleted or moved: SQLite would go on in a file that nobody finds any more.
+    async fn begin_and_read(&self) -> Result<(), StoreError> {
+        let mut work = self.begin().await?;
+        if let Some(file) = &self.file {
+            let found = tokio::fs::try_exists(file).await;
+            if !found.map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))? {
+                let why = format!("{} is gone", file.display());
+                return Err(StoreError::because(StoreErrorKind::Unavailable, why));
+            }
+        }
+        sqlx::query("SELECT 1").execute(&mut *work).await?;
+        Ok(())
+    }
+
     /// Begins a transaction that reads a consistent snapshot, unaffected by concurrent writes.
     pub(super) async fn begin_reading(&self) -> Result<StoreTransaction, StoreError> {
         let begin = match self.dialect {

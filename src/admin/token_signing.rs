@@ -74,6 +74,8 @@ impl JwtVerifier for Hs256 {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use jsonwebtoken::{Header, Validation, decode, encode};
     use serde_json::{Value, json};
 
@@ -87,7 +89,7 @@ mod tests {
         let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
         let mut rules = Validation::new(Algorithm::HS256);
         rules.validate_exp = false;
-        let key = EncodingKey::from_urlsafe_base64_secret(key).unwrap();
+        let key = EncodingKey::from_secret(&URL_SAFE_NO_PAD.decode(key).unwrap());
         let checking = DecodingKey::from_secret(key.as_bytes());
         let claims = decode::<Value>(token, &checking, &rules).unwrap().claims;
         assert_eq!(claims["iss"], "joe");

@@ -29,7 +29,7 @@ pub(super) fn program(name: &str) -> Option<&'static str> {
 }
 
 /// Everything that the prepare programs need, with all that these need in turn, in pip's format with
-/// hashes. `scripts/peers --lock` makes it.
+/// hashes. `scripts/lock` makes it.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 
 /// Runs a prepare program over `inputs`. It writes its files to `output`, which is emptied first.

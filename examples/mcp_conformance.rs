@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken::config::env::{EnvVars as _, ProcessEnv, for_children};
+use hearken::config::env::{EnvVars as _, ProcessEnv, for_tool_servers};
 use hearken_actors::ports::{OfferedTool, ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
 use hearken_tool_sources::{
@@ -69,7 +69,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         ..ToolServer::default()
     };
     let process = CancellationToken::new();
-    let remotes = Servers::start(&[server], &for_children(&ProcessEnv), &process)?;
+    let remotes = Servers::start(&[server], &for_tool_servers(&ProcessEnv), &process)?;
     let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
     let sources = Sources::new(
         Builtin::new(&none, &jiff::tz::TimeZone::UTC)?,

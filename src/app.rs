@@ -2,6 +2,7 @@
 
 mod admin;
 mod background;
+mod data_folder;
 mod exposure;
 mod frontends;
 mod listening;
@@ -43,8 +44,8 @@ use self::models::Models;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
-    self, AccessControl, Admin, Auth, Chats, DeviceEndpoint, Health, LiteMcp, MuseumClients,
-    OtaRules, TextClients, ToolsApi,
+    self, AccessControl, Admin, Auth, Chats, Dependencies, DeviceEndpoint, Health, LiteMcp,
+    MuseumClients, OtaRules, TextClients, ToolsApi,
 };
 use crate::recorder::Recorder;
 use crate::telemetry;
@@ -107,12 +108,13 @@ pub fn start(
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
-    let store = hearken_store::open(&config.store.url, &config.server.data_dir)?;
+    let store = data_folder::open_store(config)?;
     let cluster = Cluster::start(&config.redis, &process)?;
     let tooling = build_tooling(config, Arc::clone(&store) as _, &process)?;
     let (models, tasks) = (Models::default(), tasks(config, &process));
     let tts = hearken_providers::tts(&config.tts)?;
     let ports = build_ports(config, tts.clone(), &tooling, &models)?;
+    let dependencies = Dependencies::new(&ports, Arc::clone(&store) as _);
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
     let audio_pool = AudioPool::new(threads(config).1, lower_priority);
     let devices =
@@ -141,12 +143,11 @@ pub fn start(
     background.extend(certificate.clone().map(|c| tokio::spawn(c.reload_loop())));
     let connection_slots =
         [devices.connection_slots.clone(), services.clients.connection_slots.clone()];
-    let health = Health::new(states, metrics, cluster.clone(), process.clone());
+    let health = Health::new(states, metrics, cluster.clone(), dependencies, process.clone());
     let frontends = frontends(&shared, devices, services, health);
     exposure::log_exposure(config);
     let (server, address) = listening::listen(config, certificate.as_ref(), frontends)?;
     tooling.cameras.set_address(upload_url(config, address)?);
-    let tools = tooling.sources;
     Ok(Running {
         address,
         server,
@@ -155,7 +156,7 @@ pub fn start(
         tasks,
         background,
         store,
-        tools,
+        tools: tooling.sources,
         cluster,
     })
 }
@@ -394,7 +395,7 @@ fn build_tooling(
 ) -> anyhow::Result<Tooling> {
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
     let vision = Vision::new(&config.vision)?;
-    let environment = env::for_children(&ProcessEnv);
+    let environment = env::for_tool_servers(&ProcessEnv);
     let remotes = Servers::start(&config.tools.servers, &environment, process)?;
     let builtin = Builtin::new(&config.tools.builtin, &config.time_zone())?;
     let sources = Sources::new(builtin, remotes, Endpoint::new(config.tools.endpoint_timeout));

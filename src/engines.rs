@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use hearken_engines::models::{self, Catalogue};
@@ -16,6 +17,10 @@ use crate::config::{Config, LogFormat};
 /// Models that the speech engine loads, by their names in the catalogue.
 const ASR_MODELS: [&str; 2] = ["whisper-base", "silero-vad"];
 const TTS_MODELS: [&str; 2] = ["piper-en-joe", "kokoro-zh"];
+
+/// Longest time for an engine to answer that it is healthy. Its health check runs on a thread of its
+/// own, which competes for the processor with the work of the engine alone.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Returns the engines that this configuration needs, with models from `models_dir`.
 ///
@@ -58,6 +63,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
             args,
             env: env.clone(),
             health_url,
+            answers_within: ANSWERS_WITHIN,
         });
     }
     if llm {
@@ -69,7 +75,8 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
         push(&mut args, "--listen", e.llm_listen);
         push(&mut args, "--model", &e.llm_model);
         let health_url = format!("http://{}/healthz", e.llm_listen);
-        engines.push(Engine { name: "llm", program, args, env, health_url });
+        let answers_within = ANSWERS_WITHIN;
+        engines.push(Engine { name: "llm", program, args, env, health_url, answers_within });
     }
     Ok(engines)
 }

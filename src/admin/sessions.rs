@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use utoipa::ToSchema;
 
+use super::token_signing;
 use crate::auth::same;
 
 /// The administrator's name.
@@ -118,6 +119,7 @@ impl AdminSessions {
         (access, refresh): (Duration, Duration),
         store: Arc<dyn SettingsStore>,
     ) -> Self {
+        token_signing::choose_provider();
         let mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes());
         let mac = mac.expect("HMAC takes a key of any length").chain_update(PURPOSE);
         let key = mac.finalize().into_bytes();

@@ -3,10 +3,9 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use hearken_base::Secret;
+use hearken_base::{Secret, private_files};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -54,7 +53,7 @@ pub fn load_or_create(folder: &Path, name: &str) -> Result<Secret, SecretFileErr
     let mut random = [0; SECRET_BYTES];
     getrandom::fill(&mut random).map_err(SecretFileError::Random)?;
     let secret = URL_SAFE_NO_PAD.encode(random);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    private_files::create_folder(folder).map_err(failed)?;
     // Written to a temporary file and linked to its place, to prevent reads of an incomplete file.
     let draft = folder.join(format!(".{name}.{}", uuid::Uuid::new_v4()));
     let linked = write(&draft, &secret).and_then(|()| fs::hard_link(&draft, &file));
@@ -67,7 +66,7 @@ pub fn load_or_create(folder: &Path, name: &str) -> Result<Secret, SecretFileErr
 }
 
 fn write(file: &Path, text: &str) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    let mut file = private_files::create_new(file)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

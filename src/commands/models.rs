@@ -129,7 +129,6 @@ async fn verify(catalogue: &Catalogue, root: &Path, names: &[String]) -> anyhow:
         for report in models::inspect(root, model).await? {
             let (word, detail) = match &report.state {
                 FileState::Good => ("good", String::new()),
-                FileState::NoHashKnown => ("good?", " (no hash known)".to_owned()),
                 FileState::Missing => ("MISSING", String::new()),
                 FileState::Changed { expected, actual } => {
                     ("CHANGED", format!(" (sha256 {actual}, expected {expected})"))

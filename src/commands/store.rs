@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use hearken_base::private_files;
 use hearken_store::{RowCounts, SqlStore};
 use jiff::Timestamp;
 
@@ -175,7 +175,7 @@ impl Fresh {
         let mut fresh = name.to_owned();
         fresh.push(format!(".{}.part", std::process::id()));
         let path = file.with_file_name(fresh);
-        let open = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let open = private_files::create_new(&path);
         let open = open.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path, open })
     }

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use hearken_base::child_env::is_inherited;
+
 /// Prefix of the variables that name a key: `HEARKEN__SECTION__KEY`.
 pub const PREFIX: &str = "HEARKEN__";
 /// Folder of the models, if `embedded.models_dir` is empty.
@@ -66,9 +68,6 @@ pub const ALIASES: [Alias; 27] = [
     alias("REDIS_URL", "redis.url"),
 ];
 
-/// Variables of the server that every tool server process receives.
-const FOR_CHILDREN: [&str; 3] = ["PATH", HOME, "LANG"];
-
 /// Source of environment variables.
 pub trait EnvVars {
     /// Returns every variable, by name.
@@ -121,11 +120,10 @@ pub fn data_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
     kept.map_or_else(|| "hearken-data".into(), |folder| folder.join("hearken"))
 }
 
-/// Returns the variables for started programs of others: search path, home and language, without
-/// any secret.
-pub fn for_children(env: &dyn EnvVars) -> BTreeMap<String, String> {
+/// Returns the variables for tool servers that are started as programs, without any secret.
+pub fn for_tool_servers(env: &dyn EnvVars) -> BTreeMap<String, String> {
     let mut all = env.all();
-    all.retain(|name, _| FOR_CHILDREN.contains(&name.as_str()));
+    all.retain(|name, _| is_inherited(name));
     all
 }
 

@@ -1,5 +1,5 @@
-//! Keys of the fallback models: reads them from variables, and masks them. Not for checking the
-//! models, which happens where they are built.
+//! Keys of the fallback models: reads them from variables. Not for checking the models,
+//! which happens where they are built.
 
 use super::env::EnvVars;
 use super::reader::ConfigError;
@@ -27,13 +27,6 @@ pub(super) fn resolve(
         model.api_key = Secret::new(key.trim());
     }
     Ok(())
-}
-
-/// Masks the keys of the models in the whole configuration.
-pub(super) fn mask(table: &mut toml::Table) {
-    let models = table.get_mut("llm").and_then(|llm| llm.get_mut("fallback"));
-    let models = models.and_then(toml::Value::as_array_mut).into_iter().flatten();
-    models.filter_map(toml::Value::as_table_mut).for_each(super::mask::mask);
 }
 
 #[cfg(test)]

@@ -1,51 +1,69 @@
 //! Renders the configuration with its secrets masked. Not for reading them.
 
-use super::{Config, llm, tool_servers};
+use hearken_base::redaction::{MASK, is_secret_name, shown};
+use toml::Value;
+use url::Url;
 
-/// Names of keys that contain secrets, in any section.
-const SECRETS: [&str; 5] = ["api_key", "secret", "admin_token", "token", "password"];
+use super::Config;
+
+/// Names of tables whose values may all be secret: headers and variables of tool servers.
+const SECRET_TABLES: [&str; 2] = ["headers", "env"];
 
 /// Returns the whole configuration as TOML, with its secrets masked.
 pub fn masked(config: &Config) -> String {
     let mut table = toml::Table::try_from(config).expect("a configuration is plain TOML");
-    for section in table.iter_mut().filter_map(|(_, v)| v.as_table_mut()) {
-        mask(section);
+    for section in ["store", "redis"] {
+        mask_address(&mut table, section);
     }
-    llm::mask(&mut table);
-    tool_servers::mask(&mut table);
-    mask_address(&mut table, "store");
-    mask_address(&mut table, "redis");
+    mask(&mut table);
     table.to_string()
 }
 
-/// Masks the secrets of one table.
-pub(super) fn mask(table: &mut toml::Table) {
-    for name in SECRETS {
-        if let Some(key) = table.get_mut(name).filter(|k| k.as_str() != Some("")) {
-            *key = "***".into();
+/// Masks the secrets of a table and of all within it.
+fn mask(table: &mut toml::Table) {
+    for (name, value) in table.iter_mut() {
+        match value {
+            Value::Table(all) if SECRET_TABLES.contains(&name.as_str()) => {
+                all.iter_mut().for_each(|(_, value)| *value = MASK.into());
+            }
+            Value::String(text) if is_secret_name(name) && !text.is_empty() => {
+                MASK.clone_into(text);
+            }
+            value => mask_within(value),
         }
     }
 }
 
-/// Masks the password in a section's address; the whole address if it cannot be parsed.
-fn mask_address(table: &mut toml::Table, section: &str) {
-    let Some(url) = table.get_mut(section).and_then(|s| s.get_mut("url")) else { return };
-    let Some(shown) = url.as_str().filter(|u| !u.is_empty()) else { return };
-    *url = without_password(shown).unwrap_or_else(|| "***".into()).into();
+fn mask_within(value: &mut Value) {
+    match value {
+        Value::Table(table) => mask(table),
+        Value::Array(values) => values.iter_mut().for_each(mask_within),
+        Value::String(text) => {
+            if let Ok(url) = Url::parse(text)
+                && url.has_host()
+            {
+                *text = with_mask(text, &url);
+            }
+        }
+        _ => {}
+    }
 }
 
-/// Returns the address without its password; `None` if it may contain a password that cannot be
-/// found.
-fn without_password(url: &str) -> Option<String> {
-    if url.starts_with("sqlite:") {
-        return Some(url.to_owned());
+/// Returns the address without its secrets, and unchanged if it has none.
+fn with_mask(text: &str, url: &Url) -> String {
+    if url.password().is_some() || url.query().is_some() { shown(url) } else { text.to_owned() }
+}
+
+/// Masks the whole address of a section if it cannot be parsed: it may contain a password that
+/// cannot be found.
+fn mask_address(table: &mut toml::Table, section: &str) {
+    let Some(url) = table.get_mut(section).and_then(|s| s.get_mut("url")) else { return };
+    let readable = |url: &str| {
+        url.is_empty()
+            || url.starts_with("sqlite:")
+            || Url::parse(url).is_ok_and(|url| url.has_authority())
+    };
+    if !url.as_str().is_some_and(readable) {
+        *url = MASK.into();
     }
-    let mut url = url::Url::parse(url).ok().filter(url::Url::has_authority)?;
-    if url.password().is_some() {
-        url.set_password(Some("***")).ok()?;
-    }
-    if url.query_pairs().any(|(key, _)| key.contains("password")) {
-        url.set_query(None);
-    }
-    Some(url.into())
 }

@@ -1,5 +1,4 @@
-//! Secrets of remote tool servers: reads them from variables and files, and masks them. Not for
-//! checking the settings of a server.
+//! Secrets of remote tool servers: reads them from variables and files. Not for checking the settings of a server.
 
 use super::env::EnvVars;
 use super::reader::ConfigError;
@@ -37,23 +36,6 @@ pub(super) fn resolve(servers: &mut [ToolServer], env: &dyn EnvVars) -> Result<(
 
 fn wrong(server: &str, remedy: String) -> ConfigError {
     ConfigError::Value { key: "tools.servers", value: format!("wrong for `{server}`"), remedy }
-}
-
-/// Masks possible secrets in the list of servers of the whole configuration.
-pub(super) fn mask(table: &mut toml::Table) {
-    let tools = table.get_mut("tools").and_then(|t| t.get_mut("servers"));
-    let servers = tools.and_then(toml::Value::as_array_mut).into_iter().flatten();
-    for server in servers.filter_map(toml::Value::as_table_mut) {
-        if let Some(bearer) = server.get_mut("bearer").filter(|b| b.as_str() != Some("")) {
-            *bearer = "***".into();
-        }
-        for list in ["headers", "env"] {
-            let list = server.get_mut(list).and_then(toml::Value::as_table_mut);
-            for (_, value) in list.into_iter().flatten() {
-                *value = "***".into();
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::auth::{SecretFileError, TokenError, Tokens, load_or_create, same};
 use crate::config::{AuthConfig, AuthRequired};
 
 /// File name of the tokens' secret in the data folder.
-const SECRET_FILE: &str = "secret";
+pub const SECRET_FILE: &str = "secret";
 /// File name of the admin token in the data folder.
 pub const ADMIN_TOKEN_FILE: &str = "admin_token";
 

@@ -164,7 +164,8 @@ fn methods_of(path: &str) -> &'static str {
     match &parts[..] {
         [Some("api"), Some("tools"), Some("servers"), Some(_), Some("enabled"), None, ..] => "PUT",
         [Some("" | "test_client.html"), None, ..] => "GET",
-        [Some("xiaozhi"), Some("v1"), None, ..] | [Some("healthz" | "metrics"), None, ..] => "GET",
+        [Some("xiaozhi"), Some("v1"), None, ..]
+        | [Some("healthz" | "readyz" | "metrics"), None, ..] => "GET",
         [Some("xiaozhi"), Some("ota"), None, ..] => "GET, POST",
         [Some("xiaozhi"), Some("ota"), Some("activate"), None, ..] => "POST",
         [Some("xiaozhi"), Some("ota"), Some("firmware"), Some(_), None, _] => "GET, HEAD",

@@ -1,37 +1,132 @@
-//! Health check of the server and its engines, and the metrics.
+//! Health check of the server and its engines, readiness with each dependency, and the metrics.
 
-use actix_web::{HttpResponse, web};
-use hearken_cluster::Cluster;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpResponse, HttpResponseBuilder, web};
+use hearken_actors::actors::pipeline::Ports;
+use hearken_actors::ports::{Asr, Llm, ServiceState, Tts};
+use hearken_cluster::{Cluster, RedisState};
 use hearken_engines::supervise::EngineStates;
+use hearken_store::DeviceStore;
 use metrics_exporter_prometheus::PrometheusHandle;
-use serde_json::json;
+use serde_json::{Map, json};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::extract::Near;
 
 /// The content type of Prometheus's text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Longest wait for the store.
+const STORE_WITHIN: Duration = Duration::from_secs(2);
+/// Time for which the store's state is reported without asking again: anybody may ask for it.
+const STORE_KEPT: Duration = Duration::from_secs(1);
 
-/// State of the health check.
+/// What the server depends on besides its engines and Redis.
+#[derive(Clone)]
+pub struct Dependencies {
+    /// The store.
+    pub store: Arc<dyn DeviceStore>,
+    /// The recogniser of devices.
+    pub asr: Arc<dyn Asr>,
+    /// The language model of devices.
+    pub llm: Arc<dyn Llm>,
+    /// The synthesiser of devices.
+    pub tts: Arc<dyn Tts>,
+}
+
+impl Dependencies {
+    /// Collects the store and the services of devices' conversations.
+    pub fn new(ports: &Ports, store: Arc<dyn DeviceStore>) -> Self {
+        let Ports { asr, llm, tts, .. } = ports.clone();
+        Self { store, asr, llm, tts }
+    }
+}
+
+/// State of the health check and of readiness.
 #[derive(Clone)]
 pub struct Health {
     engines: EngineStates,
     metrics: PrometheusHandle,
     /// Connection to the other instances.
     pub(crate) cluster: Cluster,
+    dependencies: Dependencies,
+    store_state: Arc<StoreCheck>,
     process: CancellationToken,
 }
 
 impl Health {
-    /// Creates the state from the engines, the process's metrics, the other instances, and the
-    /// token that is cancelled at shutdown.
+    /// Creates the state from the engines, the process's metrics, the other instances, the other
+    /// dependencies, and the token that is cancelled at shutdown.
     pub fn new(
         engines: EngineStates,
         metrics: PrometheusHandle,
         cluster: Cluster,
+        dependencies: Dependencies,
         process: CancellationToken,
     ) -> Self {
-        Self { engines, metrics, cluster, process }
+        let store_state = Arc::default();
+        Self { engines, metrics, cluster, dependencies, store_state, process }
+    }
+
+    /// Returns what keeps the server from serving, if anything does.
+    fn unready(&self) -> Option<&'static str> {
+        match (self.process.is_cancelled(), self.engines.all_ready()) {
+            (true, _) => Some("stopping"),
+            (false, false) => Some("starting"),
+            (false, true) => None,
+        }
+    }
+
+    /// Returns the state of each dependency.
+    async fn states(&self) -> Map<String, serde_json::Value> {
+        let Dependencies { store, asr, llm, tts } = &self.dependencies;
+        let redis = self.cluster.redis_state().map(|state| match state {
+            RedisState::Ok => ServiceState::Ready,
+            RedisState::Lost => ServiceState::Down,
+        });
+        let states = [
+            ("store", Some(self.store_state.of(&**store).await)),
+            ("redis", redis),
+            ("asr", Some(asr.state())),
+            ("llm", Some(llm.state())),
+            ("tts", Some(tts.state())),
+        ];
+        let known = states.into_iter().filter_map(|(name, state)| Some((name, state?)));
+        known.map(|(name, state)| (name.to_owned(), json!(state))).collect()
+    }
+}
+
+/// Last check of the store.
+#[derive(Default)]
+struct StoreCheck(Mutex<Option<(Instant, ServiceState)>>);
+
+impl StoreCheck {
+    /// Returns the state of the store, which is at most [`STORE_KEPT`] old. One check runs at a
+    /// time; who asks meanwhile waits for it.
+    async fn of(&self, store: &dyn DeviceStore) -> ServiceState {
+        let mut last = self.0.lock().await;
+        if let Some((at, state)) = *last
+            && at.elapsed() < STORE_KEPT
+        {
+            return state;
+        }
+        let state = match timeout(STORE_WITHIN, store.check_usable()).await {
+            Ok(Ok(())) => ServiceState::Ready,
+            Ok(Err(error)) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(%error, cause, "the store cannot be used");
+                ServiceState::Down
+            }
+            Err(_) => {
+                tracing::warn!(within = ?STORE_WITHIN, "the store does not answer");
+                ServiceState::Down
+            }
+        };
+        *last = Some((Instant::now(), state));
+        state
     }
 }
 
@@ -41,26 +136,40 @@ impl Health {
 #[utoipa::path(get, path = "/healthz", tag = "server",
     responses((status = 200, body = Object), (status = 503, body = Object)))]
 pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
-    let ready = health.engines.all_ready();
-    let stopping = health.process.is_cancelled();
-    let status = match (stopping, ready) {
-        (true, _) => "stopping",
-        (false, true) => "ok",
-        (false, false) => "starting",
-    };
+    let unready = health.unready();
     let mut body = json!({
-        "status": status,
+        "status": unready.unwrap_or("ok"),
         "version": env!("CARGO_PKG_VERSION"),
         "engines": health.engines.snapshot(),
     });
     if let Some(standing) = health.cluster.redis_state() {
         body["redis"] = json!(standing);
     }
-    if ready && !stopping {
-        HttpResponse::Ok().json(body)
-    } else {
-        HttpResponse::ServiceUnavailable().json(body)
-    }
+    answer(unready.is_none()).json(body)
+}
+
+/// Returns the state of each dependency (`store`, `redis` if one is configured, `asr`, `llm`,
+/// `tts`): `ready`, `degraded` or `down`. The services' states are those of their last requests.
+/// 503 while an engine is not ready (`"status": "starting"`), at shutdown (`"stopping"`), and while
+/// the store cannot be used (`"down"`); without the others the server goes on, with 200 and
+/// `"degraded"`.
+#[utoipa::path(get, path = "/readyz", tag = "server",
+    responses((status = 200, body = Object), (status = 503, body = Object)))]
+pub(super) async fn readyz(health: web::Data<Health>) -> HttpResponse {
+    let states = health.states().await;
+    let [ready, down] = [ServiceState::Ready, ServiceState::Down].map(|state| json!(state));
+    let status = match health.unready() {
+        Some(unready) => unready,
+        None if states["store"] == down => "down",
+        None if states.values().any(|state| *state != ready) => "degraded",
+        None => "ready",
+    };
+    let serves = matches!(status, "ready" | "degraded");
+    answer(serves).json(json!({"status": status, "dependencies": states}))
+}
+
+fn answer(ready: bool) -> HttpResponseBuilder {
+    if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() }
 }
 
 /// Returns every metric of the process in Prometheus's text format; contains nothing that users

@@ -242,7 +242,9 @@ async fn logged(
     let path = route.map_or(Cow::Owned(path), Cow::Owned);
     let (status, ms) = (status.as_u16(), took.as_millis());
     match &*path {
-        "/healthz" | "/metrics" => tracing::debug!(%method, %path, status, ms, "answered"),
+        "/healthz" | "/readyz" | "/metrics" => {
+            tracing::debug!(%method, %path, status, ms, "answered")
+        }
         _ if status >= 500 => tracing::warn!(%method, %path, status, ms, "answered"),
         _ => tracing::info!(%method, %path, status, ms, "answered"),
     }

@@ -36,12 +36,12 @@ use actix_web::web::{self, ServiceConfig};
 use hearken_store::DeviceStore;
 
 pub use admin::Admin;
-pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, admin_token, secret, tokens};
+pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
 pub use chat::Chats;
 pub use device::DeviceEndpoint;
 pub use device_orders::order_handler;
 pub use gateway::TextClients;
-pub use health::Health;
+pub use health::{Dependencies, Health};
 pub use litemcp::{LiteMcp, litemcp_routes};
 pub use middleware::limits::network_of;
 pub use middleware::{MiddlewareState, behind};
@@ -165,6 +165,7 @@ pub fn routes(
         .route(key, web::put().to(devices::provision))
         .route(key, web::delete().to(devices::unprovision))
         .route("/healthz", web::get().to(health::healthz))
+        .route("/readyz", web::get().to(health::readyz))
         .route("/metrics", web::get().to(health::metrics))
         .default_service(web::to(fault::not_found));
 }

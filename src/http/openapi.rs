@@ -39,7 +39,7 @@ pub const PATH: &str = "/api/openapi.json";
         tools_api::list, tools_api::call,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
         tool_servers::switch,
-        health::healthz, health::metrics, mcp_endpoint::health,
+        health::healthz, health::readyz, health::metrics, mcp_endpoint::health,
     )
 )]
 struct Api;

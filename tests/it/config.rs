@@ -102,7 +102,7 @@ fn the_whole_configuration_is_shown_with_its_secrets_masked() {
 fn a_store_s_address_is_shown_without_its_password() {
     for (url, shown) in [
         ("postgres://u:hidden@h/d", "postgres://u:***@h/d"),
-        ("postgresql://u@h/d?password=hidden", "postgresql://u@h/d"),
+        ("postgresql://u@h/d?password=hidden", "postgresql://u@h/d?password=***"),
         ("sqlite:///x/y.db", "sqlite:///x/y.db"),
         ("u:hidden@h", "***"),
         ("postgres:u:hidden@h", "***"),

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acceptance;
+mod deploy;
 mod fixtures;
+mod supply_chain;
 mod tidy;
 
 use std::path::Path;

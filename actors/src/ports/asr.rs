@@ -2,13 +2,18 @@
 
 use async_trait::async_trait;
 
-use super::ProviderError;
+use super::{ProviderError, ServiceState};
 
 /// Speech recogniser.
 #[async_trait]
 pub trait Asr: Send + Sync {
     /// Opens a stream for one utterance. Dropping the stream cancels the recognition.
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError>;
+
+    /// Returns the state of the services behind it. Asks none of them.
+    fn state(&self) -> ServiceState {
+        ServiceState::Ready
+    }
 }
 
 /// Stream of one utterance to the recogniser.

@@ -8,7 +8,7 @@ pub use hearken_proto::chat::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ProviderError;
+use super::{ProviderError, ServiceState};
 
 /// Language model.
 pub trait Llm: Send + Sync {
@@ -20,6 +20,11 @@ pub trait Llm: Send + Sync {
     /// faster. Does nothing by default. Dropping it cancels the request.
     fn prefetch(&self, _opening: Prompt) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// Returns the state of the services behind it. Asks none of them.
+    fn state(&self) -> ServiceState {
+        ServiceState::Ready
     }
 }
 

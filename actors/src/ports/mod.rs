@@ -18,6 +18,7 @@ pub mod image_describer;
 pub mod llm;
 pub mod locks;
 pub mod recording_sink;
+pub mod service_state;
 pub mod sessions;
 pub mod state;
 pub mod tool_clients;
@@ -37,6 +38,7 @@ pub use llm::{
 };
 pub use locks::{SessionLock, SessionLocks};
 pub use recording_sink::{RecordedFrame, RecordingSink};
+pub use service_state::ServiceState;
 pub use sessions::{KeptSession, SessionStore};
 pub use state::{StateError, StateEvent, StateOutcome, StateServer};
 pub use tool_clients::{LocalToolClient, RemoteCall, RemoteToolClient, ToolClients};

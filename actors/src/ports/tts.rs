@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 
-use super::ProviderError;
+use super::{ProviderError, ServiceState};
 
 /// Speech synthesiser.
 pub trait Tts: Send + Sync {
@@ -16,6 +16,11 @@ pub trait Tts: Send + Sync {
     /// Returns the highest sample rate used until now. `None` if it is not known.
     fn sample_rate_hz(&self) -> Option<u32> {
         None
+    }
+
+    /// Returns the state of the services behind it. Asks none of them.
+    fn state(&self) -> ServiceState {
+        ServiceState::Ready
     }
 }
 

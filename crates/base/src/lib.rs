@@ -1,9 +1,12 @@
-//! Base code for every crate that talks to other services: secrets, checks of settings, the
-//! outbound HTTP client, limits of WebSocket connections, TLS, thread priority. Not for any one
-//! service or protocol.
+//! Base code for every crate that talks to other services: secrets and their redaction, checks of
+//! settings, the outbound HTTP client, limits of WebSocket connections, TLS, thread priority, private
+//! files, the environment of child processes. Not for any one service or protocol.
 
+pub mod child_env;
 pub mod http;
 pub mod priority;
+pub mod private_files;
+pub mod redaction;
 pub mod settings;
 pub mod tls;
 pub mod websocket;

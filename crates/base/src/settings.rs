@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use hearken_actors::ports::BoxError;
 use url::Url;
 
-use crate::Secret;
-use crate::http;
+use crate::redaction::shown;
+use crate::{Secret, http};
 
 /// Reason that a provider cannot be built from its settings.
 #[derive(Debug, thiserror::Error)]
@@ -72,15 +72,6 @@ pub fn parse(
         Ok(url) => Err(SettingError::value(key, shown(&url), allowed)),
         Err(_) => Err(SettingError::value(key, value, allowed)),
     }
-}
-
-/// Returns the URL as text, with `***` for its password.
-pub fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    if url.password().is_some() && url.set_password(Some("***")).is_err() {
-        return format!("{}://...", url.scheme());
-    }
-    url.into()
 }
 
 /// Checks that a key can be sent in a header.

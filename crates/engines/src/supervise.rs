@@ -1,6 +1,6 @@
 //! Supervisor of engines as child processes: starts them, monitors them, restarts them when they
-//! die, and ends them with the server. A crash in native code costs one turn, never the server. Not
-//! for the work of the engines.
+//! die or do not answer, and ends them with the server. A crash in native code costs one turn, never
+//! the server. Not for the work of the engines.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hearken_base::child_env;
 use hearken_base::priority::lower_priority;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
@@ -22,8 +23,16 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Run time after which an engine counts as stable: the next wait is the first again.
 const WELL_AFTER: Duration = Duration::from_secs(20);
-/// Interval between health checks of a starting engine.
+/// Interval between health checks of a starting engine, and of one that does not answer.
 const ASK_EVERY: Duration = Duration::from_millis(100);
+/// Interval between health checks of a ready engine.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+/// Time for an engine to become ready: loading models takes minutes on a slow disk.
+const READY_WITHIN: Duration = Duration::from_secs(10 * 60);
+/// Variables that engines inherit besides those of every program: for shared libraries, espeak-ng's
+/// data, threads and traces of crashes.
+const INHERITED: [&str; 4] =
+    ["LD_LIBRARY_PATH", "ESPEAK_DATA_PATH", "OMP_NUM_THREADS", "RUST_BACKTRACE"];
 /// Time that an engine has to exit by itself.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
@@ -36,10 +45,12 @@ pub struct Engine {
     pub program: PathBuf,
     /// Arguments. The program must exit when its standard input closes.
     pub args: Vec<OsString>,
-    /// Environment variables in addition to those of this process.
+    /// Environment variables besides the inherited ones: see [`child_env`].
     pub env: Vec<(String, String)>,
-    /// URL that answers 200 once the engine is ready.
+    /// URL that answers 200 once the engine is ready, and from then on as long as it works.
     pub health_url: String,
+    /// Longest time without such an answer: a ready engine is then killed and restarted.
+    pub answers_within: Duration,
 }
 
 /// State of an engine.
@@ -151,6 +162,8 @@ fn spawn(engine: &Engine) -> std::io::Result<Child> {
     let mut command = Command::new(&engine.program);
     command
         .args(&engine.args)
+        .env_clear()
+        .envs(child_env::inherited(&INHERITED))
         .envs(engine.env.iter().cloned())
         .stdin(Stdio::piped())
         .stdout(Stdio::inherit())
@@ -173,10 +186,12 @@ fn spawn(engine: &Engine) -> std::io::Result<Child> {
 enum Ended {
     ByUs,
     ByItself,
+    /// Killed because it did not answer.
+    Silent,
 }
 
-/// Waits until the engine exits, or ends it when `token` is cancelled. Keeps its standard input
-/// open until then: the engine also exits when this process dies.
+/// Waits until the engine exits, or ends it when `token` is cancelled. Kills it when it does not
+/// answer. Keeps its standard input open until then: the engine also exits when this process dies.
 async fn watch(
     engine: &Engine,
     mut child: Child,
@@ -186,11 +201,10 @@ async fn watch(
 ) -> Ended {
     let stdin = child.stdin.take();
     let pid = child.id();
-    let ready = async {
-        wait_until_ready(&engine.health_url).await;
+    let ask = || is_healthy(&engine.health_url, engine.answers_within);
+    let on_ready = || {
         tracing::info!(engine = engine.name, pid, "the engine is ready");
         states.note(engine.name, EngineState::Ready, pid, restarts);
-        std::future::pending::<()>().await;
     };
     tokio::select! {
         status = child.wait() => {
@@ -198,27 +212,109 @@ async fn watch(
             tracing::error!(engine = engine.name, status, "the engine exited; restarting it");
             return Ended::ByItself;
         }
-        () = ready => {}
+        () = until_silent(ask, engine.answers_within, on_ready) => {
+            tracing::error!(engine = engine.name, pid, "the engine does not answer; restarting it");
+            // A stopped process notices nothing else.
+            kill(engine, &mut child).await;
+            return Ended::Silent;
+        }
         () = token.cancelled() => {}
     }
     drop(stdin);
     if tokio::time::timeout(END_WITHIN, child.wait()).await.is_err() {
         tracing::warn!(engine = engine.name, "the engine did not exit in time; killing it");
-        if let Err(error) = child.kill().await {
-            tracing::error!(engine = engine.name, %error, "cannot kill the engine");
-        }
+        kill(engine, &mut child).await;
     }
     Ended::ByUs
 }
 
-async fn wait_until_ready(url: &str) {
-    hearken_base::tls::choose_provider();
-    let client = reqwest::Client::new();
+async fn kill(engine: &Engine, child: &mut Child) {
+    if let Err(error) = child.kill().await {
+        tracing::error!(engine = engine.name, %error, "cannot kill the engine");
+    }
+}
+
+/// Returns once the engine has not become ready in time, or was ready and has not answered `ask`
+/// with true for the time `within`.
+async fn until_silent<F: Future<Output = bool>>(
+    ask: impl Fn() -> F,
+    within: Duration,
+    on_ready: impl FnOnce(),
+) {
+    if tokio::time::timeout(READY_WITHIN, until_healthy(&ask)).await.is_err() {
+        return;
+    }
+    on_ready();
     loop {
-        let answer = client.get(url).timeout(Duration::from_secs(2)).send().await;
-        if answer.is_ok_and(|a| a.status().is_success()) {
+        tokio::time::sleep(CHECK_EVERY).await;
+        if tokio::time::timeout(within, until_healthy(&ask)).await.is_err() {
             return;
         }
+    }
+}
+
+/// Asks until the answer is true.
+async fn until_healthy<F: Future<Output = bool>>(ask: &impl Fn() -> F) {
+    while !ask().await {
         tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+/// Asks an engine for its health. An engine that is busy may take its time.
+async fn is_healthy(url: &str, within: Duration) -> bool {
+    hearken_base::tls::choose_provider();
+    let answer = reqwest::Client::new().get(url).timeout(within).send().await;
+    answer.is_ok_and(|answer| answer.status().is_success())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const WITHIN: Duration = Duration::from_secs(20);
+
+    /// Asks an engine that answers until a time, and takes `takes` for it. Tells when the engine
+    /// was found silent, since the start.
+    async fn found_silent(answers_until: Duration, takes: Duration) -> (Duration, bool) {
+        let (begun, ready) = (Instant::now(), Cell::new(false));
+        let ask = || async move {
+            if begun.elapsed() > answers_until {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(takes).await;
+            true
+        };
+        until_silent(ask, WITHIN, || ready.set(true)).await;
+        (begun.elapsed(), ready.get())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_stops_answering_is_found_within_half_a_minute() {
+        for answers_until in [0, 1, 4_999, 5_000, 5_001, 61_234] {
+            let answers_until = Duration::from_millis(answers_until);
+            let (found, ready) = found_silent(answers_until, Duration::ZERO).await;
+            assert!(ready && found > answers_until, "{found:?}");
+            assert!(found <= answers_until + Duration::from_secs(25), "{found:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_is_slow_to_answer_is_left_alone() {
+        let slow = WITHIN - Duration::from_secs(1);
+        let hour = Duration::from_secs(60 * 60);
+        let (found, _) = found_silent(hour, slow).await;
+        assert!(found > hour, "{found:?}");
+        let (found, _) = found_silent(hour, WITHIN + Duration::from_secs(1)).await;
+        assert!(found < Duration::from_secs(60), "slower than allowed: {found:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_never_becomes_ready_is_given_up() {
+        let begun = Instant::now();
+        until_silent(|| std::future::ready(false), WITHIN, || unreachable!("it is not ready"))
+            .await;
+        assert_eq!(begun.elapsed(), READY_WITHIN);
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::metrics::ProviderMetrics;
-use hearken_actors::ports::{ProviderError, ProviderErrorKind};
+use hearken_actors::ports::{ProviderError, ProviderErrorKind, ServiceState};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -82,6 +82,11 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         };
         let all = services.into_iter().enumerate().map(backend).collect();
         Arc::new(Self { name, all, turn: Mutex::default(), runtime: Handle::try_current().ok() })
+    }
+
+    /// Returns the state of the services together.
+    fn state(&self) -> ServiceState {
+        ServiceState::of(self.all.iter().map(|backend| backend.circuit.retry_at().is_none().into()))
     }
 
     fn several(&self) -> bool {

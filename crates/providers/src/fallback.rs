@@ -9,7 +9,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_actors::metrics;
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
+use hearken_actors::ports::{
+    Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState,
+};
 use tokio::time::{Instant, timeout_at};
 
 use super::circuit_breaker::CircuitBreaker;
@@ -63,6 +65,10 @@ impl Llm for Fallback {
             Some(model) => model.llm.prefetch(opening),
             None => Box::pin(std::future::ready(())),
         }
+    }
+
+    fn state(&self) -> ServiceState {
+        ServiceState::of(self.models.iter().map(|model| model.llm.state()))
     }
 }
 
@@ -143,6 +149,10 @@ impl Llm for DeadlineLlm {
 
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.inner.prefetch(opening)
+    }
+
+    fn state(&self) -> ServiceState {
+        self.inner.state()
     }
 }
 

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use hearken_actors::ports::{Asr, Tts};
 use hearken_base::SettingError;
-use hearken_base::settings::{check_key, check_times, parse, shown};
+use hearken_base::redaction::shown;
+use hearken_base::settings::{check_key, check_times, parse};
 
 use asr::funasr::FunAsr;
 use asr::listenai::ListenAiAsr;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, once};
 use hearken_actors::metrics::{ProviderEnd, ProviderMetrics};
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
+use hearken_actors::ports::{
+    Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState,
+};
 use tokio::time::Instant;
 
 /// Request in flight until its end is recorded. Dropping it earlier counts as cancelled.
@@ -81,6 +83,10 @@ impl Llm for MeasuredLlm {
     /// Prefetches without counting: nobody waits for it.
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.inner.prefetch(opening)
+    }
+
+    fn state(&self) -> ServiceState {
+        self.meters.is_up().into()
     }
 }
 

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_actors::ports::{
-    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Transcript,
-    Tts, UtteranceSpec,
+    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
+    ServiceState, Transcript, Tts, UtteranceSpec,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -113,6 +113,10 @@ impl<P: Llm + ?Sized + 'static> Llm for Retrying<P> {
     /// Prefetches without retries: the real request follows anyway.
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.inner.prefetch(opening)
+    }
+
+    fn state(&self) -> ServiceState {
+        self.inner.state()
     }
 }
 

@@ -2,7 +2,9 @@
 //! is configured. Not for the rules of a world.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -174,12 +176,23 @@ impl Storage {
         let beside = file.with_extension("new");
         let written = serde_json::to_vec(sessions)
             .map_err(io::Error::other)
-            .and_then(|bytes| std::fs::write(&beside, bytes))
+            .and_then(|bytes| write_private(&beside, &bytes))
             .and_then(|()| std::fs::rename(&beside, file));
         if let Err(error) = written {
             tracing::error!(%error, file = %file.display(), "cannot write the sessions");
         }
     }
+}
+
+/// Writes a file that only its owner can read: worlds tell what users did. One that an earlier
+/// process left unfinished is replaced.
+fn write_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Err(error) = std::fs::remove_file(file)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?.write_all(bytes)
 }
 
 impl Kept {

@@ -28,7 +28,7 @@ pub use config::StoreConfig;
 pub use error::{StoreError, StoreErrorKind};
 pub use museum::{MuseumSession, MuseumStore};
 pub use settings::{AuditEntry, SettingsStore};
-pub use sql::SqlStore;
+pub use sql::{FILE_NAME, SqlStore};
 pub use tools::{KeptServer, ToolStore};
 
 /// Most stored devices that nobody bound, named or configured. Beyond, those not seen for the
@@ -174,6 +174,9 @@ pub trait DeviceStore: Send + Sync {
 
     /// Closes the store's connections.
     async fn close(&self);
+
+    /// Checks that it can be read and written now.
+    async fn check_usable(&self) -> Result<(), StoreError>;
 }
 
 /// Opens the store at this address; empty is `hearken.db` in the data folder. The connection is

@@ -1,5 +1,6 @@
 //! The health address of an engine that is not there. Not for engines.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +18,12 @@ pub struct HealthStub {
 impl HealthStub {
     /// One that says that the engine is ready, or not yet.
     pub async fn start(ready: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at(([127, 0, 0, 1], 0).into(), ready).await
+    }
+
+    /// The same at this address.
+    pub async fn at(address: SocketAddr, ready: bool) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}/healthz", listener.local_addr().unwrap());
         let ready = Arc::new(AtomicBool::new(ready));
         let answers = Arc::clone(&ready);

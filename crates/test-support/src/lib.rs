@@ -29,7 +29,15 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 /// Asks again and again until there is an answer, at most 5 s.
-pub async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+pub async fn eventually<T, F>(what: &str, ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    eventually_within(Duration::from_secs(5), what, ask).await
+}
+
+/// The same within this time.
+pub async fn eventually_within<T, F>(time: Duration, what: &str, mut ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
@@ -42,7 +50,7 @@ where
             }
         }
     };
-    let answer = tokio::time::timeout(Duration::from_secs(5), asking).await;
+    let answer = tokio::time::timeout(time, asking).await;
     answer.unwrap_or_else(|_| panic!("never came: {what}"))
 }
 

@@ -56,7 +56,7 @@ impl Peers {
 
     /// The Node among the packages, newer than the machine's.
     pub fn node(&self) -> PathBuf {
-        self.packages().join("node_modules/node/bin/node")
+        self.packages().join("node_modules/.bin/node")
     }
 
     /// A program of the Python packages.

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use hearken_base::Secret;
+use hearken_base::redaction::{self, MASK};
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::{Device, KeptServer, StoreError, ToolStore};
 use serde::Serialize;
@@ -26,8 +27,6 @@ const MAX_SERVERS: usize = 64;
 const RETRY_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which the store is checked for changes of other instances.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
-/// Replacement of a secret in shown settings.
-const MASK: &str = "***";
 
 /// Reason why a change was refused.
 #[derive(Debug, thiserror::Error)]
@@ -450,15 +449,8 @@ fn masked(settings: &ToolServer) -> Value {
     }
     settings.headers.values_mut().for_each(|value| *value = Secret::new(MASK));
     settings.env.values_mut().for_each(|value| *value = MASK.to_owned());
-    if let Ok(mut url) = Url::parse(&settings.url) {
-        // A URL that cannot have these parts has none to hide.
-        if url.password().is_some() {
-            url.set_password(Some(MASK)).unwrap_or_default();
-        }
-        if url.query().is_some() {
-            url.set_query(Some(MASK));
-        }
-        settings.url = url.into();
+    if let Ok(url) = Url::parse(&settings.url) {
+        settings.url = redaction::shown(&url);
     }
     serde_json::to_value(settings).unwrap_or_default()
 }
@@ -473,7 +465,7 @@ mod tests {
                     headers = { K = 'sk-4' }\nenv = { V = 'sk-5' }";
         let shown = masked(&toml::from_str(text).unwrap()).to_string();
         assert!(!shown.contains("sk-"), "{shown}");
-        assert!(shown.contains(r#""url":"https://me:***@a/mcp?***""#), "{shown}");
+        assert!(shown.contains(r#""url":"https://me:***@a/mcp?key=***""#), "{shown}");
         assert!(shown.contains(r#""K":"***""#) && shown.contains(r#""V":"***""#), "{shown}");
     }
 }

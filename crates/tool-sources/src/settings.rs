@@ -61,8 +61,8 @@ pub struct ToolServer {
     pub command: String,
     /// Arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables of the program. Of the server's variables it gets `PATH`, `HOME` and
-    /// `LANG` only.
+    /// Environment variables of the program. Of the server's variables it gets paths, language and
+    /// time only: see [`hearken_base::child_env`].
     pub env: BTreeMap<String, String>,
     /// Headers of every request.
     pub headers: BTreeMap<String, Secret>,

@@ -22,7 +22,7 @@ const CLIENTS_AN_ADDRESS: u32 = 10;
 const OTA_PATH: &str = "/xiaozhi/ota";
 /// Paths of which requests in progress are not counted: who watches the server must see it when it
 /// is busy, and their answers need nothing else of it.
-const UNCOUNTED: [&str; 2] = ["/healthz", "/metrics"];
+const UNCOUNTED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Limits of one address. A client is its address: anybody can invent any number of session ids and
 /// tokens. Exempt, but from the rate of requests to `/api`, are programs on this machine and clients

@@ -12,7 +12,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::{HELLO, json_of, next};
+use super::{HELLO, PATIENCE, json_of, next};
 use crate::support::app::{PHRASES, TestServer, Vendors};
 
 /// Sends a handshake as it stands and returns the answer's head.
@@ -135,6 +135,7 @@ async fn health_says_whether_the_engines_are_ready() {
         args: Vec::new(),
         env: Vec::new(),
         health_url: health.url.clone(),
+        answers_within: PATIENCE,
     };
     let server = TestServer::of(vendors.config(), vec![engine]).await;
     let client = reqwest::Client::new();

@@ -83,9 +83,13 @@ impl Person {
 
     /// Connects a device that has these tools, and opens the microphone.
     pub(crate) async fn meet_with_tools(url: &str, tools: Toolbox) -> Self {
-        let endpoint = endpoint(url, 1);
-        let mode = ListenMode::Auto;
-        let firmware = Firmware::new(Profile::default(), mode, 1, &AudioParams::default());
+        Self::meet_at(endpoint(url, 1), tools, ListenMode::Auto).await
+    }
+
+    /// Connects at this endpoint a device that has these tools, and opens the microphone.
+    pub(crate) async fn meet_at(endpoint: Endpoint, tools: Toolbox, mode: ListenMode) -> Self {
+        let audio = AudioParams::default();
+        let firmware = Firmware::new(Profile::default(), mode, endpoint.framing, &audio);
         let met = Self::with(endpoint, firmware.with_tools(tools), mode).await;
         met.expect("the server takes the device")
     }

@@ -12,6 +12,7 @@ use hearken_virtual_device::socket::{Device, Endpoint};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use super::PATIENCE;
 use super::person::Person;
@@ -19,7 +20,7 @@ use super::turns::good_answer;
 use super::voices::SPEECH;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
 
-fn only_file(folder: &Path) -> PathBuf {
+pub(super) fn only_file(folder: &Path) -> PathBuf {
     let files: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     let [file] = files.as_slice() else { panic!("one session, one file: {files:?}") };
@@ -77,7 +78,7 @@ async fn a_recorded_session_reads_back_whole_and_replays() {
 }
 
 /// The program with a configuration that points at the vendors, in an empty folder.
-fn hearken(vendors: &Vendors, folder: &Path) -> Command {
+pub(super) fn hearken(vendors: &Vendors, folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearken"));
     command
         .current_dir(folder)
@@ -95,12 +96,16 @@ fn hearken(vendors: &Vendors, folder: &Path) -> Command {
     command
 }
 
-/// Starts `serve` and waits until its log tells the address.
-async fn serve(mut command: Command) -> (Child, String) {
+/// Starts `serve` and waits until its log tells the address. Returns the program, the address of
+/// devices, and the whole log, which ends with the program.
+pub(super) async fn serve(mut command: Command) -> (Child, String, JoinHandle<String>) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut whole = String::new();
     let address = tokio::time::timeout(PATIENCE, async {
         while let Some(line) = log.next_line().await.unwrap() {
+            whole.push_str(&line);
+            whole.push('\n');
             let entry: Value = serde_json::from_str(&line).expect("the log is JSON");
             if let Some(address) = entry["fields"]["address"].as_str() {
                 return address.to_owned();
@@ -110,8 +115,22 @@ async fn serve(mut command: Command) -> (Child, String) {
     });
     let address = address.await.expect("the program listens in time");
     // Whoever stops reading would block the program.
-    tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
-    (child, format!("ws://{address}/xiaozhi/v1/"))
+    let log = tokio::spawn(async move {
+        while let Ok(Some(line)) = log.next_line().await {
+            whole.push_str(&line);
+            whole.push('\n');
+        }
+        whole
+    });
+    (child, format!("ws://{address}/xiaozhi/v1/"), log)
+}
+
+/// Ends the program as an operator does.
+pub(super) async fn end(child: &mut Child) {
+    let id = child.id().unwrap().to_string();
+    assert!(Command::new("kill").arg(&id).status().await.unwrap().success());
+    let ended = tokio::time::timeout(Duration::from_secs(10), child.wait()).await;
+    assert_eq!(ended.expect("it ends in time").unwrap().code(), Some(0));
 }
 
 #[tokio::test]
@@ -120,7 +139,7 @@ async fn the_program_records_a_session_ends_at_sigterm_and_replays_it() {
     let vendors = Vendors::start().await;
     let mut command = hearken(&vendors, folder.path());
     command.args(["serve", "--record", "sessions"]);
-    let (mut child, url) = serve(command).await;
+    let (mut child, url, _) = serve(command).await;
     let sent = has_one_conversation(&url).await;
     let sessions = folder.path().join("sessions");
     let file = only_file(&sessions);
@@ -141,10 +160,7 @@ async fn the_program_records_a_session_ends_at_sigterm_and_replays_it() {
     let json: Value = serde_json::from_slice(out).unwrap();
     assert_eq!((&json["transcript"], &json["reply"]), (&HEARD.into(), &REPLY.join(" ").into()));
 
-    let id = child.id().unwrap().to_string();
-    assert!(Command::new("kill").arg(&id).status().await.unwrap().success());
-    let ended = tokio::time::timeout(Duration::from_secs(10), child.wait()).await;
-    assert_eq!(ended.expect("it ends in time").unwrap().code(), Some(0));
+    end(&mut child).await;
     let text = std::fs::read_to_string(only_file(&sessions)).unwrap();
     Recording::parse(&text).expect("the second session was recorded as well");
 }

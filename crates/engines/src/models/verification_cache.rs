@@ -32,8 +32,6 @@ struct StampedFile {
 pub enum FileState {
     /// The hash matches the catalogue.
     Good,
-    /// The catalogue has no hash for this file; the bytes are those that were downloaded.
-    NoHashKnown,
     /// The file does not exist.
     Missing,
     /// The file has changed.
@@ -85,15 +83,9 @@ pub(super) async fn write(folder: &Path, model: &Model) -> Result<u64, ModelErro
     for file in model.files() {
         let path = folder.join(&file.path);
         let what = format!("model {}: {}", model.name, file.path);
-        let sha256 = match &file.sha256 {
-            Some(expected) => {
-                hash::check(&path, &what, expected).await?;
-                expected.clone()
-            }
-            None => hash::of_file(&path).await?,
-        };
+        hash::check(&path, &what, &file.sha256).await?;
         let bytes = std::fs::metadata(&path).map_err(ModelError::at(&path))?.len();
-        files.push(StampedFile { path: file.path, bytes, sha256 });
+        files.push(StampedFile { path: file.path, bytes, sha256: file.sha256 });
     }
     let total = files.iter().map(|file| file.bytes).sum();
     let stamp = VerifiedFiles { entry: model.digest(), files };
@@ -121,30 +113,22 @@ pub(super) async fn is_complete(root: &Path, model: &Model) -> Result<bool, Mode
 /// [`ModelError::Io`] when a file is there but cannot be read.
 pub async fn inspect(root: &Path, model: &Model) -> Result<Vec<FileReport>, ModelError> {
     let folder = folder(root, model);
-    let stamp = read(&folder);
     let mut reports = Vec::new();
     for file in model.files() {
-        let stamped =
-            stamp.iter().flat_map(|stamp| &stamp.files).find(|seen| seen.path == file.path);
-        let state = state(&folder, &file, stamped.map(|seen| seen.sha256.clone())).await?;
+        let state = state(&folder, &file).await?;
         reports.push(FileReport { model: model.name.clone(), file: file.path, state });
     }
     Ok(reports)
 }
 
-async fn state(
-    folder: &Path,
-    file: &ModelFile,
-    stamped: Option<String>,
-) -> Result<FileState, ModelError> {
+async fn state(folder: &Path, file: &ModelFile) -> Result<FileState, ModelError> {
     let path = folder.join(&file.path);
     if !path.is_file() {
         return Ok(FileState::Missing);
     }
     let actual = hash::of_file(&path).await?;
-    Ok(match file.sha256.clone().or(stamped) {
-        Some(expected) if expected != actual => FileState::Changed { expected, actual },
-        _ if file.sha256.is_none() => FileState::NoHashKnown,
+    Ok(match file.sha256.clone() {
+        expected if expected != actual => FileState::Changed { expected, actual },
         _ => FileState::Good,
     })
 }

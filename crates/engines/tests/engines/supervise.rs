@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hearken_engines::supervise::{Engine, EngineReport, EngineState, Supervisor};
-use hearken_test_support::eventually;
 use hearken_test_support::health::HealthStub;
+use hearken_test_support::{eventually, eventually_within, variable};
 use rustix::process::{Pid, getpriority_process};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ fn engine(script: &str, args: &[&Path], health: &HealthStub) -> Engine {
         args: all,
         env: Vec::new(),
         health_url: health.url.clone(),
+        answers_within: Duration::from_secs(20),
     }
 }
 
@@ -118,6 +119,74 @@ async fn an_engine_that_keeps_dying_is_started_less_and_less_often() {
     assert!(begun.elapsed() >= Duration::from_millis(200 + 400 + 800), "{:?}", begun.elapsed());
     let took = stop(supervisor).await;
     assert!(took < Duration::from_secs(1), "nobody waits for a dead engine: {took:?}");
+}
+
+/// Variable with the address at which [`answers_until_it_is_stopped`] does so.
+const ANSWERS_AT: &str = "HEARKEN_TEST_ANSWERS_AT";
+
+/// An engine as a process of its own; without an address there is nothing to do.
+#[tokio::test]
+#[ignore = "the other test runs it in a process of its own"]
+async fn answers_until_it_is_stopped() {
+    let Some(address) = variable(ANSWERS_AT) else { return };
+    let _health = HealthStub::at(address.parse().unwrap(), true).await;
+    let until_closed = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    tokio::task::spawn_blocking(until_closed).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn an_engine_that_hangs_is_killed_and_started_again() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let test = "supervise::answers_until_it_is_stopped";
+    let supervisor = start(Engine {
+        name: "test",
+        program: std::env::current_exe().unwrap(),
+        args: [test, "--exact", "--ignored", "--nocapture"].map(Into::into).into(),
+        env: vec![(ANSWERS_AT.into(), address.clone())],
+        health_url: format!("http://{address}/healthz"),
+        answers_within: Duration::from_secs(2),
+    });
+    let first = until(&supervisor, "ready", |r| r.state == EngineState::Ready).await;
+    let id = first.pid.unwrap();
+    let stopped = Command::new("kill").args(["-STOP", &id.to_string()]).status().await.unwrap();
+    assert!(stopped.success());
+    // It is asked every 5 s, and has 2 s to answer.
+    let again = |r: &EngineReport| r.state == EngineState::Ready && r.restarts == 1;
+    let report = async || Some(supervisor.states().snapshot()["test"]).filter(again);
+    let second = eventually_within(Duration::from_secs(20), "ready again", report).await;
+    assert!(second.pid.is_some_and(|again| again != id), "{second:?}");
+    assert!(!is_alive(id), "a stopped process was killed");
+    supervisor.stop().await;
+}
+
+#[tokio::test]
+async fn an_engine_inherits_no_keys_and_no_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let (seen, done) = (folder.path().join("seen"), folder.path().join("done"));
+    let health = HealthStub::start(true).await;
+    // Descriptors beyond the three standard streams, but for the one that lists them.
+    let script = "{ env; for f in /proc/$$/fd/*; do echo \"fd ${f##*/} $(readlink \"$f\")\"; done; } \
+                  > \"$1\"; : > \"$2\"; exec cat";
+    let mut engine = engine(script, &[&seen, &done], &health);
+    engine.env = vec![("HEARKEN__LOG__LEVEL".into(), "debug".into())];
+    let supervisor = start(engine);
+    eventually("its environment", async || done.exists().then_some(())).await;
+    let seen = std::fs::read_to_string(seen).unwrap();
+    supervisor.stop().await;
+    let names: Vec<&str> = seen.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
+    assert!(names.contains(&"PATH") && names.contains(&"HEARKEN__LOG__LEVEL"), "{seen}");
+    // Cargo and nextest set some for this process.
+    assert!(variable("CARGO_MANIFEST_DIR").is_some());
+    let inherited = |name: &&&str| name.starts_with("CARGO") || name.starts_with("NEXTEST");
+    assert_eq!(names.iter().find(inherited), None, "{seen}");
+    let further: Vec<&str> = seen
+        .lines()
+        .filter(|line| line.starts_with("fd "))
+        .filter(|line| !["fd 0 ", "fd 1 ", "fd 2 "].iter().any(|fd| line.starts_with(fd)))
+        .collect();
+    assert!(!further.iter().any(|line| line.contains("socket")), "{further:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hearken_actors::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
+use hearken_actors::ports::{
+    Asr, AsrStream, ProviderError, ServiceState, Transcript, UtteranceSpec,
+};
 use tokio::time::Instant;
 
 use super::{Backends, Lease, Search, Service};
@@ -70,6 +72,10 @@ impl Asr for BalancedAsr {
             }
         }
         Ok(Box::new(utterance))
+    }
+
+    fn state(&self) -> ServiceState {
+        self.backends.state()
     }
 }
 

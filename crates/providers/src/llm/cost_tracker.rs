@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
 use hearken_actors::metrics;
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, Usage};
+use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState, Usage};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -93,6 +93,10 @@ impl Llm for PricedLlm {
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.inner.prefetch(opening)
     }
+
+    fn state(&self) -> ServiceState {
+        self.inner.state()
+    }
 }
 
 /// Language model whose requests are counted for one frontend.
@@ -126,5 +130,9 @@ impl Llm for CountingLlm {
 
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.inner.prefetch(opening)
+    }
+
+    fn state(&self) -> ServiceState {
+        self.inner.state()
     }
 }

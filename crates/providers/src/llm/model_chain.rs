@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hearken_actors::ports::Llm;
 use hearken_base::{
-    SettingError, settings::check_key, settings::check_times, settings::parse, settings::shown,
+    SettingError, redaction::shown, settings::check_key, settings::check_times, settings::parse,
 };
 use url::Url;
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use hearken_actors::ports::StateServer;
 use hearken_base::SettingError;
-use hearken_base::settings::{check_key, parse, shown};
+use hearken_base::redaction::shown;
+use hearken_base::settings::{check_key, parse};
 
 pub use client::HttpStateServer;
 pub use config::StateConfig;

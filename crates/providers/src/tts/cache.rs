@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use hearken_actors::ports::{Line, Pcm, ProviderError, Tts};
+use hearken_actors::ports::{Line, Pcm, ProviderError, ServiceState, Tts};
 
 /// Approximate size of an entry besides its audio and text, in bytes.
 const ENTRY_BYTES: usize = 128;
@@ -114,6 +114,10 @@ impl Tts for CachedTts {
 
     fn sample_rate_hz(&self) -> Option<u32> {
         lock(&self.memory).rate_hz
+    }
+
+    fn state(&self) -> ServiceState {
+        self.inner.state()
     }
 }
 

@@ -320,6 +320,10 @@ impl DeviceStore for SqlStore {
     async fn close(&self) {
         self.shut().await;
     }
+
+    async fn check_usable(&self) -> Result<(), StoreError> {
+        in_time(self.begin_and_read()).await
+    }
 }
 
 impl SqlStore {

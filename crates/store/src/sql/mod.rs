@@ -15,10 +15,8 @@ mod settings;
 mod snapshots;
 mod tools;
 
-use std::fs;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -26,6 +24,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::ports::BoxError;
+use hearken_base::private_files;
 use jiff::Timestamp;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::postgres::PgConnectOptions;
@@ -37,6 +36,8 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use super::{StoreError, StoreErrorKind};
 
+/// Name of the store's file in the data folder.
+pub const FILE_NAME: &str = "hearken.db";
 /// Longest wait for another writer.
 const BUSY: Duration = Duration::from_secs(1);
 /// Longest wait for a connection.
@@ -211,6 +212,21 @@ impl SqlStore {
         Ok(StoreTransaction { transaction: self.pool.begin_with(begin).await?, _permit: permit })
     }
 
+    /// Begins a transaction that writes, reads one value and rolls back. Fails if the file was
+    /// deleted or moved: SQLite would go on in a file that nobody finds any more.
+    async fn begin_and_read(&self) -> Result<(), StoreError> {
+        let mut work = self.begin().await?;
+        if let Some(file) = &self.file {
+            let found = tokio::fs::try_exists(file).await;
+            if !found.map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))? {
+                let why = format!("{} is gone", file.display());
+                return Err(StoreError::because(StoreErrorKind::Unavailable, why));
+            }
+        }
+        sqlx::query("SELECT 1").execute(&mut *work).await?;
+        Ok(())
+    }
+
     /// Begins a transaction that reads a consistent snapshot, unaffected by concurrent writes.
     pub(super) async fn begin_reading(&self) -> Result<StoreTransaction, StoreError> {
         let begin = match self.dialect {
@@ -368,7 +384,7 @@ impl DerefMut for StoreTransaction {
 impl Location {
     fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
         match url {
-            "" => Self::file(&data_dir.join("hearken.db")),
+            "" => Self::file(&data_dir.join(FILE_NAME)),
             url => Self::at(url),
         }
     }
@@ -428,14 +444,23 @@ fn opening(permit: &Location, waits: Timeouts) -> String {
 }
 
 /// Creates a file that only its owner can read, and its folder, if they are missing: it will
-/// contain devices' keys. SQLite gives the files beside it the same permissions.
+/// contain devices' keys. SQLite gives the files beside it the same permissions. Takes those of
+/// others from files that are there.
 fn make_private(file: &Path) -> io::Result<()> {
     if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        private_files::create_folder(folder)?;
     }
-    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+    match private_files::create_new(file) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let beside = |suffix: &str| {
+                let mut path = file.as_os_str().to_owned();
+                path.push(suffix);
+                path.into()
+            };
+            private_files::tighten(["", "-wal", "-shm", "-journal"].map(beside));
+            Ok(())
+        }
+        made => made.map(drop),
     }
 }
 

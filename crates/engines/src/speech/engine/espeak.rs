@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hearken_actors::audio::pcm;
+use hearken_base::child_env;
 use pinyin::ToPinyin;
 use tokio_util::sync::CancellationToken;
 
@@ -147,6 +148,8 @@ fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, EngineError> {
     let failed = |reason: String| EngineError::Failed { engine: "espeak-ng", reason };
     let mut child = Command::new("espeak-ng")
         .args(arguments)
+        .env_clear()
+        .envs(child_env::inherited(&["ESPEAK_DATA_PATH", "LD_LIBRARY_PATH"]))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -23,7 +23,7 @@ const CREDITS: [&str; 12] = [
 /// Cleans up a transcript: simplified characters, trimmed, repeats collapsed. Empty if it is no
 /// speech at all.
 pub fn tidy(text: &str) -> String {
-    let simplified = fast2s::convert(text.trim());
+    let simplified = hanconv::tw2s(text.trim());
     let collapsed = collapse_repeats(&strip_marks(&simplified));
     let bare: String =
         collapsed.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
@@ -146,6 +146,7 @@ mod tests {
             ("播放周杰倫的晴天", "播放周杰伦的晴天"),
             ("看看這個是什麼", "看看这个是什么"),
             ("裡面乾淨嗎?頭髮很長,隻有一點", "里面干净吗?头发很长,只有一点"),
+            ("他看著我,我看着他,很著名", "他看着我,我看着他,很著名"),
             ("打開臥室的燈,關閉檯燈", "打开卧室的灯,关闭台灯"),
             ("請不吝點贊 訂閱 轉發 打賞支持明鏡與點點欄目", ""),
             ("[Music]", ""),

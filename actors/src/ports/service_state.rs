@@ -1,0 +1,53 @@
+//! State of the services behind a port, as their last requests and probes showed it.
+
+use serde::Serialize;
+
+/// State of the services behind a port. A service that was not used yet counts as working.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServiceState {
+    /// All of them work.
+    #[default]
+    Ready,
+    /// Some failed, others work.
+    Degraded,
+    /// All of them failed.
+    Down,
+}
+
+impl ServiceState {
+    /// Combines the states of several services, of which one is enough.
+    pub fn of(services: impl IntoIterator<Item = Self>) -> Self {
+        let states: Vec<Self> = services.into_iter().collect();
+        match () {
+            () if states.iter().all(|state| *state == Self::Ready) => Self::Ready,
+            () if states.iter().all(|state| *state == Self::Down) => Self::Down,
+            () => Self::Degraded,
+        }
+    }
+}
+
+impl From<bool> for ServiceState {
+    /// Converts the answer to "does it work?".
+    fn from(works: bool) -> Self {
+        if works { Self::Ready } else { Self::Down }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ServiceState::{self, Degraded, Down, Ready};
+
+    #[test]
+    fn one_service_that_works_is_enough() {
+        for (services, state) in [
+            (vec![], Ready),
+            (vec![Ready, Ready], Ready),
+            (vec![Down, Down], Down),
+            (vec![Down, Ready], Degraded),
+            (vec![Degraded], Degraded),
+        ] {
+            assert_eq!(ServiceState::of(services.clone()), state, "{services:?}");
+        }
+    }
+}

@@ -40,5 +40,5 @@ pub use recording_sink::{RecordedFrame, RecordingSink};
 pub use sessions::{KeptSession, SessionStore};
 pub use state::{StateError, StateEvent, StateOutcome, StateServer};
 pub use tool_clients::{LocalToolClient, RemoteCall, RemoteToolClient, ToolClients};
-pub use tools::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+pub use tools::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};

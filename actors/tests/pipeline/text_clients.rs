@@ -109,7 +109,7 @@ impl ToolSource for Hanging {
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object"});
         let (name, description) = ("hang".into(), "Hangs.".into());
-        [Tool { name, description, parameters, finishes: false }].into()
+        [Tool { name, description, parameters, finishes: false, destructive: false }].into()
     }
 
     fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
@@ -128,7 +128,7 @@ impl ToolSource for Lasting {
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object"});
         let (name, description) = ("last".into(), "Lasts.".into());
-        [Tool { name, description, parameters, finishes: true }].into()
+        [Tool { name, description, parameters, finishes: true, destructive: false }].into()
     }
 
     fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

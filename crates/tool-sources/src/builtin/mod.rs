@@ -142,7 +142,8 @@ impl Builtin {
             state: SourceState::Ready,
             protocol: String::new(),
             connections: 0,
-            tools: self.tools.iter().map(ToolReport::from_tool).collect(),
+            usage: None,
+            tools: self.tools.iter().map(|tool| ToolReport::from_tool(tool, false)).collect(),
         }
     }
 }

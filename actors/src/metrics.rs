@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, Label, Unit, counter, gauge, histogram};
 
 use crate::dialogue::TurnEnd;
 use crate::ports::{ProviderErrorKind, Usage};
@@ -31,6 +31,7 @@ const LLM_TOKENS: &str = "hearken_llm_tokens_total";
 const LLM_COST: &str = "hearken_llm_cost";
 const LLM_FALLBACKS: &str = "hearken_llm_fallbacks_total";
 const TOOL_CALLS: &str = "hearken_tool_calls_total";
+const TOOL_BYTES: &str = "hearken_tool_bytes_total";
 const TOOL_CALL_SECONDS: &str = "hearken_tool_call_seconds";
 
 /// Delay after its due time above which a sent packet counts as late: firmware plays no differently
@@ -247,12 +248,35 @@ impl CallEnd {
     }
 }
 
-/// Records the end and the duration of a call to this kind of tool source.
-pub(crate) fn tool_called(source: &'static str, end: CallEnd, took: Duration) {
+/// Bytes of one tool call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallTraffic {
+    /// Bytes of the name and the arguments.
+    pub(crate) sent: usize,
+    /// Bytes of the result.
+    pub(crate) received: usize,
+}
+
+/// Records the end, the duration and the bytes of a call to this kind of tool source. A source that
+/// an administrator named is counted under its name too.
+pub(crate) fn tool_called(
+    kind: &'static str,
+    name: Option<&str>,
+    end: CallEnd,
+    took: Duration,
+    bytes: CallTraffic,
+) {
     // The metrics must be described before the first one is counted.
     actor_metrics();
-    counter!(TOOL_CALLS, "source" => source, "end" => end.label()).increment(1);
-    histogram!(TOOL_CALL_SECONDS, "source" => source).record(took);
+    let mut labels = vec![Label::new("source", kind)];
+    labels.extend(name.map(|name| Label::new("name", name.to_owned())));
+    let with = |key: &'static str, value: &'static str| {
+        [labels.clone(), vec![Label::new(key, value)]].concat()
+    };
+    counter!(TOOL_CALLS, with("end", end.label())).increment(1);
+    counter!(TOOL_BYTES, with("direction", "sent")).increment(bytes.sent as u64);
+    counter!(TOOL_BYTES, with("direction", "received")).increment(bytes.received as u64);
+    histogram!(TOOL_CALL_SECONDS, labels).record(took);
 }
 
 /// Counts a device that was refused because all connection slots are taken.
@@ -319,7 +343,8 @@ fn describe() {
     counter(LLM_TOKENS, "tokens read and written by the language model, by frontend");
     gauge(LLM_COST, "cost of these tokens, in the currency of the configured prices");
     counter(LLM_FALLBACKS, "answers of fallback models, by position in the list");
-    counter(TOOL_CALLS, "tool calls in conversations, by kind of source and outcome");
+    counter(TOOL_CALLS, "tool calls in conversations, by kind or name of source and outcome");
+    counter(TOOL_BYTES, "bytes of arguments sent to tools and of results received from them");
     seconds(TOOL_CALL_SECONDS, "duration of a tool call");
     seconds(SECONDS[0], "delay of a packet after it was due");
     seconds(SECONDS[1], "from the end of speech to its transcript");

@@ -50,6 +50,11 @@ pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandl
     })
 }
 
+/// Stores the pins of tools; if there are other instances, follows theirs.
+pub(super) fn keep_tool_pins(registry: Registry, others: bool) -> JoinHandle<()> {
+    tokio::spawn(async move { registry.keep_pins(others).await })
+}
+
 /// Runs the upkeep of the metrics periodically.
 pub(super) fn maintain_metrics(metrics: PrometheusHandle) -> JoinHandle<()> {
     tokio::spawn(telemetry::maintain(metrics))

@@ -45,6 +45,18 @@ enum Command {
     },
     #[command(flatten)]
     Change(Change),
+    /// Accept the definitions of a source's tools as they are now, if they have changed
+    #[command(after_help = "Examples:\n  hearken tools accept weather\n  \
+        hearken tools accept files delete_file")]
+    Accept {
+        /// Name of the source
+        source: String,
+        /// Name of one tool at its source [default: all]
+        tool: Option<String>,
+        /// Agent of a tool client
+        #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
+        agent: String,
+    },
     /// Call a tool and print its answer
     Call {
         /// Name of the source
@@ -93,6 +105,13 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
         Command::Change(change) => {
             let server = Server::new(&args.server, env)?;
             super::tool_servers::run(change, &server, env).await
+        }
+        Command::Accept { source, tool, agent } => {
+            let server = Server::new(&args.server, env)?;
+            let path = ["api", "tools", "accept"].map(str::to_owned);
+            let body = json!({"source": source, "tool": tool, "agent": agent});
+            let answer = server.ask(Method::POST, &path, Some(body)).await?;
+            super::print(&format!("accepted {} changed definitions", answer["accepted"]))
         }
         Command::Call { source, tool, arguments, agent } => {
             let arguments: Value = serde_json::from_str(&arguments)
@@ -161,11 +180,18 @@ fn listed(inventory: &Value) -> String {
             devices if devices.is_empty() => String::new(),
             devices => format!(", for {devices}"),
         };
-        lines.push(format!("{name}  ({from}, {state}{reason}, {} tools{whose})", tools.len()));
+        let used = used(&source["usage"]);
+        let count = tools.len();
+        lines.push(format!("{name}  ({from}, {state}{reason}, {count} tools{whose}{used})"));
         for tool in tools {
             let about = tool["description"].as_str().unwrap_or_default();
             let about: String = about.lines().next().unwrap_or_default().chars().take(80).collect();
-            lines.push(format!("  {}  {about}", tool["name"].as_str().unwrap_or_default()));
+            let mark = match (tool["changed"] == true, tool["destructive"] == true) {
+                (true, _) => "[changed: `hearken tools accept` accepts it] ",
+                (false, true) => "[destructive] ",
+                (false, false) => "",
+            };
+            lines.push(format!("  {}  {mark}{about}", tool["name"].as_str().unwrap_or_default()));
         }
     }
     if lines.is_empty() {
@@ -174,6 +200,21 @@ fn listed(inventory: &Value) -> String {
             .into();
     }
     lines.join("\n")
+}
+
+/// Renders the calls of a source and what they took, if there were any.
+fn used(usage: &Value) -> String {
+    let calls = usage["calls"].as_u64().unwrap_or_default();
+    if calls == 0 {
+        return String::new();
+    }
+    let bytes = |key: &str| usage[key].as_u64().unwrap_or_default();
+    let seconds = usage["seconds"].as_f64().unwrap_or_default();
+    format!(
+        "; {calls} calls, {} bytes sent, {} received, {seconds:.1} s",
+        bytes("bytes_sent"),
+        bytes("bytes_received")
+    )
 }
 
 /// Renders a tool's answer for people.

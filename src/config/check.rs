@@ -98,7 +98,28 @@ fn tools(config: &Config) -> Result<(), ConfigError> {
     within("tools.filler_after_ms", in_ms(t.filler_after), 100, 60_000)?;
     within("tools.filler_again_ms", in_ms(t.filler_again), 500, 60_000)?;
     within("tools.endpoint_timeout_ms", in_ms(t.endpoint_timeout), 100, 600_000)?;
-    within("tools.builtin.timeout_ms", t.builtin.timeout_ms, 500, 60_000)
+    within("tools.builtin.timeout_ms", t.builtin.timeout_ms, 500, 60_000)?;
+    consent(config)
+}
+
+/// Checks the policies of tools, and how the person is asked.
+fn consent(config: &Config) -> Result<(), ConfigError> {
+    let wrong = |(value, remedy): (String, String)| {
+        let value = format!("wrong at `{value}`");
+        ConfigError::Value { key: "tools.policy", value, remedy }
+    };
+    config.tools.policies().check().map_err(wrong)?;
+    within("tools.consent_words", config.tools.consent_words.len(), 0, 200)?;
+    let phrases = &config.phrases;
+    for (key, phrase) in
+        [("phrases.ask_camera", &phrases.ask_camera), ("phrases.ask_tool", &phrases.ask_tool)]
+    {
+        if phrase.all().len() < 2 {
+            let remedy = "set both languages: the person must know what they are asked".into();
+            return Err(ConfigError::Value { key, value: "empty".into(), remedy });
+        }
+    }
+    Ok(())
 }
 
 /// Checks the bounds of queues and the limits of turns.

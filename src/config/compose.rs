@@ -28,7 +28,7 @@ impl Config {
                 ..self.dialogue.clone()
             },
             phrases: self.phrases.clone(),
-            tools: self.tools.settings(),
+            tools: self.tools.settings(&self.phrases),
             lanes: self.lanes,
             admission: self.admission.clone(),
         }
@@ -36,11 +36,11 @@ impl Config {
 
     /// Returns the settings of the actors of text clients.
     pub fn text_clients(&self) -> GatewaySettings {
-        GatewaySettings { tools: self.tools.settings(), ..self.gateway.clone() }
+        GatewaySettings { tools: self.tools.settings(&self.phrases), ..self.gateway.clone() }
     }
 
     /// Returns the settings of chat sessions.
     pub fn chat_sessions(&self) -> ChatSettings {
-        ChatSettings { tools: self.tools.settings(), ..self.chat.clone() }
+        ChatSettings { tools: self.tools.settings(&self.phrases), ..self.chat.clone() }
     }
 }

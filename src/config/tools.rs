@@ -2,10 +2,14 @@
 //! an error in the file. For that reason they are defined here, and those of the actors are passed
 //! on. Not for the bounds of values.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hearken_actors::dialogue::Phrases;
 use hearken_actors::settings::ms;
-use hearken_actors::tools::{Introduction, ToolSettings};
+use hearken_actors::tools::{
+    ConsentSettings, Introduction, ToolPolicies, ToolPolicy, ToolSettings,
+};
 use hearken_tool_sources::{BuiltinSettings, ToolServer};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +48,12 @@ pub struct ToolsConfig {
     pub revoked_tokens: Vec<String>,
     /// True to allow adding programs as tool servers over the API, with the admin token.
     pub allow_commands_over_api: bool,
+    /// Policies by `SOURCE/TOOL`, or by the beginning of it followed by `*`.
+    pub policy: BTreeMap<String, ToolPolicy>,
+    /// Policy of tools whose definition has changed and was not accepted.
+    pub changed_definitions: ToolPolicy,
+    /// Words and phrases of the person that agree to a call.
+    pub consent_words: Vec<String>,
     /// Built-in tools.
     pub builtin: BuiltinSettings,
     /// Remote MCP servers and LiteMCP tools.
@@ -51,8 +61,8 @@ pub struct ToolsConfig {
 }
 
 impl ToolsConfig {
-    /// Returns the settings of the actors.
-    pub(super) fn settings(&self) -> ToolSettings {
+    /// Returns the settings of the actors, which ask the person in these phrases.
+    pub(super) fn settings(&self, phrases: &Phrases) -> ToolSettings {
         ToolSettings {
             max_rounds: self.max_rounds,
             max_tools: self.max_tools,
@@ -66,7 +76,18 @@ impl ToolsConfig {
             max_result_bytes: self.max_result_bytes,
             filler_after: self.filler_after,
             filler_again: self.filler_again,
+            policies: self.policies(),
+            consent: ConsentSettings {
+                camera: phrases.ask_camera.clone(),
+                tool: phrases.ask_tool.clone(),
+                words: self.consent_words.clone(),
+            },
         }
+    }
+
+    /// Returns the policies of tools.
+    pub(super) fn policies(&self) -> ToolPolicies {
+        ToolPolicies { patterns: self.policy.clone(), changed: self.changed_definitions }
     }
 }
 
@@ -87,6 +108,9 @@ impl Default for ToolsConfig {
             endpoint_timeout: Duration::from_secs(10),
             revoked_tokens: Vec::new(),
             allow_commands_over_api: false,
+            policy: t.policies.patterns,
+            changed_definitions: t.policies.changed,
+            consent_words: t.consent.words,
             builtin: BuiltinSettings::default(),
             servers: Vec::new(),
         }

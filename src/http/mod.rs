@@ -178,6 +178,7 @@ fn tool_routes(services: &mut ServiceConfig) {
         .route("/mcp_endpoint/health", web::get().to(mcp_endpoint::health))
         .route("/api/tools", web::get().to(tools_api::list))
         .route("/api/tools/call", web::post().to(tools_api::call))
+        .route("/api/tools/accept", web::post().to(tools_api::accept))
         .route("/api/tools/servers", web::get().to(tool_servers::list))
         .route("/api/tools/servers", web::post().to(tool_servers::add))
         .route(tool_servers::ONE, web::get().to(tool_servers::get))

@@ -36,7 +36,7 @@ pub const PATH: &str = "/api/openapi.json";
         devices::list, devices::get, devices::bind, devices::change, devices::forget,
         devices::provision, devices::unprovision, device_orders::order,
         device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
-        tools_api::list, tools_api::call,
+        tools_api::list, tools_api::call, tools_api::accept,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
         tool_servers::switch,
         health::healthz, health::readyz, health::metrics, mcp_endpoint::health,

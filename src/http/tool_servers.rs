@@ -17,12 +17,13 @@ pub(super) const ONE: &str = "/api/tools/servers/{name}";
 /// Path for enabling and disabling one server.
 pub(super) const ENABLED: &str = "/api/tools/servers/{name}/enabled";
 
-fn refused(error: ChangeError) -> Refusal {
+/// Converts the reason of a refused change to an answer.
+pub(super) fn refused(error: ChangeError) -> Refusal {
     let fault = match &error {
         ChangeError::Store(error) => return store_failed(error),
         ChangeError::Settings(_) | ChangeError::OwnSecrets(_) => Fault::BadRequest,
         ChangeError::Taken(_) | ChangeError::Configured(_) | ChangeError::Full => Fault::Conflict,
-        ChangeError::Unknown(_) => Fault::NotFound,
+        ChangeError::Unknown(_) | ChangeError::NothingToAccept(_) => Fault::NotFound,
         ChangeError::Programs => Fault::Forbidden,
     };
     refusal(fault, &error.to_string())

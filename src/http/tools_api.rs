@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, refusal};
-use super::{mcp_endpoint, params};
+use super::{mcp_endpoint, params, tool_servers};
 
 /// Maximum number of pictures described at once, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;
@@ -72,6 +72,32 @@ pub(super) struct Call {
     #[serde(default)]
     arguments: Map<String, Value>,
     agent: Option<String>,
+}
+
+/// Body of the request to accept changed definitions.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Accept {
+    source: String,
+    tool: Option<String>,
+    agent: Option<String>,
+}
+
+/// Accepts the current definitions of a source's tools, or of one (`POST /api/tools/accept` with
+/// `{"source", "tool"}`). Returns how many had changed.
+#[utoipa::path(post, path = "/api/tools/accept", tag = "tools",
+    request_body = Accept,
+    responses((status = 200, body = Object), Faults))]
+pub(super) async fn accept(
+    _: Operator,
+    body: JsonBody<Accept>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let Accept { source, tool, agent } = body.0;
+    let agent = agent.as_deref().unwrap_or(DEFAULT_AGENT);
+    let accepted = api.registry.accept(agent, &source, tool.as_deref()).await;
+    let accepted = accepted.map_err(tool_servers::refused)?;
+    Ok(HttpResponse::Ok().json(json!({"accepted": accepted})))
 }
 
 /// Lists the sources of an agent with their states and tools (`GET /api/tools[?agent=NAME]`).

@@ -117,6 +117,9 @@ impl SessionActor {
             return;
         }
         let StartTurn { turn, input } = start;
+        if is_of_its_own(&input) {
+            self.drop_held_call();
+        }
         let (sink, events) = mpsc::channel(self.sentence_lane);
         if let TurnInput::Words(words) = &input {
             self.dialogue.note_language(words);
@@ -173,6 +176,9 @@ impl SessionActor {
     fn settle(&mut self, ctx: &mut Context<Self>) {
         let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
         let Some(Running { turn, record: Some(record), heard: Some(heard) }) = over else { return };
+        if !turn.is_live() || !heard.has_all(record.said.len()) {
+            self.drop_held_call();
+        }
         let continued = turn.is_continued() && turn.id > self.over;
         self.dialogue.commit(&record, heard, continued);
         if let Some(next) = self.next.take() {
@@ -215,9 +221,16 @@ impl SessionActor {
         idle.then(|| self.dialogue.take_unanswered()).flatten()
     }
 
+    /// Drops the call that waits for the person's permission: they have not heard the question, or
+    /// something else was said since.
+    fn drop_held_call(&self) {
+        drop(self.toolbox.take_held());
+    }
+
     fn give_up(&mut self, waited: TurnId, ctx: &mut Context<Self>) {
         if self.running.take_if(|r| r.turn.id == waited).is_some() {
             tracing::error!(turn = %waited, "turn did not end after it was cut");
+            self.drop_held_call();
             if let Some(next) = self.next.take() {
                 self.begin(next, ctx);
             }
@@ -279,6 +292,12 @@ impl TurnRunner {
             }
         }
     }
+}
+
+/// Reports whether an input is neither words of the person nor an answer to words that were not
+/// understood. What is said then is no question about a tool.
+fn is_of_its_own(input: &TurnInput) -> bool {
+    matches!(input, TurnInput::Wake { .. } | TurnInput::Say(_) | TurnInput::Farewell)
 }
 
 /// Returns the words of the transcript, or `None` if it has no letter and no digit: that is how

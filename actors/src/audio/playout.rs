@@ -47,6 +47,11 @@ impl PlayedBack {
     /// Everything: for text output, where all that was written counts.
     pub const ALL: Self =
         Self { whole: usize::MAX, broken: Vec::new(), partial: Duration::ZERO, partial_of: None };
+
+    /// Reports whether all of these sentences were played completely.
+    pub fn has_all(&self, sentences: usize) -> bool {
+        self.whole >= sentences && self.broken.is_empty()
+    }
 }
 
 impl Playout {

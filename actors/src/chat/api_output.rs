@@ -34,6 +34,8 @@ pub(super) struct ApiOutput<'a> {
     asked: u64,
     /// Data that must be on disk before the first call.
     request_record: RequestRecord<'a>,
+    /// Message as the person wrote it.
+    message: &'a str,
     /// Reason why the turn must not call tools.
     pub(super) refused: Option<ChatError>,
     /// Set if all calls of the last round succeeded.
@@ -51,6 +53,7 @@ impl<'a> ApiOutput<'a> {
         out: Option<&'a mpsc::Sender<ChatPiece>>,
         budget: usize,
         request_record: RequestRecord<'a>,
+        message: &'a str,
     ) -> Self {
         Self {
             turn,
@@ -59,6 +62,7 @@ impl<'a> ApiOutput<'a> {
             budget,
             asked: 0,
             request_record,
+            message,
             refused: None,
             worked: false,
             parts: Parts::default(),
@@ -82,6 +86,10 @@ impl TurnOutput for ApiOutput<'_> {
 
     fn must_end_by_itself(&self) -> bool {
         true
+    }
+
+    fn own_words<'b>(&'b self, _: &'b str) -> &'b str {
+        self.message
     }
 
     fn asks(&mut self, prompt: &mut Prompt) {

@@ -1,15 +1,17 @@
 //! Chat sessions of applications. A message starts a turn of the model with its tools; an answer
 //! and events come out. Turns run in the same rounds as those of devices and text clients. Nothing
-//! is kept in memory between two requests, which lets any instance handle any request. A message
+//! but calls that wait for a permission is kept in memory between two requests, which lets any
+//! instance handle any request. A message
 //! that has called a tool runs to its end, even if its client leaves. Not for HTTP, nor for storing
 //! sessions, states and events.
 //!
-//! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `state_tools`, `rolls`,
-//! `budget`, [`sessions`], `snapshots`.
+//! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `held_calls`, `state_tools`,
+//! `rolls`, `budget`, [`sessions`], `snapshots`.
 
 mod api_output;
 mod budget;
 mod context;
+mod held_calls;
 mod rolls;
 mod running;
 pub mod sessions;
@@ -33,6 +35,7 @@ use crate::reloadable::Reloadable;
 use crate::tasks::{NotBegun, Tasks};
 
 pub use api_output::ChatPiece;
+pub use held_calls::HeldCalls;
 pub use settings::ChatSettings;
 
 /// Returns the server's tool sources for a session, besides the state server's.
@@ -61,6 +64,8 @@ pub struct ChatService {
     pub settings: Reloadable<ChatSettings>,
     /// Tasks that answer messages, until the server stops.
     pub tasks: Tasks,
+    /// Calls that wait for a person's permission.
+    pub held: HeldCalls,
 }
 
 /// Reason why a request about a session failed.

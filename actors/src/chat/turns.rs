@@ -291,8 +291,12 @@ impl ChatService {
         let mut rounds = Vec::new();
         let budget = self.settings.get().token_budget;
         let (state_tools, out) = (inputs.state_tools.as_ref(), options.out.as_ref());
-        let mut output = ApiOutput::new(turn, state_tools, out, budget, request_record);
+        let mut output =
+            ApiOutput::new(turn, state_tools, out, budget, request_record, &request.message);
         let prompt = self.prompt(inputs, request);
+        if let Some(held) = self.held.take(&inputs.session.id) {
+            inputs.toolbox.hold(held);
+        }
         let outcome = answer(&mut output, prompt, &*self.llm, &inputs.toolbox, &mut rounds).await;
         // No words are needed after successful calls: the client receives the changes.
         let silent = output.parts.content.trim().is_empty() && !output.worked;
@@ -321,6 +325,9 @@ impl ChatService {
         actor_metrics().turns.count(&record.end);
         let response = self.response(inputs, content, usage).await;
         self.keep(inputs, pending, request_record.fence, &record, &response).await?;
+        if let Some(held) = inputs.toolbox.take_held() {
+            self.held.put(&inputs.session.id, held);
+        }
         Ok(response)
     }
 

@@ -77,10 +77,11 @@ macro_rules! phrases {
         }
 
         impl Phrases {
-            /// Returns every phrase in both languages, without empty ones, for synthesis in
-            /// advance.
+            /// Returns every phrase in both languages that is complete, without empty ones, for
+            /// synthesis in advance.
             pub fn all(&self) -> Vec<String> {
-                [$(&self.$name),+].into_iter().flat_map(Phrase::all).collect()
+                let all = [$(&self.$name),+].into_iter().flat_map(Phrase::all);
+                all.filter(|phrase| !phrase.contains('{')).collect()
             }
         }
 
@@ -131,6 +132,13 @@ phrases! {
     busy {
         busy_zh: "现在有点忙，请过一会儿再说。",
         busy_en: "I'm busy right now. Please try again in a moment."
+    }
+    /// Question before a camera is used.
+    ask_camera { ask_camera_zh: "可以用一下摄像头吗？", ask_camera_en: "May I use the camera?" }
+    /// Question before another tool is used; `{tool}` and `{source}` are its name and its source's.
+    ask_tool {
+        ask_tool_zh: "可以使用{source}的“{tool}”吗？",
+        ask_tool_en: "May I use {tool} of {source}?"
     }
 }
 

@@ -10,7 +10,7 @@ use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
 use crate::tools::names::nearest;
-use crate::tools::{Offer, Toolbox};
+use crate::tools::{HeldCall, Offer, Toolbox};
 
 /// Largest size of what the model writes in one turn, text and calls, in bytes. A model that keeps
 /// to its maximum number of tokens stays far below.
@@ -106,6 +106,11 @@ pub(crate) trait TurnOutput {
         false
     }
 
+    /// Returns the person's own words, without what a frontend put around them in the prompt.
+    fn own_words<'a>(&'a self, asked: &'a str) -> &'a str {
+        asked
+    }
+
     /// Receives the next prompt before it is sent to the model, and may change it.
     fn asks(&mut self, _prompt: &mut Prompt) {}
 
@@ -131,7 +136,9 @@ pub(crate) trait TurnOutput {
     ) -> Result<Vec<String>, TurnError>;
 }
 
-/// Asks the model in rounds until it makes no more calls, or may make no more.
+/// Asks the model in rounds until it makes no more calls, or may make no more. A call to which the
+/// person must agree ends the turn with a question; if these are the words that answer it, the call
+/// is made before the model is asked.
 pub(crate) async fn answer(
     output: &mut impl TurnOutput,
     mut prompt: Prompt,
@@ -144,7 +151,13 @@ pub(crate) async fn answer(
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
     let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
     let (mut until, mut room) = (None, MAX_WRITTEN_BYTES);
-    loop {
+    if let Some(held) = tools.take_held() {
+        let by = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
+        let round = decide_held(output, &prompt, tools, &held, &asked, by).await?;
+        tell_results(&mut prompt, String::new(), &round);
+        rounds.push(round);
+    }
+    while !output.is_over() {
         let late = until.is_some_and(|until| Instant::now() >= until);
         if rounds.len() >= settings.max_rounds && output.must_end_by_itself() {
             return Err(TurnError::TooManyRounds);
@@ -164,14 +177,52 @@ pub(crate) async fn answer(
         let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let calls = as_meant(said.calls, &offer, &prompt);
         let after = output.said();
-        let results = output.calls(tools, &offer, &calls, &asked, until).await?;
-        let round = told_round(after, calls, results);
+        let mut screened = tools.screen(&offer, &calls, &prompt.messages, output.own_words(&asked));
+        let made = match &screened.made[..] {
+            [] => Vec::new(),
+            made => output.calls(tools, &offer, made, &asked, until).await?,
+        };
+        let round = told_round(after, calls, screened.results(made));
         tell_results(&mut prompt, said.text, &round);
         rounds.push(round);
-        if output.is_over() {
+        if let Some((held, question)) = screened.held {
+            ask_person(output, tools, held, &question).await;
             return Ok(());
         }
     }
+    Ok(())
+}
+
+/// Asks the person about a call, and holds it until their next words. Nothing is held if the turn
+/// ends before the question was sent.
+async fn ask_person(output: &mut impl TurnOutput, tools: &Toolbox, held: HeldCall, question: &str) {
+    output.words(question).await;
+    output.pause().await;
+    if !output.is_over() {
+        tools.hold(held);
+    }
+}
+
+/// Makes the held call if the person's words agree, and returns it as the first round of the turn.
+/// If they do not agree, its result says so.
+async fn decide_held(
+    output: &mut impl TurnOutput,
+    prompt: &Prompt,
+    tools: &Toolbox,
+    held: &HeldCall,
+    said: &str,
+    until: Instant,
+) -> Result<ToolRound, TurnError> {
+    let offer = tools.offer();
+    let mut calls = vec![held.request.clone()];
+    message_repair::number(&mut calls, &prompt.messages);
+    let after = output.said();
+    let consent = &tools.settings().consent;
+    let results = match held.permitted(output.own_words(said), &offer, consent) {
+        Ok(()) => output.calls(tools, &offer, &calls, &held.asked, until).await?,
+        Err(refused) => vec![refused],
+    };
+    Ok(told_round(after, calls, results))
 }
 
 /// Appends the model's text, its calls and their results to the prompt.

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::GatewaySettings;
 use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use crate::tools::definition::cut_description;
 use crate::tools::schema::{Schema, off_worker, weight};
 
 /// Name of the source.
@@ -130,7 +131,9 @@ fn check(
     if Instant::now() >= until {
         return refused(failed, "The tools of this message take too long to check".into());
     }
-    let tool = Tool { name: name.clone(), description, parameters, finishes: false };
+    let (name_kept, description) = (name.clone(), cut_description(&description));
+    let tool =
+        Tool { name: name_kept, description, parameters, finishes: false, destructive: false };
     if taken + memory(&tool) > MAX_TOOLS_BYTES {
         let most = MAX_TOOLS_BYTES / 1_024;
         return refused(failed, format!("Too large: all tools take at most {most} KiB of memory"));

@@ -42,5 +42,5 @@ pub use service_state::ServiceState;
 pub use sessions::{KeptSession, SessionStore};
 pub use state::{StateError, StateEvent, StateOutcome, StateServer};
 pub use tool_clients::{LocalToolClient, RemoteCall, RemoteToolClient, ToolClients};
-pub use tools::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+pub use tools::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};

@@ -31,6 +31,18 @@ pub trait ToolSource: Send + Sync {
         "other"
     }
 
+    /// Returns the name of the source for metrics, if an administrator gave it. Names that a peer
+    /// gives itself are not counted by: there would be as many counters as names.
+    fn metric_name(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns what decides whether a model may call this tool. A source that does not say so is
+    /// not trusted.
+    fn provenance(&self, tool: &str) -> Provenance {
+        Provenance::untrusted(self.name(), tool)
+    }
+
     /// Returns the maximum number of concurrent calls, at least one. Devices take one.
     fn at_once(&self) -> usize {
         8
@@ -48,6 +60,33 @@ pub struct Tool {
     pub parameters: Value,
     /// Set if a call continues when its turn is cut.
     pub finishes: bool,
+    /// Set if its source says that a call may delete or overwrite something.
+    pub destructive: bool,
+}
+
+/// Origin of a tool, and how far it is trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provenance {
+    /// Name of its source, as lists of tools show it.
+    pub source: String,
+    /// Name of the tool at that source.
+    pub tool: String,
+    /// Set if its results hold nothing that a stranger may have written.
+    pub trusted: bool,
+    /// Set if its definition is not the one that was seen first or accepted last.
+    pub changed: bool,
+}
+
+impl Provenance {
+    /// Creates that of a tool whose results a stranger may have written.
+    pub fn untrusted(source: &str, tool: &str) -> Self {
+        Self { source: source.into(), tool: tool.into(), trusted: false, changed: false }
+    }
+
+    /// Creates that of a tool whose results are trusted.
+    pub fn trusted(source: &str, tool: &str) -> Self {
+        Self { trusted: true, ..Self::untrusted(source, tool) }
+    }
 }
 
 /// One tool call.
@@ -70,7 +109,24 @@ pub struct ToolOutput {
     pub failed: bool,
 }
 
+impl ToolCall {
+    /// Returns the size of the name and the arguments, in bytes of JSON.
+    pub fn size_bytes(&self) -> usize {
+        let arguments = serde_json::to_string(&self.arguments).map_or(0, |text| text.len());
+        self.name.len() + arguments
+    }
+}
+
 impl ToolOutput {
+    /// Returns the size of all texts and pictures, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let part = |part: &ToolContent| match part {
+            ToolContent::Text(text) => text.len(),
+            ToolContent::Image { mime_type, base64 } => mime_type.len() + base64.len(),
+        };
+        self.content.iter().map(part).sum()
+    }
+
     /// Creates an output of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![ToolContent::Text(text.into())], failed: false }

@@ -13,8 +13,8 @@ use super::image_description::describe_pictures;
 use super::outcome::{CUT_SHORT, GOES_ON, render};
 use super::schema::Schema;
 use super::toolbox::{Offer, Offered, SourceSlot, Toolbox};
-use crate::metrics::{CallEnd, tool_called};
-use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest};
+use crate::metrics::{CallEnd, CallTraffic, tool_called};
+use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest, ToolSource};
 
 /// Maximum number of executed calls in one round. Further calls are refused.
 const MAX_CALLS: usize = 16;
@@ -133,6 +133,11 @@ impl Toolbox {
         begun
     }
 
+    /// Reports whether a call would be made: the tool is there, and the arguments fit it.
+    pub(super) fn is_right(&self, offer: &Offer, request: &ToolRequest) -> bool {
+        self.check(offer, request).is_ok()
+    }
+
     /// Returns the source, the tool and the call that the model means.
     fn check<'a>(
         &self,
@@ -153,14 +158,16 @@ impl Toolbox {
 
 /// Records the metrics of a call when it is dropped, also if the call was cancelled.
 struct Counted {
-    source: &'static str,
+    source: Arc<dyn ToolSource>,
     began: Instant,
+    traffic: CallTraffic,
     end: CallEnd,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        tool_called(self.source, self.end, self.began.elapsed());
+        let (kind, name) = (self.source.kind(), self.source.metric_name());
+        tool_called(kind, name, self.end, self.began.elapsed(), self.traffic);
     }
 }
 
@@ -186,10 +193,13 @@ fn execute(slot: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'stati
         let by = until.min(Instant::now() + slot.source.timeout());
         let began = Instant::now();
         let name = call.name.clone();
-        let mut counted = Counted { source: slot.source.kind(), began, end: CallEnd::Cancelled };
+        let traffic = CallTraffic { sent: call.size_bytes(), received: 0 };
+        let (source, end_now) = (Arc::clone(&slot.source), CallEnd::Cancelled);
+        let mut counted = Counted { source, began, traffic, end: end_now };
         let outcome = timeout_at(by, slot.source.call(call)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(ToolError::Timeout(began.elapsed())));
         counted.end = end(&outcome);
+        counted.traffic.received = outcome.as_ref().map_or(0, ToolOutput::size_bytes);
         let well = outcome.as_ref().is_ok_and(|output| !output.failed);
         tracing::info!(tool = name, source = slot.source.name(), well, took = ?began.elapsed(), "a tool was called");
         outcome

@@ -14,14 +14,18 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, Peer, ServiceError};
 use rmcp::{ClientHandler, RoleClient};
-use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
+use super::definition::{from_mcp, within_limits};
+use super::policy::is_camera;
 use super::toolset_interner::ToolsetInterner;
-use crate::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+use crate::ports::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 
 /// Maximum number of pages read from a list of tools. Firmware with 40 tools has five pages.
 const MAX_PAGES: usize = 64;
+
+/// Name of the source.
+const SOURCE: &str = "device";
 
 /// Maximum number of tools kept for one device.
 const MAX_TOOLS: usize = 512;
@@ -110,11 +114,8 @@ impl DeviceTools {
                     break;
                 }
             };
-            for tool in page.tools {
-                if tools.iter().all(|known| known.name != tool.name) && tools.len() < MAX_TOOLS {
-                    tools.push(described(&tool));
-                }
-            }
+            let room = MAX_TOOLS - tools.len();
+            tools.extend(page.tools.iter().take(room).map(from_mcp));
             match page.next_cursor {
                 None => break,
                 Some(next) if !seen.insert(next.clone()) => {
@@ -124,18 +125,10 @@ impl DeviceTools {
                 next => cursor = next,
             }
         }
+        let tools = within_limits(SOURCE, tools);
         tracing::info!(tools = tools.len(), "listed the device's tools");
         let (tools, link) = (self.interner.list(tools.into()), LinkState::Open(peer.clone()));
         self.state.send_replace(State { tools, link });
-    }
-}
-
-fn described(tool: &rmcp::model::Tool) -> Tool {
-    Tool {
-        name: tool.name.to_string(),
-        description: tool.description.as_deref().unwrap_or_default().to_owned(),
-        parameters: Value::Object((*tool.input_schema).clone()),
-        finishes: false,
     }
 }
 
@@ -154,11 +147,17 @@ fn client_config() -> ClientConfig {
 
 impl ToolSource for DeviceTools {
     fn name(&self) -> &str {
-        "device"
+        SOURCE
     }
 
     fn kind(&self) -> &'static str {
-        "device"
+        SOURCE
+    }
+
+    /// A device is trusted; what stands before its camera is not.
+    fn provenance(&self, tool: &str) -> Provenance {
+        let trusted = !is_camera(tool);
+        Provenance { trusted, ..Provenance::untrusted(SOURCE, tool) }
     }
 
     fn tools(&self) -> Arc<[Tool]> {

@@ -10,8 +10,9 @@ use hearken_proto::device::Downlink;
 use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ValueKind};
 use serde_json::{Map, Value, json};
 
+use super::definition::within_limits;
 use crate::actors::messages::DeviceOrder;
-use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use crate::ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 
 /// Maximum number of things kept for a device. Firmware has five at most.
 const MAX_THINGS: usize = 64;
@@ -20,6 +21,9 @@ const MAX_THINGS: usize = 64;
 /// together.
 const MAX_PROPERTIES: usize = 64;
 const MAX_VALUE_BYTES: usize = 1024;
+
+/// Name of the source.
+const SOURCE: &str = "things";
 
 /// Maximum number of tools offered for a device.
 const MAX_TOOLS: usize = 256;
@@ -67,7 +71,8 @@ impl ThingTools {
             }
         }
         if described {
-            known.tools = known.things.values().flat_map(tools).take(MAX_TOOLS).collect();
+            let tools = known.things.values().flat_map(tools).take(MAX_TOOLS);
+            known.tools = within_limits(SOURCE, tools).into();
             tracing::info!(things = known.things.len(), "listed the device's things");
         }
     }
@@ -123,6 +128,7 @@ fn tools(thing: &Thing) -> Vec<Tool> {
             description: about(&method.description),
             parameters: json!({"type": "object", "properties": properties, "required": required}),
             finishes: false,
+            destructive: false,
         }
     });
     let free = |name: &&String| !thing.methods.contains_key(&format!("{READ}{name}"));
@@ -132,6 +138,7 @@ fn tools(thing: &Thing) -> Vec<Tool> {
             description: about(&property.description),
             parameters: json!({"type": "object", "properties": {}}),
             finishes: false,
+            destructive: false,
         });
     methods.chain(reads).collect()
 }
@@ -147,11 +154,15 @@ fn schema(property: &Property) -> Value {
 
 impl ToolSource for ThingTools {
     fn name(&self) -> &str {
-        "things"
+        SOURCE
     }
 
     fn kind(&self) -> &'static str {
         "iot"
+    }
+
+    fn provenance(&self, tool: &str) -> Provenance {
+        Provenance::trusted(SOURCE, tool)
     }
 
     fn tools(&self) -> Arc<[Tool]> {

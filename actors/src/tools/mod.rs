@@ -2,11 +2,13 @@
 //! and the quirks of devices. Not for deciding when a model may call: the turn does. Not for
 //! sources outside a device.
 //!
-//! Reading order: [`toolbox`], [`toolset_interner`], [`names`], [`calls`], [`finishing`],
-//! [`schema`], `image_description`, [`outcome`], then the device: [`device`], [`link`], [`repair`],
-//! [`iot`].
+//! Reading order: [`definition`], [`toolbox`], [`toolset_interner`], [`names`], [`policy`],
+//! [`consent`], [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`], then the
+//! device: [`device`], [`link`], [`repair`], [`iot`].
 
 pub mod calls;
+pub mod consent;
+pub mod definition;
 pub mod device;
 pub mod finishing;
 mod image_description;
@@ -14,6 +16,7 @@ pub mod iot;
 pub mod link;
 pub mod names;
 pub mod outcome;
+pub mod policy;
 pub mod repair;
 pub mod schema;
 pub mod toolbox;
@@ -24,7 +27,9 @@ use std::time::Duration;
 
 use hearken_proto::ids::{DeviceId, SessionId};
 
+pub use consent::{ConsentSettings, HeldCall};
 pub use finishing::FinishingCalls;
+pub use policy::{ToolPolicies, ToolPolicy};
 pub use toolbox::{Offer, SourceProvider, Toolbox};
 pub use toolset_interner::ToolsetInterner;
 
@@ -49,6 +54,10 @@ pub struct ToolSettings {
     pub filler_after: Duration,
     /// Silence before a further filler phrase.
     pub filler_again: Duration,
+    /// Which tools a model may call, and before which the person is asked.
+    pub policies: ToolPolicies,
+    /// How the person is asked.
+    pub consent: ConsentSettings,
 }
 
 impl Default for ToolSettings {
@@ -63,6 +72,8 @@ impl Default for ToolSettings {
             max_result_bytes: 8_192,
             filler_after: Duration::from_millis(1_500),
             filler_again: Duration::from_millis(3_000),
+            policies: ToolPolicies::default(),
+            consent: ConsentSettings::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::ports::ToolError;
 
-pub use limits::weight;
+pub use limits::{MAX_BYTES, weight};
 
 /// Maximum number of reported mistakes.
 const MAX_MISTAKES: usize = 3;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::Semaphore;
 
 use super::ToolSettings;
+use super::consent::HeldCall;
 use super::finishing::FinishingCalls;
 use super::names::{Names, nearest, rename};
 use super::schema::Schema;
@@ -27,6 +28,8 @@ pub struct Toolbox {
     known: Mutex<Known>,
     /// Calls that continue though their turn is cut.
     pub(super) finishing: FinishingCalls,
+    /// Call that waits for the person's permission.
+    held: Mutex<Option<HeldCall>>,
 }
 
 /// Source with the semaphore that limits its concurrent calls.
@@ -122,6 +125,7 @@ impl Toolbox {
             interner: ToolsetInterner::default(),
             known,
             finishing,
+            held: Mutex::default(),
         }
     }
 
@@ -161,13 +165,30 @@ impl Toolbox {
         self.known.lock().expect("nothing panics while it holds the tools")
     }
 
+    pub(super) fn held(&self) -> MutexGuard<'_, Option<HeldCall>> {
+        self.held.lock().expect("nothing panics while it holds the call")
+    }
+
+    /// Returns the tools of a source, without those that are never offered.
+    fn permitted(&self, source: &dyn ToolSource) -> Arc<[Tool]> {
+        let (tools, policies) = (source.tools(), &self.settings.policies);
+        if !policies.forbid_some() {
+            return tools;
+        }
+        let forbidden = |tool: &&Tool| policies.forbids(&source.provenance(&tool.name));
+        if !tools.iter().any(|tool| forbidden(&tool)) {
+            return tools;
+        }
+        tools.iter().filter(|tool| !forbidden(tool)).cloned().collect()
+    }
+
     /// Returns the current tools. A tool keeps its name from offer to offer.
     pub fn offer(&self) -> Arc<Offer> {
         let mut sources = self.own.clone();
         sources.extend((self.others)());
         let mut known = self.known();
         let slots = slots_of(sources, &known.slots);
-        let lists: Vec<Arc<[Tool]>> = slots.iter().map(|p| p.source.tools()).collect();
+        let lists: Vec<Arc<[Tool]>> = slots.iter().map(|p| self.permitted(&*p.source)).collect();
         let of_same =
             |(old, new): (&SourceSlot, &SourceSlot)| old.source.name() == new.source.name();
         let same = known.slots.len() == slots.len()
@@ -308,6 +329,7 @@ mod tests {
             description: format!("Does {name}, unlike self.b."),
             parameters: json!({"type": "object", "properties": {"self.b": {}}}),
             finishes: false,
+            destructive: false,
         };
         tools.iter().map(tool).collect()
     }

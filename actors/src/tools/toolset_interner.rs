@@ -46,7 +46,7 @@ impl ToolsetInterner {
     pub(super) fn list(&self, list: Arc<[Tool]>) -> Arc<[Tool]> {
         let mut hasher = DefaultHasher::new();
         for tool in &*list {
-            (&tool.name, &tool.description, tool.finishes).hash(&mut hasher);
+            (&tool.name, &tool.description, tool.finishes, tool.destructive).hash(&mut hasher);
             tool.parameters.to_string().hash(&mut hasher);
         }
         let mut tables = self.tables();
@@ -108,6 +108,7 @@ mod tests {
             description: String::new(),
             parameters: json!({"type": "object"}),
             finishes: false,
+            destructive: false,
         };
         [tool].into()
     }

@@ -219,6 +219,7 @@ impl ToolSource for Speaker {
             description: "Sets the volume.".into(),
             parameters: json!({"type": "object"}),
             finishes: false,
+            destructive: false,
         }]
         .into()
     }

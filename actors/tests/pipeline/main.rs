@@ -2,6 +2,8 @@
 
 mod afterwards;
 mod checks;
+mod consent;
+mod consent_of_text_clients;
 mod device_tools;
 mod failures;
 mod interruptions;

@@ -30,7 +30,7 @@ impl ToolSource for Echo {
             "whole": {"type": "integer", "minimum": 0},
         }});
         let (name, description) = ("echo".to_owned(), "Says it back.".to_owned());
-        [Tool { name, description, parameters, finishes: false }].into()
+        [Tool { name, description, parameters, finishes: false, destructive: false }].into()
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(400);
 
 /// Keeps sessions in memory, by the real clock.
 #[derive(Default)]
-struct MemoryStore(Mutex<HashMap<SessionId, KeptSession>>);
+pub(crate) struct MemoryStore(Mutex<HashMap<SessionId, KeptSession>>);
 
 /// Keeps nothing: its sessions live by the virtual clock alone.
 struct NoStore;
@@ -109,7 +109,7 @@ impl ToolSource for Hanging {
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object"});
         let (name, description) = ("hang".into(), "Hangs.".into());
-        [Tool { name, description, parameters, finishes: false }].into()
+        [Tool { name, description, parameters, finishes: false, destructive: false }].into()
     }
 
     fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
@@ -128,7 +128,7 @@ impl ToolSource for Lasting {
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object"});
         let (name, description) = ("last".into(), "Lasts.".into());
-        [Tool { name, description, parameters, finishes: true }].into()
+        [Tool { name, description, parameters, finishes: true, destructive: false }].into()
     }
 
     fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
@@ -151,14 +151,14 @@ impl Llm for Broken {
 }
 
 /// One text client.
-struct Client {
+pub(crate) struct Client {
     service: GatewayService,
-    script: Arc<Script>,
+    pub(crate) script: Arc<Script>,
     socket: MemorySocket,
-    session: String,
+    pub(crate) session: String,
 }
 
-fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
+pub(crate) fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
     let settings = GatewaySettings::default();
     GatewayService {
         llm,
@@ -177,7 +177,11 @@ impl Client {
         Self::enter(service, script, true).await
     }
 
-    async fn enter(service: GatewayService, script: Arc<Script>, answers_pings: bool) -> Self {
+    pub(crate) async fn enter(
+        service: GatewayService,
+        script: Arc<Script>,
+        answers_pings: bool,
+    ) -> Self {
         freeze();
         let slot = Slots::new(1, 1).take(None).unwrap();
         let actor = TextClientActor::new(service.clone(), Some(slot), CancellationToken::new());
@@ -188,11 +192,11 @@ impl Client {
         client
     }
 
-    fn send(&self, message: &Value) {
+    pub(crate) fn send(&self, message: &Value) {
         self.socket.send(Message::Text(message.to_string().into()));
     }
 
-    fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         self.send(&json!({"type": "text_input", "text": text}));
     }
 
@@ -201,7 +205,7 @@ impl Client {
         (down.at, down.what)
     }
 
-    async fn until(&mut self, name: &str) -> Value {
+    pub(crate) async fn until(&mut self, name: &str) -> Value {
         loop {
             match self.next().await.1 {
                 what if what.name() != name => {}

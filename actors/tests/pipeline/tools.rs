@@ -43,6 +43,7 @@ impl ToolSource for Waiting {
             description: "Waits.".into(),
             parameters: json!({"type": "object", "properties": {"ms": {"type": "integer"}}, "required": ["ms"]}),
             finishes,
+            destructive: false,
         };
         [tool("wait.here", false), tool("wait.on", true)].into()
     }
@@ -364,7 +365,14 @@ impl ToolSource for Camera {
 
     fn tools(&self) -> Arc<[Tool]> {
         let (name, description) = ("look".into(), "Takes a picture.".into());
-        [Tool { name, description, parameters: json!({"type": "object"}), finishes: false }].into()
+        [Tool {
+            name,
+            description,
+            parameters: json!({"type": "object"}),
+            finishes: false,
+            destructive: false,
+        }]
+        .into()
     }
 
     fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

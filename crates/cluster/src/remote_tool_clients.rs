@@ -29,6 +29,8 @@ struct AnnouncedTool {
     description: String,
     parameters: Value,
     finishes: bool,
+    #[serde(default)]
+    destructive: bool,
 }
 
 /// Tool client, as its instance announces it.
@@ -231,6 +233,7 @@ impl SharedToolClients {
             description: tool.description,
             parameters: tool.parameters,
             finishes: tool.finishes,
+            destructive: tool.destructive,
         });
         RemoteToolClient {
             agent,
@@ -248,6 +251,7 @@ fn describe(tool: &Tool) -> AnnouncedTool {
         description: tool.description.clone(),
         parameters: tool.parameters.clone(),
         finishes: tool.finishes,
+        destructive: tool.destructive,
     }
 }
 

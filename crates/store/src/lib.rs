@@ -29,7 +29,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use museum::{MuseumSession, MuseumStore};
 pub use settings::{AuditEntry, SettingsStore};
 pub use sql::{FILE_NAME, SqlStore};
-pub use tools::{KeptServer, ToolStore};
+pub use tools::{KeptPin, KeptServer, ToolStore};
 
 /// Most stored devices that nobody bound, named or configured. Beyond, those not seen for the
 /// longest time are deleted.

@@ -53,7 +53,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 15] = [
+pub(super) const TABLES: [Table; 16] = [
     Table {
         name: "devices",
         columns: &[
@@ -96,6 +96,11 @@ pub(super) const TABLES: [Table; 15] = [
         name: "tool_servers",
         columns: &[text("name"), maybe(json("settings")), number("enabled")],
         key: "name",
+    },
+    Table {
+        name: "tool_pins",
+        columns: &[text("agent"), text("source"), text("tool"), text("hash")],
+        key: "agent, source, tool",
     },
     Table {
         name: "sessions",

@@ -18,6 +18,19 @@ pub struct KeptServer {
     pub enabled: bool,
 }
 
+/// Pin of a tool's definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptPin {
+    /// Agent of the tool client; empty for a tool server.
+    pub agent: String,
+    /// Name of the source.
+    pub source: String,
+    /// Name of the tool at its source.
+    pub tool: String,
+    /// Hash of the definition, in hexadecimal.
+    pub hash: String,
+}
+
 /// Storage of tool servers. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait ToolStore: Send + Sync {
@@ -29,6 +42,18 @@ pub trait ToolStore: Send + Sync {
 
     /// Deletes a server. Returns false if there is none of this name.
     async fn forget_tool_server(&self, name: &str) -> Result<bool, StoreError>;
+
+    /// Returns all pins of definitions.
+    async fn tool_pins(&self) -> Result<Vec<KeptPin>, StoreError>;
+
+    /// Stores these pins, except those of tools that have one.
+    async fn add_tool_pins(&self, pins: &[KeptPin]) -> Result<(), StoreError>;
+
+    /// Stores these pins, and replaces those of the same tools.
+    async fn set_tool_pins(&self, pins: &[KeptPin]) -> Result<(), StoreError>;
+
+    /// Deletes the pins of this tool server.
+    async fn forget_tool_pins(&self, server: &str) -> Result<(), StoreError>;
 
     /// Switches off these tool sources for the device; none if there is no such device.
     async fn set_tools_off(

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{Tool, ToolCall, ToolClients as _, ToolError, ToolOutput, ToolSource};
+use hearken_actors::ports::{
+    Provenance, Tool, ToolCall, ToolClients as _, ToolError, ToolOutput, ToolSource,
+};
 
 use super::connected_source::SourceKind;
 use super::endpoint::Endpoint;
@@ -64,6 +66,16 @@ impl ToolSource for AgentTools {
 
     fn kind(&self) -> &'static str {
         SourceKind::Endpoint.label()
+    }
+
+    fn provenance(&self, tool: &str) -> Provenance {
+        let clients = self.clients();
+        let tools = all(&clients);
+        let found = tools.iter().find(|(known, ..)| known.name == tool);
+        found.map_or_else(
+            || Provenance::untrusted(NAME, tool),
+            |(_, client, own)| client.provenance(own),
+        )
     }
 
     fn tools(&self) -> Arc<[Tool]> {

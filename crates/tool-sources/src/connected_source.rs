@@ -2,17 +2,18 @@
 //! connection. The task that keeps the connection writes here; the port reads. Not for how it is
 //! connected.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_actors::ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::link::Link;
+use super::pins::SourcePins;
 
 /// Minimum time that a call waits for a source that was connected before to come back.
 const RECONNECT_WAIT: Duration = Duration::from_secs(3);
@@ -92,8 +93,23 @@ pub struct SourceReport {
     pub protocol: String,
     /// Number of connections so far.
     pub connections: u64,
+    /// Calls and their bytes since the start; `None` where they are not counted by source.
+    pub usage: Option<SourceUsage>,
     /// Tools of the last successful listing.
     pub tools: Vec<ToolReport>,
+}
+
+/// Calls of a source, and what they took, since the source is known to this instance.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct SourceUsage {
+    /// Number of calls that have ended or were cancelled.
+    pub calls: u64,
+    /// Bytes of tool names and arguments.
+    pub bytes_sent: u64,
+    /// Bytes of results.
+    pub bytes_received: u64,
+    /// Time of all calls together, in seconds.
+    pub seconds: f64,
 }
 
 /// Report on a tool.
@@ -105,14 +121,20 @@ pub struct ToolReport {
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: serde_json::Value,
+    /// True if its source says that a call may delete or overwrite something.
+    pub destructive: bool,
+    /// True if its definition is not the one that was seen first or accepted last.
+    pub changed: bool,
 }
 
 impl ToolReport {
-    pub(super) fn from_tool(tool: &Tool) -> Self {
+    pub(super) fn from_tool(tool: &Tool, changed: bool) -> Self {
         Self {
             name: tool.name.clone(),
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
+            destructive: tool.destructive,
+            changed,
         }
     }
 }
@@ -138,6 +160,8 @@ struct Shared {
     /// Notified when its connection may be broken.
     suspected: Notify,
     calls: AtomicUsize,
+    usage: Mutex<SourceUsage>,
+    pins: SourcePins,
 }
 
 /// Source with its connection state; clones share it.
@@ -145,8 +169,9 @@ struct Shared {
 pub(super) struct ConnectedSource(Arc<Shared>);
 
 impl ConnectedSource {
-    /// Creates a source that is being connected; its calls may take `timeout`.
-    pub(super) fn new(name: String, kind: SourceKind, timeout: Duration) -> Self {
+    /// Creates a source that is being connected; its calls may take `timeout`. Its definitions are
+    /// pinned in `pins`.
+    pub(super) fn new(name: String, kind: SourceKind, timeout: Duration, pins: SourcePins) -> Self {
         let (status, _) = watch::channel(Status {
             state: SourceState::Connecting,
             tools: Arc::default(),
@@ -163,6 +188,8 @@ impl ConnectedSource {
             wanted: Notify::new(),
             suspected: Notify::new(),
             calls: AtomicUsize::new(0),
+            usage: Mutex::default(),
+            pins,
         }))
     }
 
@@ -177,8 +204,27 @@ impl ConnectedSource {
             state: status.state.clone(),
             protocol: status.connection.as_ref().map(Link::protocol).unwrap_or_default(),
             connections: status.connections,
-            tools: status.tools.iter().map(ToolReport::from_tool).collect(),
+            usage: Some(*self.usage()),
+            tools: status
+                .tools
+                .iter()
+                .map(|tool| ToolReport::from_tool(tool, self.is_changed(tool)))
+                .collect(),
         }
+    }
+
+    fn usage(&self) -> MutexGuard<'_, SourceUsage> {
+        self.0.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the pins of its definitions.
+    pub(super) fn pins(&self) -> &SourcePins {
+        &self.0.pins
+    }
+
+    /// Reports whether a definition is another one than that of its pin, or could not be pinned.
+    fn is_changed(&self, tool: &Tool) -> bool {
+        self.0.pins.is_changed(tool).unwrap_or(true)
     }
 
     /// Returns the timeout of calls.
@@ -191,6 +237,7 @@ impl ConnectedSource {
     }
 
     pub(super) fn set_ready(&self, connection: &Link, tools: Arc<[Tool]>) {
+        self.0.pins.note(&tools);
         self.0.status.send_modify(|s| {
             if s.connection.is_none() {
                 s.connections += 1;
@@ -341,19 +388,30 @@ impl ConnectedSource {
     }
 }
 
-/// Guard that counts a call while it lasts.
-struct Waiting(ConnectedSource);
+/// Guard that counts a call while it lasts, and its usage when it is dropped.
+struct Waiting {
+    source: ConnectedSource,
+    begun: Instant,
+    sent: usize,
+    received: usize,
+}
 
 impl Waiting {
-    fn on(source: &ConnectedSource) -> Self {
+    fn on(source: &ConnectedSource, call: &ToolCall) -> Self {
         source.0.calls.fetch_add(1, Ordering::Relaxed);
-        Self(source.clone())
+        let (source, sent) = (source.clone(), call.size_bytes());
+        Self { source, begun: Instant::now(), sent, received: 0 }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.0.calls.fetch_sub(1, Ordering::Relaxed);
+        self.source.0.calls.fetch_sub(1, Ordering::Relaxed);
+        let mut usage = self.source.usage();
+        usage.calls += 1;
+        usage.bytes_sent += self.sent as u64;
+        usage.bytes_received += self.received as u64;
+        usage.seconds += self.begun.elapsed().as_secs_f64();
     }
 }
 
@@ -366,6 +424,17 @@ impl ToolSource for ConnectedSource {
         self.0.kind.label()
     }
 
+    fn metric_name(&self) -> Option<&str> {
+        (self.0.kind != SourceKind::Endpoint).then_some(&self.0.name)
+    }
+
+    fn provenance(&self, tool: &str) -> Provenance {
+        let tools = self.tools();
+        let found = tools.iter().find(|known| known.name == tool);
+        let changed = found.is_some_and(|found| self.is_changed(found));
+        Provenance { changed, ..Provenance::untrusted(&self.0.name, tool) }
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
         Arc::clone(&self.0.status.borrow().tools)
     }
@@ -373,9 +442,14 @@ impl ToolSource for ConnectedSource {
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let source = self.clone();
         Box::pin(async move {
-            let _waiting = Waiting::on(&source);
+            let mut waiting = Waiting::on(&source, &call);
             let within = source.call_timeout();
             let answered = tokio::time::timeout(within, source.attempt(&call)).await;
+            waiting.received = answered
+                .as_ref()
+                .ok()
+                .and_then(|answer| answer.as_ref().ok())
+                .map_or(0, ToolOutput::size_bytes);
             answered.unwrap_or(Err(ToolError::Timeout(within)))
         })
     }

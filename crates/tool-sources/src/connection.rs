@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput};
+use hearken_actors::tools::definition::{from_mcp, within_limits};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
     Implementation, PaginatedRequestParams, ProtocolVersion, ServerNotification,
@@ -124,15 +125,9 @@ impl Connection {
             let page = page.map_err(|error| mapping::error(&error, "tools/list").to_string())?;
             Ok::<_, String>(Page { tools: page.tools, next: page.next_cursor })
         });
-        let mut tools: Vec<Tool> = Vec::new();
-        for tool in pages.await? {
-            let tool = mapping::tool(tool);
-            // Of several tools with the same name, a call reaches the first.
-            if !tools.iter().any(|t| t.name == tool.name) {
-                tools.push(tool);
-            }
-        }
-        Ok(tools.into())
+        let tools = pages.await?;
+        let source = self.server_name().unwrap_or_default();
+        Ok(within_limits(&source, tools.iter().map(from_mcp)).into())
     }
 
     /// Calls a tool. Dropping the future sends a cancellation to the server.

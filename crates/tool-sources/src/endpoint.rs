@@ -22,6 +22,7 @@ use super::connection::{Connection, ProtocolEra};
 use super::elicitation::ElicitationPolicy;
 use super::jsonrpc_repair;
 use super::link::Link;
+use super::pins::Pins;
 use super::refresh_loop;
 use super::remote_instance::RemoteInstanceSource;
 
@@ -41,6 +42,8 @@ pub struct Endpoint(Arc<Shared>);
 struct Shared {
     agents: Mutex<Agents>,
     call_timeout: Duration,
+    /// Pins of all tool clients' tools, here and at other instances.
+    pins: Pins,
     /// Notified when a tool client connects or disconnects, or changes its tools.
     changes: watch::Sender<()>,
 }
@@ -70,7 +73,12 @@ impl Endpoint {
     /// Creates an endpoint whose tool clients may take `call_timeout` for a call.
     pub fn new(call_timeout: Duration) -> Self {
         let (agents, changes) = (Mutex::default(), watch::Sender::default());
-        Self(Arc::new(Shared { agents, call_timeout, changes }))
+        Self(Arc::new(Shared { agents, call_timeout, pins: Pins::default(), changes }))
+    }
+
+    /// Returns the pins of all tool clients' tools.
+    pub(super) fn pins(&self) -> &Pins {
+        &self.0.pins
     }
 
     /// Reserves a slot for a tool client that has just connected.
@@ -150,7 +158,8 @@ impl Endpoint {
         // unnoticed.
         let others = slots.iter().filter_map(|s| s.source.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
-        let source = ConnectedSource::new(name.clone(), SourceKind::Endpoint, self.0.call_timeout);
+        let (kind, pins) = (SourceKind::Endpoint, self.0.pins.of(&admitted.agent, &name));
+        let source = ConnectedSource::new(name.clone(), kind, self.0.call_timeout, pins);
         if let Some(slot) = slots.iter_mut().find(|s| s.number == admitted.number) {
             slot.source = Some((name, source.clone()));
         }
@@ -178,7 +187,11 @@ impl ToolClients for Endpoint {
     }
 
     fn set_remote(&self, clients: Vec<RemoteToolClient>) {
-        self.lock().remote = clients.into_iter().map(RemoteInstanceSource::new).collect();
+        let source = |client: RemoteToolClient| {
+            let pins = self.0.pins.of(&client.agent, &client.name);
+            RemoteInstanceSource::new(client, pins)
+        };
+        self.lock().remote = clients.into_iter().map(source).collect();
     }
 
     fn call_timeout(&self) -> Duration {

@@ -21,6 +21,7 @@ mod link;
 mod listing;
 pub mod litemcp;
 mod mapping;
+mod pins;
 mod refresh_loop;
 mod registry;
 mod remote_instance;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 use hearken_actors::actors::pipeline::StyleLookup;
 use hearken_actors::dialogue::{ConversationStyle, SharedStyle};
-use hearken_actors::ports::ToolSource;
+use hearken_actors::ports::{Tool, ToolSource};
 use hearken_actors::tools::SourceLookup;
 use hearken_proto::ids::DeviceId;
 use serde::Serialize;
@@ -43,8 +44,11 @@ use serde::Serialize;
 use agent::AgentTools;
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use cameras::Cameras;
-pub use connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+pub use connected_source::{
+    Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport,
+};
 pub use endpoint::{AdmittedClient, Endpoint, TooManyToolClients};
+use pins::{Pins, SourcePins};
 pub use registry::{
     ChangeError, DeviceToolsView, Registry, ServerView, SessionToolsView, SourceOfDevice,
 };
@@ -138,6 +142,23 @@ impl Sources {
         }
         let remote = self.endpoint.remote(agent).into_iter().find(|s| s.name() == name)?;
         Some(Arc::new(remote))
+    }
+
+    /// Returns the current tools of one of an agent's sources outside this server, and their pins.
+    fn pinned(&self, agent: &str, name: &str) -> Option<(Arc<[Tool]>, SourcePins)> {
+        let clients = self.endpoint.sources(agent);
+        let connected = self.servers.named(name);
+        let connected = connected.or_else(|| clients.into_iter().find(|s| s.name() == name));
+        if let Some(connected) = connected {
+            return Some((connected.tools(), connected.pins().clone()));
+        }
+        let remote = self.endpoint.remote(agent).into_iter().find(|s| s.name() == name)?;
+        Some((remote.tools(), remote.pins().clone()))
+    }
+
+    /// Returns the pins of remote servers, and those of tool clients.
+    fn all_pins(&self) -> [&Pins; 2] {
+        [self.servers.pins(), self.endpoint.pins()]
     }
 
     /// Returns the built-in tools.

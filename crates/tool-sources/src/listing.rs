@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 use std::future::Future;
 
+use hearken_actors::tools::definition::MAX_TOOLS;
+
 /// Maximum number of pages.
 const MAX_PAGES: usize = 100;
-/// Maximum number of tools.
-const MAX_TOOLS: usize = 1_000;
 
 /// One page of tools.
 pub(super) struct Page<T> {

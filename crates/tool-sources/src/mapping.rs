@@ -1,8 +1,8 @@
-//! Conversion of rmcp's types to those of the port: tools, results, errors. Pure.
+//! Conversion of rmcp's types to those of the port: results and errors. Pure.
 
 use std::error::Error;
 
-use hearken_actors::ports::{Tool, ToolContent, ToolError, ToolOutput};
+use hearken_actors::ports::{ToolContent, ToolError, ToolOutput};
 use rmcp::ServiceError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ResourceContents};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -12,17 +12,6 @@ use serde_json::Value;
 const MAX_TEXT_BYTES: usize = 256 << 10;
 /// Largest picture, in bytes of base64.
 const MAX_IMAGE_BYTES: usize = 6 << 20;
-
-/// Converts a tool to the port's type.
-pub(super) fn tool(tool: rmcp::model::Tool) -> Tool {
-    let description = tool.description.map(|d| d.into_owned()).or(tool.title);
-    Tool {
-        name: tool.name.into_owned(),
-        description: description.unwrap_or_default(),
-        parameters: Value::Object(tool.input_schema.as_ref().clone()),
-        finishes: false,
-    }
-}
 
 /// Converts a server's result; the size of text and pictures is limited.
 pub(super) fn output(result: CallToolResult) -> ToolOutput {

@@ -2,6 +2,8 @@
 //! sources that are switched off for a device or a session. Changes are validated, stored and
 //! applied at once. Not for HTTP requests, nor for connections to servers.
 
+mod pinning;
+
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -50,6 +52,9 @@ pub enum ChangeError {
     /// There is no such server.
     #[error("there is no tool server `{0}`")]
     Unknown(String),
+    /// There is no such source whose tools are pinned, or it has no such tool.
+    #[error("there is no `{0}` to accept: use the names of `hearken tools list`")]
+    NothingToAccept(String),
     /// Programs may not be started over the API.
     #[error(
         "cannot add a program over the API: set `tools.allow_commands_over_api`, or define it in `tools.servers`"
@@ -306,12 +311,14 @@ impl Registry {
             Some(_) => return Err(ChangeError::Configured(name.to_owned())),
         }
         self.0.store.forget_tool_server(name).await?;
+        self.0.store.forget_tool_pins(name).await?;
         let run = self.0.sources.servers.remove(name);
         self.0.sources.reserve();
         tracing::info!(source = name, "removed a tool server");
         if let Some(run) = run {
             run.end("it was removed").await;
         }
+        self.0.sources.servers.pins().of("", name).forget();
         Ok(())
     }
 

@@ -5,60 +5,90 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{RemoteToolClient, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_actors::ports::{
+    Provenance, RemoteToolClient, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
+};
 
 use super::connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+use super::pins::SourcePins;
 
 /// Tool client of another instance; clones share it.
 #[derive(Clone)]
-pub(super) struct RemoteInstanceSource(RemoteToolClient);
+pub(super) struct RemoteInstanceSource {
+    client: RemoteToolClient,
+    /// Pins under the name that the client has at its own instance, which makes them.
+    pins: SourcePins,
+}
 
 impl RemoteInstanceSource {
-    /// Creates the source of this tool client.
-    pub(super) fn new(client: RemoteToolClient) -> Self {
-        Self(client)
+    /// Creates the source of this tool client, with the pins of its definitions.
+    pub(super) fn new(client: RemoteToolClient, pins: SourcePins) -> Self {
+        Self { client, pins }
+    }
+
+    /// Returns the pins of its definitions.
+    pub(super) fn pins(&self) -> &SourcePins {
+        &self.pins
+    }
+
+    /// Reports whether a definition is another one than that of its pin.
+    fn is_changed(&self, tool: &Tool) -> bool {
+        self.pins.is_changed(tool).unwrap_or_default()
     }
 
     /// Returns the agent of the tool client.
     pub(super) fn agent(&self) -> &str {
-        &self.0.agent
+        &self.client.agent
     }
 
     /// Returns this source under another name.
     pub(super) fn named(&self, name: String) -> Self {
-        Self(RemoteToolClient { name, ..self.0.clone() })
+        let client = RemoteToolClient { name, ..self.client.clone() };
+        Self { client, pins: self.pins.clone() }
     }
 
     /// Returns a report on the source.
     pub(super) fn report(&self) -> SourceReport {
         SourceReport {
-            name: self.0.name.clone(),
+            name: self.client.name.clone(),
             kind: SourceKind::Endpoint,
             origin: Origin::Endpoint,
             devices: Vec::new(),
             state: SourceState::Ready,
             protocol: String::new(),
             connections: 1,
-            tools: self.0.tools.iter().map(ToolReport::from_tool).collect(),
+            usage: None,
+            tools: self
+                .client
+                .tools
+                .iter()
+                .map(|tool| ToolReport::from_tool(tool, self.is_changed(tool)))
+                .collect(),
         }
     }
 }
 
 impl ToolSource for RemoteInstanceSource {
     fn name(&self) -> &str {
-        &self.0.name
+        &self.client.name
     }
 
     fn kind(&self) -> &'static str {
         SourceKind::Endpoint.label()
     }
 
+    fn provenance(&self, tool: &str) -> Provenance {
+        let found = self.client.tools.iter().find(|known| known.name == tool);
+        let changed = found.is_some_and(|found| self.is_changed(found));
+        Provenance { changed, ..Provenance::untrusted(&self.client.name, tool) }
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
-        Arc::clone(&self.0.tools)
+        Arc::clone(&self.client.tools)
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let (work, within) = ((self.0.call)(call), self.0.timeout);
+        let (work, within) = ((self.client.call)(call), self.client.timeout);
         Box::pin(async move {
             let answered = tokio::time::timeout(within, work).await;
             answered.unwrap_or(Err(ToolError::Timeout(within)))
@@ -66,6 +96,6 @@ impl ToolSource for RemoteInstanceSource {
     }
 
     fn timeout(&self) -> Duration {
-        self.0.timeout
+        self.client.timeout
     }
 }

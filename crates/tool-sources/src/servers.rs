@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::connected_source::{ConnectedSource, Origin, SourceReport};
+use super::pins::Pins;
 use super::server_connection::{Environment, keep, kind};
 use super::settings::{Server, ToolServer, ToolServerError};
 
@@ -17,6 +18,7 @@ pub struct Servers {
     kept: Mutex<Vec<ServerEntry>>,
     environment: Environment,
     token: CancellationToken,
+    pins: Pins,
 }
 
 struct ServerEntry {
@@ -34,9 +36,12 @@ pub(super) struct ServerTask {
 }
 
 impl ServerTask {
-    fn start(server: Server, environment: &Environment, process: &CancellationToken) -> Self {
-        let source =
-            ConnectedSource::new(server.name.clone(), kind(&server.transport), server.timeout);
+    fn start(
+        server: Server,
+        source: ConnectedSource,
+        environment: &Environment,
+        process: &CancellationToken,
+    ) -> Self {
         let token = process.child_token();
         let mut tasks = JoinSet::new();
         tasks.spawn(keep(server, environment.clone(), source.clone(), token.clone()));
@@ -57,18 +62,16 @@ impl ServerTask {
 }
 
 impl ServerEntry {
-    fn new(
-        settings: ToolServer,
-        origin: Origin,
-        environment: &Environment,
-        process: &CancellationToken,
-    ) -> Result<Self, ToolServerError> {
+    fn new(settings: ToolServer, origin: Origin, all: &Servers) -> Result<Self, ToolServerError> {
         let server = settings.checked()?;
-        let (source, run) = if settings.enabled {
-            let run = ServerTask::start(server, environment, process);
-            (run.source.clone(), Some(run))
+        let (name, kind) = (server.name.clone(), kind(&server.transport));
+        let pins = all.pins.of("", &name);
+        let source = ConnectedSource::new(name, kind, server.timeout, pins);
+        let run = if settings.enabled {
+            Some(ServerTask::start(server, source.clone(), &all.environment, &all.token))
         } else {
-            (off(&server), None)
+            source.set_disabled();
+            None
         };
         Ok(Self { settings, origin, source, run })
     }
@@ -84,13 +87,6 @@ impl ServerEntry {
         source.devices.clone_from(&self.settings.devices);
         ServerReport { source, settings: self.settings.clone() }
     }
-}
-
-/// Creates the placeholder source of a disabled server.
-fn off(server: &Server) -> ConnectedSource {
-    let source = ConnectedSource::new(server.name.clone(), kind(&server.transport), server.timeout);
-    source.set_disabled();
-    source
 }
 
 /// Report on a remote server. Its settings contain secrets: mask them before they are shown.
@@ -109,8 +105,8 @@ impl Servers {
         environment: &Environment,
         process: &CancellationToken,
     ) -> Result<Self, ToolServerError> {
-        let environment = environment.clone();
-        let all = Self { kept: Mutex::default(), environment, token: process.child_token() };
+        let (environment, token) = (environment.clone(), process.child_token());
+        let all = Self { kept: Mutex::default(), environment, token, pins: Pins::default() };
         for server in servers {
             if !all.add(server.clone(), Origin::Configuration)? {
                 let reason = "another server has this `name` already".into();
@@ -130,7 +126,7 @@ impl Servers {
         if kept.iter().any(|k| k.settings.name == settings.name) {
             return Ok(false);
         }
-        kept.push(ServerEntry::new(settings, origin, &self.environment, &self.token)?);
+        kept.push(ServerEntry::new(settings, origin, self)?);
         Ok(true)
     }
 
@@ -154,13 +150,18 @@ impl Servers {
             return Ok(None);
         }
         let settings = ToolServer { enabled, ..kept.settings.clone() };
-        let fresh = ServerEntry::new(settings, kept.origin, &self.environment, &self.token)?;
+        let fresh = ServerEntry::new(settings, kept.origin, self)?;
         Ok(std::mem::replace(kept, fresh).run)
     }
 
     /// Returns the origin of the server of this name.
     pub(super) fn origin(&self, name: &str) -> Option<Origin> {
         self.lock().iter().find(|k| k.settings.name == name).map(|k| k.origin)
+    }
+
+    /// Returns the pins of all servers' tools.
+    pub(super) fn pins(&self) -> &Pins {
+        &self.pins
     }
 
     /// Returns all names in use.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{ChatError, ChatService, ChatSettings};
+use hearken_actors::chat::{ChatError, ChatService, ChatSettings, HeldCalls};
 use hearken_actors::ports::{
     BoxError, RequestKey, SessionLock, SessionLocks, StateError, StateOutcome, StateServer, Tool,
     Watch,
@@ -209,6 +209,7 @@ impl ChatInProcess {
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
             tasks: Tasks::new(8, GRACE, process.clone()),
+            held: HeldCalls::default(),
         };
         let id = Self::session(&service).await;
         let this = Self { service, id, script, state, locks, store, process, _worlds: worlds };

@@ -2,6 +2,7 @@
 //! state server behind. Not for the store alone, nor for several instances.
 
 mod afterwards;
+mod consent;
 pub(crate) mod cutting;
 mod events;
 mod in_process;

@@ -13,7 +13,7 @@ use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;
 
 /// Runs `hearken tools` in this data folder; its exit code, and what it printed.
-async fn tools(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+pub(super) async fn tools(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     hearken(data_dir, &[&["tools"], args].concat()).await
 }
 

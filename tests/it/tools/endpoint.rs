@@ -22,9 +22,12 @@ use crate::support::app::{TestServer, Vendors};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
+/// What a tool client answers to a message.
+type Answers = Arc<dyn Fn(&Value) -> Vec<String> + Send + Sync>;
+
 /// A tool client that answers as a server of this name with the tools `say`, `wait`, `fail`,
 /// `odd` and `forecast`; gone when dropped.
-struct ToolClient {
+pub(super) struct ToolClient {
     task: JoinHandle<()>,
     /// Told when `wait` is called.
     waiting: Arc<Notify>,
@@ -36,9 +39,15 @@ impl ToolClient {
     }
 
     async fn dial_for(server: &TestServer, name: &str, token: &str) -> Self {
+        let name = name.to_owned();
+        Self::answering(server, token, Arc::new(move |asked| answers(asked, &name))).await
+    }
+
+    /// One that answers otherwise.
+    pub(super) async fn answering(server: &TestServer, token: &str, answers: Answers) -> Self {
         let (socket, _) = connect_async(endpoint_url(server, token)).await.unwrap();
         let waiting = Arc::new(Notify::new());
-        let task = tokio::spawn(answer_all(socket, name.to_owned(), Arc::clone(&waiting)));
+        let task = tokio::spawn(answer_all(socket, answers, Arc::clone(&waiting)));
         Self { task, waiting }
     }
 }
@@ -50,7 +59,7 @@ impl Drop for ToolClient {
 }
 
 /// Answers until the socket ends.
-async fn answer_all(mut socket: Socket, name: String, waiting: Arc<Notify>) {
+async fn answer_all(mut socket: Socket, answers: Answers, waiting: Arc<Notify>) {
     while let Some(Ok(message)) = socket.next().await {
         let Message::Text(text) = message else { continue };
         let asked: Value = serde_json::from_str(&text).unwrap();
@@ -58,7 +67,7 @@ async fn answer_all(mut socket: Socket, name: String, waiting: Arc<Notify>) {
             waiting.notify_one();
             tokio::time::sleep(Duration::from_millis(400)).await;
         }
-        for answer in answers(&asked, &name) {
+        for answer in answers(&asked) {
             // As bridges send it: a line.
             let line = Message::text(format!("{answer}\n"));
             if socket.send(line).await.is_err() {
@@ -69,7 +78,7 @@ async fn answer_all(mut socket: Socket, name: String, waiting: Arc<Notify>) {
 }
 
 /// What a server of this name answers to a message.
-fn answers(asked: &Value, name: &str) -> Vec<String> {
+pub(super) fn answers(asked: &Value, name: &str) -> Vec<String> {
     let result = |result: Value| {
         vec![json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string()]
     };

@@ -63,6 +63,7 @@ impl ToolSource for Own {
             description: format!("Does {name}"),
             parameters,
             finishes: false,
+            destructive: false,
         };
         let number = json!({"type": "number", "description": "A number", "examples": [2]});
         let add = json!({

@@ -6,6 +6,7 @@ mod check_24;
 mod cli;
 mod conformance;
 mod devices;
+mod distrust;
 mod endpoint;
 mod litemcp;
 mod python;

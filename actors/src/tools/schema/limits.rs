@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 /// Largest schema, as bytes of JSON.
-pub(super) const MAX_BYTES: usize = 64 * 1024;
+pub const MAX_BYTES: usize = 64 * 1024;
 /// Maximum number of values in a schema.
 pub(super) const MAX_VALUES: usize = 4_096;
 /// Maximum depth of a schema.

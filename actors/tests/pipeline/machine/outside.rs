@@ -258,6 +258,7 @@ impl ToolSource for ServerTools {
             description: "Does it.".into(),
             parameters: json!({"type": "object", "properties": {}}),
             finishes: name == "do_finishes",
+            destructive: false,
         };
         ["do_quick", "do_slow", "do_finishes", "do_fails", "do_never"].map(tool).into()
     }

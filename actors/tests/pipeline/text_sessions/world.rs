@@ -191,7 +191,13 @@ impl ToolSource for World {
         let parameters = json!({"type": "object"});
         let tool = |name: &str| {
             let (name, description) = (name.into(), "Changes the world.".into());
-            Tool { name, description, parameters: parameters.clone(), finishes: false }
+            Tool {
+                name,
+                description,
+                parameters: parameters.clone(),
+                finishes: false,
+                destructive: false,
+            }
         };
         [tool("turn_on"), tool("hang")].into()
     }

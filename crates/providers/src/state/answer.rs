@@ -81,6 +81,7 @@ fn tool(value: &Value) -> Option<Tool> {
         parameters: schema.cloned().unwrap_or_else(nothing),
         // A call that may have begun to change the state is never cut off.
         finishes: true,
+        destructive: false,
     })
 }
 

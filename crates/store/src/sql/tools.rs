@@ -7,7 +7,7 @@ use sqlx::Row as _;
 
 use super::devices::{columns, device};
 use super::{SqlStore, in_time, text, unusable};
-use crate::{Device, KeptServer, StoreError, ToolStore};
+use crate::{Device, KeptPin, KeptServer, StoreError, ToolStore};
 
 #[async_trait]
 impl ToolStore for SqlStore {
@@ -58,6 +58,47 @@ impl ToolStore for SqlStore {
         .await
     }
 
+    async fn tool_pins(&self) -> Result<Vec<KeptPin>, StoreError> {
+        in_time(async {
+            let sql =
+                "SELECT agent, source, tool, hash FROM tool_pins ORDER BY agent, source, tool";
+            let rows = sqlx::query(sql).fetch_all(self.pool().await?).await?;
+            let pin = |row: &sqlx::any::AnyRow| {
+                Ok(KeptPin {
+                    agent: row.try_get("agent")?,
+                    source: row.try_get("source")?,
+                    tool: row.try_get("tool")?,
+                    hash: row.try_get("hash")?,
+                })
+            };
+            rows.iter().map(pin).collect()
+        })
+        .await
+    }
+
+    async fn add_tool_pins(&self, pins: &[KeptPin]) -> Result<(), StoreError> {
+        let sql = "INSERT INTO tool_pins (agent, source, tool, hash) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT (agent, source, tool) DO NOTHING";
+        self.write_pins(sql, pins).await
+    }
+
+    async fn set_tool_pins(&self, pins: &[KeptPin]) -> Result<(), StoreError> {
+        let sql = "INSERT INTO tool_pins (agent, source, tool, hash) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT (agent, source, tool) DO UPDATE SET hash = excluded.hash";
+        self.write_pins(sql, pins).await
+    }
+
+    async fn forget_tool_pins(&self, server: &str) -> Result<(), StoreError> {
+        in_time(async {
+            sqlx::query("DELETE FROM tool_pins WHERE agent = '' AND source = $1")
+                .bind(text(server))
+                .execute(self.writer().await?.pool)
+                .await?;
+            Ok(())
+        })
+        .await
+    }
+
     async fn set_tools_off(
         &self,
         id: &DeviceId,
@@ -100,6 +141,24 @@ impl ToolStore for SqlStore {
             .fetch_all(self.pool().await?)
             .await?;
             rows.iter().map(device).collect()
+        })
+        .await
+    }
+}
+
+impl SqlStore {
+    /// Executes a statement for each of these pins, all of them or none.
+    async fn write_pins(&self, sql: &'static str, pins: &[KeptPin]) -> Result<(), StoreError> {
+        if pins.is_empty() {
+            return Ok(());
+        }
+        in_time(async {
+            let mut work = self.begin().await?;
+            for KeptPin { agent, source, tool, hash } in pins {
+                let statement = sqlx::query(sql).bind(text(agent)).bind(text(source));
+                statement.bind(text(tool)).bind(text(hash)).execute(&mut *work).await?;
+            }
+            work.commit().await
         })
         .await
     }

@@ -177,7 +177,7 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("SQLite format 3\0".into(), "line 1: this is no backup"),
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
-        (changed("\"schema\":7", "\"schema\":8"), "line 1: the backup is of a store of version 8"),
+        (changed("\"schema\":8", "\"schema\":9"), "line 1: the backup is of a store of version 9"),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
         (without("\"end\""), "line 237: the file ends too early"),
         (backup[..backup.len() - 1].into(), "line 238: the line has no end"),

@@ -170,7 +170,7 @@ async fn codes_are_few(place: Arc<Place>) {
 /// A backup of a store in which so many devices wait for an hour.
 fn waiting(devices: u32) -> String {
     let header = json!({
-        "format": "hearken-store", "version": 1, "schema": 7, "made_at": at(0),
+        "format": "hearken-store", "version": 1, "schema": 8, "made_at": at(0),
         "tables": ["activations"],
     });
     let row = |n| {
@@ -186,6 +186,7 @@ fn waiting(devices: u32) -> String {
         "devices",
         "provisioning",
         "tool_servers",
+        "tool_pins",
         "sessions",
         "chat_sessions",
         "chat_people",

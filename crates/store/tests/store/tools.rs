@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
-use hearken_store::{DeviceReport, DeviceStore as _, KeptServer, ToolStore as _};
+use hearken_store::{DeviceReport, DeviceStore as _, KeptPin, KeptServer, ToolStore as _};
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 
@@ -13,6 +13,7 @@ use super::{on_every_store, open};
 on_every_store!(
     tool_servers_are_kept_replaced_and_forgotten,
     devices_for_which_somebody_chose_are_found,
+    pins_of_tools_are_added_once_replaced_and_forgotten,
 );
 
 fn server(name: &str, settings: Option<&str>, enabled: bool) -> KeptServer {
@@ -66,4 +67,25 @@ async fn devices_for_which_somebody_chose_are_found(place: Arc<Place>) {
     store.set_tools_off(&DeviceId::new("a"), &[]).await.unwrap();
     store.set_agent(&DeviceId::new("c"), "default").await.unwrap();
     assert!(found().await.is_empty());
+}
+
+fn pin(agent: &str, source: &str, tool: &str, hash: &str) -> KeptPin {
+    let [agent, source, tool, hash] = [agent, source, tool, hash].map(str::to_owned);
+    KeptPin { agent, source, tool, hash }
+}
+
+async fn pins_of_tools_are_added_once_replaced_and_forgotten(place: Arc<Place>) {
+    let store = open(&place);
+    assert_eq!(store.tool_pins().await.unwrap(), []);
+    let first = [pin("", "s", "名", "1"), pin("a", "s", "t", "1")];
+    store.add_tool_pins(&first).await.unwrap();
+    store.add_tool_pins(&[pin("", "s", "名", "2"), pin("", "z", "t", "2")]).await.unwrap();
+    let all = [pin("", "s", "名", "1"), pin("", "z", "t", "2"), pin("a", "s", "t", "1")];
+    assert_eq!(store.tool_pins().await.unwrap(), all);
+    store.set_tool_pins(&[pin("a", "s", "t", "3"), pin("", "s", "u", "3")]).await.unwrap();
+    store.forget_tool_pins("z").await.unwrap();
+    let all = [pin("", "s", "u", "3"), pin("", "s", "名", "1"), pin("a", "s", "t", "3")];
+    assert_eq!(store.tool_pins().await.unwrap(), all);
+    store.forget_tool_pins("s").await.unwrap();
+    assert_eq!(store.tool_pins().await.unwrap(), [pin("a", "s", "t", "3")]);
 }

@@ -47,6 +47,8 @@ pub enum Behaviour {
     Thinking,
     /// A model that calls what its words say again and again, whatever it is told.
     Insistent,
+    /// A model that calls what the result of a tool says, as `call NAME ARGUMENTS`.
+    Obedient,
     /// Refuses fields of requests that came with later versions, with status 400.
     Old,
     /// Takes no `max_tokens` and no temperature, as newer models, and says so.

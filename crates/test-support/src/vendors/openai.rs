@@ -100,13 +100,14 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     let calls = match (asked.trim(), &*words) {
         _ if behaviour == Behaviour::Thinking => Vec::new(),
         _ if behaviour == Behaviour::Insistent => wanted_calls(&std::mem::take(&mut words)),
-        _ if last["role"] == "tool" => Vec::new(),
+        _ if last["role"] == "tool" && behaviour != Behaviour::Obedient => Vec::new(),
         (asked, _) if asked.starts_with("call ") => wanted_calls(asked),
         (_, reply) if reply.starts_with("call ") => {
             let wanted = wanted_calls(reply);
             words.clear();
             wanted
         }
+        _ if last["role"] == "tool" => Vec::new(),
         _ => calls(&body["tools"]),
     };
     let reason = if calls.is_empty() { "stop" } else { "tool_calls" };

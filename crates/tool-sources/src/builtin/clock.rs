@@ -47,6 +47,7 @@ impl BuiltinTool for Clock {
                 "description": "IANA time zone such as Asia/Shanghai or Europe/Berlin; leave it out for the local time",
             }}}),
             finishes: false,
+            destructive: false,
         }
     }
 

@@ -69,6 +69,7 @@ impl BuiltinTool for LanguageTool {
             description: description.into(),
             parameters: json!({"type": "object", "properties": properties, "required": required}),
             finishes: false,
+            destructive: false,
         }
     }
 

@@ -59,6 +59,7 @@ impl BuiltinTool for Locator {
                 .into(),
             parameters: json!({"type": "object", "properties": {}}),
             finishes: false,
+            destructive: false,
         }
     }
 

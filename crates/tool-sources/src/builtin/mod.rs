@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::dialogue::{Character, SharedStyle};
-use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_actors::ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
@@ -142,7 +142,8 @@ impl Builtin {
             state: SourceState::Ready,
             protocol: String::new(),
             connections: 0,
-            tools: self.tools.iter().map(ToolReport::from_tool).collect(),
+            usage: None,
+            tools: self.tools.iter().map(|tool| ToolReport::from_tool(tool, false)).collect(),
         }
     }
 }
@@ -158,6 +159,12 @@ impl ToolSource for Builtin {
 
     fn tools(&self) -> Arc<[Tool]> {
         Arc::clone(&self.tools)
+    }
+
+    /// Results are trusted, except those that hold names from services of others.
+    fn provenance(&self, tool: &str) -> Provenance {
+        let trusted = !matches!(tool, weather::NAME | location::NAME);
+        Provenance { trusted, ..Provenance::untrusted(NAME, tool) }
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

@@ -81,6 +81,7 @@ impl BuiltinTool for RoleplayTool {
             description: description.into(),
             parameters: json!({"type": "object", "properties": properties, "required": required}),
             finishes: false,
+            destructive: false,
         }
     }
 

@@ -115,6 +115,7 @@ impl BuiltinTool for Weather {
                 },
             }}),
             finishes: false,
+            destructive: false,
         }
     }
 

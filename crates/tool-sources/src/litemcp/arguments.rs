@@ -38,6 +38,7 @@ pub(super) fn tool(wire: &litemcp::Tool) -> Result<Tool, String> {
             "type": "object", "properties": properties, "additionalProperties": false,
         }),
         finishes: false,
+        destructive: false,
     })
 }
 
@@ -295,7 +296,7 @@ mod tests {
             "text": {"type": ["string", "null"], "description": "words"}, "when": {"type": "string"},
         }});
         let description = String::new();
-        Tool { name: "t".into(), description, parameters, finishes: false }
+        Tool { name: "t".into(), description, parameters, finishes: false, destructive: false }
     }
 
     #[test]
@@ -369,7 +370,7 @@ mod tests {
         let parameters = json!({"type": "object", "properties": {
             "x": {"type": "number"}, "y": {"type": "array"}}, "required": ["x", "y"]});
         let (name, description) = ("sum".to_owned(), String::new());
-        let sum = Tool { name, description, parameters, finishes: false };
+        let sum = Tool { name, description, parameters, finishes: false, destructive: false };
         let list = numbers::array(&numbers::written());
         for number in numbers::written() {
             let read = by_name(&sum, &[number.clone(), list.clone()]).unwrap();

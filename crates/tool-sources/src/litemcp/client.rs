@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
 use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput};
+use hearken_actors::tools::definition::within_limits;
 use hearken_base::Secret;
 use hearken_proto::litemcp::{self, Body, CallResult, VERSION};
 use tokio::time::timeout;
@@ -180,8 +181,11 @@ async fn describe_tool(
     let described = described.unwrap_or_else(|_| {
         Err(format!("it did not say what tool it is within {} s", within.as_secs_f32()))
     })?;
-    let tools = [arguments::tool(&described)?].into();
-    Ok((described, tools))
+    let tools = within_limits(&described.name, [arguments::tool(&described)?]);
+    if tools.is_empty() {
+        return Err("the name or the parameters of its tool are too long".into());
+    }
+    Ok((described, tools.into()))
 }
 
 /// Calls the tool over frames.

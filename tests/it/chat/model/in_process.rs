@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{ChatError, ChatPiece, ChatService, ChatSettings};
+use hearken_actors::chat::{ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls};
 use hearken_actors::ports::{ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::ToolSettings;
@@ -121,6 +121,7 @@ impl ChatInProcess {
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
             tasks: Tasks::new(64, ENDS_WITHIN, CancellationToken::new()),
+            held: HeldCalls::default(),
         };
         let watches = HashMap::new();
         let mut this = Self { service, store, storage, bus, steps, watches, _kept: kept, idle: 0 };

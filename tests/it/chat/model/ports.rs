@@ -208,6 +208,7 @@ impl StateServer for Worlds {
             description: String::new(),
             parameters: tool["parameters"].clone(),
             finishes: true,
+            destructive: false,
         };
         let all: Arc<[Tool]> = list["tools"].as_array().unwrap().iter().map(tool).collect();
         self.stepped(move |_, _| Ok(all))

@@ -1,0 +1,259 @@
+//! Decides whether a model may call a tool: at once, after the person was asked, or never. Not for
+//! asking the person: see [`super::consent`].
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::toolbox::{Offer, Offered, Toolbox};
+use crate::ports::{ChatMessage, Provenance, Role, Tool};
+
+/// Maximum number of configured patterns.
+const MAX_PATTERNS: usize = 1_000;
+
+/// Words in the names of tools that take pictures of their surroundings or of a screen.
+const CAMERA_WORDS: [&str; 7] =
+    ["camera", "webcam", "photo", "photograph", "selfie", "snapshot", "screenshot"];
+/// The same in Chinese, whose words have no spaces between them.
+const CAMERA_WORDS_ZH: [&str; 5] = ["摄像", "相机", "拍照", "拍摄", "截屏"];
+
+/// What a model may do with a tool. A later one is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolPolicy {
+    /// The tool is called at once.
+    Allow,
+    /// The person is asked before each call.
+    Ask,
+    /// The tool is not offered, and a call is answered like that of an unknown tool.
+    Never,
+}
+
+/// Configured policies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolPolicies {
+    /// Policies by `SOURCE/TOOL`, or by the beginning of it followed by `*`.
+    pub patterns: BTreeMap<String, ToolPolicy>,
+    /// Policy of tools whose definition has changed.
+    pub changed: ToolPolicy,
+}
+
+impl Default for ToolPolicies {
+    fn default() -> Self {
+        Self { patterns: BTreeMap::new(), changed: ToolPolicy::Ask }
+    }
+}
+
+impl ToolPolicies {
+    /// Checks the patterns.
+    ///
+    /// # Errors
+    /// Returns the first wrong pattern, and what to write.
+    pub fn check(&self) -> Result<(), (String, String)> {
+        if self.patterns.len() > MAX_PATTERNS {
+            let many = self.patterns.len().to_string();
+            return Err((many, format!("use at most {MAX_PATTERNS} patterns")));
+        }
+        let is_right = |pattern: &str| {
+            let stem = pattern.strip_suffix('*').unwrap_or(pattern);
+            !stem.contains('*') && (pattern == "*" || stem.contains('/'))
+        };
+        match self.patterns.keys().find(|pattern| !is_right(pattern)) {
+            None => Ok(()),
+            Some(wrong) => {
+                let remedy = "use SOURCE/TOOL as `hearken tools list` shows them, with a `*` at \
+                              the end at most: \"weather/*\"";
+                Err((wrong.clone(), remedy.into()))
+            }
+        }
+    }
+
+    /// Returns the configured policy of a tool. The exact name wins, then the longest pattern.
+    fn configured(&self, of: &Provenance) -> Option<ToolPolicy> {
+        let name = format!("{}/{}", of.source, of.tool);
+        if let Some(exact) = self.patterns.get(&name) {
+            return Some(*exact);
+        }
+        let matching = self.patterns.iter().filter_map(|(pattern, policy)| {
+            let stem = pattern.strip_suffix('*').filter(|stem| name.starts_with(stem))?;
+            Some((stem.len(), *policy))
+        });
+        matching.max_by_key(|(length, _)| *length).map(|(_, policy)| policy)
+    }
+
+    /// Returns the policy of a call. `follows_untrusted` tells if the model has read an untrusted
+    /// result of another tool; it is asked only if it matters.
+    fn of_call(
+        &self,
+        of: &Provenance,
+        tool: &Tool,
+        follows_untrusted: impl FnOnce() -> bool,
+    ) -> ToolPolicy {
+        let risky = tool.destructive || is_camera(&of.tool);
+        let configured = self.configured(of).unwrap_or_else(|| {
+            if risky && follows_untrusted() { ToolPolicy::Ask } else { ToolPolicy::Allow }
+        });
+        if of.changed { configured.max(self.changed) } else { configured }
+    }
+
+    /// Reports whether the tool is never offered.
+    pub(super) fn forbids(&self, of: &Provenance) -> bool {
+        let configured = self.configured(of).unwrap_or(ToolPolicy::Allow);
+        configured == ToolPolicy::Never || (of.changed && self.changed == ToolPolicy::Never)
+    }
+
+    /// Reports whether any tool may be forbidden.
+    pub(super) fn forbid_some(&self) -> bool {
+        let mut all = self.patterns.values().chain([&self.changed]);
+        all.any(|policy| *policy == ToolPolicy::Never)
+    }
+}
+
+impl Toolbox {
+    /// Returns the policy of a call of this offered tool after these messages.
+    pub(super) fn policy(
+        &self,
+        offer: &Offer,
+        offered: &Offered,
+        before: &[ChatMessage],
+    ) -> ToolPolicy {
+        let of = self.provenance(offered);
+        let policies = &self.settings.policies;
+        policies.of_call(&of, &offered.tool, || self.follows_untrusted(offer, offered, before))
+    }
+
+    /// Returns the provenance of an offered tool. A source that is gone is not trusted.
+    fn provenance(&self, Offered { source, tool, .. }: &Offered) -> Provenance {
+        let slot = self.slot(source);
+        slot.map_or_else(
+            || Provenance::untrusted(source, &tool.name),
+            |slot| slot.source.provenance(&tool.name),
+        )
+    }
+
+    /// Reports whether these messages hold an untrusted result of another tool than this.
+    fn follows_untrusted(&self, offer: &Offer, than: &Offered, before: &[ChatMessage]) -> bool {
+        let calls = before.iter().flat_map(|message| &message.calls);
+        let names: HashMap<&str, &str> =
+            calls.map(|call| (call.id.as_str(), call.name.as_str())).collect();
+        let results = before.iter().filter(|message| message.role == Role::Tool);
+        let read = results.filter(|message| !super::consent::is_own_result(&message.content));
+        let of_another = |message: &ChatMessage| {
+            let name = names.get(message.answers.as_str());
+            let Some(offered) = name.and_then(|name| offer.find(name)) else { return true };
+            let is_same = offered.source == than.source && offered.tool.name == than.tool.name;
+            !is_same && !self.provenance(offered).trusted
+        };
+        read.into_iter().any(of_another)
+    }
+}
+
+/// Reports whether a tool of this name takes pictures of its surroundings or of a screen.
+pub fn is_camera(name: &str) -> bool {
+    if CAMERA_WORDS_ZH.iter().any(|word| name.contains(word)) {
+        return true;
+    }
+    let mut spaced = String::with_capacity(name.len() + 8);
+    let mut before_is_lower = false;
+    for c in name.chars() {
+        if before_is_lower && c.is_uppercase() {
+            spaced.push(' ');
+        }
+        before_is_lower = c.is_lowercase();
+        spaced.extend(c.to_lowercase());
+    }
+    let mut words = spaced.split(|c: char| !c.is_alphabetic());
+    words.any(|word| CAMERA_WORDS.contains(&word.strip_suffix('s').unwrap_or(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn policies(patterns: &[(&str, ToolPolicy)]) -> ToolPolicies {
+        let patterns = patterns.iter().map(|(name, policy)| ((*name).to_owned(), *policy));
+        ToolPolicies { patterns: patterns.collect(), ..ToolPolicies::default() }
+    }
+
+    fn tool(name: &str, destructive: bool) -> Tool {
+        let (name, description) = (name.to_owned(), String::new());
+        Tool { name, description, parameters: Value::Null, finishes: false, destructive }
+    }
+
+    #[test]
+    fn cameras_are_known_by_their_names() {
+        for name in [
+            "self.camera.take_photo",
+            "takePhoto",
+            "front_cameras",
+            "Webcam-Snapshot",
+            "self.screen.snapshot",
+            "手机拍照",
+        ] {
+            assert!(is_camera(name), "{name}");
+        }
+        for name in ["self.audio_speaker.set_volume", "photography_news", "cameraman", "天气", ""]
+        {
+            assert!(!is_camera(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_most_specific_pattern_wins() {
+        let all = policies(&[
+            ("*", ToolPolicy::Never),
+            ("home/*", ToolPolicy::Ask),
+            ("home/light.*", ToolPolicy::Allow),
+            ("home/light.all_off", ToolPolicy::Never),
+        ]);
+        let of = |source: &str, name: &str| {
+            all.of_call(&Provenance::untrusted(source, name), &tool(name, false), || false)
+        };
+        assert_eq!(of("home", "light.all_off"), ToolPolicy::Never);
+        assert_eq!(of("home", "light.on"), ToolPolicy::Allow);
+        assert_eq!(of("home", "door"), ToolPolicy::Ask);
+        assert_eq!(of("homes", "door"), ToolPolicy::Never);
+    }
+
+    #[test]
+    fn only_risky_tools_ask_and_only_after_an_untrusted_result() {
+        let of = |name: &str, destructive, follows| {
+            let provenance = Provenance::untrusted("s", name);
+            policies(&[]).of_call(&provenance, &tool(name, destructive), || follows)
+        };
+        assert_eq!(of("take_photo", false, true), ToolPolicy::Ask);
+        assert_eq!(of("take_photo", false, false), ToolPolicy::Allow);
+        assert_eq!(of("delete", true, true), ToolPolicy::Ask);
+        assert_eq!(of("delete", true, false), ToolPolicy::Allow);
+        assert_eq!(of("delete", false, true), ToolPolicy::Allow);
+    }
+
+    #[test]
+    fn a_changed_definition_makes_a_policy_stricter_and_never_weaker() {
+        let changed = Provenance { changed: true, ..Provenance::untrusted("s", "t") };
+        for (configured, of_changed, policy) in [
+            (ToolPolicy::Allow, ToolPolicy::Ask, ToolPolicy::Ask),
+            (ToolPolicy::Never, ToolPolicy::Ask, ToolPolicy::Never),
+            (ToolPolicy::Ask, ToolPolicy::Allow, ToolPolicy::Ask),
+            (ToolPolicy::Allow, ToolPolicy::Never, ToolPolicy::Never),
+        ] {
+            let all = ToolPolicies { changed: of_changed, ..policies(&[("s/t", configured)]) };
+            assert_eq!(all.of_call(&changed, &tool("t", false), || false), policy);
+            assert_eq!(all.forbids(&changed), policy == ToolPolicy::Never);
+        }
+    }
+
+    #[test]
+    fn wrong_patterns_are_refused() {
+        for right in ["*", "a/b", "a/*", "a/b.*", "a/天气"] {
+            assert_eq!(policies(&[(right, ToolPolicy::Ask)]).check(), Ok(()));
+        }
+        for wrong in ["a", "a*", "*/b", "a/*/b", ""] {
+            let (named, remedy) = policies(&[(wrong, ToolPolicy::Ask)]).check().unwrap_err();
+            assert_eq!(named, wrong);
+            assert!(remedy.starts_with("use SOURCE/TOOL"), "{remedy}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Pins of tools' definitions: the hash of each as it was seen first, or accepted last. Tells which
+//! definitions have changed since. Not for storing pins, nor for what follows from a change.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hearken_actors::ports::Tool;
+use hearken_store::KeptPin;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
+
+/// Maximum number of pins. A tool that was not pinned for want of room counts as changed.
+const MAX_PINS: usize = 20_000;
+
+/// Agent, source and tool.
+type Key = (String, String, String);
+
+/// Pins of all sources of one kind; clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Pins(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    known: Mutex<BTreeMap<Key, Pin>>,
+    /// Notified when there are pins that are not stored.
+    added: Notify,
+}
+
+#[derive(Clone)]
+struct Pin {
+    hash: String,
+    is_stored: bool,
+    /// Hash of the changed definition that was logged last.
+    logged: String,
+}
+
+impl Pin {
+    fn new(hash: String, is_stored: bool) -> Self {
+        Self { hash, is_stored, logged: String::new() }
+    }
+}
+
+impl Pins {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Pin>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the pins of one source. `agent` is empty for sources that belong to no agent.
+    pub(super) fn of(&self, agent: &str, source: &str) -> SourcePins {
+        SourcePins { all: self.clone(), agent: agent.to_owned(), source: source.to_owned() }
+    }
+
+    /// Waits until there are pins that are not stored.
+    pub(super) async fn added(&self) {
+        self.0.added.notified().await;
+    }
+
+    /// Returns the pins that are not stored.
+    pub(super) fn unstored(&self) -> Vec<KeptPin> {
+        let known = self.lock();
+        let new = known.iter().filter(|(_, pin)| !pin.is_stored);
+        new.map(|(key, pin)| kept(key, &pin.hash)).collect()
+    }
+
+    /// Takes over what the store has: its pins win over those of this instance. Pins that it no
+    /// longer has are forgotten; those that it does not have yet stay.
+    pub(super) fn replace(&self, stored: impl IntoIterator<Item = KeptPin>) {
+        let mut known = self.lock();
+        known.retain(|_, pin| !pin.is_stored);
+        for KeptPin { agent, source, tool, hash } in stored {
+            known.insert((agent, source, tool), Pin::new(hash, true));
+        }
+    }
+}
+
+fn kept((agent, source, tool): &Key, hash: &str) -> KeptPin {
+    KeptPin {
+        agent: agent.clone(),
+        source: source.clone(),
+        tool: tool.clone(),
+        hash: hash.to_owned(),
+    }
+}
+
+/// Pins of one source; clones share them.
+#[derive(Clone)]
+pub(super) struct SourcePins {
+    all: Pins,
+    agent: String,
+    source: String,
+}
+
+impl SourcePins {
+    fn key(&self, tool: &str) -> Key {
+        (self.agent.clone(), self.source.clone(), tool.to_owned())
+    }
+
+    /// Pins the definitions that are seen for the first time, and logs each that has changed.
+    pub(super) fn note(&self, tools: &[Tool]) {
+        let mut known = self.all.lock();
+        let (mut added, mut unpinned) = (false, 0_usize);
+        for tool in tools {
+            let (key, hash) = (self.key(&tool.name), hash(tool));
+            let is_full = known.len() >= MAX_PINS;
+            match known.get_mut(&key) {
+                Some(pin) if pin.hash == hash || pin.logged == hash => {}
+                Some(pin) => {
+                    tracing::warn!(
+                        source = self.source,
+                        tool = tool.name,
+                        "the definition of a tool has changed: `hearken tools list` shows it, \
+                         `hearken tools accept` accepts it"
+                    );
+                    pin.logged = hash;
+                }
+                None if !is_full => {
+                    known.insert(key, Pin::new(hash, false));
+                    added = true;
+                }
+                None => unpinned += 1,
+            }
+        }
+        drop(known);
+        if added {
+            self.all.0.added.notify_one();
+        }
+        if unpinned > 0 {
+            tracing::warn!(source = self.source, unpinned, "too many tools are pinned");
+        }
+    }
+
+    /// Reports whether this definition is another one than that of its pin. `None` if it has none.
+    pub(super) fn is_changed(&self, tool: &Tool) -> Option<bool> {
+        let known = self.all.lock();
+        known.get(&self.key(&tool.name)).map(|pin| pin.hash != hash(tool))
+    }
+
+    /// Returns the pins that these definitions would have.
+    pub(super) fn pins_for(&self, tools: &[Tool]) -> Vec<KeptPin> {
+        tools.iter().map(|tool| kept(&self.key(&tool.name), &hash(tool))).collect()
+    }
+
+    /// Pins these definitions, which are stored.
+    pub(super) fn set(&self, pins: Vec<KeptPin>) {
+        let mut known = self.all.lock();
+        for KeptPin { agent, source, tool, hash } in pins {
+            known.insert((agent, source, tool), Pin::new(hash, true));
+        }
+    }
+
+    /// Forgets the pins of this source.
+    pub(super) fn forget(&self) {
+        let is_its = |(agent, source, _): &Key| *agent == self.agent && *source == self.source;
+        self.all.lock().retain(|key, _| !is_its(key));
+    }
+}
+
+/// Returns the SHA-256 of all of a definition that a model or a policy sees, in hexadecimal.
+fn hash(tool: &Tool) -> String {
+    let Tool { name, description, parameters, destructive, .. } = tool;
+    let mut text = String::new();
+    canonical(&json!([name, description, destructive]), &mut text);
+    canonical(parameters, &mut text);
+    let mut hex = String::with_capacity(64);
+    for byte in Sha256::digest(text) {
+        // Writing to a String cannot fail.
+        write!(hex, "{byte:02x}").unwrap_or_default();
+    }
+    hex
+}
+
+/// Writes JSON with the fields of each object in the order of their names.
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            out.push('{');
+            for (name, field) in fields {
+                out.push_str(&Value::from(name.as_str()).to_string());
+                out.push(':');
+                canonical(field, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, description: &str, parameters: &str) -> Tool {
+        Tool {
+            name: name.into(),
+            description: description.into(),
+            parameters: serde_json::from_str(parameters).unwrap(),
+            finishes: false,
+            destructive: false,
+        }
+    }
+
+    #[test]
+    fn a_definition_is_the_same_in_any_order_of_its_fields_and_no_other() {
+        let plain = tool("t", "d", r#"{"type": "object", "properties": {"a": {}, "b": [1, 2]}}"#);
+        let turned = tool("t", "d", r#"{"properties": {"b": [1,2], "a": {}}, "type": "object"}"#);
+        assert_eq!(hash(&plain), hash(&turned));
+        assert_eq!(hash(&plain).len(), 64);
+        let other = |parameters| tool("t", "d", parameters);
+        for changed in [
+            tool("t", "D", r#"{"type": "object", "properties": {"a": {}, "b": [1, 2]}}"#),
+            other(r#"{"type": "object", "properties": {"a": {}, "b": [2, 1]}}"#),
+            other(r#"{"type": "object", "properties": {"a": {}}}"#),
+            Tool { destructive: true, ..plain.clone() },
+        ] {
+            assert_ne!(hash(&plain), hash(&changed), "{changed:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_seen_first_is_pinned_and_the_store_wins() {
+        let pins = Pins::default();
+        let (here, there) = (pins.of("", "s"), pins.of("a", "s"));
+        let (first, second) = (tool("t", "1", "{}"), tool("t", "2", "{}"));
+        here.note(std::slice::from_ref(&first));
+        here.note(std::slice::from_ref(&second));
+        assert_eq!([&first, &second].map(|tool| here.is_changed(tool)), [Some(false), Some(true)]);
+        assert_eq!(there.is_changed(&first), None, "another agent's source of that name");
+        assert_eq!(pins.unstored(), here.pins_for(std::slice::from_ref(&first)));
+        pins.replace(here.pins_for(std::slice::from_ref(&second)));
+        assert_eq!((here.is_changed(&second), pins.unstored()), (Some(false), vec![]));
+        here.set(here.pins_for(std::slice::from_ref(&first)));
+        assert_eq!(here.is_changed(&first), Some(false));
+        there.note(std::slice::from_ref(&first));
+        here.forget();
+        assert_eq!((here.is_changed(&first), there.is_changed(&first)), (None, Some(false)));
+        pins.replace([]);
+        assert_eq!(there.is_changed(&first), Some(false), "it is not stored yet");
+    }
+
+    #[test]
+    fn only_so_many_are_pinned() {
+        let pins = Pins::default();
+        for source in 0..=MAX_PINS / 500 {
+            let tools: Vec<Tool> = (0..500).map(|n| tool(&n.to_string(), "", "{}")).collect();
+            pins.of("a", &source.to_string()).note(&tools);
+        }
+        assert_eq!(pins.unstored().len(), MAX_PINS);
+        let last = pins.of("a", &(MAX_PINS / 500).to_string());
+        assert_eq!(last.is_changed(&tool("0", "", "{}")), None);
+    }
+}

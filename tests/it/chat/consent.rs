@@ -1,0 +1,86 @@
+//! Applications whose person is asked before a call: the question is the answer of the message, and
+//! the next message of the session decides.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use hearken_actors::chat::turns::RequestOptions;
+use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_actors::testkit::LlmAct;
+use serde_json::json;
+
+use super::in_process::{ChatInProcess, HIT};
+
+const PHOTO: (&str, &str) = ("take_photo", r#"{"of":"the door"}"#);
+
+/// A camera, which notes the arguments of its calls.
+#[derive(Clone, Default)]
+struct Camera(Arc<Mutex<Vec<String>>>);
+
+impl ToolSource for Camera {
+    fn name(&self) -> &str {
+        "house"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        [Tool {
+            name: "take_photo".into(),
+            description: "Takes a photo.".into(),
+            parameters: json!({"type": "object"}),
+            finishes: false,
+            destructive: false,
+        }]
+        .into()
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        self.0.lock().unwrap().push(serde_json::to_string(&call.arguments).unwrap());
+        Box::pin(async { Ok(ToolOutput::text("a closed door")) })
+    }
+}
+
+/// A session in which a result of the state server made the model want the camera.
+async fn asked() -> (ChatInProcess, Camera) {
+    let (mut chat, camera) = (ChatInProcess::start().await, Camera::default());
+    let source = camera.clone();
+    chat.service.tools = Arc::new(move |_| vec![Arc::new(source.clone())]);
+    chat.script.thinks(LlmAct::Call("", vec![HIT]));
+    chat.script.thinks(LlmAct::Call("", vec![PHOTO]));
+    let answer = chat.say("hit it", None).await.unwrap();
+    assert_eq!(answer.response, "May I use the camera?");
+    assert_eq!(camera.0.lock().unwrap().len(), 0);
+    (chat, camera)
+}
+
+#[tokio::test]
+async fn the_next_message_of_the_session_decides_about_a_call() {
+    for (words, calls) in [("Yes, please.", 1), ("no", 0), ("and then?", 0)] {
+        let (mut chat, camera) = asked().await;
+        let own = chat.id.clone();
+        chat.id = ChatInProcess::session(&chat.service).await;
+        chat.say("yes", None).await.unwrap();
+        assert_eq!(camera.0.lock().unwrap().len(), 0, "another session cannot agree");
+        chat.id = own;
+        assert_eq!(chat.say(words, Some("key")).await.unwrap().response, "Good day.");
+        assert_eq!(chat.say(words, Some("key")).await.unwrap().response, "Good day.");
+        assert_eq!(*camera.0.lock().unwrap(), vec![r#"{"of":"the door"}"#; calls], "{words}");
+        for _ in 0..10 {
+            assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
+        }
+        assert_eq!(camera.0.lock().unwrap().len(), calls);
+    }
+}
+
+#[tokio::test]
+async fn the_name_of_the_speaker_is_no_part_of_the_answer() {
+    let (chat, camera) = asked().await;
+    let request = json!({"message": "no", "player_id": "yes"});
+    let request = serde_json::from_value(request).unwrap();
+    chat.service.chat(&chat.id, &request, RequestOptions::default()).await.unwrap();
+    assert_eq!(camera.0.lock().unwrap().len(), 0);
+    let (chat, camera) = asked().await;
+    let request = json!({"message": "yes", "player_id": "no"});
+    let request = serde_json::from_value(request).unwrap();
+    chat.service.chat(&chat.id, &request, RequestOptions::default()).await.unwrap();
+    assert_eq!(camera.0.lock().unwrap().len(), 1);
+}

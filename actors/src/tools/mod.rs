@@ -9,6 +9,8 @@
 pub mod calls;
 pub mod device;
 pub mod finishing;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod image_description;
 pub mod iot;
 pub mod link;

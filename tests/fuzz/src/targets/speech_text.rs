@@ -5,8 +5,8 @@ use hearken_engines::speech::plan;
 use hearken_engines::speech::text::script::{self, Language, is_han};
 use hearken_engines::speech::text::{clauses, cleanup, normalise_zh};
 
-/// Heaviest clause: twice the longest text without punctuation, a mark, and what is joined to it.
-const MAX_WEIGHT: usize = 2 * 120 + 60;
+/// Heaviest clause: 241 characters, of which each may be a mark.
+const MAX_WEIGHT: usize = 4 * (2 * 120 + 1);
 
 fn words(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()

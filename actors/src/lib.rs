@@ -11,6 +11,8 @@ pub mod audio;
 pub mod chat;
 pub mod device_registry;
 pub mod dialogue;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod gateway;
 mod lifetime;
 pub mod metrics;

@@ -14,6 +14,8 @@ mod budget;
 mod context;
 mod ending;
 mod frames;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 

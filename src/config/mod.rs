@@ -46,7 +46,7 @@ pub use http::HttpConfig;
 pub use log::{LogConfig, LogFormat};
 pub use mask::masked;
 pub use ota::OtaConfig;
-pub use reader::{ConfigError, load};
+pub use reader::{ConfigError, load, load_text};
 pub use server::ServerConfig;
 pub use tls::TlsConfig;
 pub use tools::ToolsConfig;

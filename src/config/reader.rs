@@ -66,7 +66,18 @@ pub enum ConfigError {
 /// # Errors
 /// See [`ConfigError`].
 pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
-    let mut table = file.map(read_file).transpose()?.unwrap_or_default();
+    let Some(file) = file else { return load_text(None, env) };
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
+    load_text(Some((file, &text)), env)
+}
+
+/// Reads the text of a file, as [`load`] does, and the environment.
+///
+/// # Errors
+/// See [`ConfigError`].
+pub fn load_text(text: Option<(&Path, &str)>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
+    let mut table = text.map(|(file, text)| table_of(file, text)).transpose()?.unwrap_or_default();
     let defaults = Table::try_from(Config::default()).expect("the defaults are plain TOML");
     let mut from_environment = BTreeSet::new();
     for (name, key, value) in variables(env, &defaults)? {
@@ -78,7 +89,7 @@ pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigErro
         })?;
     }
     let mut config: Config = Value::Table(table).try_into().map_err(|e: toml::de::Error| {
-        let file = file.map_or_else(|| "environment".into(), Path::to_owned);
+        let file = text.map_or_else(|| "environment".into(), |(file, _)| file.to_owned());
         ConfigError::File { file, reason: e.to_string().trim_end().to_owned() }
     })?;
     llm::resolve(&mut config.llm.fallback, env)?;
@@ -89,15 +100,13 @@ pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigErro
 }
 
 /// Reads the file separately first, because its errors then name the line.
-fn read_file(file: &Path) -> Result<Table, ConfigError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
+fn table_of(file: &Path, text: &str) -> Result<Table, ConfigError> {
     let wrong = |e: toml::de::Error| ConfigError::File {
         file: file.to_owned(),
         reason: e.to_string().trim_end().to_owned(),
     };
-    toml::from_str::<Config>(&text).map_err(wrong)?;
-    toml::from_str(&text).map_err(wrong)
+    toml::from_str::<Config>(text).map_err(wrong)?;
+    toml::from_str(text).map_err(wrong)
 }
 
 /// Returns the settings of the environment: variable, key, value. Exact names take precedence over

@@ -12,6 +12,8 @@ mod devices;
 mod extract;
 mod fault;
 mod firmware;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gateway;
 mod health;
 mod held_body;

@@ -26,7 +26,7 @@ use crate::config::OtaConfig;
 /// Longest report of a device, in bytes; real ones have 2 to 4 KB.
 const MAX_REPORT_BYTES: usize = 64 * 1024;
 /// Longest text of a report that is stored, in characters.
-const MAX_REPORT_CHARS: usize = 64;
+pub(super) const MAX_REPORT_CHARS: usize = 64;
 /// Longest wait for the store when its result is not needed.
 const NOTING: Duration = Duration::from_millis(400);
 /// Time for which firmware polls its binding before it shows a new code, in milliseconds;
@@ -104,7 +104,7 @@ impl OtaRules {
 }
 
 /// Reads a device's report: from its body, else from its headers.
-fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
+pub(super) fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
     // A body that is not JSON is ignored; the headers are enough.
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |path| {

@@ -15,7 +15,7 @@ use super::fault::{Refusal, refusal};
 use crate::auth::same;
 
 /// Longest id of a device, in characters; a MAC address has 17.
-const MAX_ID_CHARS: usize = 64;
+pub(super) const MAX_ID_CHARS: usize = 64;
 /// Longest token, in characters; ours have 54.
 const MAX_TOKEN_CHARS: usize = 512;
 /// Longest wait for a body.

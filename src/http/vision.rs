@@ -22,7 +22,7 @@ pub const PATH: &str = "/vision/explain";
 /// Longest request, in bytes.
 const MAX_BYTES: usize = 10 << 20;
 /// Longest question, in bytes.
-const MAX_QUESTION_BYTES: u64 = 4 << 10;
+pub(super) const MAX_QUESTION_BYTES: u64 = 4 << 10;
 /// Longest wait for the upload of a picture.
 const BODY_WITHIN: Duration = Duration::from_secs(20);
 /// Question that is used if the device sends none.
@@ -58,10 +58,10 @@ pub(super) async fn explain(
 }
 
 /// Upload of a device.
-struct Picture {
-    question: String,
-    mime_type: String,
-    bytes: Bytes,
+pub(super) struct Picture {
+    pub(super) question: String,
+    pub(super) mime_type: String,
+    pub(super) bytes: Bytes,
 }
 
 async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
@@ -74,7 +74,7 @@ async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
     }
 }
 
-async fn parts(request: &HttpRequest, body: Bytes) -> Result<Picture, Refusal> {
+pub(super) async fn parts(request: &HttpRequest, body: Bytes) -> Result<Picture, Refusal> {
     let wrong = |about: &str| refusal(Fault::BadRequest, about);
     let kind = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
     let boundary = multer::parse_boundary(kind.unwrap_or_default())

@@ -11,13 +11,13 @@ use hearken_proto::museum::Mistake;
 use serde_json::{Map, Value, json};
 
 /// Maximum number of functions of a client, as at OpenAI.
-const MAX_FUNCTIONS: usize = 128;
+pub(super) const MAX_FUNCTIONS: usize = 128;
 /// Longest name of a function, in characters (OpenAI's limit).
 const MAX_NAME_CHARS: usize = 64;
 /// Longest description of a function, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
 /// Maximum memory of all functions of a client, about, in bytes.
-const MAX_BYTES: usize = 512 * 1_024;
+pub(super) const MAX_BYTES: usize = 512 * 1_024;
 
 /// Functions of one client. Their schemas are kept as JSON: a compiled one takes many times the
 /// memory, and is needed only when the model makes a call.

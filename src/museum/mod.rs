@@ -5,6 +5,8 @@
 
 mod answers;
 mod functions;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod settings;
 
 use std::pin::pin;

@@ -165,6 +165,11 @@ impl TestPipeline {
         self.socket.send(message);
     }
 
+    /// Sends bytes that need not be a frame.
+    pub fn raw(&self, bytes: Bytes) {
+        self.socket.send_bytes(bytes);
+    }
+
     /// Sends a text frame.
     pub fn text(&self, json: &str) {
         self.send(Message::Text(json.to_owned().into()));

@@ -125,9 +125,14 @@ impl MemorySocket {
 
     /// Sends one frame.
     pub fn send(&self, message: Message) {
+        self.send_bytes(encoded(message));
+    }
+
+    /// Sends bytes that need not be a frame.
+    pub fn send_bytes(&self, bytes: Bytes) {
         if let Some(up) = &self.up {
             // A server that has closed no longer reads, which is no fault of the test.
-            up.send(Ok(encoded(message))).unwrap_or_default();
+            up.send(Ok(bytes)).unwrap_or_default();
         }
     }
 

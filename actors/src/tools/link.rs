@@ -87,22 +87,26 @@ impl DeviceLink {
             SendError::Closed(_) => LinkError::Gone,
         })
     }
+}
 
-    /// Parses a device's message for rmcp. `None` if it answers nothing.
-    fn read(&self, message: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let repaired = repair::incoming(message, self.base)?;
-        let id = repaired["id"].as_i64().filter(|_| repaired.get("method").is_none());
-        // Parsed from text: rmcp's untagged enums cannot represent whole numbers beyond 2^64 that
-        // are already `Value`s.
-        match serde_json::from_str(&repaired.to_string()) {
-            Ok(message) => Some(message),
-            Err(error) => {
-                self.warnings.log(|left_out| {
-                    tracing::warn!(%error, left_out, "cannot read an MCP message of the device");
-                });
-                let error = json!({"message": "the device's answer cannot be read"});
-                serde_json::from_value(repair::failed(id?, &error)).ok()
-            }
+/// Parses a device's message for rmcp. `None` if it answers nothing since `base`.
+pub(super) fn read(
+    message: Value,
+    base: i64,
+    warnings: &PacedLog,
+) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let repaired = repair::incoming(message, base)?;
+    let id = repaired["id"].as_i64().filter(|_| repaired.get("method").is_none());
+    // Parsed from text: rmcp's untagged enums cannot represent whole numbers beyond 2^64 that are
+    // already `Value`s.
+    match serde_json::from_str(&repaired.to_string()) {
+        Ok(message) => Some(message),
+        Err(error) => {
+            warnings.log(|left_out| {
+                tracing::warn!(%error, left_out, "cannot read an MCP message of the device");
+            });
+            let error = json!({"message": "the device's answer cannot be read"});
+            serde_json::from_value(repair::failed(id?, &error)).ok()
         }
     }
 }
@@ -123,7 +127,7 @@ impl Transport<RoleClient> for DeviceLink {
                 Some(message) => message,
                 None => self.inbound.lock().await.recv().await?,
             };
-            match self.read(message) {
+            match read(message, self.base, &self.warnings) {
                 Some(message) => return Some(message),
                 None => {
                     tracing::debug!("dropped an MCP message of the device: it answers no request")

@@ -11,6 +11,8 @@ pub mod consent;
 pub mod definition;
 pub mod device;
 pub mod finishing;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod image_description;
 pub mod iot;
 pub mod link;

@@ -75,10 +75,8 @@ pub fn incoming(message: Value, base: i64) -> Option<Value> {
         return Some(Value::Object(message));
     }
     let id = message.get("id")?;
-    let id = id.as_i64().or_else(|| id.as_str()?.parse().ok())? - base;
-    if id < 0 {
-        return None;
-    }
+    let id = id.as_i64().or_else(|| id.as_str()?.parse().ok())?;
+    let id = id.checked_sub(base).filter(|id| *id >= 0)?;
     if let Some(error) = message.remove("error").filter(|e| !e.is_null()) {
         return Some(failed(id, &error));
     }
@@ -221,6 +219,7 @@ mod tests {
     #[test]
     fn answers_to_an_earlier_hello_are_dropped() {
         assert_eq!(read(json!({"id": 9, "result": {}})), "nothing");
+        assert_eq!(read(json!({"id": i64::MIN, "result": {}})), "nothing");
         assert_eq!(read(json!({"result": {}})), "nothing");
         assert_eq!(read(json!("x")), "nothing");
     }

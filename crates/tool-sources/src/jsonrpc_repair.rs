@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Error code for an error that has none (JSON-RPC: internal error).
 const INTERNAL: i64 = -32_603;
 /// Maximum number of messages in one frame; only MCP 2025-03-26 had batches.
-const MAX_BATCH: usize = 100;
+pub(super) const MAX_BATCH: usize = 100;
 
 /// Parses the messages of one frame; empty if none is usable.
 pub(super) fn read(text: &str) -> Vec<ServerJsonRpcMessage> {

@@ -16,6 +16,8 @@ mod connected_source;
 mod connection;
 mod elicitation;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod jsonrpc_repair;
 mod link;
 mod listing;

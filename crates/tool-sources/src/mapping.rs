@@ -9,9 +9,9 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
 
 /// Longest text of one result, in bytes; the loop that passes it to a model cuts it again.
-const MAX_TEXT_BYTES: usize = 256 << 10;
+pub(super) const MAX_TEXT_BYTES: usize = 256 << 10;
 /// Largest picture, in bytes of base64.
-const MAX_IMAGE_BYTES: usize = 6 << 20;
+pub(super) const MAX_IMAGE_BYTES: usize = 6 << 20;
 
 /// Converts a server's result; the size of text and pictures is limited.
 pub(super) fn output(result: CallToolResult) -> ToolOutput {

@@ -63,9 +63,8 @@ impl Asr for FunAsr {
         let mut utterance = Utterance {
             socket: self.endpoint.connect().await?,
             endpoint: self.endpoint.clone(),
-            mode: self.mode,
             result_timeout: self.result_timeout,
-            segments: Vec::new(),
+            heard: Heard::new(self.mode),
         };
         let config = json!({
             "mode": match self.mode { FunAsrMode::Offline => "offline", FunAsrMode::TwoPass => "2pass" },
@@ -91,8 +90,13 @@ impl Probe for FunAsr {
 struct Utterance {
     socket: Socket,
     endpoint: Endpoint,
-    mode: FunAsrMode,
     result_timeout: Duration,
+    heard: Heard,
+}
+
+/// Segments of an utterance that were recognised so far.
+pub(super) struct Heard {
+    mode: FunAsrMode,
     segments: Vec<String>,
 }
 
@@ -108,7 +112,7 @@ struct Answer {
 
 /// Kind of a recognition result.
 #[derive(Debug, PartialEq, Eq)]
-enum ResultKind {
+pub(super) enum ResultKind {
     Nothing,
     Segment,
     Last,
@@ -141,7 +145,7 @@ impl AsrStream for Utterance {
                 },
             }
         }
-        Ok(transcript(&join(&self.segments)))
+        Ok(self.heard.transcript())
     }
 }
 
@@ -154,8 +158,20 @@ impl Utterance {
         let Incoming::Text(text) = incoming else {
             return Err(self.endpoint.violated("a binary message from the recogniser"));
         };
-        let answer: Answer = serde_json::from_str(&text)
-            .map_err(|_| self.endpoint.violated("a message that is no result of the recogniser"))?;
+        self.heard
+            .take(&text)
+            .ok_or_else(|| self.endpoint.violated("a message that is no result of the recogniser"))
+    }
+}
+
+impl Heard {
+    pub(super) fn new(mode: FunAsrMode) -> Self {
+        Self { mode, segments: Vec::new() }
+    }
+
+    /// Parses a message of the recogniser. `None` if it is no result.
+    pub(super) fn take(&mut self, message: &str) -> Option<ResultKind> {
+        let answer: Answer = serde_json::from_str(message).ok()?;
         let heard = meaning(self.mode, &answer);
         let segment = answer.text.trim();
         if heard != ResultKind::Nothing && !segment.is_empty() {
@@ -164,7 +180,12 @@ impl Utterance {
                 self.segments.push(segment.to_owned());
             }
         }
-        Ok(heard)
+        Some(heard)
+    }
+
+    /// Returns the transcript of the segments.
+    pub(super) fn transcript(&self) -> Transcript {
+        transcript(&join(&self.segments))
     }
 }
 

@@ -2,6 +2,8 @@
 //! that is [`super::asr()`].
 
 pub mod funasr;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod listenai;
 pub mod openai;
 

@@ -61,8 +61,29 @@ pub(super) fn pieces<R: AnswerParser>(
     clock: impl FnOnce() -> Clock + Send + 'static,
 ) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
     let screen = AnswerFilter::new(prompt, base.known.opening());
-    let ordered = Stage::Ordered(base, order, clock, screen);
-    try_unfold(ordered, |stage| async move {
+    from_stage(Stage::<_, R>::Ordered(base, order, clock, screen))
+}
+
+/// Returns the pieces of an answer that has begun with these events.
+#[cfg(feature = "fuzzing")]
+pub(super) fn pieces_of<R: AnswerParser>(
+    base: Arc<Base>,
+    events: Events,
+    prompt: &Prompt,
+    clock: Clock,
+) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+    let screen = AnswerFilter::new(prompt, base.known.opening());
+    let answer = Answer { base, events, clock, screen, reading: R::default(), over: false };
+    from_stage(Stage::<fn() -> Clock, R>::Answering(answer))
+}
+
+fn from_stage<C, R: AnswerParser>(
+    stage: Stage<C, R>,
+) -> BoxStream<'static, Result<LlmDelta, ProviderError>>
+where
+    C: FnOnce() -> Clock + Send + 'static,
+{
+    try_unfold(stage, |stage| async move {
         let mut answer: Answer<R> = match stage {
             Stage::Ordered(base, order, clock, screen) => {
                 let clock = clock();

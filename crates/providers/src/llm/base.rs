@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use eventsource_stream::{Event, EventStreamError, Eventsource as _};
-use futures_util::stream::{BoxStream, StreamExt};
+use futures_util::stream::{BoxStream, Stream, StreamExt};
 use hearken_actors::ports::{ProviderError, ProviderErrorKind};
 use hearken_base::SettingError;
 use hearken_base::http::{self as web, Refusal};
@@ -78,13 +79,7 @@ impl Base {
         if !response.status().is_success() {
             return Err(web::refused(self.provider, response).await);
         }
-        let mut line_bytes = 0;
-        let body = web::bounded(response, MAX_ANSWER_BYTES).bytes_stream().map(move |piece| {
-            let piece = piece.map_err(|_| BodyError::BrokenOff)?;
-            line_bytes = longest_line(line_bytes, &piece).ok_or(BodyError::LineTooLong)?;
-            Ok(piece)
-        });
-        Ok(Events { provider: self.provider, events: body.eventsource().boxed() })
+        Ok(Events::of(self.provider, web::bounded(response, MAX_ANSWER_BYTES).bytes_stream()))
     }
 }
 
@@ -116,6 +111,20 @@ pub(super) struct Events {
 }
 
 impl Events {
+    /// Creates the events of a response body.
+    pub(super) fn of<E: 'static>(
+        provider: &'static str,
+        body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+    ) -> Self {
+        let mut line_bytes = 0;
+        let body = body.map(move |piece| {
+            let piece = piece.map_err(|_| BodyError::BrokenOff)?;
+            line_bytes = longest_line(line_bytes, &piece).ok_or(BodyError::LineTooLong)?;
+            Ok(piece)
+        });
+        Self { provider, events: body.eventsource().boxed() }
+    }
+
     /// Returns the text of the next event; none at the end.
     pub(super) async fn next(
         &mut self,

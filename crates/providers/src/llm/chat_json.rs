@@ -25,9 +25,9 @@ use super::offered::offered;
 use super::openai::PROVIDER;
 
 /// Most calls of one answer. Further ones are ignored.
-const MAX_CALLS: usize = 64;
+pub(super) const MAX_CALLS: usize = 64;
 /// Longest arguments of all calls of one answer, in bytes.
-const MAX_ARGUMENTS_BYTES: usize = 256 << 10;
+pub(super) const MAX_ARGUMENTS_BYTES: usize = 256 << 10;
 
 /// Builds the JSON of the request: async-openai's types, with corrections for compatible servers.
 pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {

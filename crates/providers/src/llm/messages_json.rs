@@ -21,11 +21,8 @@ use serde_json::{Map, Value, json};
 use super::answering::{AnswerParser, Progress};
 use super::anthropic::PROVIDER;
 use super::base::violated;
-use super::chat_json::{whole, words};
+use super::chat_json::{MAX_ARGUMENTS_BYTES, MAX_CALLS, whole, words};
 use super::offered::offered;
-
-/// Most calls of one answer. Further ones are ignored.
-const MAX_CALLS: usize = 64;
 
 /// Text of the user in a conversation that does not begin with the user.
 const NOTHING_SAID: &str = "...";
@@ -111,6 +108,8 @@ pub(super) struct AnswerAssembler {
     /// Calls that are being written, by the index of their block.
     calls: BTreeMap<u64, ToolRequest>,
     called: usize,
+    /// Size of the arguments of all calls so far.
+    arguments_bytes: usize,
     spoken: bool,
     thinks_apart: bool,
     usage: Usage,
@@ -143,6 +142,9 @@ impl AnswerParser for AnswerAssembler {
             }
             // `ping`, and future events.
             _ => {}
+        }
+        if self.arguments_bytes > MAX_ARGUMENTS_BYTES {
+            return Err(violated(PROVIDER, "the arguments of the calls are too long"));
         }
         Ok(())
     }
@@ -210,6 +212,7 @@ impl AnswerAssembler {
                     Value::String(input) => input.clone(),
                     _ => String::new(),
                 };
+                self.arguments_bytes += arguments.len();
                 let call = ToolRequest { id: field("id"), name: field("name"), arguments };
                 self.calls.insert(index, call);
             }
@@ -225,6 +228,7 @@ impl AnswerAssembler {
             "input_json_delta" => {
                 let more = delta["partial_json"].as_str().unwrap_or_default();
                 if let Some(call) = self.calls.get_mut(&index) {
+                    self.arguments_bytes += more.len();
                     call.arguments.push_str(more);
                 }
             }

@@ -9,6 +9,8 @@ mod clock;
 pub mod cost_tracker;
 pub(crate) mod extra;
 pub(crate) mod fields;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub(crate) mod markup;
 mod messages_json;
 pub mod model_chain;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// Longest text of a state server that is passed on, in characters.
-const MAX_TEXT_CHARS: usize = 500;
+pub(super) const MAX_TEXT_CHARS: usize = 500;
 
 /// Error code for a state with another version.
 const CONFLICT: &str = "VERSION_CONFLICT";

@@ -4,6 +4,8 @@
 mod answer;
 mod client;
 mod config;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -45,12 +45,12 @@ pub(super) enum RequestError {
     Unreadable(String),
 }
 
-type Answer = Result<Body, RequestError>;
+pub(super) type Answer = Result<Body, RequestError>;
 
 /// Pending requests by id.
-struct Pending {
-    by_id: HashMap<i64, oneshot::Sender<Answer>>,
-    ids: Ids,
+pub(super) struct Pending {
+    pub(super) by_id: HashMap<i64, oneshot::Sender<Answer>>,
+    pub(super) ids: Ids,
 }
 
 /// Connection; closed when dropped.
@@ -192,7 +192,7 @@ async fn transfer<S, R>(
 }
 
 /// Passes a response to its pending request. Returns false if the frame is not a message at all.
-fn deliver(pending: &Mutex<Pending>, text: &str) -> bool {
+pub(super) fn deliver(pending: &Mutex<Pending>, text: &str) -> bool {
     let Ok(envelope) = Envelope::decode(text) else {
         tracing::debug!(bytes = text.len(), "ignored a frame of a LiteMCP peer: not a message");
         return false;

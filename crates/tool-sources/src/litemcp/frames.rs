@@ -45,7 +45,10 @@ impl Decoder for Frames {
             }
             let from = self.searched.saturating_sub(STDIO_END.len() - 1);
             let end = bytes[from..].windows(STDIO_END.len()).position(|w| w == STDIO_END);
-            let length = end.map_or(bytes.len(), |end| from + end);
+            // The last bytes may be a part of the end mark.
+            let last = bytes.len().saturating_sub(STDIO_END.len() - 1);
+            let begun = bytes[last..].iter().rev().take_while(|b| **b == b'\n').count();
+            let length = end.map_or(bytes.len() - begun, |end| from + end);
             if length > self.max_bytes {
                 return Err(FramesError::TooLong(self.max_bytes));
             }
@@ -118,6 +121,9 @@ mod tests {
         let told = read(&[b"12345", b"678901"], 10).unwrap_err().to_string();
         assert_eq!(told, "a message is longer than 10 bytes");
         assert_eq!(read(&[b"1234567890\n\n\n"], 10).unwrap().len(), 1);
+        // The end mark comes in pieces.
+        assert_eq!(read(&[b"1234567890\n", b"\n", b"\n"], 10).unwrap().len(), 1);
+        assert_eq!(read(&[b"1234567890\n\n", b"\n1"], 10).unwrap().len(), 2);
     }
 
     proptest! {

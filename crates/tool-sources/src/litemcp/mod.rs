@@ -11,6 +11,8 @@ mod arguments;
 mod client;
 mod frame_connection;
 mod frames;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod server;
 mod web;
 

@@ -227,3 +227,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn arguments_without_end_are_given_up_also_over_several_calls() {
+    let begin = |index: usize| {
+        json!({ "type": "content_block_start", "index": index,
+                "content_block": { "type": "tool_use", "id": "t", "name": "f", "input": {} } })
+    };
+    let more = |index: usize| {
+        json!({ "type": "content_block_delta", "index": index,
+                "delta": { "type": "input_json_delta", "partial_json": "x".repeat(1 << 10) } })
+    };
+    let stop = |index: usize| json!({ "type": "content_block_stop", "index": index });
+    let calls = |calls: usize| -> Vec<Value> {
+        let one = |n: usize| [vec![begin(n)], vec![more(n); 64], vec![stop(n)]].concat();
+        (0..calls).flat_map(one).collect()
+    };
+    assert!(read(&calls(4)).1.is_none());
+    let (_, broken) = read(&calls(5));
+    assert!(broken.unwrap().to_string().contains("too long"));
+}

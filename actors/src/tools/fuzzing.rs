@@ -1,0 +1,37 @@
+//! Fuzz target: what a device sends as MCP.
+
+use rmcp::model::JsonRpcMessage;
+use rmcp::model::RequestId;
+use serde_json::Value;
+
+use super::{link, repair};
+use crate::paced_log::PacedLog;
+
+/// Anything is repaired or dropped. An answer to a request of ours reaches it, whatever it says; it
+/// stays of the size of what was sent, and a second repair finds nothing.
+///
+/// # Panics
+/// Panics if that is not so.
+pub fn device_answers(bytes: &[u8]) {
+    let Ok(message) = serde_json::from_slice::<Value>(bytes) else { return };
+    let number = |id: &Value| id.as_i64().or_else(|| id.as_str()?.parse().ok());
+    for base in [0, 10, i64::MAX] {
+        let asked = message.get("method").is_none();
+        let id = message.get("id").and_then(number).and_then(|id| id.checked_sub(base));
+        let id = id.filter(|id| *id >= 0 && asked && message.is_object());
+        let read = link::read(message.clone(), base, &PacedLog::default());
+        if let Some(id) = id {
+            let answered = match read {
+                Some(JsonRpcMessage::Response(answer)) => answer.id,
+                Some(JsonRpcMessage::Error(error)) => error.id.expect("an error has its id"),
+                other => panic!("request {id} has no answer: {other:?}"),
+            };
+            assert_eq!(answered, RequestId::Number(id));
+        }
+        let Some(repaired) = repair::incoming(message.clone(), base) else { continue };
+        let size = repaired.to_string().len();
+        assert!(size <= 8 * bytes.len() + 300, "{} bytes became {size}", bytes.len());
+        let again = repair::incoming(repaired, 0).expect("a repaired message is one");
+        assert_eq!(repair::incoming(again.clone(), 0), Some(again));
+    }
+}

@@ -1,0 +1,29 @@
+//! Fuzz target: the answers of a FunASR recogniser.
+
+use super::MAX_TRANSCRIPT_CHARS;
+use super::funasr::{Heard, ResultKind};
+use crate::settings::FunAsrMode;
+
+/// Messages of a recogniser, one a line: each is read or refused, and whatever they say, the
+/// transcript is bounded and has no blanks at its ends.
+///
+/// # Panics
+/// Panics if that is not so.
+pub fn funasr_answers(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for mode in [FunAsrMode::Offline, FunAsrMode::TwoPass] {
+        let mut heard = Heard::new(mode);
+        for message in text.lines() {
+            let before = heard.transcript();
+            let kind = heard.take(message);
+            let after = heard.transcript();
+            assert_eq!(after.text, after.text.trim());
+            assert!(after.text.chars().count() <= MAX_TRANSCRIPT_CHARS);
+            match kind {
+                None | Some(ResultKind::Nothing) => assert_eq!(before, after),
+                Some(ResultKind::Segment) => assert_eq!(mode, FunAsrMode::TwoPass),
+                Some(ResultKind::Last) => {}
+            }
+        }
+    }
+}

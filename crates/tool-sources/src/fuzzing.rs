@@ -1,0 +1,76 @@
+//! Fuzz targets: what tool clients and tool servers send. Behind the feature `fuzzing`; never in a
+//! server. Those of LiteMCP's frames stand in `litemcp`.
+
+use hearken_actors::ports::{ToolContent, ToolOutput};
+use hearken_actors::tools::definition::from_mcp;
+use hearken_actors::tools::outcome;
+use rmcp::model::{CallToolResult, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use serde_json::Value;
+
+use crate::jsonrpc_repair;
+use crate::mapping::{self, MAX_IMAGE_BYTES, MAX_TEXT_BYTES};
+
+pub use crate::litemcp::fuzzing::{litemcp_answers, litemcp_stdio, litemcp_tools};
+
+/// Frames of a tool client, one a line: each is read or ignored, and an answer reaches its call,
+/// whatever it says.
+///
+/// # Panics
+/// Panics if that is not so.
+pub fn tool_frames(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for frame in text.lines() {
+        let read = jsonrpc_repair::read(frame);
+        assert!(read.len() <= jsonrpc_repair::MAX_BATCH);
+        let Ok(value) = serde_json::from_str::<Value>(frame) else { continue };
+        let Some(id) = answered(&value) else { continue };
+        let [message] = &read[..] else { panic!("{} messages for one answer", read.len()) };
+        assert_eq!(id_of(message), Some(&id));
+    }
+}
+
+/// Returns the id of the call that a frame answers, if it is one that we give.
+fn answered(frame: &Value) -> Option<RequestId> {
+    let fields = frame.as_object().filter(|fields| !fields.contains_key("method"))?;
+    fields.get("id")?.as_i64().map(RequestId::Number)
+}
+
+fn id_of(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Response(answer) => Some(&answer.id),
+        JsonRpcMessage::Error(error) => error.id.as_ref(),
+        _ => None,
+    }
+}
+
+/// The result of a tool becomes texts and pictures of bounded size, and one bounded text for the
+/// model.
+///
+/// # Panics
+/// Panics if that is not so.
+pub fn tool_results(bytes: &[u8]) {
+    if let Ok(result) = serde_json::from_slice::<CallToolResult>(bytes) {
+        is_bounded(mapping::output(result));
+    }
+    if let Ok(tool) = serde_json::from_slice::<rmcp::model::Tool>(bytes) {
+        let name = tool.name.clone();
+        let tool = from_mcp(&tool);
+        assert!(tool.name == name && tool.parameters.is_object());
+    }
+}
+
+/// Checks the size of a tool's result.
+pub(crate) fn is_bounded(output: ToolOutput) {
+    let mut texts = 0;
+    for part in &output.content {
+        match part {
+            ToolContent::Text(text) => texts += text.len(),
+            ToolContent::Image { base64, .. } => assert!(base64.len() <= MAX_IMAGE_BYTES),
+        }
+    }
+    assert!(texts <= MAX_TEXT_BYTES + 64, "{texts} bytes of text");
+    for most in [10, 100, 8_192] {
+        let told = outcome::render(Ok(output.clone()), most);
+        assert!(told.len() <= most + 64 && !told.is_empty());
+    }
+}

@@ -1,0 +1,74 @@
+//! Opus packets of a device, through libopus and libfvad, which are C: an input is packets, each
+//! behind its length in two bytes. Anything is decoded or refused, within the length of a packet, and
+//! what was decoded is encoded again. Run it under AddressSanitizer: `scripts/fuzz` does.
+
+use hearken_actors::audio::opus::{Decoder, Encoder};
+use hearken_actors::audio::utterance_detector::UtteranceDetector;
+use hearken_actors::audio::voice_detector::{FRAME_SAMPLES, VoiceDetector};
+use hearken_actors::settings::HearingSettings;
+
+/// Most packets of an input: 12 s of a device's sound.
+const MAX_PACKETS: usize = 200;
+
+fn packets(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut packets = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+        let (packet, after) = rest.split_at(length);
+        packets.push(packet);
+        bytes = after;
+    }
+    packets.truncate(MAX_PACKETS);
+    packets
+}
+
+/// Tries one input.
+///
+/// # Panics
+/// Panics if a promise above is broken.
+pub fn run(bytes: &[u8]) {
+    let packets = packets(bytes);
+    decode(&packets, [8_000, 12_000, 16_000, 24_000, 48_000][packets.len() % 5]);
+    detect(&packets);
+    // Any samples, as the voice detector gets them.
+    let samples: Vec<i16> =
+        bytes.as_chunks().0.iter().map(|pair| i16::from_le_bytes(*pair)).collect();
+    let mut detector = VoiceDetector::new(bytes.first().map_or(0, |byte| byte % 4), 0.0, 0.0);
+    for frame in samples.chunks(FRAME_SAMPLES) {
+        assert!(!detector.is_voice(frame) || frame.len() == FRAME_SAMPLES);
+    }
+}
+
+fn decode(packets: &[&[u8]], rate_hz: u32) {
+    let mut decoder = Decoder::new(rate_hz).expect("libopus runs at this rate");
+    let mut encoder = Encoder::new(rate_hz, 24_000, 0).expect("libopus runs at this rate");
+    let per_ms = rate_hz as usize / 1_000;
+    let before = [7, -7, 7];
+    for packet in packets {
+        let mut samples = before.to_vec();
+        let decoded = decoder.decode(packet, &mut samples).unwrap_or_default();
+        assert!(decoded <= 120 * per_ms, "{decoded} samples");
+        assert_eq!(samples.len(), before.len() + decoded);
+        assert_eq!(samples[..before.len()], before);
+        for frame in samples[before.len()..].chunks_exact(60 * per_ms) {
+            let packet = encoder.encode(frame).expect("60 ms are a legal length");
+            assert!(!packet.is_empty() && packet.len() <= 3 * 1_275 + 7);
+        }
+    }
+}
+
+fn detect(packets: &[&[u8]]) {
+    let mut detector = UtteranceDetector::new(HearingSettings::default());
+    for packet in packets {
+        detector.set_speaking(packet.len() % 2 == 0);
+        if detector.decode(packet).is_err() {
+            continue;
+        }
+        while let Some(classified) = detector.classify() {
+            assert!(!detector.sound(&classified).is_empty());
+        }
+        assert!(detector.unclassified().len() < FRAME_SAMPLES);
+    }
+    detector.close();
+    assert!(detector.unclassified().is_empty());
+}

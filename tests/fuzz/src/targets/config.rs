@@ -1,0 +1,28 @@
+//! Configuration files: anything is read or refused, in words that name the key; what is read is
+//! written and read again as the same, and shown without its secrets.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hearken::config::{ConfigError, load_text, masked};
+
+/// Tries one input.
+///
+/// # Panics
+/// Panics if a promise above is broken.
+pub fn run(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (file, nothing) = (Path::new("config.toml"), BTreeMap::new());
+    let config = match load_text(Some((file, text)), &nothing) {
+        Ok(config) => config,
+        Err(ConfigError::File { reason, .. }) => return assert!(!reason.is_empty()),
+        Err(ConfigError::Value { key, remedy, .. }) => {
+            return assert!(key.contains('.') && !remedy.is_empty());
+        }
+        Err(other) => panic!("the environment is empty: {other}"),
+    };
+    let written = toml::to_string(&config).expect("a configuration is plain TOML");
+    let again = load_text(Some((file, &written)), &nothing);
+    assert_eq!(again.unwrap_or_else(|error| panic!("{error}: {written}")), config);
+    drop(masked(&config));
+}

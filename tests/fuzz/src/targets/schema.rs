@@ -1,0 +1,39 @@
+//! JSON Schemas of strangers, with arguments: an input is the arguments on its first line, and the
+//! schema behind it. Anything is compiled or refused within the limits of time and memory, a check
+//! says the same each time, and what it says is bounded.
+
+use hearken_actors::ports::ToolError;
+use hearken_actors::tools::schema::{Schema, weight};
+use serde_json::{Map, Value};
+
+/// Longest message about wrong arguments, in characters: three mistakes of at most 300 each.
+const MAX_CHARS: usize = 3 * 300 + 4;
+
+/// Tries one input.
+///
+/// # Panics
+/// Panics if a promise above is broken.
+pub fn run(bytes: &[u8]) {
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let arguments: Map<String, Value> = serde_json::from_slice(&bytes[..end]).unwrap_or_default();
+    let Ok(parameters) = serde_json::from_slice::<Value>(&bytes[end..]) else { return };
+    assert!(weight(&parameters) >= 64, "every value takes memory");
+    let compiled = match Schema::of_object(&parameters) {
+        Ok(compiled) => compiled,
+        Err(refusal) => {
+            assert!(!refusal.is_empty() && refusal.chars().count() < 400, "{refusal}");
+            // The tool's own server may declare it; then the tool checks its arguments itself.
+            Schema::of_server_tool(&parameters)
+        }
+    };
+    let checked = compiled.check(&parameters, &arguments);
+    match &checked {
+        Ok(()) => {}
+        Err(ToolError::Arguments(mistakes)) => {
+            assert!(!mistakes.is_empty() && mistakes.chars().count() <= MAX_CHARS, "{mistakes}");
+        }
+        Err(other) => panic!("{other}"),
+    }
+    let again = Schema::of_server_tool(&parameters).check(&parameters, &arguments);
+    assert_eq!(again, checked);
+}

@@ -49,6 +49,7 @@ fn described(words: &str) -> Arc<Mutex<String>> {
 async fn obedient(transcript: &str) -> Vendors {
     let reads = |asked: &[u8]| match asked {
         b"Okay." | b"No." => "call read_news {}".to_owned(),
+        attack if attack == ATTACK.as_bytes() => String::new(),
         _ => "Well.".to_owned(),
     };
     let llm = OpenAiChat::answering(reads).await;

@@ -137,7 +137,6 @@ pub fn start(
     background.extend([
         background::maintain_metrics(metrics.clone()),
         background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()),
-        background::keep_tool_pins(tooling.registry.clone(), cluster.is_shared()),
         warm_up.spawn(states.clone(), process.clone()),
         tokio::spawn(govern),
     ]);

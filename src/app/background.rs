@@ -43,16 +43,14 @@ pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
     ]
 }
 
-/// Loads the stored tool servers; periodically if other instances may change them.
+/// Loads the stored tool servers, and keeps the pins of tools; periodically if other instances may
+/// change them.
 pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandle<()> {
     tokio::spawn(async move {
-        if others { registry.follow_store().await } else { registry.load().await }
+        let servers =
+            async { if others { registry.follow_store().await } else { registry.load().await } };
+        tokio::join!(servers, registry.keep_pins(others));
     })
-}
-
-/// Stores the pins of tools; if there are other instances, follows theirs.
-pub(super) fn keep_tool_pins(registry: Registry, others: bool) -> JoinHandle<()> {
-    tokio::spawn(async move { registry.keep_pins(others).await })
 }
 
 /// Runs the upkeep of the metrics periodically.

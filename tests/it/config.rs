@@ -115,6 +115,23 @@ fn a_store_s_address_is_shown_without_its_password() {
 }
 
 #[test]
+fn a_wrong_policy_of_a_tool_is_told_with_what_to_write() {
+    for (text, told) in [
+        ("[tools.policy]\n\"a/b\" = \"asks\"", "expected one of `allow`, `ask`, `never`"),
+        ("[tools.policy]\nweather = \"ask\"", "wrong at `weather`: use SOURCE/TOOL"),
+        ("[tools]\nchanged_definitions = \"warn\"", "expected one of `allow`, `ask`, `never`"),
+        ("[phrases]\nask_tool_en = \"\"", "`phrases.ask_tool` is empty: set both languages"),
+    ] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let error = config::load(Some(file.path()), &BTreeMap::new()).unwrap_err();
+        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source());
+        let error = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        assert!(error.contains(told), "{text}: {error}");
+    }
+}
+
+#[test]
 fn a_wrong_setting_ends_the_command_with_one_clear_line() {
     let (code, out, err) = hearken(&["serve"], &[("HEARKEN__SERVER__PRT", "1")]);
     assert_eq!((code, out.as_str()), (Some(2), ""));

@@ -176,7 +176,8 @@ impl SessionActor {
     fn settle(&mut self, ctx: &mut Context<Self>) {
         let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
         let Some(Running { turn, record: Some(record), heard: Some(heard) }) = over else { return };
-        if !turn.is_live() || !heard.has_all(record.said.len()) {
+        let is_complete = matches!(record.end, TurnEnd::Completed);
+        if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {
             self.drop_held_call();
         }
         let continued = turn.is_continued() && turn.id > self.over;

@@ -242,6 +242,9 @@ async fn the_model_of_a_conversation_uses_a_tool_that_dialled_in() {
     for counted in [
         "hearken_tool_calls_total{source=\"endpoint\",end=\"answered\"} 1\n",
         "hearken_tool_call_seconds_count{source=\"endpoint\"} 1\n",
+        // Without the name that it gave itself.
+        "hearken_tool_bytes_total{source=\"endpoint\",direction=\"sent\"} ",
+        "hearken_tool_bytes_total{source=\"endpoint\",direction=\"received\"} ",
     ] {
         assert!(metrics.contains(counted), "{metrics}");
     }

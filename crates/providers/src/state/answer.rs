@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use hearken_actors::ports::{StateError, StateEvent, StateOutcome, Tool};
+use hearken_actors::tools::definition::within_limits;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -53,19 +54,14 @@ fn time(value: &Value) -> Option<Timestamp> {
     }
 }
 
-/// Parses a list of tools. Tools without a name and duplicates are left out.
+/// Parses a list of tools. Tools without a name, duplicates and those beyond the limits of a source
+/// are left out.
 ///
 /// # Errors
 /// There is no list.
 pub(super) fn tools(body: &Value) -> Result<Arc<[Tool]>, StateError> {
     let list = body.get("tools").unwrap_or(body).as_array().ok_or(no_protocol("its tools"))?;
-    let mut tools: Vec<Tool> = Vec::new();
-    for tool in list.iter().filter_map(tool) {
-        if tools.iter().all(|known| known.name != tool.name) {
-            tools.push(tool);
-        }
-    }
-    Ok(tools.into())
+    Ok(within_limits("state", list.iter().filter_map(tool)).into())
 }
 
 fn tool(value: &Value) -> Option<Tool> {

@@ -48,14 +48,8 @@ const LEVELS: [(&str, &str); 9] = [
     ("fatal", "error"),
 ];
 
-/// Beginning of the names of all parts of the server.
-const OURS: &str = "hearken";
-
 /// Normalises the rules for the log's own parser, which takes a word that is not a level as the
 /// name of a part, and would then log only that part.
-///
-/// Crates of others log what passes through them, with keys and users' words, at `debug` and
-/// `trace`: those levels are for [`OURS`] only.
 ///
 /// # Errors
 /// Fails if the level of a rule is unknown.
@@ -74,17 +68,10 @@ fn read(rule: &str) -> Option<String> {
         LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(named)).map(|(_, level)| *level)
     };
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_:-".contains(c);
-    let is_loud = |level: &str| matches!(level, "debug" | "trace");
     match rule.split_once('=') {
-        None => level(rule).map(|level| match is_loud(level) {
-            true => format!("info,{OURS}={level}"),
-            false => level.to_owned(),
-        }),
+        None => level(rule).map(str::to_owned),
         Some((part, _)) if part.is_empty() || !part.chars().all(is_name) => None,
-        Some((part, named)) => level(named).map(|level| match is_loud(level) {
-            true if !part.starts_with(OURS) => format!("{part}=info"),
-            _ => format!("{part}={level}"),
-        }),
+        Some((part, named)) => level(named).map(|level| format!("{part}={level}")),
     }
 }
 
@@ -99,11 +86,6 @@ mod tests {
             ("WARNING", "warn"),
             ("critical", "error"),
             ("off", "off"),
-            ("Debug", "info,hearken=debug"),
-            (
-                "trace,hyper=trace,tungstenite=debug",
-                "info,hearken=trace,hyper=info,tungstenite=info",
-            ),
             ("info, hearken_actors=debug", "info,hearken_actors=debug"),
             ("warn,hearken::http=Trace,rmcp=warning", "warn,hearken::http=trace,rmcp=warn"),
         ] {

@@ -23,8 +23,13 @@ const SECRET: &str = "sk-hidden-";
 const ADMIN_TOKEN: &str = "sk-hidden-admin-token";
 const PASSWORD: &str = "sk-hidden-admin-password";
 
-/// A configuration with a secret in every setting that takes one. `program` is a tool server.
-fn configuration(program: &str) -> String {
+/// What the recogniser hears.
+const ORDER: &str = "call self_get_device_status {}";
+
+/// A configuration with a secret in every setting that takes one. `program` is a tool server;
+/// `socket` is an address that takes WebSockets.
+fn configuration(program: &str, socket: &str) -> String {
+    let socket = socket.replace("ws://", "ws://me:sk-hidden-socket@");
     format!(
         r#"
         auth.secret = "sk-hidden-signing-secret"
@@ -54,7 +59,7 @@ fn configuration(program: &str) -> String {
         [[tools.servers]]
         name = "socket"
         protocol = "litemcp"
-        url = "ws://me:sk-hidden-socket@127.0.0.1:1/"
+        url = "{socket}"
         headers = {{ X-Key = "sk-hidden-socket-header" }}
         [[tools.servers]]
         name = "program"
@@ -125,9 +130,10 @@ async fn no_secret_leaves_a_server_that_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let program = "env > seen.new; ls -l /proc/$$/fd >> seen.new; mv seen.new seen; exec cat";
-    fs::write(path("config.toml"), configuration(program)).unwrap();
-    let asr = ListenAiAsr::start(Behaviour::Normal, "call self_get_device_status {}").await;
+    let asr = ListenAiAsr::start(Behaviour::Normal, ORDER).await;
     let vendors = Vendors::with(asr, ListenAiTts::start(Behaviour::Normal).await).await;
+    let configuration = configuration(program, &vendors.tts.url());
+    fs::write(path("config.toml"), configuration).unwrap();
     let mut command = hearken(&vendors, folder.path());
     command
         .args(["serve", "--record", "sessions"])
@@ -159,7 +165,8 @@ async fn no_secret_leaves_a_server_that_runs() {
     let recorded = fs::read_to_string(recorded).unwrap();
 
     assert_hidden("the answers", &told, &[&token]);
-    assert_hidden("the log", &log, &[&token]);
+    // Nor what users say.
+    assert_hidden("the log", &log, &[&token, ORDER]);
     assert!(log.contains("\"TRACE\"") || log.contains("\"DEBUG\""), "the log is at its loudest");
     assert_hidden("the recording", &recorded, &[&token]);
     let frames = Recording::parse(&recorded).unwrap().frames;
@@ -182,8 +189,9 @@ async fn no_secret_leaves_a_server_that_runs() {
 #[tokio::test]
 async fn the_configuration_is_shown_without_any_secret() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), configuration("cat")).unwrap();
     let vendors = Vendors::start().await;
+    let configuration = configuration("cat", "ws://127.0.0.1:1/");
+    fs::write(folder.path().join("config.toml"), configuration).unwrap();
     let mut command = hearken(&vendors, folder.path());
     command.args(["serve", "--check-config"]).env("LLM_API_KEY", "sk-hidden-llm");
     let output = command.output().await.unwrap();

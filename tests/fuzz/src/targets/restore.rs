@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use hearken_store::{BackupError, RowCounts, SqlStore};
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 struct Place {
     runtime: Runtime,
     /// Empty between inputs.
-    store: RefCell<SqlStore>,
+    store: RefCell<Rc<SqlStore>>,
     /// First line of a backup.
     header: String,
     /// Rows of each table of an empty store.
@@ -31,7 +32,7 @@ impl Place {
             (store, backup)
         });
         let header = backup.lines().next().expect("a backup has a first line").to_owned();
-        Self { runtime, store: RefCell::new(store), header, counts }
+        Self { runtime, store: RefCell::new(Rc::new(store)), header, counts }
     }
 
     /// Returns a backup with these rows.
@@ -66,8 +67,9 @@ pub fn run(bytes: &[u8]) {
 }
 
 async fn restore(place: &Place, backup: &[u8]) {
-    let restored = put_back(&place.store.borrow(), backup).await;
-    let (told, counts) = back_up(&place.store.borrow()).await;
+    let store = Rc::clone(&place.store.borrow());
+    let restored = put_back(&store, backup).await;
+    let (told, counts) = back_up(&store).await;
     match restored {
         Err(error) => {
             assert!(!matches!(error, BackupError::NotEmpty(_) | BackupError::Missing), "{error}");
@@ -75,13 +77,13 @@ async fn restore(place: &Place, backup: &[u8]) {
         }
         Ok(restored) => {
             assert_eq!(counts, restored);
-            let checked = place.store.borrow().check(&mut |_, _| {}).await;
+            let checked = store.check(&mut |_, _| {}).await;
             assert!(checked.is_ok_and(|report| report.rows == counts));
             let fresh = empty().await;
             let again = put_back(&fresh, told.as_bytes()).await;
             assert_eq!(again.unwrap_or_else(|error| panic!("{error}")), counts);
             assert_eq!(back_up(&fresh).await.0, told);
-            place.store.replace(empty().await);
+            place.store.replace(Rc::new(empty().await));
         }
     }
 }

@@ -33,6 +33,7 @@ use self::origin::OriginRules;
 use self::traffic::Traffic;
 use super::fault::answer;
 use super::kept_connections::counted;
+use super::peer::address_of;
 use crate::config::HttpConfig;
 
 /// Header of a request's id, in both directions.
@@ -80,7 +81,7 @@ impl MiddlewareState {
 
     /// Returns the address of a client, as a key for rate limits.
     pub(super) fn address_of(&self, request: &HttpRequest) -> String {
-        limits::address_of(request, self.trust_proxy)
+        address_of(request, self.trust_proxy)
     }
 
     fn cors(&self) -> Condition<Cors> {

@@ -33,7 +33,7 @@ use self::origin::OriginRules;
 use self::traffic::Traffic;
 use super::fault::answer;
 use super::kept_connections::counted;
-use super::peer::address_of;
+use super::peer;
 use crate::config::HttpConfig;
 
 /// Header of a request's id, in both directions.
@@ -81,7 +81,7 @@ impl MiddlewareState {
 
     /// Returns the address of a client, as a key for rate limits.
     pub(super) fn address_of(&self, request: &HttpRequest) -> String {
-        address_of(request, self.trust_proxy)
+        peer::address_of(request, self.trust_proxy)
     }
 
     fn cors(&self) -> Condition<Cors> {
@@ -104,6 +104,11 @@ impl MiddlewareState {
 /// Returns the middleware state of a request.
 pub(super) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState> {
     request.app_data::<web::Data<MiddlewareState>>().map(|state| state.get_ref())
+}
+
+/// Returns the address of a request's client, as a key under which it is counted.
+pub(super) fn address_of(request: &HttpRequest) -> String {
+    middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
 }
 
 /// Wraps an application in this middleware.

@@ -6,6 +6,7 @@ mod auth;
 mod chat;
 mod chat_worlds;
 mod device;
+mod device_identity;
 mod device_orders;
 mod device_tools;
 mod devices;

@@ -28,7 +28,7 @@ use super::AccessControl;
 use super::auth::Face;
 use super::extract::state;
 use super::fault::{Answer, Refusal, refusals};
-use super::middleware::middleware_state;
+use super::middleware::address_of;
 use super::request_identity::{body, session_of};
 use crate::museum::{Museum, MuseumError};
 
@@ -131,9 +131,7 @@ impl MuseumClients {
         let Some(limit) = &self.limit else { return Ok(()) };
         let client = match session {
             Some(id) => format!("session {id}"),
-            None => {
-                middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
-            }
+            None => address_of(request),
         };
         limit.take(&client).await.map_err(|wait| {
             let msg = "请求过于频繁，请稍后再试 (RATE_LIMITED)";

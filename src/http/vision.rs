@@ -9,9 +9,11 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::stream;
 use hearken_proto::fault::Fault;
+use hearken_tool_sources::TokenReadError;
 use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
 
+use super::AccessControl;
 use super::fault::{Answer, Refusal, refusal};
 use super::request_identity::{Caller, bearer};
 use super::tools_api::ToolsApi;
@@ -35,11 +37,14 @@ pub(super) async fn explain(
     request: HttpRequest,
     payload: web::Payload,
     api: web::Data<ToolsApi>,
+    access: web::Data<AccessControl>,
 ) -> Answer {
     let caller = Caller::from_request(&request)?;
-    api.cameras
-        .check(&bearer(&request), caller.device_id.as_str())
-        .map_err(|error| refusal(Fault::Unauthorized, &error.to_string()))?;
+    let refused = |error: TokenReadError| refusal(Fault::Unauthorized, &error.to_string());
+    let made = api.cameras.check(&bearer(&request), caller.device_id.as_str()).map_err(refused)?;
+    if access.has_revoked(&caller.device_id, made).await {
+        return Err(refused(TokenReadError::Revoked));
+    }
     let Ok(_place) = api.pictures.try_acquire() else {
         return Err(refusal(Fault::Busy, "too many pictures are looked at"));
     };

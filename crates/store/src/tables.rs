@@ -53,7 +53,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 15] = [
+pub(super) const TABLES: [Table; 16] = [
     Table {
         name: "devices",
         columns: &[
@@ -70,6 +70,7 @@ pub(super) const TABLES: [Table; 15] = [
             json("tools_off"),
             text("agent"),
             text("system_prompt"),
+            text("address"),
         ],
         key: "device_id",
     },
@@ -81,8 +82,14 @@ pub(super) const TABLES: [Table; 15] = [
             maybe(text("code")),
             text("challenge"),
             number("expires_ms"),
+            text("address"),
         ],
         key: "device_id, client_id",
+    },
+    Table {
+        name: "revocations",
+        columns: &[text("device_id"), number("until_ms")],
+        key: "device_id",
     },
     Table {
         name: "provisioning",
@@ -118,6 +125,8 @@ pub(super) const TABLES: [Table; 15] = [
             number("created_ms"),
             number("updated_ms"),
             number("last_access_ms"),
+            text("owner"),
+            number("message_bytes"),
         ],
         key: "session_id",
     },
@@ -151,6 +160,7 @@ pub(super) const TABLES: [Table; 15] = [
             number("message_count"),
             maybe(number("state_version")),
             number("created_ms"),
+            number("message_bytes"),
         ],
         key: "snapshot_id",
     },
@@ -181,6 +191,7 @@ pub(super) const TABLES: [Table; 15] = [
             number("last_used_ms"),
             number("expires_ms"),
             number("requests"),
+            text("address"),
         ],
         key: "session_id",
     },

@@ -10,9 +10,9 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::Dialect;
 
 /// Number of the last migration.
-pub(crate) const SCHEMA: i64 = 7;
+pub(crate) const SCHEMA: i64 = 8;
 
-const SQLITE: [(i64, &str, &str); 7] = [
+const SQLITE: [(i64, &str, &str); 8] = [
     (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
     (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
     (3, "agents", include_str!("../../migrations/sqlite/0003_agents.sql")),
@@ -24,11 +24,13 @@ const SQLITE: [(i64, &str, &str); 7] = [
         include_str!("../../migrations/sqlite/0006_chat_museum_settings.sql"),
     ),
     (7, "requests", include_str!("../../migrations/sqlite/0007_requests.sql")),
+    (8, "owners", include_str!("../../migrations/sqlite/0008_owners.sql")),
 ];
 
-const POSTGRES: [(i64, &str, &str); 2] = [
+const POSTGRES: [(i64, &str, &str); 3] = [
     (6, "all", include_str!("../../migrations/postgres/0006_all.sql")),
     (7, "requests", include_str!("../../migrations/postgres/0007_requests.sql")),
+    (8, "owners", include_str!("../../migrations/postgres/0008_owners.sql")),
 ];
 
 /// Returns the migrator for this kind of database, which runs the missing migrations.

@@ -7,8 +7,8 @@ use hearken_base::Secret;
 use hearken_proto::chat::{ChatStatus, Role, Snapshot};
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::{
-    BackupError, DeviceReport, DeviceStore as _, KeptServer, MuseumStore, SettingsStore as _,
-    SqlStore, ToolStore as _,
+    BackupError, ClientRule, CodeRequest, DeviceReport, DeviceStore as _, KeptServer, MuseumStore,
+    SettingsStore as _, SqlStore, ToolStore as _,
 };
 use hearken_test_support::chat_rows::{at, key, message, session, turn};
 use hearken_test_support::places::{Place, on};
@@ -35,14 +35,17 @@ async fn fill(store: &SqlStore) {
     for device in [&id, &DeviceId::new("d2")] {
         let report = DeviceReport {
             device_id: device.clone(),
-            client_id: "c".into(),
+            client_id: Secret::new("c"),
+            address: "here".into(),
             board: "b\\n\"'".into(),
             chip: String::new(),
             serial_number: "sn".into(),
             firmware_version: "2".into(),
         };
-        store.report(&report, at(1)).await.unwrap();
-        let code = store.activation(device, "c", HOUR, at(1)).await.unwrap().code.unwrap();
+        store.report(&report, ClientRule::Latest, at(1)).await.unwrap();
+        let (device_id, client_id) = (device, &Secret::new("c"));
+        let request = CodeRequest { device_id, client_id, address: "here" };
+        let code = store.activation(request, HOUR, at(1)).await.unwrap().code.unwrap();
         if *device == id {
             store.bind(&code, Some("lamp"), at(2)).await.unwrap().unwrap();
         }
@@ -177,7 +180,7 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("SQLite format 3\0".into(), "line 1: this is no backup"),
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
-        (changed("\"schema\":7", "\"schema\":8"), "line 1: the backup is of a store of version 8"),
+        (changed("\"schema\":8", "\"schema\":9"), "line 1: the backup is of a store of version 9"),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
         (without("\"end\""), "line 237: the file ends too early"),
         (backup[..backup.len() - 1].into(), "line 238: the line has no end"),
@@ -308,7 +311,7 @@ async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
     assert!(!place.folder.path().join("new").exists(), "looking makes nothing");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(7));
+    assert_eq!(store.version().await.unwrap(), Some(8));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 

@@ -54,13 +54,14 @@ fn not_logged_in(error: &LoginError) -> Refusal {
 
 impl Admin {
     /// Returns the session whose access token the request has.
-    pub(super) fn verified(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
+    pub(super) async fn verified(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
         let token = bearer(request);
         if token.is_empty() {
             let about = "log in at /api/admin/login, and show the access token";
             return Err(refusal(Fault::Unauthorized, about));
         }
-        self.admin_sessions.verify(&token, Timestamp::now()).map_err(|error| not_logged_in(&error))
+        let verified = self.admin_sessions.verify(&token, Timestamp::now()).await;
+        verified.map_err(|error| not_logged_in(&error))
     }
 
     async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {

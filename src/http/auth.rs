@@ -49,6 +49,17 @@ pub struct Face {
     pub open_to_all: bool,
 }
 
+/// Why a request may use such routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Nobody needs a token.
+    Anybody,
+    /// It has the token of the routes, or the admin token.
+    Credential,
+    /// The routes are open to its place.
+    Client,
+}
+
 /// Returns the secret with which a server with this configuration signs its tokens. Creates and
 /// stores it if none is configured.
 ///
@@ -186,14 +197,25 @@ impl Auth {
     ///
     /// # Errors
     /// Returns what is missing.
-    pub(super) fn face(&self, request: &HttpRequest, face: &Face) -> Result<(), String> {
+    pub(super) fn face(&self, request: &HttpRequest, face: &Face) -> Result<Admission, String> {
         let Face { section, token, open_to_all } = face;
+        let is_admin = self.keys.is_some() && self.is_admin(request);
         if !token.is_empty() {
-            let admitted = shows(request, token) || self.keys.is_some() && self.is_admin(request);
-            return if admitted { Ok(()) } else { Err(format!("send `{section}.token`")) };
+            let admitted = shows(request, token) || is_admin;
+            return if admitted {
+                Ok(Admission::Credential)
+            } else {
+                Err(format!("send `{section}.token`"))
+            };
         }
-        if *open_to_all || Peer::of(request) != Peer::Elsewhere || self.is_admin(request) {
-            return Ok(());
+        if is_admin {
+            return Ok(Admission::Credential);
+        }
+        if self.keys.is_none() {
+            return Ok(Admission::Anybody);
+        }
+        if *open_to_all || Peer::of(request) != Peer::Elsewhere {
+            return Ok(Admission::Client);
         }
         Err(format!(
             "requests from other networks send `{section}.token`, which is not set, or the admin \

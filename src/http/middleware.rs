@@ -111,6 +111,12 @@ pub(super) fn address_of(request: &HttpRequest) -> String {
     middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
 }
 
+/// Returns the name under which a client without a credential owns what it creates.
+pub(super) fn owner_of(request: &HttpRequest) -> String {
+    let trust_proxy = middleware_state(request).is_some_and(|state| state.trust_proxy);
+    peer::owner_of(request, trust_proxy)
+}
+
 /// Wraps an application in this middleware.
 pub fn behind<T>(
     app: App<T>,

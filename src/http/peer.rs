@@ -18,6 +18,9 @@ const FORWARDING: [&str; 9] = [
     "via",
 ];
 
+/// Name of the clients on this machine, which are not told apart.
+const MACHINE: &str = "machine";
+
 /// Place of a request's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
@@ -63,6 +66,15 @@ pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
             Some(peer) => format!("address {}", network_of(peer.ip())),
             None => "address".into(),
         },
+    }
+}
+
+/// Returns the name under which a client without a credential owns what it creates: this machine, or
+/// its address.
+pub(super) fn owner_of(request: &HttpRequest, trust_proxy: bool) -> String {
+    match Peer::of(request) {
+        Peer::Machine => MACHINE.into(),
+        Peer::Network | Peer::Elsewhere => address_of(request, trust_proxy),
     }
 }
 

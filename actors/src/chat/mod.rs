@@ -5,8 +5,9 @@
 //! sessions, states and events.
 //!
 //! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `state_tools`, `rolls`,
-//! `budget`, [`sessions`], `snapshots`.
+//! `budget`, [`sessions`], `access`, `snapshots`.
 
+mod access;
 mod api_output;
 mod budget;
 mod context;
@@ -32,6 +33,7 @@ use crate::ports::{
 use crate::reloadable::Reloadable;
 use crate::tasks::{NotBegun, Tasks};
 
+pub use access::Asker;
 pub use api_output::ChatPiece;
 pub use settings::ChatSettings;
 
@@ -72,6 +74,9 @@ pub enum ChatError {
     /// The status of the session or request does not allow this.
     #[error("{0}")]
     Status(String),
+    /// A client without a credential has stored all that it may.
+    #[error("{0}")]
+    ShareUsed(String),
     /// Another request about the session takes too long.
     #[error("another request about this session is being carried out")]
     Busy,
@@ -110,6 +115,7 @@ impl ChatError {
         match self {
             Self::SessionNotFound(_) => Fault::SessionNotFound,
             Self::Status(_) => Fault::Conflict,
+            Self::ShareUsed(_) => Fault::InvalidRequest,
             Self::Busy | Self::Full(NotBegun::Full) => Fault::Busy,
             Self::Overtaken => Fault::VersionConflict,
             Self::TooManyRounds(_) => Fault::MaxIterations,

@@ -27,7 +27,7 @@ pub use check::CheckReport;
 pub use config::StoreConfig;
 pub use error::{StoreError, StoreErrorKind};
 pub use museum::{MuseumSession, MuseumStore};
-pub use settings::{AuditEntry, SettingsStore};
+pub use settings::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore};
 pub use sql::SqlStore;
 pub use tools::{KeptServer, ToolStore};
 

@@ -13,15 +13,15 @@ CREATE TABLE revocations (
 CREATE INDEX revocations_by_time ON revocations (until_ms);
 
 -- Who created a session: an address, or a credential; empty for those of before, which nobody owns.
--- Sizes are those of the messages, as stored, in bytes.
+-- stored_bytes is what its turns have stored, in bytes.
 ALTER TABLE chat_sessions ADD COLUMN owner TEXT COLLATE "C" NOT NULL DEFAULT '';
-ALTER TABLE chat_sessions ADD COLUMN message_bytes BIGINT NOT NULL DEFAULT 0;
-UPDATE chat_sessions SET message_bytes =
+ALTER TABLE chat_sessions ADD COLUMN stored_bytes BIGINT NOT NULL DEFAULT 0;
+UPDATE chat_sessions SET stored_bytes =
     (SELECT COALESCE(SUM(OCTET_LENGTH(m.message)), 0) FROM chat_messages m
     WHERE m.session_id = chat_sessions.session_id);
 CREATE INDEX chat_sessions_by_owner ON chat_sessions (owner);
-ALTER TABLE chat_snapshots ADD COLUMN message_bytes BIGINT NOT NULL DEFAULT 0;
-UPDATE chat_snapshots SET message_bytes =
+ALTER TABLE chat_snapshots ADD COLUMN stored_bytes BIGINT NOT NULL DEFAULT 0;
+UPDATE chat_snapshots SET stored_bytes =
     (SELECT COALESCE(SUM(OCTET_LENGTH(m.message)), 0) FROM chat_snapshot_messages m
     WHERE m.snapshot_id = chat_snapshots.snapshot_id);
 

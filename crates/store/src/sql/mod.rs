@@ -6,6 +6,7 @@
 //! - Every call has a deadline. The wait for another writer's lock is shorter.
 
 mod chat;
+mod chat_owners;
 mod codes;
 mod devices;
 pub(super) mod migrations;

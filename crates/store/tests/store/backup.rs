@@ -68,7 +68,7 @@ async fn fill(store: &SqlStore) {
 
 async fn talk(store: &SqlStore) {
     for name in ["s1", "s2", "s3"] {
-        ChatStore::create(store, &session(name)).await.unwrap();
+        ChatStore::create(store, &session(name), "").await.unwrap();
     }
     let mut first = turn("s1", 0, 7, &["what is \0 that?", "A lamp \u{1f4a1}.\u{2028}"]);
     (first.key, first.answer, first.state_version) = (Some(key("k")), "{}".into(), Some(4));
@@ -149,7 +149,7 @@ async fn a_store_that_is_not_empty_is_replaced_only_when_told(place: Arc<Place>)
     let (store, other) = (open(&place), Place::memory());
     fill(&store).await;
     let other = open(&other);
-    ChatStore::create(&other, &session("other")).await.unwrap();
+    ChatStore::create(&other, &session("other"), "").await.unwrap();
     let small = backup(&other).await;
     let before = backup(&store).await;
     let refused = restore(&store, &small, false).await.unwrap_err().to_string();
@@ -223,7 +223,7 @@ async fn files_that_are_no_backups_change_nothing(place: Arc<Place>) {
 
 async fn a_backup_is_of_one_moment_while_others_write(place: Arc<Place>) {
     let store = Arc::new(open(&place));
-    ChatStore::create(&*store, &session("a")).await.unwrap();
+    ChatStore::create(&*store, &session("a"), "").await.unwrap();
     let writing = tokio::spawn({
         let store = Arc::clone(&store);
         async move {
